@@ -1,0 +1,197 @@
+"""The command line of the pipeline: ``python -m pipeline TOPOLOGY.py ...`` (``oriel run``)."""
+
+import argparse
+import importlib.util
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import FrameType
+
+import orjson
+
+from pipeline.checkpoint import PreparedBatch
+from pipeline.errors import InvalidTopology, PipelineError
+from pipeline.run import PipelineRun, RunSettings
+from pipeline.session import build_session
+from pipeline.sources import KAFKA_PACKAGES, EventLog, Kafka, Log
+from pipeline.topology import Topology
+from pipeline.windows import WindowsError
+from storage.errors import StorageError
+
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a topology until it is done or told to stop; return the process's exit code."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _run(options)
+    except (PipelineError, StorageError, WindowsError) as error:
+        print(f"oriel run: {error}", file=sys.stderr)
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="oriel run", description="Run a topology over an event log or a Kafka topic."
+    )
+    parser.add_argument("topology", type=Path, help="Python file that defines `topology`")
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument(
+        "--event-log", type=Path, metavar="ROOT", help="folder with <topic>/<partition>.jsonl"
+    )
+    source.add_argument("--kafka", metavar="HOST:PORT", help="bootstrap servers of a Kafka cluster")
+    parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
+    parser.add_argument("--name", help="name of the checkpoint (default: the file's name)")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--trigger", type=_duration_ms, default=200, metavar="TIME",
+        help="least time between two batches, like 200ms or 1s (default 200ms)",
+    )  # fmt: skip
+    how.add_argument("--once", action="store_true", help="process all that is there, then stop")
+    parser.add_argument(
+        "--max-batch-bytes", type=_positive, default=64 * 2**20,
+        help="how much of an event log one batch reads at most (default 64 MiB)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--key-groups", type=_positive, default=64,
+        help="most tasks a store can ever use; fixed when the store is made (default 64)",
+    )  # fmt: skip
+    parser.add_argument("--cores", type=_positive, help="cores to use (default: all)")
+    parser.add_argument(
+        "--no-sync", action="store_true",
+        help="do not force files to disk before committing: faster, unsafe on power loss",
+    )  # fmt: skip
+    return parser
+
+
+def _duration_ms(text: str) -> int:
+    for unit in ("ms", "s", "m"):
+        number = text.removesuffix(unit)
+        if number != text and number.isdecimal():
+            return int(number) * _UNITS_MS[unit]
+    message = f"{text!r} is not a time like 200ms, 1s or 1m"
+    raise argparse.ArgumentTypeError(message)
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        message = f"{text!r} is not a positive whole number"
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
+
+
+def _run(options: argparse.Namespace) -> int:
+    started = time.monotonic()
+    topology = load_topology(options.topology)
+    cores = options.cores or os.cpu_count() or 1
+    packages = KAFKA_PACKAGES if options.kafka else ()
+    name = options.name or options.topology.stem
+    spark = build_session(f"oriel {name}", cores=cores, packages=packages)
+    log: Log = (
+        Kafka(options.kafka)
+        if options.kafka
+        else EventLog(options.event_log, options.max_batch_bytes)
+    )
+    settings = RunSettings(
+        data=options.data.resolve(),
+        application=name,
+        trigger_ms=None if options.once else options.trigger,
+        tasks=cores,
+        key_groups=options.key_groups,
+        sync=not options.no_sync,
+    )
+    run = PipelineRun(spark, topology, log, settings)
+    progress = _Progress(started)
+    query = run.start(progress.on_batch)
+    _stop_on_signal(query.stop)
+    try:
+        query.awaitTermination()
+    except Exception:
+        # The query's own error wraps ours in a Java stack trace: prefer ours.
+        if run.failure is not None:
+            raise run.failure from None
+        raise
+    finally:
+        run.close()
+    progress.summary()
+    spark.stop()
+    return 0
+
+
+def load_topology(path: Path) -> Topology:
+    """Import a topology file and return its ``topology``.
+
+    Raises:
+        InvalidTopology: there is no such file, or it does not define ``topology``.
+    """
+    if not path.is_file():
+        message = f"there is no topology file {path}"
+        raise InvalidTopology(message)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None  # noqa: S101 - the file is there
+    assert spec.loader is not None  # noqa: S101
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    topology = getattr(module, "topology", None)
+    if not isinstance(topology, Topology):
+        message = f"{path} must define `topology = builder.build()`"
+        raise InvalidTopology(message)
+    return topology
+
+
+def _stop_on_signal(stop: Callable[[], None]) -> None:
+    def handle(_signal: int, _frame: FrameType | None) -> None:
+        stop()
+
+    signal.signal(signal.SIGINT, handle)
+    signal.signal(signal.SIGTERM, handle)
+
+
+class _Progress:
+    """Tells of batches on stderr, at most once a second, and sums up on stdout."""
+
+    def __init__(self, started: float) -> None:
+        self._started = started
+        self._told = 0.0
+        self._windows: dict[str, int] = {}
+        self._last: dict[str, PreparedBatch] = {}
+        self._batches = 0
+
+    def on_batch(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
+        """Take note of a committed batch."""
+        self._last = stores
+        self._batches += 1
+        for name, prepared in stores.items():
+            self._windows[name] = self._windows.get(name, 0) + prepared.changed
+        now = time.monotonic()
+        if now - self._told >= 1:
+            self._told = now
+            print(f"batch {batch}: {self._told_stores()}", file=sys.stderr, flush=True)
+
+    def _told_stores(self) -> str:
+        parts = []
+        for name, prepared in self._last.items():
+            counters = prepared.record.counters
+            parts.append(
+                f"{name} {counters['input']:,} records, {counters['late']:,} late, "
+                f"{counters['dead_lettered']:,} dead-lettered, {prepared.open_records:,} open"
+            )
+        return "; ".join(parts)
+
+    def summary(self) -> None:
+        """Print one JSON line: counters of each store and the seconds it took."""
+        stores = {
+            name: {**prepared.record.counters, "changed_windows": self._windows[name]}
+            for name, prepared in self._last.items()
+        }
+        seconds = round(time.monotonic() - self._started, 3)
+        text = orjson.dumps({"batches": self._batches, "stores": stores, "seconds": seconds})
+        print(text.decode(), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,28 @@
+"""Every error that the pipeline raises, one class per situation.
+
+    PipelineError
+    |-- InvalidTopology     the topology breaks a rule; the message names the step
+    |-- EventLogError       the event log is not what was promised (shrunk, odd file name)
+    |-- CheckpointError     the checkpoint can't be used as it is
+    `-- AlreadyRunning      another process runs the same pipeline on this data folder
+"""
+
+
+class PipelineError(Exception):
+    """Base of all errors of this package."""
+
+
+class InvalidTopology(PipelineError):
+    """A topology breaks a rule; the message names the step and the way out."""
+
+
+class EventLogError(PipelineError):
+    """The event log broke its promise: append-only files named by partition number."""
+
+
+class CheckpointError(PipelineError):
+    """The checkpoint can't be used as it is; the message says why and what to do."""
+
+
+class AlreadyRunning(PipelineError):
+    """Another process holds this checkpoint: two writers would repeat each other's records."""

@@ -1,0 +1,83 @@
+"""The sources: a topic as a stream of raw rows, and the function that decodes them.
+
+Both give the same contract: a partition is read in offset order, by one task a batch.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.decoding import decode_event_log, decode_kafka
+from pipeline.event_log import (
+    DEFAULT_MAX_BATCH_BYTES,
+    FORMAT,
+    EventLogSource,
+    ensure_topic_folder,
+)
+
+#: Maven coordinates of Spark's Kafka connector.
+KAFKA_PACKAGES = ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",)
+
+Decoder = Callable[[DataFrame, str], DataFrame]
+
+
+class Log(Protocol):
+    """Where the records come from."""
+
+    #: Spark DDL of the raw rows.
+    raw_schema: str
+    #: Turns raw rows into records for a value schema.
+    decode: Decoder
+
+    def stream(self, spark: SparkSession, topic: str) -> DataFrame:
+        """Return the topic as a streaming DataFrame of raw rows."""
+
+
+@dataclass(frozen=True)
+class EventLog:
+    """A folder of JSON Lines files, ``root/<topic>/<partition>.jsonl``."""
+
+    root: Path
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+
+    raw_schema = "partition INT, offset BIGINT, raw BINARY"
+    decode = staticmethod(decode_event_log)
+
+    def stream(self, spark: SparkSession, topic: str) -> DataFrame:
+        """Return the topic's lines as they are appended."""
+        ensure_topic_folder(self.root, topic)
+        spark.dataSource.register(EventLogSource)
+        return (
+            spark.readStream.format(FORMAT)
+            .option("root", str(self.root.resolve()))
+            .option("topic", topic)
+            .option("max_batch_bytes", str(self.max_batch_bytes))
+            .load()
+        )
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """A Kafka cluster, read by Spark's own connector."""
+
+    bootstrap_servers: str
+    max_batch_records: int = 500_000
+
+    raw_schema = "key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
+    decode = staticmethod(decode_kafka)
+
+    def stream(self, spark: SparkSession, topic: str) -> DataFrame:
+        """Return the topic's messages from its beginning."""
+        return (
+            spark.readStream.format("kafka")
+            .option("kafka.bootstrap.servers", self.bootstrap_servers)
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .option("failOnDataLoss", "true")
+            .option("maxOffsetsPerTrigger", str(self.max_batch_records))
+            .load()
+            .select("key", "value", "partition", "offset", "timestamp")
+        )

@@ -1,0 +1,50 @@
+"""Pure window engine: no Spark, no clock, no files. Arrow tables in, Arrow tables out."""
+
+from pipeline.windows.aggregates import (
+    Aggregate,
+    approx_count_distinct,
+    approx_quantile,
+    avg,
+    collect_list,
+    count,
+    first,
+    last,
+    max,  # noqa: A004 - the field's word
+    min,  # noqa: A004
+    stddev,
+    sum,  # noqa: A004
+)
+from pipeline.windows.clock import (
+    NEVER_CLOSED_MS,
+    NO_STREAM_TIME_MS,
+    StreamClock,
+    close_time_ms,
+)
+from pipeline.windows.definitions import MAX_TIMESTAMP_MS, SlidingWindows
+from pipeline.windows.errors import IllegalArgument, WindowsError
+from pipeline.windows.sliding import EngineResult, SlidingWindowEngine
+
+__all__ = [
+    "MAX_TIMESTAMP_MS",
+    "NEVER_CLOSED_MS",
+    "NO_STREAM_TIME_MS",
+    "Aggregate",
+    "EngineResult",
+    "IllegalArgument",
+    "SlidingWindowEngine",
+    "SlidingWindows",
+    "StreamClock",
+    "WindowsError",
+    "approx_count_distinct",
+    "approx_quantile",
+    "avg",
+    "close_time_ms",
+    "collect_list",
+    "count",
+    "first",
+    "last",
+    "max",
+    "min",
+    "stddev",
+    "sum",
+]

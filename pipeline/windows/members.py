@@ -1,0 +1,157 @@
+"""The members of many windows at once: index ranges into rows in canonical order.
+
+Row order inside a window is (timestamp, partition, offset). Aggregates ask for a column
+and get its values without nulls plus the ranges moved accordingly; both are made once a
+column, however many aggregates read it.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipeline.windows.exact_sum import Floats, Ints, RangeSums, prefix_sums
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """``low[i]:high[i]`` is the i-th range; ranges may be empty and may overlap."""
+
+    low: Ints
+    high: Ints
+
+    @property
+    def sizes(self) -> Ints:
+        """How many rows each range has."""
+        return self.high - self.low
+
+    @property
+    def empty(self) -> NDArray[np.bool_]:
+        """Which ranges have no row."""
+        return self.high <= self.low
+
+    def keep(self, chosen: NDArray[np.bool_]) -> "Ranges":
+        """The ranges where ``chosen`` is set."""
+        return Ranges(self.low[chosen], self.high[chosen])
+
+    def rows(self) -> tuple[Ints, Ints]:
+        """Return (offsets, indices): the rows of all ranges, one range after the other."""
+        offsets = prefix_sums(self.sizes)
+        starts = np.repeat(self.low - offsets[:-1], self.sizes)
+        return offsets, starts + np.arange(offsets[-1], dtype=np.int64)
+
+
+class Values:
+    """One column's non-null values and where each window's lie among them."""
+
+    def __init__(self, column: pa.Array, ranges: Ranges) -> None:
+        """Take nulls out of ``column`` and move ``ranges`` accordingly."""
+        if column.null_count:
+            present = np.asarray(column.is_valid())
+            before = prefix_sums(present.astype(np.int64))
+            ranges = Ranges(before[ranges.low], before[ranges.high])
+            column = column.drop_null()
+        self.column = column
+        self.ranges = ranges
+
+    @cached_property
+    def integers(self) -> Ints:
+        """The values as int64."""
+        return np.asarray(self.column.cast(pa.int64()))
+
+    @cached_property
+    def doubles(self) -> Floats:
+        """The values as doubles; -0.0 reads as 0.0, so that equal numbers have equal bits."""
+        return np.asarray(self.column.cast(pa.float64(), safe=False)) + 0.0
+
+    @cached_property
+    def is_floating(self) -> bool:
+        """Whether the column holds floating point numbers."""
+        return bool(pa.types.is_floating(self.column.type))
+
+    @cached_property
+    def range_sums(self) -> RangeSums:
+        """Exact sums of the finite values (the others count as 0)."""
+        return RangeSums(np.where(np.isfinite(self.doubles), self.doubles, 0.0))
+
+    @cached_property
+    def sums(self) -> Floats:
+        """The exactly rounded sum of each range; NaN and infinities add up as IEEE 754 says."""
+        sums = self.range_sums.sums(self.ranges.low, self.ranges.high)
+        if np.isfinite(self.doubles).all():
+            return sums
+        nan, up, down = (
+            self._counts(found)
+            for found in (
+                np.isnan(self.doubles),
+                self.doubles == np.inf,
+                self.doubles == -np.inf,
+            )
+        )
+        sums = np.where(up > 0, np.inf, np.where(down > 0, -np.inf, sums))
+        return np.where((nan > 0) | ((up > 0) & (down > 0)), np.nan, sums)
+
+    def _counts(self, found: NDArray[np.bool_]) -> Ints:
+        before = prefix_sums(found.astype(np.int64))
+        return before[self.ranges.high] - before[self.ranges.low]
+
+    @cached_property
+    def ordered(self) -> tuple[NDArray[np.int64], pa.Array]:
+        """(rank of each value, the distinct values by rank): any ordered type as integers.
+
+        NaN ranks above every number (Spark's rule), strings by their UTF-8 bytes.
+        """
+        column = pa.array(self.doubles) if self.is_floating else self.column
+        encoded = column.dictionary_encode()
+        order = pc.array_sort_indices(encoded.dictionary)
+        rank = np.empty(len(order), dtype=np.int64)
+        rank[np.asarray(order)] = np.arange(len(order))
+        return rank[np.asarray(encoded.indices)], encoded.dictionary.take(order)
+
+    def take(self, rows: Ints) -> pa.Array:
+        """Values at ``rows``; null where the window has no value."""
+        return self.column.take(pa.array(rows, mask=self.ranges.empty))
+
+    def nullable(self, numbers: NDArray[np.generic], *, least: int = 1) -> pa.Array:
+        """``numbers``, null for windows with fewer than ``least`` values."""
+        return pa.array(numbers, mask=self.ranges.sizes < least)
+
+
+class Members:
+    """The members of each window: ranges over the rows of a table in canonical order."""
+
+    def __init__(self, rows: pa.Table, ranges: Ranges) -> None:
+        """``rows`` has the value columns; ``ranges`` one non-empty range a window."""
+        self._rows = rows
+        self._values: dict[str, Values] = {}
+        self.ranges = ranges
+
+    def values(self, column: str) -> Values:
+        """The non-null values of ``column``."""
+        if column not in self._values:
+            chunks = self._rows.column(column)
+            self._values[column] = Values(chunks.combine_chunks(), self.ranges)
+        return self._values[column]
+
+
+def range_minima(values: Ints, ranges: Ranges) -> Ints:
+    """Return the least of ``values`` in each range, 0 for an empty one.
+
+    A dyadic table: after step k, ``table[i]`` is the least of ``values[i : i + 2**k]``,
+    so any range is covered by two (overlapping) entries of the step below its length.
+    """
+    sizes = ranges.sizes
+    steps = np.frexp(sizes.astype(np.float64))[1] - 1
+    minima = np.zeros(len(sizes), dtype=np.int64)
+    table = values
+    for step in range(int(steps.max(initial=-1)) + 1):
+        if step:
+            half = 1 << (step - 1)
+            table = np.minimum(table[:-half], table[half:])
+        here = np.flatnonzero((steps == step) & (sizes > 0))
+        left = table[ranges.low[here]]
+        minima[here] = np.minimum(left, table[ranges.high[here] - (1 << step)])
+    return minima

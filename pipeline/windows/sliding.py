@@ -1,0 +1,270 @@
+"""The sliding-window engine: set semantics with freezing, for all keys of a batch at once.
+
+Every rule is a property of records alone (D = time difference, ``t`` = a record's time,
+``c`` = its close time: stream time of its own partition when it came, less grace):
+
+    accepted      t + D >= c                                       (semantics rule 3)
+    member        s <= t <= s + D  and  s + D >= c                 (rule 2, design promise 2)
+    left window   s = max(0, t - D)  and  s + D >= c               (KIP-450; early records 2.4)
+    right window  s = t + 1, and some record is a member           (KIP-450)
+    final         s + D < close time of every partition
+
+So the result can't depend on the order in which partitions are read or on batch cuts.
+The state is the accepted records that can still matter, sorted by (key, t, partition,
+offset); a batch is merged in, the windows it changed are looked up by binary search,
+and their members are index ranges. Only records that were excluded from a window that
+was already closed for them (partly late ones) break a range; windows with such a hole
+get their members copied out, which keeps one code path for all aggregates.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipeline.windows.aggregates import Aggregate
+from pipeline.windows.definitions import SlidingWindows
+from pipeline.windows.exact_sum import Ints, prefix_sums
+from pipeline.windows.members import Members, Ranges
+from pipeline.windows.timeline import Timeline, pair_order
+
+Flags = NDArray[np.bool_]
+
+RECORD_FIELDS = (
+    pa.field("key", pa.string()),
+    pa.field("timestamp_ms", pa.int64()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("close_ms", pa.int64()),
+)
+
+
+@dataclass(frozen=True)
+class EngineResult:
+    """What one batch made of the state.
+
+    ``state`` is the next state; ``changes`` has each changed or newly final window once:
+    key, window_start_ms, window_end_ms, the aggregates, timestamp_ms, final.
+    """
+
+    state: pa.Table
+    changes: pa.Table
+
+
+@dataclass(frozen=True)
+class _Records:
+    """Sorted records as arrays: key code, time, close time, whether new in this batch."""
+
+    table: pa.Table
+    keys: pa.Array
+    code: Ints
+    time: Ints
+    close: Ints
+    new: Flags
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Candidate windows: key code, start, and whether a record of an earlier batch defines it."""
+
+    code: Ints
+    start: Ints
+    known: Flags
+
+    def keep(self, chosen: Flags) -> "_Windows":
+        return _Windows(self.code[chosen], self.start[chosen], self.known[chosen])
+
+
+class SlidingWindowEngine:
+    """Sliding windows of one store; holds no state between calls."""
+
+    def __init__(
+        self,
+        windows: SlidingWindows,
+        aggregates: Mapping[str, Aggregate],
+        values: pa.Schema,
+        carried: pa.Schema | None = None,
+    ) -> None:
+        """Check ``aggregates`` (output name -> aggregate) against the schema of the values.
+
+        ``carried`` are columns that the state keeps with each record for the caller's use.
+
+        Raises:
+            IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
+        """
+        self._difference = windows.time_difference_ms
+        self._aggregates = dict(aggregates)
+        used = {a.column for a in aggregates.values() if a.column is not None}
+        self.aggregate_types = {n: a.output_type(values) for n, a in aggregates.items()}
+        self.record_schema = pa.schema([
+            *RECORD_FIELDS,
+            *(carried or ()),
+            *(field for field in values if field.name in used),
+        ])  # fmt: skip
+
+    def empty_state(self) -> pa.Table:
+        """The state before the first record."""
+        return self.record_schema.empty_table()
+
+    def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
+        """Which records are refused: even their last window is closed (semantics rule 3)."""
+        late: Flags = timestamp_ms + self._difference < close_ms
+        return late
+
+    def process(
+        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
+    ) -> EngineResult:
+        """Merge ``batch`` (accepted records only) into ``state`` and list what changed.
+
+        ``close_ms`` is the close time of all partitions after the batch, ``previous_close_ms``
+        the same before it; windows that end between the two become final now.
+        """
+        batch = batch.select(self.record_schema.names).cast(self.record_schema)
+        records = _sorted_records(state, batch)
+        windows = self._candidates(records, previous_close_ms, close_ms)
+        members, windows = self._changed(records, windows, close_ms)
+        changes = self._evaluate(records, windows, members, close_ms)
+        open_records = records.time >= close_ms - self._difference - 1
+        return EngineResult(records.table.filter(pa.array(open_records)), changes)
+
+    def _candidates(self, records: _Records, previous_close_ms: int, close_ms: int) -> _Windows:
+        """List the defined windows that may have changed: of touched keys, or final now."""
+        left = np.maximum(records.time - self._difference, 0)
+        made = left + self._difference >= records.close
+        code = np.concatenate([records.code[made], records.code])
+        start = np.concatenate([left[made], records.time + 1])
+        known = ~np.concatenate([records.new[made], records.new])
+        touched = np.zeros(len(records.keys), dtype=np.bool_)
+        touched[records.code[records.new]] = True
+        end = start + self._difference
+        wanted = (end >= previous_close_ms) & (touched[code] | (end < close_ms))
+        return _distinct(_Windows(code[wanted], start[wanted], known[wanted]))
+
+    def _changed(
+        self, records: _Records, windows: _Windows, close_ms: int
+    ) -> tuple["_Membership", _Windows]:
+        """Keep the windows that have a member and either a new one, a new definer, or finality."""
+        timeline = Timeline(records.code, records.time)
+        end = windows.start + self._difference
+        ranges = Ranges(
+            timeline.first_at_or_after(windows.code, windows.start),
+            timeline.first_after(windows.code, end),
+        )
+        reason = ~windows.known | (end < close_ms)
+        chosen = ~ranges.empty & (reason | _any_in(records.new, ranges))
+        windows, end, reason = windows.keep(chosen), end[chosen], reason[chosen]
+        membership = _membership(records, ranges.keep(chosen), end, self._difference)
+        ranges = membership.ranges
+        chosen = ~ranges.empty & (reason | _any_in(records.new[membership.rows], ranges))
+        return _Membership(membership.rows, ranges.keep(chosen)), windows.keep(chosen)
+
+    def _evaluate(
+        self, records: _Records, windows: _Windows, members: "_Membership", close_ms: int
+    ) -> pa.Table:
+        """Aggregate the members of each window into its row."""
+        table = records.table.take(pa.array(members.rows))
+        evaluated = Members(table, members.ranges)
+        end = windows.start + self._difference
+        newest = records.time[members.rows][members.ranges.high - 1]
+        columns: dict[str, pa.Array] = {
+            "key": records.keys.take(pa.array(windows.code)),
+            "window_start_ms": pa.array(windows.start),
+            "window_end_ms": pa.array(end),
+        }
+        for name, aggregate in self._aggregates.items():
+            columns[name] = aggregate.of(evaluated)
+        columns["timestamp_ms"] = pa.array(newest)
+        columns["final"] = pa.array(end < close_ms)
+        return pa.table(columns)
+
+
+@dataclass(frozen=True)
+class _Membership:
+    """Rows (indices of records, repeated where windows need their own copy) and ranges in them."""
+
+    rows: Ints
+    ranges: Ranges
+
+
+def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
+    """Join state and batch, sorted by (key, time, partition, offset); keys coded in byte order."""
+    table = pa.concat_tables([state, batch]).combine_chunks()
+    encoded = table.column("key").combine_chunks().dictionary_encode()
+    by_bytes = pc.array_sort_indices(encoded.dictionary)
+    rank = np.empty(len(by_bytes), dtype=np.int64)
+    rank[np.asarray(by_bytes)] = np.arange(len(by_bytes))
+    code = rank[np.asarray(encoded.indices)]
+    time, partition, offset, close = (
+        np.asarray(table.column(name)) for name in ("timestamp_ms", "partition", "offset", "close_ms")
+    )
+    order = pair_order(code, time)
+    same = (np.diff(code[order]) == 0) & (np.diff(time[order]) == 0)
+    if same.any():
+        order = _ties_ordered(order, same, partition, offset)
+    return _Records(
+        table=table.take(pa.array(order)),
+        keys=encoded.dictionary.take(by_bytes),
+        code=code[order],
+        time=time[order],
+        close=close[order],
+        new=order >= len(state),
+    )
+
+
+def _ties_ordered(order: Ints, same: Flags, partition: NDArray[np.int32], offset: Ints) -> Ints:
+    """Order records of one key and time by (partition, offset); ``same`` links neighbours."""
+    group = prefix_sums((~same).astype(np.int64))
+    return order[np.lexsort((offset[order], partition[order], group))]
+
+
+def _distinct(windows: _Windows) -> _Windows:
+    """One window a (key, start); known if any of its definers is."""
+    order = pair_order(windows.code, windows.start)
+    windows = windows.keep(order)
+    if not len(order):
+        return windows
+    head = np.ones(len(order), dtype=np.bool_)
+    head[1:] = (np.diff(windows.code) != 0) | (np.diff(windows.start) != 0)
+    known = np.logical_or.reduceat(windows.known, np.flatnonzero(head))
+    return _Windows(windows.code[head], windows.start[head], known)
+
+
+def _any_in(flags: Flags, ranges: Ranges) -> Flags:
+    """Whether any flag is set in each range."""
+    before = prefix_sums(flags.astype(np.int64))
+    found: Flags = before[ranges.high] > before[ranges.low]
+    return found
+
+
+def _membership(records: _Records, ranges: Ranges, end: Ints, difference: int) -> _Membership:
+    """Turn time ranges into members: windows with a hole get their own copy of the rows.
+
+    A hole is a record inside the bounds that came when the window was closed for it. It
+    can only be one whose close time is above its own left window's end.
+    """
+    partly_late = records.close > np.maximum(records.time, difference)
+    holed = _any_in(partly_late, ranges)
+    shared, low, high = _covered(len(records), ranges.keep(~holed))
+    offsets, copied = ranges.keep(holed).rows()
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    member = end[holed][owner] >= records.close[copied]
+    offsets = len(shared) + prefix_sums(np.bincount(owner[member], minlength=len(offsets) - 1))
+    members = Ranges(np.empty_like(ranges.low), np.empty_like(ranges.high))
+    members.low[~holed], members.high[~holed] = low, high
+    members.low[holed], members.high[holed] = offsets[:-1], offsets[1:]
+    return _Membership(np.concatenate([shared, copied[member]]), members)
+
+
+def _covered(length: int, ranges: Ranges) -> tuple[Ints, Ints, Ints]:
+    """List the rows that some range covers, and the ranges among them."""
+    opened = np.bincount(ranges.low, minlength=length + 1)
+    closed = np.bincount(ranges.high, minlength=length + 1)
+    covered = np.cumsum(opened - closed)[:length] > 0
+    before = prefix_sums(covered.astype(np.int64))
+    return np.flatnonzero(covered), before[ranges.low], before[ranges.high]

@@ -1,0 +1,65 @@
+"""The columns of a store's table: Arrow and Delta types, and rows from the engine's changes.
+
+In the tables times are TIMESTAMPs (UTC, microseconds); everywhere else they are integer ms.
+"""
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+
+_DELTA_NAMES = {pa.int64(): "long", pa.float64(): "double", pa.string(): "string", pa.bool_(): "boolean"}
+_ARROW_TYPES = {name: found for found, name in _DELTA_NAMES.items()}
+
+
+def delta_type(found: pa.DataType) -> str:
+    """Delta's name of an aggregate's Arrow type (``long``, ``array<double>`` ...)."""
+    if pa.types.is_list(found):
+        return f"array<{delta_type(found.value_type)}>"
+    return _DELTA_NAMES[found]
+
+
+def arrow_type(name: str) -> pa.DataType:
+    """The Arrow type of an aggregate column, from Delta's name of it."""
+    if name.startswith("array<"):
+        return pa.list_(arrow_type(name.removeprefix("array<").removesuffix(">")))
+    return _ARROW_TYPES[name]
+
+
+def store_schema(aggregates: Mapping[str, pa.DataType]) -> pa.Schema:
+    """The Arrow schema of a store's table."""
+    return pa.schema([
+        pa.field("key", pa.string(), nullable=False),
+        pa.field("window_start", TIMESTAMP, nullable=False),
+        pa.field("window_end", TIMESTAMP, nullable=False),
+        *(pa.field(name, found) for name, found in aggregates.items()),
+        pa.field("timestamp", TIMESTAMP, nullable=False),
+        pa.field("final", pa.bool_(), nullable=False),
+        pa.field("deleted", pa.bool_(), nullable=False),
+        pa.field("revision", pa.int64(), nullable=False),
+    ])  # fmt: skip
+
+
+def table_rows(changes: pa.Table, aggregates: Mapping[str, pa.DataType], batch: int) -> pa.Table:
+    """Turn the engine's changed windows into rows of the store's table.
+
+
+    """
+    length = len(changes)
+    columns = {
+        "key": changes["key"],
+        "window_start": _timestamps(changes["window_start_ms"]),
+        "window_end": _timestamps(changes["window_end_ms"]),
+        **{name: changes[name] for name in aggregates},
+        "timestamp": _timestamps(changes["timestamp_ms"]),
+        "final": changes["final"],
+        "deleted": pa.repeat(pa.scalar(value=False), length),
+        "revision": pa.repeat(pa.scalar(batch, pa.int64()), length),
+    }
+    return pa.table(columns, schema=store_schema(aggregates))
+
+
+def _timestamps(times_ms: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.multiply(times_ms, 1000).cast(TIMESTAMP)

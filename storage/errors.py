@@ -1,0 +1,56 @@
+"""Every error that the storage package raises, one class per situation.
+
+    StorageError
+    |-- UnknownStore            no store of that name exists (yet)
+    |-- StoreNotReady           the store exists, its index cannot answer now: retry
+    |-- IndexDamaged            the index cannot be read: the tailer rebuilds it, retry
+    |-- BehindPositionBound     the caller demands a newer position than the index has
+    |-- InvalidCursor           a page token that this store did not give out
+    |-- InvalidDefinition       a store definition that cannot be used
+    |-- IncompatibleStore       a topology that does not fit the table that is there
+    |-- ForeignCheckpoint       checkpoint and table do not belong together
+    `-- CorruptLog              the table's log is damaged beyond its newest entry
+
+All derive from ``Exception`` by way of ``StorageError``; none is a ``ValueError``, so
+that no broad handler for bad numbers swallows a storage fault.
+"""
+
+
+class StorageError(Exception):
+    """Base of all errors of this package."""
+
+
+class UnknownStore(StorageError):
+    """No store of that name exists; the names that do are in the message."""
+
+
+class StoreNotReady(StorageError):
+    """The store exists but cannot answer yet (index being built); a retry will do."""
+
+
+class IndexDamaged(StoreNotReady):
+    """The index cannot be read; the tailer rebuilds it from the table, a retry will do."""
+
+
+class BehindPositionBound(StorageError):
+    """The index has not reached the position that the caller demands (KIP-796 NOT_UP_TO_BOUND)."""
+
+
+class InvalidCursor(StorageError):
+    """The page token was not given out for this store, key and direction."""
+
+
+class InvalidDefinition(StorageError):
+    """A store definition breaks a rule; the message names it."""
+
+
+class IncompatibleStore(StorageError):
+    """The table was made by another definition of the store; the message names the difference."""
+
+
+class ForeignCheckpoint(StorageError):
+    """The checkpoint does not belong to the table: going on would lose or repeat records."""
+
+
+class CorruptLog(StorageError):
+    """The Delta log is damaged at a place that can't be stepped back over safely."""

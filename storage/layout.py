@@ -1,0 +1,69 @@
+"""Where each thing lives below the data folder.
+
+    DATA/tables/<store>/               one Delta table per store
+    DATA/tables/_dead_letters/         the dead-letter Delta table
+    DATA/checkpoints/<application>/    Spark's checkpoint and the engine's state
+    DATA/index/<store>/                the disposable LMDB index
+
+A store name can't begin with an underscore, so it never meets ``_dead_letters``.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from storage.errors import InvalidDefinition
+
+_STORE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+DEAD_LETTERS = "_dead_letters"
+
+
+@dataclass(frozen=True)
+class DataLayout:
+    """The paths below one data folder."""
+
+    root: Path
+
+    @property
+    def tables(self) -> Path:
+        """Parent folder of all Delta tables."""
+        return self.root / "tables"
+
+    @property
+    def indexes(self) -> Path:
+        """Parent folder of all indexes."""
+        return self.root / "index"
+
+    @property
+    def dead_letters(self) -> Path:
+        """The dead-letter table."""
+        return self.tables / DEAD_LETTERS
+
+    def table(self, store: str) -> Path:
+        """The Delta table of ``store``."""
+        return self.tables / check_store_name(store)
+
+    def index(self, store: str) -> Path:
+        """The index folder of ``store``."""
+        return self.indexes / check_store_name(store)
+
+    def checkpoint(self, application: str) -> Path:
+        """Checkpoint folder of the streaming query of one topology."""
+        return self.root / "checkpoints" / application
+
+
+def check_store_name(store: str) -> str:
+    """Return ``store`` if it is a valid store name.
+
+    Raises:
+        InvalidDefinition: the name is not 1 to 128 letters, digits, dots, underscores
+            or hyphens beginning with a letter or digit.
+    """
+    if not _STORE_NAME.fullmatch(store):
+        message = (
+            f"store name {store!r} is not valid: use 1 to 128 letters, digits, '.', '_' or '-', "
+            "beginning with a letter or digit (the Kafka topic rule)"
+        )
+        raise InvalidDefinition(message)
+    return store

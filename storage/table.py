@@ -1,0 +1,217 @@
+"""The write side of a Delta table: make it, write its Parquet files, commit a batch.
+
+Tasks write Parquet files into the table's folder and hand back add actions; the driver
+commits all of a batch as one Delta transaction that also records (application, batch
+id), so that a replayed batch is recognised. Nothing is visible before the commit.
+
+Only plain Delta features are used (no column mapping, no deletion vectors, no table
+features), so that Spark, delta-rs, DuckDB and Polars read the tables alike.
+"""
+
+import json
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
+from deltalake.exceptions import TableNotFoundError
+from deltalake.transaction import AddAction
+
+from storage.errors import CorruptLog
+from storage.files import sync_file, sync_folder
+
+#: Versions between two Delta checkpoints; each costs a read of the whole file list.
+CHECKPOINT_INTERVAL = 100
+
+#: Longer strings are left out of the file statistics, as Delta's writers do.
+_STATISTICS_STRING_LENGTH = 64
+
+_LOG = "_delta_log"
+
+
+@dataclass(frozen=True)
+class AddedFile:
+    """A Parquet file that a task wrote, not yet part of the table."""
+
+    path: str
+    size: int
+    rows: int
+    stats: str
+    modified_ms: int
+
+    def to_action(self) -> AddAction:
+        """The Delta add action."""
+        return AddAction(
+            self.path, self.size, {}, self.modified_ms, data_change=True, stats=self.stats
+        )
+
+
+def write_file(folder: Path, rows: pa.Table, name: str, *, sync: bool) -> AddedFile:
+    """Write ``rows`` as one Parquet file into a table's folder.
+
+    ``name`` becomes part of the file name; the file gets a unique suffix, so an attempt
+    that is repeated never overwrites what another may have committed.
+    """
+    path = folder / f"{name}-{uuid.uuid4()}.parquet"
+    dictionaries = [field.name for field in rows.schema if pa.types.is_string(field.type)]
+    pq.write_table(rows, path, compression="zstd", compression_level=1, use_dictionary=dictionaries)
+    if sync:
+        sync_file(path)
+        sync_folder(folder)
+    status = path.stat()
+    modified_ms = status.st_mtime_ns // 1_000_000
+    return AddedFile(path.name, status.st_size, len(rows), _statistics(rows), modified_ms)
+
+
+class Table:
+    """A Delta table that one application appends to."""
+
+    def __init__(self, delta: DeltaTable, folder: Path, *, sync: bool) -> None:
+        """Use ``open_table`` instead."""
+        self._delta = delta
+        self._folder = folder
+        self._sync = sync
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """The table's properties as last read."""
+        return dict(self._delta.metadata().configuration)
+
+    @property
+    def version(self) -> int:
+        """The version that was last read or written."""
+        return self._delta.version()
+
+    def set_property(self, name: str, value: str) -> None:
+        """Change one table property, as a commit of its own."""
+        self._delta.alter.set_table_properties({name: value}, raise_if_not_exists=False)
+        self._delta.update_incremental()
+
+    def recorded_batch(self, application: str) -> int | None:
+        """The last batch id that ``application`` committed here, None before the first."""
+        self._delta.update_incremental()
+        return self._delta.transaction_version(application)
+
+    def commit(
+        self, files: Sequence[AddedFile], application: str, batch: int, info: Mapping[str, Any]
+    ) -> int:
+        """Append ``files`` in one transaction that records (application, batch) and ``info``.
+
+        Returns the new version. A commit without files is fine: it moves the position.
+        """
+        self._delta.create_write_transaction(
+            [file.to_action() for file in files],
+            mode="append",
+            schema=self._delta.schema(),
+            commit_properties=CommitProperties(
+                custom_metadata=dict(info),
+                app_transactions=[Transaction(application, batch)],
+            ),
+            # The hook would checkpoint while the batch waits; see add_checkpoint().
+            post_commithook_properties=PostCommitHookProperties(
+                create_checkpoint=False, cleanup_expired_logs=False
+            ),
+        )
+        self._delta.update_incremental()
+        version = self._delta.version()
+        if self._sync:
+            sync_file(self._folder / _LOG / f"{version:020d}.json")
+            sync_folder(self._folder / _LOG)
+        return version
+
+
+def open_table(
+    folder: Path, schema: pa.Schema, properties: Mapping[str, str], *, sync: bool
+) -> Table:
+    """Open the Delta table in ``folder``, making it first where there is none.
+
+    A newest log entry that a power loss left empty or torn is moved aside: it was never
+    acknowledged, so the batch it belonged to is committed again.
+
+    Raises:
+        CorruptLog: the newest entry is torn and there is no version before it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    _set_aside_torn_entry(folder / _LOG)
+    try:
+        delta = DeltaTable(folder)
+    except TableNotFoundError:
+        delta = DeltaTable.create(
+            folder,
+            schema=schema,
+            configuration={
+                "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+                "delta.dataSkippingNumIndexedCols": "3",
+                **properties,
+            },
+            raise_if_key_not_exists=False,
+        )
+        if sync:
+            sync_folder(folder / _LOG)
+            sync_folder(folder)
+    return Table(delta, folder, sync=sync)
+
+
+def _set_aside_torn_entry(log: Path) -> None:
+    entries = sorted(log.glob("[0-9]*.json"))
+    if not entries or _is_whole(entries[-1]):
+        return
+    if len(entries) == 1 and not list(log.glob("*.parquet")):
+        # Version 0 was never acknowledged: the table is made anew.
+        entries[-1].unlink()
+        return
+    if len(entries) > 1 and not _is_whole(entries[-2]):
+        message = (
+            f"two newest entries of {log} are damaged, {entries[-2].name} and "
+            f"{entries[-1].name}: restore the table from a backup, or remove it together with "
+            "its checkpoint and let the pipeline rebuild it from the log"
+        )
+        raise CorruptLog(message)
+    entries[-1].rename(entries[-1].with_suffix(".json.torn"))
+
+
+def _is_whole(entry: Path) -> bool:
+    """Whether each line of a log entry is JSON and there is at least one."""
+    lines = entry.read_bytes().splitlines()
+    try:
+        return bool(lines) and all(isinstance(json.loads(line), dict) for line in lines)
+    except ValueError:
+        return False
+
+
+def _statistics(rows: pa.Table) -> str:
+    """Delta's file statistics: row count, and least and greatest of the leading columns."""
+    statistics: dict[str, Any] = {"numRecords": len(rows)}
+    if len(rows):
+        least, greatest = {}, {}
+        for name in rows.column_names[:3]:
+            bounds = pc.min_max(rows.column(name))
+            low, high = bounds["min"].as_py(), bounds["max"].as_py()
+            if low is None or _too_long(low) or _too_long(high):
+                continue
+            least[name], greatest[name] = _stat_value(low), _stat_value(high)
+        statistics |= {"minValues": least, "maxValues": greatest}
+        statistics["nullCount"] = {n: rows.column(n).null_count for n in rows.column_names[:3]}
+    return json.dumps(statistics)
+
+
+def _too_long(value: object) -> bool:
+    return isinstance(value, str) and len(value) > _STATISTICS_STRING_LENGTH
+
+
+def _stat_value(value: object) -> object:
+    """Times as Delta's statistics write them, the rest as it is."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    return value
+
+
+def add_checkpoint(folder: Path) -> None:
+    """Write a Delta checkpoint, so that readers needn't read each log entry."""
+    DeltaTable(folder).create_checkpoint()
