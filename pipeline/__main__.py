@@ -14,9 +14,10 @@ import orjson
 
 from pipeline.checkpoint import PreparedBatch
 from pipeline.errors import InvalidTopology, PipelineError
+from pipeline.kafka_connector import kafka_settings
 from pipeline.run import PipelineRun, RunSettings
 from pipeline.session import build_session
-from pipeline.sources import KAFKA_PACKAGES, EventLog, Kafka, Log
+from pipeline.sources import EventLog, Kafka, Log
 from pipeline.topology import Topology
 from pipeline.windows import WindowsError
 from storage.errors import StorageError
@@ -88,9 +89,9 @@ def _run(options: argparse.Namespace) -> int:
     started = time.monotonic()
     topology = load_topology(options.topology)
     cores = options.cores or os.cpu_count() or 1
-    packages = KAFKA_PACKAGES if options.kafka else ()
+    extra = kafka_settings() if options.kafka else {}
     name = options.name or options.topology.stem
-    spark = build_session(f"oriel {name}", cores=cores, packages=packages)
+    spark = build_session(f"oriel {name}", cores=cores, extra=extra)
     log: Log = (
         Kafka(options.kafka)
         if options.kafka

@@ -7,6 +7,7 @@ until the driver has committed it, so a task may run any number of times.
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -48,12 +49,15 @@ def _advance(
     for stamp in stamps:
         clocks.update(stamp.stream_time_ms)
     close_ms = close_time_ms(clocks, plan.grace_ms)
-    old = plan.segments.get(task, [])
+    old, own = plan.segments_of(task)
     state = read_state(plan.state, old, plan.engine.record_schema)
+    if not own:
+        state = state.filter(pa.array(np.asarray(state["key_group"]) % plan.tasks == task))
     result = plan.engine.process(state, records, plan.close_ms, close_ms)
     name = f"{plan.batch:012d}-{task:04d}"
+    batch = records if own else pa.concat_tables([state, records])
     segments = next_segments(
-        plan.state, old, len(state), records, result.state, name, sync=plan.sync
+        plan.state, old if own else [], batch, result.state, name, sync=plan.sync
     )
     return GroupReport(
         task=task,

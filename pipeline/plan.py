@@ -34,8 +34,9 @@ class BatchPlan:
     """One store's part of one micro-batch, as its tasks see it.
 
     ``stream_time_ms`` has every partition known to this batch with its clock before it;
-    ``segments`` the state files of each task; ``tells_source_reasons`` whether this store
-    writes the dead letters that are bad for every store of the topic.
+    ``segments`` the state files of each task of the batch before, which may have had
+    another number of tasks; ``tells_source_reasons`` whether this store writes the dead
+    letters that are bad for every store of the topic.
     """
 
     store: str
@@ -52,6 +53,15 @@ class BatchPlan:
     dead_letters: Path
     tells_source_reasons: bool
     sync: bool
+
+    def segments_of(self, task: int) -> tuple[list[str], bool]:
+        """Return the state files that ``task`` has to read, and whether they are its own alone.
+
+        After a change of the number of tasks each reads all files and takes its key groups.
+        """
+        if len(self.segments) in {0, self.tasks}:
+            return self.segments.get(task, []), True
+        return [name for names in self.segments.values() for name in names], False
 
     @property
     def stamped_schema(self) -> pa.Schema:

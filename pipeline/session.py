@@ -37,6 +37,10 @@ _SETTINGS = {
     # A value that does not fit gives null (and a dead letter), it does not stop the query.
     "spark.sql.ansi.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # The stamp and the engine are vectorised: fewer, larger Arrow batches cost less.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    # The shuffle stays on this machine; compressing it only costs time.
+    "spark.shuffle.compress": "false",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
 }

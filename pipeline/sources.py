@@ -18,9 +18,6 @@ from pipeline.event_log import (
     ensure_topic_folder,
 )
 
-#: Maven coordinates of Spark's Kafka connector.
-KAFKA_PACKAGES = ("org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",)
-
 Decoder = Callable[[DataFrame, str], DataFrame]
 
 

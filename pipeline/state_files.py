@@ -60,7 +60,6 @@ def write_segment(folder: Path, records: pa.Table, name: str, *, sync: bool) -> 
 def next_segments(
     folder: Path,
     old: Sequence[str],
-    old_rows: int,
     batch: pa.Table,
     state: pa.Table,
     name: str,
@@ -69,9 +68,10 @@ def next_segments(
 ) -> list[str]:
     """Write what makes the next version: only the batch, or all of a state that has shrunk.
 
-    ``old_rows`` is how many records the old segments hold, dead ones included.
+    Segments keep records that no longer matter; all is written anew once they are the
+    majority, so a batch's writing is in proportion to the batch.
     """
-    kept = old_rows + len(batch)
+    kept = sum(_rows(folder / segment) for segment in old) + len(batch)
     if len(old) < MAX_SEGMENTS and kept <= 2 * len(state):
         if not len(batch):
             return list(old)
@@ -79,3 +79,9 @@ def next_segments(
     if not len(state):
         return []
     return [write_segment(folder, state, name, sync=sync)]
+
+
+def _rows(path: Path) -> int:
+    """How many records a segment has, from its footer."""
+    with pa.memory_map(str(path)) as source:
+        return int(pa.ipc.open_file(source).count_rows())

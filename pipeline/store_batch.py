@@ -53,7 +53,7 @@ class StoreBatches:
         self._store = store
         self._tables = tables
         self._versions = versions
-        self._tasks = tasks
+        self._tasks = min(tasks, tables.definition.key_groups)
         self._tells_source_reasons = tells_source_reasons
         self._sync = sync
         self._last: tuple[int, PreparedBatch] | None = None
@@ -187,7 +187,7 @@ def _prepared(
         clocks.update(stamp.stream_time_ms)
         for name, number in stamp.counters.items():
             counters[name] = counters.get(name, 0) + number
-    segments = dict(plan.segments) | {report.task: report.segments for report in reports}
+    segments = {report.task: report.segments for report in reports} or plan.segments
     record = CommitRecord(
         batch=plan.batch,
         offsets={plan.topic: ends.get(plan.topic, {})},

@@ -1,0 +1,100 @@
+"""The pipeline over a real Kafka broker: the same contract as over the event log."""
+
+import subprocess
+import sys
+from datetime import datetime
+from pathlib import Path
+
+import orjson
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
+from deltalake import DeltaTable
+
+from tests.e2e.kafka_broker import running_broker
+
+ROOT = Path(__file__).resolve().parents[2]
+
+TOPOLOGY = """
+from pipeline import SlidingWindows, StreamsBuilder, count, sum
+
+builder = StreamsBuilder()
+(
+    builder.stream("readings", "v DOUBLE")
+    .group_by_key()
+    .windowed_by(SlidingWindows.of_time_difference_and_grace(10, 100))
+    .aggregate(n=count(), total=sum("v"))
+    .materialize("readings")
+)
+topology = builder.build()
+"""
+
+#: The windows of KIP-450's figure 1 (semantics 2.2), as (start, end, count, total, timestamp).
+EXPECTED = {
+    (0, 10, 1, 1.0, 10),
+    (4, 14, 2, 3.0, 14),
+    (9, 19, 3, 7.0, 19),
+    (11, 21, 2, 6.0, 19),
+    (15, 25, 1, 4.0, 19),
+    (16, 26, 2, 12.0, 26),
+    (20, 30, 1, 8.0, 26),
+}
+
+
+@pytest.mark.e2e
+@pytest.mark.kafka
+def test_kip_450_windows_come_from_a_kafka_topic(tmp_path: Path) -> None:
+    """Records, tombstones and rubbish of a topic end up as windows and dead letters, once."""
+    (tmp_path / "readings.py").write_text(TOPOLOGY)
+    with running_broker(tmp_path) as address:
+        admin = AdminClient({"bootstrap.servers": address})
+        admin.create_topics([NewTopic("readings", 1, 1)])["readings"].result(timeout=30)
+        producer = Producer({"bootstrap.servers": address})
+        for value, time_ms in ((1, 10), (2, 14), (4, 19)):
+            _send(producer, b"a/b", orjson.dumps({"v": value}), time_ms)
+        _send(producer, b"a/b", b"rubbish", 20)
+        _send(producer, b"a/b", None, 20)
+        _send(producer, None, b'{"v": 1}', 20)
+        producer.flush()
+        _run_pipeline(tmp_path, address)
+        _send(producer, b"a/b", b'{"v": 8}', 26)
+        producer.flush()
+        _run_pipeline(tmp_path, address)
+    assert _newest_rows(tmp_path / "data" / "tables" / "readings") == EXPECTED
+    letters = DeltaTable(tmp_path / "data" / "tables" / "_dead_letters").to_pyarrow_table()
+    assert dict(zip(letters["offset"].to_pylist(), letters["reason"].to_pylist(), strict=True)) == {
+        3: "not-json",
+        4: "null-value",
+        5: "null-key",
+    }
+    assert letters.num_rows == 3
+
+
+def _send(producer: Producer, key: bytes | None, value: bytes | None, time_ms: int) -> None:
+    producer.produce("readings", key=key, value=value, timestamp=time_ms, partition=0)
+
+
+def _run_pipeline(folder: Path, address: str) -> None:
+    command = [sys.executable, "-m", "pipeline", str(folder / "readings.py"), "--kafka", address]
+    command += ["--data", str(folder / "data"), "--once"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def _newest_rows(table: Path) -> set[tuple[int, int, int, float, int]]:
+    rows = DeltaTable(table).to_pyarrow_table().sort_by("revision").to_pylist()
+    newest = {row["window_start"]: row for row in rows}
+    return {
+        (
+            _ms(row["window_start"]),
+            _ms(row["window_end"]),
+            row["n"],
+            row["total"],
+            _ms(row["timestamp"]),
+        )
+        for row in newest.values()
+    }
+
+
+def _ms(time: datetime) -> int:
+    return round(time.timestamp() * 1000)
