@@ -146,19 +146,21 @@ class RangeSums:
         limbs = self._limbs(low, high)
         if self._scale is None:
             return self._grid.to_double(limbs)
-        rounded: Floats = np.ldexp(limbs[0].astype(np.float64), self._scale)
+        with np.errstate(over="ignore"):
+            rounded: Floats = np.ldexp(limbs[0].astype(np.float64), self._scale)
         return rounded
 
     def double_doubles(self, low: Ints, high: Ints) -> tuple[Floats, Floats]:
         """Return each sum as ``head + tail``: the rounded sum and the rounded rest (106 bits)."""
         limbs = self._limbs(low, high)
         head = self.sums(low, high)
+        finite = np.where(np.isfinite(head), head, 0.0)
         if self._scale is not None:
-            back = np.ldexp(head, -self._scale)
+            back = np.ldexp(finite, -self._scale)
             # The rest is below 2**10, so wrapping of the conversion at 2**63 cancels out.
             tail = limbs[0] - back.astype(np.int64)
-            return head, np.ldexp(tail.astype(np.float64), self._scale)
-        finite = np.where(np.isfinite(head), head, 0.0)
+            with np.errstate(over="ignore"):
+                return head, np.ldexp(tail.astype(np.float64), self._scale)
         rest = [limb - part for limb, part in zip(limbs, self._grid.split(finite), strict=True)]
         return head, self._grid.to_double(rest)
 

@@ -1,0 +1,95 @@
+"""The slow model: sliding windows record by record, straight from their definition.
+
+Pure Python, quadratic, and sharing nothing with the engine. A record is
+``(key, timestamp_ms, value)``; a log is a list of records per partition, in offset order.
+
+    accepted      t + D >= c, where c = stream time of its own partition at it - G
+    member        s <= t <= s + D and s + D >= c
+    left window   s = max(0, t - D) if that window is open for the record
+    right window  s = t + 1 if some record is a member
+    final         s + D < min over partitions of stream time - G
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+Record = tuple[str, int, float | None]
+Logs = Mapping[int, Sequence[Record]]
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A record with what its partition's clock said when it came."""
+
+    key: str
+    time: int
+    partition: int
+    offset: int
+    value: float | None
+    close: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window: its members in order of (timestamp, partition, offset)."""
+
+    start: int
+    end: int
+    members: tuple[Arrived, ...]
+    final: bool
+
+    @property
+    def values(self) -> list[float]:
+        """The members' values without nulls."""
+        return [member.value for member in self.members if member.value is not None]
+
+    @property
+    def timestamp(self) -> int:
+        """The greatest member time (KIP-259)."""
+        return max(member.time for member in self.members)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the logs come to: windows by (key, start), and how many records were late."""
+
+    windows: dict[tuple[str, int], Window]
+    applied: int
+    late: int
+
+
+def expected(logs: Logs, difference: int, grace: int) -> Outcome:
+    """Work out every window of ``logs``."""
+    arrived = [record for p, log in logs.items() for record in _arrivals(p, log, grace)]
+    accepted = [r for r in arrived if r.time + difference >= r.close]
+    clocks = [max((time for _, time, _ in log), default=-1) for log in logs.values()]
+    close = min(clocks) - grace if clocks else 0
+    windows = {}
+    for key in {record.key for record in accepted}:
+        mine = [record for record in accepted if record.key == key]
+        for start in sorted(_starts(mine, difference)):
+            end = start + difference
+            members = [r for r in mine if start <= r.time <= end and end >= r.close]
+            if members:
+                members.sort(key=lambda r: (r.time, r.partition, r.offset))
+                windows[key, start] = Window(start, end, tuple(members), end < close)
+    return Outcome(windows, len(accepted), len(arrived) - len(accepted))
+
+
+def _arrivals(partition: int, log: Sequence[Record], grace: int) -> list[Arrived]:
+    stream_time = -1
+    arrivals = []
+    for offset, (key, time, value) in enumerate(log):
+        stream_time = max(stream_time, time)
+        arrivals.append(Arrived(key, time, partition, offset, value, stream_time - grace))
+    return arrivals
+
+
+def _starts(records: Sequence[Arrived], difference: int) -> set[int]:
+    starts = set()
+    for record in records:
+        left = max(0, record.time - difference)
+        if left + difference >= record.close:
+            starts.add(left)
+        starts.add(record.time + 1)
+    return starts

@@ -1,0 +1,183 @@
+"""Drive the engine over logs cut into batches, and check what every run must keep."""
+
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.windows import (
+    NEVER_CLOSED_MS,
+    SlidingWindowEngine,
+    SlidingWindows,
+    StreamClock,
+    close_time_ms,
+    avg,
+    collect_list,
+    count,
+    first,
+    last,
+    max,  # noqa: A004
+    min,  # noqa: A004
+    stddev,
+    sum,  # noqa: A004
+)
+from tests.slow_model import Logs, Outcome, Record, Window
+
+AGGREGATES = {
+    "n": count(),
+    "values": count("v"),
+    "total": sum("v"),
+    "least": min("v"),
+    "most": max("v"),
+    "mean": avg("v"),
+    "spread": stddev("v"),
+    "first": first("v"),
+    "last": last("v"),
+    "all": collect_list("v"),
+}
+VALUES = pa.schema([("v", pa.float64())])
+
+#: One batch: how many records of each partition it takes.
+Cut = dict[int, int]
+Row = dict[str, Any]
+
+
+@dataclass
+class Run:
+    """One run's outcome: newest row of each window, and what it counted."""
+
+    rows: dict[tuple[str, int], Row] = field(default_factory=dict)
+    applied: int = 0
+    late: int = 0
+    batches: int = 0
+
+
+def run_engine(
+    logs: Logs, difference: int, grace: int, cuts: Sequence[Cut], *, restart: bool = False
+) -> Run:
+    """Feed ``logs`` to the engine, batch by batch; ``restart`` saves and loads all state between."""
+    windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
+    engine = SlidingWindowEngine(windows, AGGREGATES, VALUES)
+    clock = StreamClock(dict.fromkeys(logs, -1))
+    state, close = engine.empty_state(), NEVER_CLOSED_MS
+    position = dict.fromkeys(logs, 0)
+    run = Run()
+    for cut in cuts:
+        batch = _stamped(logs, position, cut, clock, grace)
+        late = engine.is_late(np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"]))
+        run.late += int(late.sum())
+        run.applied += int((~late).sum())
+        before, close = close, close_time_ms(clock.stream_time_ms, grace)
+        result = engine.process(state, batch.filter(pa.array(~late)), before, close)
+        _fold(run, result.changes.to_pylist(), close)
+        state = result.state
+        times = np.asarray(state["timestamp_ms"])
+        assert (times >= close - difference - 1).all(), "the state keeps records that can't matter"
+        if restart:
+            state = _saved_and_loaded(state)
+            clock = StreamClock(dict(clock.stream_time_ms))
+    assert position == {p: len(log) for p, log in logs.items()}, "the cuts must cover the logs"
+    return run
+
+
+def random_cuts(logs: Logs, random: Random) -> list[Cut]:
+    """Cut logs at random: any interleaving of partitions, empty parts included."""
+    left = {p: len(log) for p, log in logs.items()}
+    cuts: list[Cut] = []
+    while any(left.values()):
+        most = random.choice((1, 3, 10))
+        cut = {p: random.randint(0, min_of(most, n)) for p, n in left.items()}
+        for p, n in cut.items():
+            left[p] -= n
+        cuts.append(cut)
+    return cuts
+
+
+def min_of(left: int, right: int) -> int:
+    """The lesser of two (``min`` is an aggregate here)."""
+    return left if left < right else right
+
+
+def whole(logs: Logs) -> list[Cut]:
+    """Everything in one batch."""
+    return [{p: len(log) for p, log in logs.items()}]
+
+
+def check_against_model(run: Run, outcome: Outcome) -> None:
+    """The run's windows are exactly the model's, value by value."""
+    assert (run.applied, run.late) == (outcome.applied, outcome.late)
+    assert sorted(run.rows) == sorted(outcome.windows)
+    for place, row in run.rows.items():
+        _check_window(row, outcome.windows[place])
+
+
+def _check_window(row: Row, window: Window) -> None:
+    values = window.values
+    assert row["window_end_ms"] == window.end
+    assert row["timestamp_ms"] == window.timestamp
+    assert row["final"] == window.final
+    assert row["n"] == len(window.members)
+    assert row["values"] == len(values)
+    assert row["all"] == values
+    assert row["total"] == (math.fsum(values) if values else None)
+    assert row["mean"] == (math.fsum(values) / len(values) if values else None)
+    assert row["least"] == (sorted(values)[0] if values else None)
+    assert row["most"] == (sorted(values)[-1] if values else None)
+    assert row["first"] == (values[0] if values else None)
+    assert row["last"] == (values[-1] if values else None)
+    _check_spread(row["spread"], values)
+
+
+def _check_spread(found: float | None, values: Sequence[float]) -> None:
+    if len(values) < 2:
+        assert found is None
+        return
+    mean = math.fsum(values) / len(values)
+    wanted = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
+    assert found is not None
+    assert math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-12)
+
+
+def _fold(run: Run, changes: Sequence[Row], close: int) -> None:
+    """Apply one batch's changes, checking what no batch may do."""
+    run.batches += 1
+    places = [(row["key"], row["window_start_ms"]) for row in changes]
+    assert len(set(places)) == len(places), "a window came twice in one batch"
+    for place, row in zip(places, changes, strict=True):
+        before = run.rows.get(place)
+        if before is not None:
+            assert not before["final"], "a final window was told again"
+            assert before != row, "a window that did not change was told again"
+        assert row["final"] == (row["window_end_ms"] < close)
+        run.rows[place] = row
+
+
+def _stamped(
+    logs: Logs, position: dict[int, int], cut: Cut, clock: StreamClock, grace: int
+) -> pa.Table:
+    rows: list[tuple[int, int, Record]] = []
+    for p, taken in cut.items():
+        rows += [(p, i, logs[p][i]) for i in range(position[p], position[p] + taken)]
+        position[p] += taken
+    partition = np.array([p for p, _, _ in rows], dtype=np.int32)
+    times = np.array([time for _, _, (_, time, _) in rows], dtype=np.int64)
+    return pa.table({
+        "key": pa.array([key for _, _, (key, _, _) in rows], pa.string()),
+        "timestamp_ms": times,
+        "partition": partition,
+        "offset": pa.array([i for _, i, _ in rows], pa.int64()),
+        "close_ms": clock.advance(partition, times) - grace,
+        "v": pa.array([value for _, _, (_, _, value) in rows], pa.float64()),
+    })
+
+
+def _saved_and_loaded(state: pa.Table) -> pa.Table:
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, state.schema) as writer:
+        writer.write_table(state)
+    return pa.ipc.open_file(sink.getvalue()).read_all()

@@ -1,0 +1,142 @@
+"""Each aggregate on the types and values it has to get right."""
+
+import math
+import statistics
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline import windows as w
+from pipeline.windows.members import Members, Ranges
+
+
+def evaluate(aggregate: w.Aggregate, column: pa.Array, *ranges: tuple[int, int]) -> list[Any]:
+    """Evaluate ``aggregate`` of column ``v`` over index ranges; check the promised type."""
+    table = pa.table({"v": column})
+    low, high = (np.array([r[i] for r in ranges], dtype=np.int64) for i in range(2))
+    result = aggregate.of(Members(table, Ranges(low, high)))
+    assert result.type == aggregate.output_type(table.schema)
+    found: list[Any] = result.to_pylist()
+    return found
+
+
+STRINGS = pa.array(["b", None, "ä", "a", "b"])
+INTEGERS = pa.array([2**62, 1, None, -(2**53) - 1], pa.int64())
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "column", "expected"),
+    [
+        (w.count(), STRINGS, 5),
+        (w.count("v"), STRINGS, 4),
+        (w.min("v"), STRINGS, "a"),
+        (w.max("v"), STRINGS, "ä"),
+        (w.first("v"), STRINGS, "b"),
+        (w.last("v"), STRINGS, "b"),
+        (w.collect_list("v"), STRINGS, ["b", "ä", "a", "b"]),
+        (w.approx_count_distinct("v"), STRINGS, 3),
+        (w.sum("v"), INTEGERS, 2**62 - 2**53),
+        (w.min("v"), INTEGERS, -(2**53) - 1),
+        (w.max("v"), INTEGERS, 2**62),
+        (w.avg("v"), pa.array([1, 2, 4], pa.int32()), 7 / 3),
+        (w.sum("v"), pa.array([1, 2, 4], pa.int8()), 7),
+        (w.sum("v"), pa.array([0.5, 0.25], pa.float32()), 0.75),
+        (w.max("v"), pa.array([True, False]), True),
+        (w.approx_quantile("v", 0.5), pa.array([3.0, 1.0, 2.0]), 2.0),
+    ],
+)
+def test_an_aggregate_of_all_rows(aggregate: w.Aggregate, column: pa.Array, expected: Any) -> None:
+    """Nulls are skipped, integers keep every digit, strings order by their bytes."""
+    assert evaluate(aggregate, column, (0, len(column))) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "expected"),
+    [
+        (w.count("v"), 0),
+        (w.sum("v"), None),
+        (w.min("v"), None),
+        (w.max("v"), None),
+        (w.avg("v"), None),
+        (w.stddev("v"), None),
+        (w.first("v"), None),
+        (w.last("v"), None),
+        (w.collect_list("v"), []),
+        (w.approx_count_distinct("v"), 0),
+        (w.approx_quantile("v", 0.5), None),
+    ],
+)
+def test_a_window_without_a_value_is_null(aggregate: w.Aggregate, expected: Any) -> None:
+    """A window whose values are all null has a null aggregate, 0 counts or an empty list."""
+    column = pa.array([1.0, None, None], pa.float64())
+    assert evaluate(aggregate, column, (1, 3), (1, 2))[0] == expected
+
+
+def test_not_a_number_is_above_every_number() -> None:
+    """Min and max order NaN last, as Spark does."""
+    column = pa.array([math.nan, 1.0, math.inf])
+    assert evaluate(w.min("v"), column, (0, 3)) == [1.0]
+    assert math.isnan(evaluate(w.max("v"), column, (0, 3))[0])
+
+
+def test_sums_of_infinities_follow_ieee_754() -> None:
+    """Opposite infinities and NaN make NaN, one infinity wins over numbers."""
+    column = pa.array([math.inf, 1.0, -math.inf, math.nan])
+    sums = evaluate(w.sum("v"), column, (0, 2), (1, 3), (0, 3), (1, 2), (3, 4))
+    assert sums[:2] == [math.inf, -math.inf]
+    assert math.isnan(sums[2])
+    assert sums[3] == 1.0
+    assert math.isnan(sums[4])
+
+
+def test_minus_zero_reads_as_zero() -> None:
+    """0.0 and -0.0 are equal, so no result tells which of them came first."""
+    column = pa.array([-0.0, 0.0])
+    for aggregate in (w.min("v"), w.max("v"), w.sum("v")):
+        assert math.copysign(1, evaluate(aggregate, column, (0, 1))[0]) == 1
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20), st.sampled_from([0.0, 1e9]))
+def test_stddev_survives_a_large_mean(values: list[float], shift: float) -> None:
+    """The sample standard deviation is right also far from zero."""
+    shifted = [value + shift for value in values]
+    found = evaluate(w.stddev("v"), pa.array(shifted), (0, len(shifted)))[0]
+    wanted = statistics.stdev(shifted)
+    assert math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-9)
+
+
+@given(st.lists(st.integers(-50, 50) | st.none(), min_size=1, max_size=40), st.data())
+def test_extremes_of_any_range(values: list[int | None], data: st.DataObject) -> None:
+    """Min and max of overlapping ranges equal Python's own."""
+    ends = st.tuples(st.integers(0, len(values)), st.integers(0, len(values)))
+    ranges = [(min(e), max(e)) for e in data.draw(st.lists(ends, min_size=1, max_size=8))]
+    column = pa.array(values, pa.int64())
+    parts = [[v for v in values[low:high] if v is not None] for low, high in ranges]
+    assert evaluate(w.min("v"), column, *ranges) == [min(p, default=None) for p in parts]
+    assert evaluate(w.max("v"), column, *ranges) == [max(p, default=None) for p in parts]
+
+
+@pytest.mark.parametrize(
+    ("aggregate", "said"),
+    [
+        (w.avg("missing"), "avg(missing): no column 'missing'; the columns are ['v', 't']"),
+        (w.sum("t"), "sum(t): can't take a column of type string"),
+    ],
+)
+def test_a_column_that_does_not_fit_is_refused(aggregate: w.Aggregate, said: str) -> None:
+    """The message names the call, the column and what there is."""
+    schema = pa.schema([("v", pa.int64()), ("t", pa.string())])
+    with pytest.raises(w.IllegalArgument, match=".*") as caught:
+        aggregate.output_type(schema)
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("make", [lambda: w.approx_quantile("v", 1.5), lambda: w.approx_count_distinct("v", 3)])
+def test_sketch_parameters_are_checked(make: Any) -> None:
+    """A probability above 1 or a sketch too small is an illegal argument."""
+    with pytest.raises(w.IllegalArgument, match="must be"):
+        make()

@@ -1,0 +1,82 @@
+"""Property tests: the engine against the slow model, under any cut and any restart."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tests.slow_model import expected
+from tests.windows.batches import check_against_model, random_cuts, run_engine, whole
+from tests.windows.random_logs import Case, random_case
+
+CASES = 1000
+#: Another run of cases than the offline campaign begins with, so that the two add up.
+FIRST_SEED = 5_000_000
+
+
+def check_case(case: Case) -> set[str]:
+    """Compare one case with the model, whole and cut; return the rare branches it reached."""
+    outcome = expected(case.logs, case.difference, case.grace)
+    random = Random(case.seed + 1)
+    once = run_engine(case.logs, case.difference, case.grace, whole(case.logs))
+    check_against_model(once, outcome)
+    cuts = random_cuts(case.logs, random)
+    cut = run_engine(case.logs, case.difference, case.grace, cuts, restart=True)
+    assert cut.rows == once.rows, "another cut gave another result"
+    assert (cut.applied, cut.late) == (once.applied, once.late)
+    return _marks(case)
+
+
+def _marks(case: Case) -> set[str]:
+    """Name the rare branches that a case reaches."""
+    outcome = expected(case.logs, case.difference, case.grace)
+    marks = {"late"} if outcome.late else set()
+    accepted = {m for w in outcome.windows.values() for m in w.members}
+    for (key, _start), window in outcome.windows.items():
+        inside = [r for r in accepted if r.key == key and window.start <= r.time <= window.end]
+        if len(inside) > len(window.members):
+            marks.add("partly late record left out of a closed window")
+        if len({m.partition for m in window.members}) > 1:
+            marks.add("window with records of several partitions")
+        if window.final:
+            marks.add("final")
+        if any(m.time < case.difference for m in window.members):
+            marks.add("early record")
+    for record in accepted:
+        if (record.key, max(0, record.time - case.difference)) not in outcome.windows:
+            marks.add("left window not made because it was closed")
+    return marks
+
+
+ALL_MARKS = {
+    "late",
+    "partly late record left out of a closed window",
+    "window with records of several partitions",
+    "final",
+    "early record",
+    "left window not made because it was closed",
+}
+
+
+def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart() -> None:
+    """A thousand random logs give the model's windows, bit for bit, however they are cut."""
+    reached: set[str] = set()
+    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
+        try:
+            reached |= check_case(random_case(seed))
+        except AssertionError as error:
+            pytest.fail(f"seed {seed}: {error}")
+    assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
+
+
+def test_a_wrong_model_is_noticed() -> None:
+    """The canary: a model with another grace disagrees with the engine, so the alarm works."""
+    for seed in range(FIRST_SEED, FIRST_SEED + 50):
+        case = random_case(seed)
+        wrong = replace(case, grace=case.grace + 1)
+        run = run_engine(case.logs, case.difference, case.grace, whole(case.logs))
+        try:
+            check_against_model(run, expected(wrong.logs, wrong.difference, wrong.grace))
+        except AssertionError:
+            return
+    pytest.fail("fifty cases did not notice a wrong grace")
