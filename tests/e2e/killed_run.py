@@ -1,0 +1,67 @@
+"""Run the pipeline and SIGKILL all of it (driver, JVM, workers) at one step of one batch.
+
+``python -m tests.e2e.killed_run STEP BATCH PIPELINE-ARGUMENTS...`` in a process group of
+its own. The steps are those of pipeline/store_batch.py.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from pipeline import __main__ as command_line
+from pipeline.checkpoint import StateVersions
+from pipeline.store_batch import StoreBatches
+from pipeline.store_tables import StoreTables
+
+
+def kill_everything() -> None:
+    """End the whole process group at once, as a power cut would."""
+    os.killpg(0, signal.SIGKILL)
+
+
+def kill_while_computing(batch: int) -> None:
+    """Kill when a task of ``batch`` has written its first file and the job still runs."""
+    plan: Callable[..., Any] = StoreBatches._plan
+
+    def planned(self: StoreBatches, number: int, *rest: Any) -> Any:
+        made = plan(self, number, *rest)
+        if number == batch:
+            pattern = f"*{number:012d}-*.*"
+            threading.Thread(target=_kill_when_there, args=(made.state, pattern)).start()
+        return made
+
+    StoreBatches._plan = planned  # type: ignore[method-assign]
+
+
+def _kill_when_there(folder: Path, pattern: str) -> None:
+    while not list(folder.glob(pattern)):
+        pass
+    kill_everything()
+
+
+def kill_before(owner: type, method: str, batch: int) -> None:
+    """Kill when ``owner.method`` is about to do its work for ``batch``."""
+    original = getattr(owner, method)
+
+    def killing(self: Any, *arguments: Any) -> Any:
+        if batch in arguments:
+            kill_everything()
+        return original(self, *arguments)
+
+    setattr(owner, method, killing)
+
+
+STEPS: dict[str, Callable[[int], None]] = {
+    "computing": kill_while_computing,
+    "computed": lambda batch: kill_before(StateVersions, "save", batch),
+    "prepared": lambda batch: kill_before(StoreTables, "commit", batch),
+    "committed": lambda batch: kill_before(StoreTables, "commit_dead_letters", batch),
+}
+
+if __name__ == "__main__":
+    STEPS[sys.argv[1]](int(sys.argv[2]))
+    sys.exit(command_line.main(sys.argv[3:]))
