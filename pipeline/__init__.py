@@ -16,10 +16,10 @@ from pipeline.windows import (
     count,
     first,
     last,
-    max,  # noqa: A004 - the field's word
-    min,  # noqa: A004
+    max,
+    min,
     stddev,
-    sum,  # noqa: A004
+    sum,
 )
 
 __all__ = [

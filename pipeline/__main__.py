@@ -133,8 +133,8 @@ def load_topology(path: Path) -> Topology:
         message = f"there is no topology file {path}"
         raise InvalidTopology(message)
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None  # noqa: S101 - the file is there
-    assert spec.loader is not None  # noqa: S101
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     topology = getattr(module, "topology", None)

@@ -1,10 +1,10 @@
 """Every error that the pipeline raises, one class per situation.
 
-    PipelineError
-    |-- InvalidTopology     the topology breaks a rule; the message names the step
-    |-- EventLogError       the event log is not what was promised (shrunk, odd file name)
-    |-- CheckpointError     the checkpoint can't be used as it is
-    `-- AlreadyRunning      another process runs the same pipeline on this data folder
+PipelineError
+|-- InvalidTopology     the topology breaks a rule; the message names the step
+|-- EventLogError       the event log is not what was promised (shrunk, odd file name)
+|-- CheckpointError     the checkpoint can't be used as it is
+`-- AlreadyRunning      another process runs the same pipeline on this data folder
 """
 
 

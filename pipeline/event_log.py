@@ -8,7 +8,6 @@ Spark's offsets have Kafka's shape, ``{topic: {partition: exclusive end}}``; par
 are listed as soon as their file exists, so an empty one is known too.
 """
 
-import os
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,7 +127,7 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the slice's lines in order, as Arrow batches."""
-        assert isinstance(partition, _Slice)  # noqa: S101 - Spark hands back what we planned
+        assert isinstance(partition, _Slice)
         return read_lines(partition)
 
     def _available(self, partition: str, path: Path) -> int:
@@ -145,7 +144,9 @@ def partition_files(folder: Path) -> dict[str, Path]:
         EventLogError: the folder is missing, or a ``.jsonl`` file is not named by a number.
     """
     if not folder.is_dir():
-        message = f"no event log at {folder}: make the folder, with one <partition>.jsonl per partition"
+        message = (
+            f"no event log at {folder}: make the folder, with one <partition>.jsonl per partition"
+        )
         raise EventLogError(message)
     found: dict[int, Path] = {}
     for path in folder.glob("*.jsonl"):
@@ -157,7 +158,7 @@ def partition_files(folder: Path) -> dict[str, Path]:
 
 
 def whole_lines_end(path: Path, start: int, end: int) -> int:
-    """Return the position after the last newline in ``[start, end)``, or ``start`` if there is none."""
+    """Return the position after the last newline in ``[start, end)``, else ``start``."""
     with path.open("rb") as file:
         position = end
         while position > start:
@@ -244,5 +245,5 @@ def _lines(partition: int, position: int, data: bytes) -> pa.RecordBatch:
 def ensure_topic_folder(root: Path, topic: str) -> Path:
     """Make the folder of ``topic`` if it isn't there, so that a producer can begin."""
     folder = root / topic
-    os.makedirs(folder, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -7,6 +7,7 @@ rows that are still wanted.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
@@ -42,10 +43,11 @@ def prepare_rows(records: DataFrame, store: Store, key_groups: int) -> PreparedR
     """
     rows = _unpacked(records, store)
     for step in store.steps:
-        rows = _checked(store, str(step), lambda step=step, rows=rows: _applied(rows, step))
+        rows = _checked(store, str(step), partial(_applied, rows, step))
     values = to_arrow_schema(rows.drop(*_META, *_SCOPE).schema)
     key = _checked(store, f"group_by({store.grouped_by})", lambda: _with_key(rows, store))
-    used = sorted({a.column for a in store.aggregates.values() if a.column in values.names})
+    read = {aggregate.column for aggregate in store.aggregates.values()}
+    used = [name for name in values.names if name in read]
     wanted = F.col("__reason").isNull() & F.col("__keep")
     reason = (
         F.when(wanted & F.col("__null_value"), "null-value")
@@ -111,7 +113,10 @@ def _with_key(rows: DataFrame, store: Store) -> DataFrame:
     wanted = F.col("__reason").isNull() & F.col("__keep")
     parts = [_expression(part).cast("string") for part in store.group_by] or [F.col("key")]
     if len(parts) > 1:
-        escaped = [F.replace(F.replace(p, F.lit("\\"), F.lit("\\\\")), F.lit("|"), F.lit("\\|")) for p in parts]
+        escaped = [
+            F.replace(F.replace(p, F.lit("\\"), F.lit("\\\\")), F.lit("|"), F.lit("\\|"))
+            for p in parts
+        ]
         joined = [escaped[0]]
         for part in escaped[1:]:
             joined += [F.lit("|"), part]

@@ -74,6 +74,8 @@ def build_session(
         "spark.sql.shuffle.partitions": str(threads),
         # Spark would make the folder in the current one.
         "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "oriel-spark-warehouse"),
+        # Named here, because Java's idea of the home folder does not follow HOME.
+        "spark.jars.ivy": str(Path.home() / ".ivy2.5.2"),
         **({"spark.jars.packages": ",".join(packages)} if packages else {}),
         **(extra or {}),
     }

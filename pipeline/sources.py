@@ -3,10 +3,9 @@
 Both give the same contract: a partition is read in offset order, by one task a batch.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,16 +17,15 @@ from pipeline.event_log import (
     ensure_topic_folder,
 )
 
-Decoder = Callable[[DataFrame, str], DataFrame]
-
 
 class Log(Protocol):
     """Where the records come from."""
 
     #: Spark DDL of the raw rows.
-    raw_schema: str
-    #: Turns raw rows into records for a value schema.
-    decode: Decoder
+    raw_schema: ClassVar[str]
+
+    def decode(self, raw: DataFrame, value_schema: str) -> DataFrame:
+        """Turn raw rows into records with ``value_schema``, or the reason why not."""
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the topic as a streaming DataFrame of raw rows."""
@@ -40,8 +38,11 @@ class EventLog:
     root: Path
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
 
-    raw_schema = "partition INT, offset BIGINT, raw BINARY"
-    decode = staticmethod(decode_event_log)
+    raw_schema: ClassVar[str] = "partition INT, offset BIGINT, raw BINARY"
+
+    def decode(self, raw: DataFrame, value_schema: str) -> DataFrame:
+        """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
+        return decode_event_log(raw, value_schema)
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the topic's lines as they are appended."""
@@ -63,8 +64,13 @@ class Kafka:
     bootstrap_servers: str
     max_batch_records: int = 500_000
 
-    raw_schema = "key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
-    decode = staticmethod(decode_kafka)
+    raw_schema: ClassVar[str] = (
+        "key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
+    )
+
+    def decode(self, raw: DataFrame, value_schema: str) -> DataFrame:
+        """Decode messages: key as text, JSON value, the message's timestamp."""
+        return decode_kafka(raw, value_schema)
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the topic's messages from its beginning."""

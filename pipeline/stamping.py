@@ -84,7 +84,10 @@ class _Stamper:
         self._counters["dead_lettered"] += len(rows)
         for_this_store = pc.is_in(rows["reason"], pa.array(["null-key", "null-value"]))
         if not self._plan.tells_source_reasons:
-            rows, for_this_store = rows.filter(for_this_store), for_this_store.filter(for_this_store)
+            rows, for_this_store = (
+                rows.filter(for_this_store),
+                for_this_store.filter(for_this_store),
+            )
         if not len(rows):
             return
         names = pa.scalar(self._plan.store)

@@ -39,7 +39,9 @@ def read_state(folder: Path, segments: Sequence[str], schema: pa.Schema) -> pa.T
             message = f"state file {folder / name} can't be read ({error}); restore the checkpoint"
             raise CheckpointError(message) from error
         if (table.schema.metadata or {}).get(_FORMAT_KEY) != FORMAT:
-            message = f"state file {folder / name} has another format; use the version that wrote it"
+            message = (
+                f"state file {folder / name} has another format; use the version that wrote it"
+            )
             raise CheckpointError(message)
         tables.append(table.replace_schema_metadata(None).cast(schema))
     return pa.concat_tables(tables)

@@ -39,7 +39,7 @@ from storage.table import CHECKPOINT_INTERVAL, add_checkpoint
 class StoreBatches:
     """Runs the batches of one store, in order."""
 
-    def __init__(  # noqa: PLR0913 - what a store's batches need, each once
+    def __init__(
         self,
         store: Store,
         tables: StoreTables,

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -41,9 +40,7 @@ class StoreTables:
         self.table_folder = layout.table(definition.name)
         self.dead_letters_folder = layout.dead_letters
         properties = {STORE_PROPERTY: definition.to_json()}
-        self._table = open_table(
-            self.table_folder, store_schema(aggregates), properties, sync=sync
-        )
+        self._table = open_table(self.table_folder, store_schema(aggregates), properties, sync=sync)
         self.definition = _settled(self._table, definition)
         self._dead_letters = open_table(self.dead_letters_folder, DEAD_LETTER_SCHEMA, {}, sync=sync)
         self._dead_letter_id = f"{definition.application}/{definition.name}"

@@ -113,7 +113,7 @@ class StreamsBuilder:
 
     def __init__(self) -> None:
         """Begin an empty topology."""
-        self._registry = _Registry()
+        self.registry = _Registry()
 
     def stream(self, topic: str, schema: str) -> "KStream":
         """Read ``topic``; ``schema`` names the value's columns in Spark's DDL.
@@ -125,7 +125,7 @@ class StreamsBuilder:
             if not isinstance(text, str) or not text.strip():
                 message = f"stream: {what} must be a text that is not empty, not {text!r}"
                 raise InvalidTopology(message)
-        return KStream(self._registry, Source(topic, schema))
+        return KStream(self.registry, Source(topic, schema))
 
     def build(self) -> Topology:
         """Return the topology.
@@ -133,27 +133,27 @@ class StreamsBuilder:
         Raises:
             InvalidTopology: there is no store, or an aggregation was never materialized.
         """
-        if self._registry.waiting:
-            lost = "; ".join(self._registry.waiting.values())
+        if self.registry.waiting:
+            lost = "; ".join(self.registry.waiting.values())
             message = f"aggregation without a store, add .materialize(name): {lost}"
             raise InvalidTopology(message)
-        if not self._registry.stores:
+        if not self.registry.stores:
             message = "the topology has no store: end an aggregation with .materialize(name)"
             raise InvalidTopology(message)
-        return Topology(tuple(self._registry.stores))
+        return Topology(tuple(self.registry.stores))
 
 
 @dataclass(frozen=True)
 class KStream:
     """A stream of records with row-wise steps."""
 
-    _registry: _Registry
-    _source: Source
-    _steps: tuple[Step, ...] = ()
+    registry: _Registry
+    source: Source
+    steps: tuple[Step, ...] = ()
 
     def filter(self, condition: "str | Column") -> "KStream":
         """Keep the records for which ``condition`` is true; it may name key and timestamp_ms."""
-        return replace(self, _steps=(*self._steps, Filter(condition)))
+        return replace(self, steps=(*self.steps, Filter(condition)))
 
     def map_values(self, *keep: str, **columns: "str | Column") -> "KStream":
         """Replace the value by columns: ``keep`` by name (``"*"``: all), ``columns`` computed.
@@ -164,11 +164,11 @@ class KStream:
         if not keep and not columns:
             message = "map_values: name at least one column, or '*' for all"
             raise InvalidTopology(message)
-        return replace(self, _steps=(*self._steps, MapValues(keep, dict(columns))))
+        return replace(self, steps=(*self.steps, MapValues(keep, dict(columns))))
 
     def group_by_key(self) -> "KGroupedStream":
         """Group by the record's own key; a record without one goes to the dead letters."""
-        return KGroupedStream(self._registry, self._source, self._steps, ())
+        return KGroupedStream(self.registry, self.source, self.steps, ())
 
     def group_by(self, *columns: "str | Column") -> "KGroupedStream":
         """Group by columns or expressions, cast to text.
@@ -181,17 +181,17 @@ class KStream:
         if not columns:
             message = "group_by: name at least one column or expression, or use group_by_key()"
             raise InvalidTopology(message)
-        return KGroupedStream(self._registry, self._source, self._steps, columns)
+        return KGroupedStream(self.registry, self.source, self.steps, columns)
 
 
 @dataclass(frozen=True)
 class KGroupedStream:
     """Records grouped by key, not yet windowed."""
 
-    _registry: _Registry
-    _source: Source
-    _steps: tuple[Step, ...]
-    _group_by: tuple["str | Column", ...]
+    registry: _Registry
+    source: Source
+    steps: tuple[Step, ...]
+    group_by: tuple["str | Column", ...]
 
     def windowed_by(self, windows: SlidingWindows) -> "TimeWindowedKStream":
         """Choose the windows.
@@ -209,8 +209,8 @@ class KGroupedStream:
 class TimeWindowedKStream:
     """Grouped records with windows chosen."""
 
-    _grouped: KGroupedStream
-    _windows: SlidingWindows
+    grouped: KGroupedStream
+    windows: SlidingWindows
 
     def count(self) -> "KTable":
         """Count the records of each window, in a column named ``count``."""
@@ -233,7 +233,7 @@ class TimeWindowedKStream:
             if name in RESERVED_COLUMNS or name in {"store", "position"}:
                 message = f"aggregate: the name {name!r} is taken by a column of every store"
                 raise InvalidTopology(message)
-        return KTable(self._grouped, self._windows, aggregates)
+        return KTable(self.grouped, self.windows, aggregates)
 
 
 class KTable:
@@ -243,11 +243,11 @@ class KTable:
         self, grouped: KGroupedStream, windows: SlidingWindows, aggregates: Mapping[str, Aggregate]
     ) -> None:
         """Remember the aggregation until it is materialized."""
-        self._grouped = grouped
-        self._windows = windows
+        self.grouped = grouped
+        self.windows = windows
         self._aggregates = dict(aggregates)
         calls = ", ".join(f"{name}={a.call}" for name, a in self._aggregates.items())
-        grouped._registry.waiting[id(self)] = f"{grouped._source.topic}: aggregate({calls})"
+        grouped.registry.waiting[id(self)] = f"{grouped.source.topic}: aggregate({calls})"
 
     def materialize(self, store_name: str, retention_ms: Duration | None = None) -> "KTable":
         """Keep the windows in the store ``store_name``.
@@ -259,7 +259,7 @@ class KTable:
             InvalidTopology: the name is no store name or taken, or the retention is
                 negative or shorter than the windows need.
         """
-        registry = self._grouped._registry
+        registry = self.grouped.registry
         try:
             check_store_name(store_name)
         except InvalidDefinition as error:
@@ -269,10 +269,10 @@ class KTable:
             raise InvalidTopology(message)
         store = Store(
             name=store_name,
-            source=self._grouped._source,
-            steps=self._grouped._steps,
-            group_by=self._grouped._group_by,
-            windows=self._windows,
+            source=self.grouped.source,
+            steps=self.grouped.steps,
+            group_by=self.grouped.group_by,
+            windows=self.windows,
             aggregates=self._aggregates,
             retention_ms=self._checked_retention(store_name, retention_ms),
         )
@@ -284,7 +284,7 @@ class KTable:
         if retention is None:
             return None
         retention_ms = to_ms(retention, "Retention period")
-        least = self._windows.least_retention_ms
+        least = self.windows.least_retention_ms
         if retention_ms < 0:
             message = f"store {store_name!r}: retention period must not be negative"
             raise InvalidTopology(message)

@@ -1,1 +1,1 @@
-"""Delta tables, the ordered index over them, and the store contracts. Knows no Spark and no HTTP."""
+"""Delta tables, the ordered index over them, the store contracts. Knows no Spark, no HTTP."""

@@ -10,7 +10,12 @@ import pyarrow.compute as pc
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
-_DELTA_NAMES = {pa.int64(): "long", pa.float64(): "double", pa.string(): "string", pa.bool_(): "boolean"}
+_DELTA_NAMES = {
+    pa.int64(): "long",
+    pa.float64(): "double",
+    pa.string(): "string",
+    pa.bool_(): "boolean",
+}
 _ARROW_TYPES = {name: found for found, name in _DELTA_NAMES.items()}
 
 
@@ -43,10 +48,7 @@ def store_schema(aggregates: Mapping[str, pa.DataType]) -> pa.Schema:
 
 
 def table_rows(changes: pa.Table, aggregates: Mapping[str, pa.DataType], batch: int) -> pa.Table:
-    """Turn the engine's changed windows into rows of the store's table.
-
-
-    """
+    """Turn the engine's changed windows into rows of the store's table."""
     length = len(changes)
     columns = {
         "key": changes["key"],

@@ -9,10 +9,10 @@ from pipeline.windows.aggregates import (
     count,
     first,
     last,
-    max,  # noqa: A004 - the field's word
-    min,  # noqa: A004
+    max,
+    min,
     stddev,
-    sum,  # noqa: A004
+    sum,
 )
 from pipeline.windows.clock import (
     NEVER_CLOSED_MS,

@@ -256,17 +256,17 @@ def count(column: str | None = None) -> Aggregate:
     return Count(column)
 
 
-def sum(column: str) -> Aggregate:  # noqa: A001 - the field's word, as in pyspark.sql.functions
+def sum(column: str) -> Aggregate:
     """Sum ``column``: integers wrap in 64 bits, doubles are exact and rounded once."""
     return Sum(column)
 
 
-def min(column: str) -> Aggregate:  # noqa: A001
+def min(column: str) -> Aggregate:
     """Take the least value of ``column``."""
     return Min(column)
 
 
-def max(column: str) -> Aggregate:  # noqa: A001
+def max(column: str) -> Aggregate:
     """Take the greatest value of ``column``."""
     return Max(column)
 

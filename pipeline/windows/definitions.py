@@ -1,4 +1,4 @@
-"""Window definitions in Kafka Streams' words, validated when they are made (semantics section 6)."""
+"""Window definitions in Kafka Streams' words, validated when made (semantics section 6)."""
 
 from dataclasses import dataclass
 from datetime import timedelta

@@ -1,7 +1,7 @@
 """Errors of the window engine.
 
-    WindowsError
-    `-- IllegalArgument     a definition that breaks a rule of semantics section 6
+WindowsError
+`-- IllegalArgument     a definition that breaks a rule of semantics section 6
 """
 
 

@@ -80,7 +80,7 @@ class LimbGrid:
         any_below = np.logical_or.accumulate(used, axis=0)
         columns = np.arange(stack.shape[1])
         first, second, third = (stack[top - k, columns].astype(np.uint64) for k in range(3))
-        sticky = np.where(top >= 3, any_below[top - 3, columns], False)  # noqa: PLR2004
+        sticky = (top >= 3) & any_below[top - 3, columns]
         word, shifted = _leading_word(first, second, third, sticky)
         weight = self.base_exponent + _LIMB_BITS * (top.astype(np.int64) - 3) - shifted
         with np.errstate(over="ignore"):
@@ -180,5 +180,5 @@ def _plain_scale(values: Floats) -> int | None:
     mantissa = np.ldexp(np.abs(fraction), _MANTISSA_BITS).astype(np.int64)
     lowest_bit = np.frexp((mantissa & -mantissa).astype(np.float64))[1] - 1
     scale = int((exponent - _MANTISSA_BITS + lowest_bit).min())
-    bits = int(exponent.max()) - scale + int(len(used)).bit_length()
+    bits = int(exponent.max()) - scale + len(used).bit_length()
     return scale if bits <= _PLAIN_BITS else None

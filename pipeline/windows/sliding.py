@@ -201,7 +201,8 @@ def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
     rank[np.asarray(by_bytes)] = np.arange(len(by_bytes))
     code = rank[np.asarray(encoded.indices)]
     time, partition, offset, close = (
-        np.asarray(table.column(name)) for name in ("timestamp_ms", "partition", "offset", "close_ms")
+        np.asarray(table.column(name))
+        for name in ("timestamp_ms", "partition", "offset", "close_ms")
     )
     order = pair_order(code, time)
     same = (np.diff(code[order]) == 0) & (np.diff(time[order]) == 0)
@@ -226,7 +227,7 @@ def _ties_ordered(order: Ints, same: Flags, partition: NDArray[np.int32], offset
 def _distinct(windows: _Windows) -> _Windows:
     """One window a (key, start); known if any of its definers is."""
     order = pair_order(windows.code, windows.start)
-    windows = windows.keep(order)
+    windows = _Windows(windows.code[order], windows.start[order], windows.known[order])
     if not len(order):
         return windows
     head = np.ones(len(order), dtype=np.bool_)

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import time
 import uuid
@@ -14,6 +13,8 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from demo.processes import free_port
+
 _POM = Path(__file__).with_name("broker")
 _START_SECONDS = 60
 
@@ -22,7 +23,7 @@ _START_SECONDS = 60
 def running_broker(folder: Path) -> Iterator[str]:
     """Yield the bootstrap address of a fresh broker that keeps its data in ``folder``."""
     class_path = _class_path(folder)
-    port, controller = _free_port(), _free_port()
+    port, controller = free_port(), free_port()
     config = folder / "server.properties"
     config.write_text(_configuration(folder, port, controller))
     java = ["java", "-Xmx512m", "-cp", class_path]
@@ -74,12 +75,6 @@ def _configuration(folder: Path, port: int, controller: int) -> str:
         "offsets.topic.replication.factor=1",
         "group.initial.rebalance.delay.ms=0",
     ])  # fmt: skip
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _wait_until_it_answers(address: str, broker: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -34,7 +34,7 @@ def kill_while_computing(batch: int) -> None:
             threading.Thread(target=_kill_when_there, args=(made.state, pattern)).start()
         return made
 
-    StoreBatches._plan = planned  # type: ignore[method-assign]
+    StoreBatches._plan = planned  # type: ignore[assignment, method-assign]
 
 
 def _kill_when_there(folder: Path, pattern: str) -> None:

@@ -1,4 +1,4 @@
-"""End to end: disorder, random batch cuts, SIGKILL at every step; tables and HTTP equal the model."""
+"""End to end: disorder, random cuts, SIGKILL at every step; tables and HTTP equal the model."""
 
 import itertools
 import math
@@ -15,8 +15,8 @@ import orjson
 import pytest
 from deltalake import DeltaTable
 
+from demo.serving import serving
 from tests.e2e.killed_run import STEPS
-from tests.e2e.serving import serving
 from tests.slow_model import Outcome, Record, expected
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -195,7 +195,7 @@ def check_counters(
     logs: dict[int, list[Record]],
     bad: list[tuple[int, int, bytes]],
 ) -> None:
-    """input = applied + late + dead-lettered, exactly, and the position is the log's end."""
+    """Input = applied + late + dead-lettered, exactly, and the position is the log's end."""
     counters = client.get("/v1/stores/windows").json()["counters"]
     assert counters == {
         "input": sum(map(len, logs.values())) + len(bad),

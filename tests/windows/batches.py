@@ -10,35 +10,27 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pipeline import windows as w
 from pipeline.windows import (
     NEVER_CLOSED_MS,
     SlidingWindowEngine,
     SlidingWindows,
     StreamClock,
     close_time_ms,
-    avg,
-    collect_list,
-    count,
-    first,
-    last,
-    max,  # noqa: A004
-    min,  # noqa: A004
-    stddev,
-    sum,  # noqa: A004
 )
 from tests.slow_model import Logs, Outcome, Record, Window
 
 AGGREGATES = {
-    "n": count(),
-    "values": count("v"),
-    "total": sum("v"),
-    "least": min("v"),
-    "most": max("v"),
-    "mean": avg("v"),
-    "spread": stddev("v"),
-    "first": first("v"),
-    "last": last("v"),
-    "all": collect_list("v"),
+    "n": w.count(),
+    "values": w.count("v"),
+    "total": w.sum("v"),
+    "least": w.min("v"),
+    "most": w.max("v"),
+    "mean": w.avg("v"),
+    "spread": w.stddev("v"),
+    "first": w.first("v"),
+    "last": w.last("v"),
+    "all": w.collect_list("v"),
 }
 VALUES = pa.schema([("v", pa.float64())])
 
@@ -60,7 +52,7 @@ class Run:
 def run_engine(
     logs: Logs, difference: int, grace: int, cuts: Sequence[Cut], *, restart: bool = False
 ) -> Run:
-    """Feed ``logs`` to the engine, batch by batch; ``restart`` saves and loads all state between."""
+    """Feed ``logs`` to the engine by batches; ``restart`` saves and loads all state between."""
     windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
     engine = SlidingWindowEngine(windows, AGGREGATES, VALUES)
     clock = StreamClock(dict.fromkeys(logs, -1))
@@ -91,16 +83,11 @@ def random_cuts(logs: Logs, random: Random) -> list[Cut]:
     cuts: list[Cut] = []
     while any(left.values()):
         most = random.choice((1, 3, 10))
-        cut = {p: random.randint(0, min_of(most, n)) for p, n in left.items()}
+        cut = {p: random.randint(0, min(most, n)) for p, n in left.items()}
         for p, n in cut.items():
             left[p] -= n
         cuts.append(cut)
     return cuts
-
-
-def min_of(left: int, right: int) -> int:
-    """The lesser of two (``min`` is an aggregate here)."""
-    return left if left < right else right
 
 
 def whole(logs: Logs) -> list[Cut]:
@@ -126,8 +113,8 @@ def _check_window(row: Row, window: Window) -> None:
     assert row["all"] == values
     assert row["total"] == (math.fsum(values) if values else None)
     assert row["mean"] == (math.fsum(values) / len(values) if values else None)
-    assert row["least"] == (sorted(values)[0] if values else None)
-    assert row["most"] == (sorted(values)[-1] if values else None)
+    assert row["least"] == min(values, default=None)
+    assert row["most"] == max(values, default=None)
     assert row["first"] == (values[0] if values else None)
     assert row["last"] == (values[-1] if values else None)
     _check_spread(row["spread"], values)
@@ -166,14 +153,16 @@ def _stamped(
         position[p] += taken
     partition = np.array([p for p, _, _ in rows], dtype=np.int32)
     times = np.array([time for _, _, (_, time, _) in rows], dtype=np.int64)
-    return pa.table({
-        "key": pa.array([key for _, _, (key, _, _) in rows], pa.string()),
-        "timestamp_ms": times,
-        "partition": partition,
-        "offset": pa.array([i for _, i, _ in rows], pa.int64()),
-        "close_ms": clock.advance(partition, times) - grace,
-        "v": pa.array([value for _, _, (_, _, value) in rows], pa.float64()),
-    })
+    return pa.table(
+        {
+            "key": pa.array([key for _, _, (key, _, _) in rows], pa.string()),
+            "timestamp_ms": times,
+            "partition": partition,
+            "offset": pa.array([i for _, i, _ in rows], pa.int64()),
+            "close_ms": clock.advance(partition, times) - grace,
+            "v": pa.array([value for _, _, (_, _, value) in rows], pa.float64()),
+        }
+    )
 
 
 def _saved_and_loaded(state: pa.Table) -> pa.Table:

@@ -1,6 +1,7 @@
 """Each aggregate on the types and values it has to get right."""
 
 import math
+import re
 import statistics
 from typing import Any
 
@@ -130,12 +131,13 @@ def test_extremes_of_any_range(values: list[int | None], data: st.DataObject) ->
 def test_a_column_that_does_not_fit_is_refused(aggregate: w.Aggregate, said: str) -> None:
     """The message names the call, the column and what there is."""
     schema = pa.schema([("v", pa.int64()), ("t", pa.string())])
-    with pytest.raises(w.IllegalArgument, match=".*") as caught:
+    with pytest.raises(w.IllegalArgument, match=re.escape(said)):
         aggregate.output_type(schema)
-    assert str(caught.value).startswith(said)
 
 
-@pytest.mark.parametrize("make", [lambda: w.approx_quantile("v", 1.5), lambda: w.approx_count_distinct("v", 3)])
+@pytest.mark.parametrize(
+    "make", [lambda: w.approx_quantile("v", 1.5), lambda: w.approx_count_distinct("v", 3)]
+)
 def test_sketch_parameters_are_checked(make: Any) -> None:
     """A probability above 1 or a sketch too small is an illegal argument."""
     with pytest.raises(w.IllegalArgument, match="must be"):

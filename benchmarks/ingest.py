@@ -1,0 +1,240 @@
+"""How fast records become windows: ``oriel bench ingest``.
+
+Three measurements on one warm Spark session, each beside the same source, parsing and
+shuffle with an engine task that does nothing (``floor``: what Spark itself costs here):
+
+- log: 300,000 records (1,000 keys, one record per key and second, sliding 10 s), from
+  the start of the query to its end
+- batch: 50,000 records over 10,000 keys, sliding 1 s, steady time of one micro-batch
+- fresh: 1,000 records/s, 200 ms trigger, from the append of a record to its HTTP answer
+"""
+
+import argparse
+import json
+import statistics
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.streaming import StreamingQuery
+
+from demo.serving import serving
+from pipeline import SlidingWindows, StreamsBuilder, Topology, avg, count
+from pipeline.row_steps import prepare_rows
+from pipeline.run import PipelineRun, RunSettings
+from pipeline.session import build_session
+from pipeline.sources import EventLog
+
+CORES = 2
+LOG_RECORDS = 300_000
+BATCH_RECORDS = 50_000
+FRESH_SECONDS = 20
+FRESH_WARM_UP_SECONDS = 15
+FRESH_RECORDS_PER_SECOND = 1000
+
+_LINE = '{{"key": "key-{:05d}", "value": {{"v": {:05.2f}}}, "timestamp_ms": {:013d}}}\n'
+_EPOCH_MS = 1_700_000_000_000
+
+
+def topology(time_difference_ms: int) -> Topology:
+    """Return one store: count and mean of sliding windows without grace."""
+    builder = StreamsBuilder()
+    windows = SlidingWindows.of_time_difference_with_no_grace(time_difference_ms)
+    grouped = builder.stream("events", "v DOUBLE").group_by_key().windowed_by(windows)
+    grouped.aggregate(n=count(), mean=avg("v")).materialize("bench")
+    return builder.build()
+
+
+def write_log(folder: Path, keys: int, records: int, step_ms: int, partitions: int = 2) -> int:
+    """Write ``records`` lines, every key once a step; return how many bytes a line has."""
+    folder.mkdir(parents=True)
+    files = [(folder / f"{p}.jsonl").open("w") for p in range(partitions)]
+    for place in range(records):
+        step, key = divmod(place, keys)
+        value = (key * 7 + step * 13) % 1000 / 10
+        files[key % partitions].write(_LINE.format(key, value, _EPOCH_MS + step * step_ms))
+    for file in files:
+        file.close()
+    return len(_LINE.format(0, 0, _EPOCH_MS))
+
+
+def pipeline_query(
+    spark: SparkSession, folder: Path, what: Topology, batch_bytes: int
+) -> tuple[StreamingQuery, PipelineRun]:
+    """Start our pipeline over the log in ``folder``, to its end."""
+    settings = RunSettings(folder / "data", "bench", trigger_ms=None, tasks=CORES)
+    run = PipelineRun(spark, what, EventLog(folder / "log", batch_bytes), settings)
+    return run.start(lambda _batch, _stores: None), run
+
+
+def floor_query(
+    spark: SparkSession, folder: Path, what: Topology, batch_bytes: int
+) -> StreamingQuery:
+    """Start the same reading, parsing and shuffling, with Python tasks that do nothing."""
+    log = EventLog(folder / "log", batch_bytes)
+    store = what.stores[0]
+
+    def nothing(rows: DataFrame, _batch: int) -> None:
+        prepared = prepare_rows(log.decode(rows, store.source.schema), store, 64).rows
+        stamped = prepared.mapInArrow(lambda batches: batches, prepared.schema)
+        counted = from_arrow_schema(pa.schema([("rows", pa.int64())]))
+        stamped.repartitionById(CORES, "key_group").mapInArrow(_count_rows, counted).collect()
+
+    stream = log.stream(spark, "events").writeStream.foreachBatch(nothing)
+    checkpoint = str(folder / "floor-checkpoint")
+    return stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+
+
+def _count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = sum(batch.num_rows for batch in batches)
+    yield pa.RecordBatch.from_pydict({"rows": [rows]})
+
+
+def timed_log(spark: SparkSession, folder: Path, *, floor: bool) -> float:
+    """Return seconds from the start of a query over the whole log to its end."""
+    write_log(folder / "log" / "events", keys=1000, records=LOG_RECORDS, step_ms=1000)
+    started = time.perf_counter()
+    if floor:
+        floor_query(spark, folder, topology(10_000), 64 * 2**20).awaitTermination()
+        return time.perf_counter() - started
+    query, run = pipeline_query(spark, folder, topology(10_000), 64 * 2**20)
+    query.awaitTermination()
+    run.close()
+    return time.perf_counter() - started
+
+
+def timed_batches(spark: SparkSession, folder: Path, *, floor: bool, batches: int = 18) -> float:
+    """Return the median seconds of a batch of 50,000 records, after the first ten."""
+    line = write_log(
+        folder / "log" / "events", keys=10_000, records=batches * BATCH_RECORDS, step_ms=1000
+    )
+    size = BATCH_RECORDS * line
+    if floor:
+        query = floor_query(spark, folder, topology(1000), size)
+        query.awaitTermination()
+    else:
+        query, run = pipeline_query(spark, folder, topology(1000), size)
+        query.awaitTermination()
+        run.close()
+    took = [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"]]
+    return float(statistics.median(took[10:])) / 1000
+
+
+def timed_freshness(spark: SparkSession, folder: Path) -> list[float]:
+    """Return seconds from append to HTTP answer, for many records, at 1,000 records/s."""
+    (folder / "log" / "events").mkdir(parents=True)
+    settings = RunSettings(folder / "data", "bench", trigger_ms=200, tasks=CORES)
+    run = PipelineRun(spark, topology(10_000), EventLog(folder / "log"), settings)
+    with _producing(folder / "log" / "events" / "0.jsonl") as append:
+        query = run.start(lambda _batch, _stores: None)
+        with serving(folder / "data") as client:
+            waited = [_until_answered(client, append, i) for i in _paced()]
+        query.stop()
+    run.close()
+    return waited
+
+
+def _paced() -> Iterator[int]:
+    """Count up for as long as is measured, after a warm-up whose counts are negative."""
+    end = time.monotonic() + FRESH_WARM_UP_SECONDS + FRESH_SECONDS
+    place = 0
+    while time.monotonic() < end:
+        yield place
+        place += 1
+
+
+@contextmanager
+def _producing(path: Path) -> Iterator[Any]:
+    """Append 1,000 records/s in the background; yield a function that appends one more."""
+    lock, done = threading.Lock(), threading.Event()
+    file = path.open("a")
+
+    def append(key: str) -> None:
+        line = {"key": key, "value": {"v": 1.0}, "timestamp_ms": int(time.time() * 1000)}
+        with lock:
+            file.write(json.dumps(line) + "\n")
+            file.flush()
+
+    def produce() -> None:
+        each = FRESH_RECORDS_PER_SECOND // 50
+        while not done.wait(1 / 50):
+            now = int(time.time() * 1000)
+            with lock:
+                file.write("".join(_LINE.format(i, 1.0, now) for i in range(each)))
+                file.flush()
+
+    thread = threading.Thread(target=produce)
+    thread.start()
+    try:
+        yield append
+    finally:
+        done.set()
+        thread.join()
+        file.close()
+
+
+def _until_answered(client: httpx.Client, append: Any, place: int) -> float:
+    key = f"probe-{place}"
+    started = time.perf_counter()
+    append(key)
+    while client.get(f"/v1/stores/bench/latest/{key}").status_code != httpx.codes.OK:
+        time.sleep(0.002)
+    return time.perf_counter() - started
+
+
+def measure(spark: SparkSession, root: Path, runs: int) -> dict[str, Any]:
+    """Warm up, then measure ours and the floor in turn."""
+    results: dict[str, Any] = {}
+    for kind, timed in (("log", timed_log), ("batch", timed_batches)):
+        seconds: dict[bool, list[float]] = {False: [], True: []}
+        for attempt in range(runs + 2 if kind == "log" else 1):
+            for floor in (False, True):
+                name = f"{kind}-{attempt}-{'floor' if floor else 'ours'}"
+                took = timed(spark, root / name, floor=floor)
+                print(f"{name}: {took:.2f} s", flush=True)
+                if kind == "batch" or attempt >= 2:
+                    seconds[floor].append(took)
+        results[f"{kind}_seconds"] = statistics.median(seconds[False])
+        results[f"{kind}_floor_seconds"] = statistics.median(seconds[True])
+    results["log_records_per_second"] = round(LOG_RECORDS / results["log_seconds"])
+    waited = timed_freshness(spark, root / "fresh")
+    steady = waited[
+        len(waited) * FRESH_WARM_UP_SECONDS // (FRESH_SECONDS + FRESH_WARM_UP_SECONDS) :
+    ]
+    p50, p95 = np.percentile(steady, [50, 95])
+    return {**results, "fresh_p50_seconds": p50, "fresh_p95_seconds": p95, "samples": len(steady)}
+
+
+def main() -> None:
+    """Measure, print a small table and one line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=3, help="counted runs of the log (default 3)")
+    options = parser.parse_args()
+    spark = build_session("oriel-bench", cores=CORES)
+    spark.sparkContext.setLogLevel("ERROR")
+    with tempfile.TemporaryDirectory(prefix="oriel-bench-") as folder:
+        results = measure(spark, Path(folder), options.runs)
+    spark.stop()
+    rows = (
+        ("300,000 records, s", results["log_seconds"], results["log_floor_seconds"]),
+        ("batch of 50,000, s", results["batch_seconds"], results["batch_floor_seconds"]),
+    )
+    print(f"\n{'':24}{'ours':>10}{'floor':>10}")
+    for name, ours, floor in rows:
+        print(f"{name:24}{ours:10.2f}{floor:10.2f}")
+    print(f"{'records/s':24}{results['log_records_per_second']:10,}")
+    print(f"{'record to HTTP p50, s':24}{results['fresh_p50_seconds']:10.2f}")
+    print(json.dumps({name: round(value, 3) for name, value in results.items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""The real API over a data folder, for tests and benchmarks that talk to it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+
+from demo.processes import free_port, running
+from demo.service import Service
+
+
+@contextmanager
+def serving(data: Path) -> Iterator[httpx.Client]:
+    """Yield a client of an API over ``data`` that says it is ready."""
+    port = free_port()
+    with (
+        running("api", ["app", "--data", str(data), "--port", str(port)], data) as child,
+        httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client,
+    ):
+        Service(str(client.base_url), child.require_running).wait_ready(60)
+        yield client

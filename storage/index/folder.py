@@ -1,0 +1,108 @@
+"""The folder of one index: generations, the pointer to the current one, damage marks.
+
+A rebuilt index is a new generation in a folder of its own. Readers keep what they have
+mapped until they see the pointer change, so nothing is ever pulled away under them.
+"""
+
+import os
+import shutil
+import uuid
+from pathlib import Path
+
+from storage.files import replace_file, sync_file, sync_folder
+
+_CURRENT = "CURRENT"
+_DAMAGED = "DAMAGED"
+_SUSPECT = "SUSPECT"
+_DATA_FILE = "data.mdb"
+
+#: Identity of the pointer file: inode and modification time in ns.
+PointerStamp = tuple[int, int]
+
+
+class IndexFolder:
+    """One store's index folder. All file effects on it, LMDB's own aside, are in this class."""
+
+    def __init__(self, path: Path) -> None:
+        """Use the index in this folder, which need not exist yet."""
+        self.path = path
+        self._pointer = os.fspath(path / _CURRENT)
+
+    def pointer_stamp(self) -> PointerStamp | None:
+        """Identity of the pointer, None when there is no index; one ``stat``."""
+        try:
+            status = os.stat(self._pointer)  # noqa: PTH116 - in the path of every request
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return (status.st_ino, status.st_mtime_ns)
+
+    def current(self) -> Path | None:
+        """The folder of the generation to read, None when there is none."""
+        try:
+            name = Path(self._pointer).read_text().strip()
+        except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
+            return None
+        generation = self.path / name
+        return generation if name and (generation / _DATA_FILE).is_file() else None
+
+    def new_generation(self) -> Path:
+        """Make an empty folder for a generation that is to be built."""
+        generation = self.path / f"generation-{uuid.uuid4().hex}"
+        generation.mkdir(parents=True)
+        return generation
+
+    def publish(self, generation: Path) -> None:
+        """Make a finished generation the current one, durably, and remove the others."""
+        sync_file(generation / _DATA_FILE)
+        sync_folder(generation)
+        replace_file(Path(self._pointer), generation.name.encode(), sync=True)
+        self.remove_others(generation)
+
+    def remove_others(self, generation: Path) -> None:
+        """Remove all generations but this one; readers keep what they have mapped."""
+        for other in self.path.glob("generation-*"):
+            if other != generation:
+                self.discard(other)
+
+    def discard(self, generation: Path) -> None:
+        """Remove a generation that nobody is to open any more."""
+        shutil.rmtree(generation, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Remove the whole index, because its table is gone."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def mark_damaged(generation: Path, reason: str) -> None:
+    """Leave word for the tailer that this generation must be rebuilt."""
+    try:
+        (generation / _DAMAGED).write_text(reason)
+    except OSError:
+        # Gone or read-only: then the tailer finds out by itself.
+        return
+
+
+def damage(generation: Path) -> str | None:
+    """Why a reader found this generation damaged, None when none did."""
+    try:
+        return (generation / _DAMAGED).read_text()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def mark_suspect(generation: Path, reason: str) -> None:
+    """Ask the tailer to look through this generation, because a reader of it crashed."""
+    try:
+        (generation / _SUSPECT).write_text(reason)
+    except OSError:
+        return
+
+
+def is_suspect(generation: Path) -> bool:
+    """Whether somebody asked to look through this generation."""
+    return (generation / _SUSPECT).exists()
+
+
+def clear_suspicion(generation: Path) -> None:
+    """The generation was looked through and found intact."""
+    (generation / _SUSPECT).unlink(missing_ok=True)

@@ -1,0 +1,110 @@
+"""Table rows as index records: encoded, deduplicated and sorted as the index sorts them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from storage.columns import arrow_type, store_schema
+from storage.definition import StoreDefinition
+from storage.index.key_columns import encode_columns
+from storage.window_json import window_json
+
+#: Rows that are encoded at once: bounds the memory of reading a big file.
+_BATCH_ROWS = 1 << 17
+
+
+class IndexRows(NamedTuple):
+    """Rows of one or more files; each window once, by its highest revision, in key order."""
+
+    keys: list[bytes]
+    values: list[bytes]
+    deleted: npt.NDArray[np.bool_]
+    revisions: npt.NDArray[np.int64]
+    latest_start_ms: int
+
+
+def index_rows(rows: Any, definition: StoreDefinition) -> IndexRows | None:
+    """Encode rows of a store's table (as ``read_batches`` gives them); None when there are none."""
+    if not len(rows):
+        return None
+    starts = _times_ms(rows, "window_start")
+    encoded = encode_columns(_flat(rows["key"]), starts, _times_ms(rows, "window_end"))
+    chosen = _newest_of_each(encoded, rows)
+    return IndexRows(
+        keys=_bytes_list(encoded.take(chosen)),
+        values=_bytes_list(_json(rows.take(chosen), definition)),
+        deleted=_flat(rows["deleted"]).take(chosen).to_numpy(zero_copy_only=False),
+        revisions=_flat(rows["revision"]).take(chosen).to_numpy(),
+        latest_start_ms=int(starts.max()),
+    )
+
+
+def read_batches(path: Path, definition: StoreDefinition) -> Iterator[Any]:
+    """Read a table file as Arrow tables of bounded size, with the types the definition says.
+
+    Other writers (compaction) may leave other Arrow types for the same Delta type.
+    """
+    schema = store_schema({a.name: arrow_type(a.type) for a in definition.aggregates})
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS):
+            rows = pa.Table.from_batches([batch])
+            yield pa.table([_column(rows, field) for field in schema], schema=schema)
+
+
+def latest_start_ms(path: Path) -> int:
+    """The greatest window start of a table file, -1 for an empty one."""
+    with pq.ParquetFile(path) as file:
+        return int(_times_ms(file.read(["window_start"]), "window_start").max(initial=-1))
+
+
+def visible_rows(rows: Any, earliest_start_ms: int) -> Any:
+    """Only the rows whose window starts at or after ``earliest_start_ms``."""
+    return rows.filter(pa.array(_times_ms(rows, "window_start") >= earliest_start_ms))
+
+
+def _newest_of_each(encoded: Any, rows: Any) -> Any:
+    """Indices of the highest revision of each window, in key order."""
+    table = pa.table({"key": encoded, "revision": rows["revision"]})
+    order = pc.sort_indices(table, [("key", "ascending"), ("revision", "ascending")])
+    in_order = encoded.take(order)
+    differs = pc.not_equal(in_order.slice(1), in_order.slice(0, len(in_order) - 1))
+    return order.filter(pa.concat_arrays([_flat(differs), pa.array([True])]))
+
+
+def _json(rows: Any, definition: StoreDefinition) -> Any:
+    return window_json([
+        ("key", _flat(rows["key"])),
+        ("window_start_ms", pa.array(_times_ms(rows, "window_start"))),
+        ("window_end_ms", pa.array(_times_ms(rows, "window_end"))),
+        *((aggregate.name, _flat(rows[aggregate.name])) for aggregate in definition.aggregates),
+        ("timestamp_ms", pa.array(_times_ms(rows, "timestamp"))),
+        ("final", _flat(rows["final"])),
+    ])  # fmt: skip
+
+
+def _column(rows: Any, field: Any) -> Any:
+    """A column in the field's type; null where a file was written before the column was."""
+    if field.name not in rows.column_names:
+        return pa.nulls(len(rows), field.type)
+    return rows.column(field.name).cast(field.type)
+
+
+def _times_ms(rows: Any, name: str) -> npt.NDArray[np.int64]:
+    # Tables hold microseconds; our times are whole ms, so nothing is cut off.
+    times = rows.column(name).cast(pa.timestamp("ms", tz="UTC"), safe=False)
+    return np.asarray(_flat(times.cast(pa.int64())), np.int64)
+
+
+def _flat(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def _bytes_list(column: Any) -> list[bytes]:
+    items: list[bytes] = column.to_numpy(zero_copy_only=False).tolist()
+    return items

@@ -1,0 +1,69 @@
+"""What an index says of itself: which table, which version of it, and how far that reaches."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+from storage.definition import StoreDefinition
+from storage.errors import IndexDamaged
+from storage.position import CommitRecord, Offsets
+
+#: Rises with every change of the key layout, the JSON of a window or this record.
+FORMAT = 1
+
+#: The store clock before the first window (semantics 7).
+NOTHING_OBSERVED_MS = -1
+
+
+@dataclass(frozen=True)
+class IndexState:
+    """Written in the same transaction as the rows of ``version``.
+
+    ``digest`` is that of the version's log entry ("" if it was not there), so that an entry
+    that was replaced is noticed. ``record`` is the last commit of the pipeline at or before
+    ``version``, None before the first. ``observed_ms`` is the store clock: the greatest
+    window start ever put.
+    """
+
+    table_id: str
+    version: int
+    digest: str
+    definition: StoreDefinition
+    record: CommitRecord | None
+    observed_ms: int = NOTHING_OBSERVED_MS
+
+    @property
+    def earliest_start_ms(self) -> int:
+        """The least visible window start: ``observed - retention + 1`` (semantics 7)."""
+        retention_ms = self.definition.retention_ms
+        return 0 if retention_ms is None else max(0, self.observed_ms - retention_ms + 1)
+
+    @property
+    def offsets(self) -> Offsets:
+        """Exclusive end offset per topic and partition, empty before the first batch."""
+        return {} if self.record is None else self.record.offsets
+
+    def to_json(self) -> bytes:
+        """The state as the index keeps it."""
+        return orjson.dumps({**asdict(self), "format": FORMAT})
+
+    @classmethod
+    def from_json(cls, content: bytes | None) -> "IndexState":
+        """Read back what ``to_json`` wrote.
+
+        Raises:
+            IndexDamaged: there is no state, or one of another format.
+        """
+        try:
+            fields: dict[str, Any] = orjson.loads(content or b"")
+            if fields.pop("format") != FORMAT:
+                message = "the index was written in another format; it is being rebuilt"
+                raise IndexDamaged(message)
+            record = fields["record"]
+            fields["record"] = None if record is None else CommitRecord(**record)
+            fields["definition"] = StoreDefinition.from_json(orjson.dumps(fields["definition"]))
+            return cls(**fields)
+        except (KeyError, TypeError, ValueError) as error:
+            message = f"the index has no readable state ({error}); it is being rebuilt"
+            raise IndexDamaged(message) from error

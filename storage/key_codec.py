@@ -1,0 +1,136 @@
+"""How a window's key is written in the ordered index.
+
+    record key  =  key part  00 00  window start  window end
+    key part    =  the key's UTF-8 bytes, each 00 written as 00 FF          (short: <= 493 bytes)
+                |  the first <= 459 bytes of that form  00 01  SHA-256 of the key      (long keys)
+    window start, window end  =  8 bytes each, big endian, ms + 2**63
+
+Compared as bytes this orders windows by the key's UTF-8 bytes, then start, then end. A key
+that is a prefix of another comes first: what follows it is 00 00, and no other continuation
+of the same bytes begins that low. Starts below zero come before zero, because 2**63 is added.
+
+Why SHA-256: LMDB's keys have at most 511 bytes. A long key keeps its first bytes, so it stays
+near its neighbours and prefix scans find it; among long keys with the same first bytes the
+order is that of the digests. The full key is in the value, and readers compare it.
+"""
+
+import hashlib
+from typing import NamedTuple
+
+#: Most bytes of one LMDB key (compile-time constant of LMDB).
+LMDB_KEY_BYTES_MAX = 511
+
+#: Bytes of one time, and what is added to it.
+TIME_BYTES = 8
+TIME_BIAS = 2**63
+
+_END = b"\x00\x00"
+_LONG = b"\x00\x01"
+_AFTER_END = b"\x00\x01"
+#: Bytes behind the key part.
+SUFFIX_BYTES = len(_END) + 2 * TIME_BYTES
+_DIGEST_BYTES = 32
+#: Most bytes of an escaped key that is written whole.
+SHORT_BYTES_MAX = LMDB_KEY_BYTES_MAX - SUFFIX_BYTES
+_PREFIX_BYTES_MAX = SHORT_BYTES_MAX - len(_LONG) - _DIGEST_BYTES
+_AFTER_ALL_ENDS = b"\xff" * (TIME_BYTES + 1)
+
+
+class RecordKey(NamedTuple):
+    """A decoded record key; ``key`` is None for a long key, whose text only the value has."""
+
+    key: str | None
+    window_start_ms: int
+    window_end_ms: int
+
+
+def key_prefix(key: str) -> bytes:
+    """The bytes that every window of ``key``, and of no other key, begins with."""
+    return key_part(key.encode()) + _END
+
+
+def record_key(key: str, window_start_ms: int, window_end_ms: int) -> bytes:
+    """The full key of one window."""
+    return key_prefix(key) + _time(window_start_ms) + _time(window_end_ms)
+
+
+def lower_bound(prefix: bytes, from_ms: int) -> bytes:
+    """The least bytes that a window of this key prefix with start >= ``from_ms`` can have."""
+    return prefix + _time(from_ms)
+
+
+def upper_bound(prefix: bytes, to_ms: int) -> bytes:
+    """Greater than each window of this key prefix with start <= ``to_ms``, less than the others."""
+    return prefix + _time(to_ms) + _AFTER_ALL_ENDS
+
+
+def after_key(prefix: bytes) -> bytes:
+    """Greater than every window of this key prefix, at most equal to the next key's first."""
+    return prefix[: -len(_END)] + _AFTER_END
+
+
+def prefix_of(encoded: bytes) -> bytes:
+    """The key prefix of a record key."""
+    return encoded[: -2 * TIME_BYTES]
+
+
+def is_long(prefix: bytes) -> bool:
+    """Whether this key prefix holds a digest instead of the whole key."""
+    # A short key part never holds 00 01, a long one has it right before the digest.
+    marker = len(prefix) - len(_END) - _DIGEST_BYTES - len(_LONG)
+    return len(prefix) > _PREFIX_BYTES_MAX and prefix[marker : marker + len(_LONG)] == _LONG
+
+
+def window_times(encoded: bytes) -> tuple[int, int]:
+    """Window start and end, in ms, of a record key."""
+    start = int.from_bytes(encoded[-2 * TIME_BYTES : -TIME_BYTES], "big")
+    end = int.from_bytes(encoded[-TIME_BYTES:], "big")
+    return start - TIME_BIAS, end - TIME_BIAS
+
+
+def decode(encoded: bytes) -> RecordKey:
+    """Take a record key apart.
+
+    Raises:
+        ValueError: these are not bytes that this codec wrote.
+    """
+    prefix = prefix_of(encoded)
+    if len(prefix) < len(_END) or not prefix.endswith(_END):
+        message = f"not a record key: {encoded!r}"
+        raise ValueError(message)
+    return RecordKey(decode_prefix(prefix), *window_times(encoded))
+
+
+def decode_prefix(prefix: bytes) -> str | None:
+    """The key of a key prefix, or None for a long key."""
+    if is_long(prefix):
+        return None
+    return prefix[: -len(_END)].replace(b"\x00\xff", b"\x00").decode()
+
+
+def scan_start(text: str) -> bytes:
+    """Where a scan for keys beginning with ``text`` starts."""
+    escaped = _escape(text.encode())
+    return escaped if len(escaped) <= _PREFIX_BYTES_MAX else _cut(escaped)
+
+
+def key_part(key: bytes) -> bytes:
+    """What stands for the key itself: escaped, or cut off with a digest when long."""
+    escaped = _escape(key)
+    if len(escaped) <= SHORT_BYTES_MAX:
+        return escaped
+    return _cut(escaped) + _LONG + hashlib.sha256(key).digest()
+
+
+def _escape(key: bytes) -> bytes:
+    return key.replace(b"\x00", b"\x00\xff")
+
+
+def _cut(escaped: bytes) -> bytes:
+    """The first bytes of an escaped key, without tearing an escaped NUL apart."""
+    cut = escaped[:_PREFIX_BYTES_MAX]
+    return cut[:-1] if cut.endswith(b"\x00") else cut
+
+
+def _time(time_ms: int) -> bytes:
+    return (time_ms + TIME_BIAS).to_bytes(TIME_BYTES, "big")

@@ -1,0 +1,21 @@
+"""Ending a process together with its parent, so that killing the parent leaves no orphan."""
+
+import os
+import threading
+import time
+
+_LOOK_SECONDS = 0.25
+
+
+def end_with_parent(parent_pid: int) -> None:
+    """End this process soon after ``parent_pid`` is no longer its parent, whatever it is at.
+
+    For processes that may be left at any instant: the API only reads, and the index survives.
+    """
+
+    def watch() -> None:
+        while os.getppid() == parent_pid:
+            time.sleep(_LOOK_SECONDS)
+        os._exit(0)
+
+    threading.Thread(target=watch, name="parent-watch", daemon=True).start()
