@@ -5,8 +5,9 @@ import importlib.util
 import os
 import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
@@ -21,6 +22,9 @@ from pipeline.sources import EventLog, Kafka, Log
 from pipeline.topology import Topology
 from pipeline.windows import WindowsError
 from storage.errors import StorageError
+
+#: How often the query is asked whether it still runs.
+_POLL_SECONDS = 0.1
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
 
@@ -107,9 +111,13 @@ def _run(options: argparse.Namespace) -> int:
     )
     run = PipelineRun(spark, topology, log, settings)
     progress = _Progress(started)
+    stop = _stop_on_signal()
     query = run.start(progress.on_batch)
-    _stop_on_signal(query.stop)
     try:
+        # Spark's gateway can't be called from a signal handler, so the handler only sets a flag.
+        while query.isActive and not stop.wait(_POLL_SECONDS):
+            pass
+        query.stop()
         query.awaitTermination()
     except Exception:
         # The query's own error wraps ours in a Java stack trace: prefer ours.
@@ -144,12 +152,16 @@ def load_topology(path: Path) -> Topology:
     return topology
 
 
-def _stop_on_signal(stop: Callable[[], None]) -> None:
+def _stop_on_signal() -> threading.Event:
+    """Return an event that SIGINT and SIGTERM set."""
+    stop = threading.Event()
+
     def handle(_signal: int, _frame: FrameType | None) -> None:
-        stop()
+        stop.set()
 
     signal.signal(signal.SIGINT, handle)
     signal.signal(signal.SIGTERM, handle)
+    return stop
 
 
 class _Progress:

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 import orjson
 
@@ -109,7 +109,11 @@ class Checkpoint:
         self.folder = folder
         self._sync = sync
         self._lock = _locked(folder / "lock")
-        self.application = self._application_id()
+        try:
+            self.application = self._application_id()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def spark(self) -> Path:
@@ -141,6 +145,14 @@ class Checkpoint:
     def close(self) -> None:
         """Give the lock back."""
         self._lock.close()
+
+    def __enter__(self) -> Self:
+        """Hold the checkpoint for the time of a ``with`` block."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Give the lock back."""
+        self.close()
 
     def _application_id(self) -> str:
         path = self.folder / "application.json"

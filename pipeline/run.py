@@ -56,29 +56,17 @@ class PipelineRun:
         self._source = _only_source(topology)
         self.failure: BaseException | None = None
         types = {store.name: self._aggregate_types(store) for store in topology.stores}
-        layout = DataLayout(settings.data)
-        self._checkpoint = Checkpoint(layout.checkpoint(settings.application), sync=settings.sync)
-        self._stores = {
-            store.name: StoreBatches(
-                store,
-                StoreTables(
-                    layout,
-                    define(
-                        store,
-                        types[store.name],
-                        self._checkpoint.application,
-                        settings.key_groups,
-                    ),
-                    types[store.name],
-                    sync=settings.sync,
-                ),
-                self._checkpoint.versions(store.name),
-                tasks=settings.tasks,
-                tells_source_reasons=store is topology.stores[0],
-                sync=settings.sync,
-            )
-            for store in topology.stores
-        }
+        self._layout = DataLayout(settings.data)
+        folder = self._layout.checkpoint(settings.application)
+        self._checkpoint = Checkpoint(folder, sync=settings.sync)
+        try:
+            self._stores = {
+                store.name: self._open(store, types[store.name], first=store is topology.stores[0])
+                for store in topology.stores
+            }
+        except BaseException:
+            self._checkpoint.close()
+            raise
 
     def start(self, on_batch: OnBatch) -> StreamingQuery:
         """Start the streaming query; ``on_batch`` is told of every batch that is committed."""
@@ -106,6 +94,19 @@ class PipelineRun:
         for store in self._stores.values():
             store.close()
         self._checkpoint.close()
+
+    def _open(self, store: Store, types: dict[str, pa.DataType], *, first: bool) -> StoreBatches:
+        """Open one store's tables and state; the first writes what is bad for all of them."""
+        settings = self._settings
+        definition = define(store, types, self._checkpoint.application, settings.key_groups)
+        return StoreBatches(
+            store,
+            StoreTables(self._layout, definition, types, sync=settings.sync),
+            self._checkpoint.versions(store.name),
+            tasks=settings.tasks,
+            tells_source_reasons=first,
+            sync=settings.sync,
+        )
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         ends = self._checkpoint.end_offsets(batch)

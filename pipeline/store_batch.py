@@ -86,6 +86,13 @@ class StoreBatches:
 
     def _refuse_foreign(self, batch: int, recorded: int) -> None:
         """Go on only if the table is exactly at the batch before, or has this one already."""
+        if batch > 0 and self._previous(batch) is None:
+            message = (
+                f"store {self._store.name!r}: the checkpoint has no state version {batch - 1}. The "
+                "store is new in a topology that has run before, or its state was removed; start "
+                "the topology anew with an empty data folder"
+            )
+            raise ForeignCheckpoint(message)
         if recorded in {batch - 1, batch}:
             return
         message = (
@@ -100,15 +107,7 @@ class StoreBatches:
             return None
         if self._last is not None and self._last[0] == batch - 1:
             return self._last[1]
-        previous = self._versions.load(batch - 1)
-        if previous is None:
-            message = (
-                f"store {self._store.name!r}: the checkpoint has no state version {batch - 1}. The "
-                "store is new in a topology that has run before, or its state was removed; start "
-                "the topology anew with an empty data folder"
-            )
-            raise ForeignCheckpoint(message)
-        return previous
+        return self._versions.load(batch - 1)
 
     def _prepare(self, records: DataFrame, batch: int, ends: Offsets) -> PreparedBatch:
         previous = self._previous(batch)
@@ -151,9 +150,7 @@ class StoreBatches:
 
     def _forget(self, batch: int, prepared: PreparedBatch) -> None:
         """Drop what no replay can need: Spark may offer this batch again, never an older one."""
-        previous = self._last[1] if self._last is not None and self._last[0] < batch else None
-        if previous is None and batch > 0:
-            previous = self._versions.load(batch - 1)
+        previous = self._previous(batch)
         kept = [version for version in (previous, prepared) if version is not None]
         self._versions.forget_before(batch - 1, kept)
         self._last = (batch, prepared)

@@ -80,10 +80,6 @@ class DeltaLog:
         self.table = table
         self._folder = table / "_delta_log"
 
-    def exists(self) -> bool:
-        """Whether there is a log at all."""
-        return self._folder.is_dir()
-
     def stamp(self, version: int) -> Stamp | None:
         """Identity of a version's file, None when there is no such file; one ``stat``."""
         try:

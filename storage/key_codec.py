@@ -15,7 +15,6 @@ order is that of the digests. The full key is in the value, and readers compare 
 """
 
 import hashlib
-from typing import NamedTuple
 
 #: Most bytes of one LMDB key (compile-time constant of LMDB).
 LMDB_KEY_BYTES_MAX = 511
@@ -34,14 +33,6 @@ _DIGEST_BYTES = 32
 SHORT_BYTES_MAX = LMDB_KEY_BYTES_MAX - SUFFIX_BYTES
 _PREFIX_BYTES_MAX = SHORT_BYTES_MAX - len(_LONG) - _DIGEST_BYTES
 _AFTER_ALL_ENDS = b"\xff" * (TIME_BYTES + 1)
-
-
-class RecordKey(NamedTuple):
-    """A decoded record key; ``key`` is None for a long key, whose text only the value has."""
-
-    key: str | None
-    window_start_ms: int
-    window_end_ms: int
 
 
 def key_prefix(key: str) -> bytes:
@@ -86,19 +77,6 @@ def window_times(encoded: bytes) -> tuple[int, int]:
     start = int.from_bytes(encoded[-2 * TIME_BYTES : -TIME_BYTES], "big")
     end = int.from_bytes(encoded[-TIME_BYTES:], "big")
     return start - TIME_BIAS, end - TIME_BIAS
-
-
-def decode(encoded: bytes) -> RecordKey:
-    """Take a record key apart.
-
-    Raises:
-        ValueError: these are not bytes that this codec wrote.
-    """
-    prefix = prefix_of(encoded)
-    if len(prefix) < len(_END) or not prefix.endswith(_END):
-        message = f"not a record key: {encoded!r}"
-        raise ValueError(message)
-    return RecordKey(decode_prefix(prefix), *window_times(encoded))
 
 
 def decode_prefix(prefix: bytes) -> str | None:

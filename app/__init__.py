@@ -1,0 +1,1 @@
+"""The REST service: interactive queries over the index. Knows storage, not Spark."""

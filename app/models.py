@@ -1,0 +1,173 @@
+"""The shapes of all answers, for the cold routes and for the OpenAPI document."""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Offsets = dict[str, dict[str, int]]
+
+
+class Model(BaseModel):
+    """Base of all models: no fields but those that are documented."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Position(Model):
+    """How far into the source the answer reaches."""
+
+    version: int = Field(description="Version of the store's Delta table", examples=[17])
+    offsets: Offsets = Field(
+        description="Topic -> partition -> offset; every record below the offset is included",
+        examples=[{"flights": {"0": 12345}}],
+    )
+
+
+class Window(BaseModel):
+    """One window of one key; beside these fields it has one per aggregate of the store.
+
+    An aggregate is a number, string, boolean, array of these, or null. NaN and the infinities
+    are null, because JSON has no such numbers. 64-bit integers keep all digits.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    key: str = Field(examples=["EWR"])
+    window_start_ms: int = Field(description="Start, inclusive, in ms since the epoch")
+    window_end_ms: int = Field(
+        description="End in ms since the epoch; inclusive for sliding windows (KIP-450)"
+    )
+    timestamp_ms: int = Field(description="Greatest record time in the window (KIP-259)")
+    final: bool = Field(
+        description="True when no record can change the window any more: every partition's "
+        "stream time minus grace has passed its end"
+    )
+
+
+class WindowsAnswer(Model):
+    """Windows of one key, all from one table version."""
+
+    store: str = Field(examples=["departures"])
+    position: Position
+    windows: list[Window]
+    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
+class KeysAnswer(Model):
+    """Keys of a store, ordered by their UTF-8 bytes."""
+
+    store: str
+    position: Position
+    keys: list[str]
+    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
+class WindowKind(Model):
+    """The window kind and its parameters."""
+
+    kind: str = Field(examples=["sliding"])
+    size_ms: int = Field(description="Time difference of a sliding window, in ms")
+    grace_ms: int = Field(description="How late a record may come, in ms")
+
+
+class Aggregate(Model):
+    """One aggregate column."""
+
+    name: str = Field(examples=["mean_delay"])
+    function: str = Field(examples=["avg(delay)"])
+    type: str = Field(description="Delta's name of the type", examples=["double"])
+
+
+class Definition(Model):
+    """What the store is."""
+
+    name: str
+    topic: str
+    grouped_by: str
+    window: WindowKind
+    aggregates: list[Aggregate]
+    key_groups: int
+    retention_ms: int | None = Field(description="Kept history in ms of window start; null: all")
+    application: str
+    format: int
+
+
+class StoreSummary(Model):
+    """One store in the list."""
+
+    store: str
+    ready: bool = Field(description="Whether the store can answer now")
+    window: WindowKind | None
+    aggregates: list[Aggregate]
+    position: Position | None
+    close_ms: int | None = Field(
+        description="Every window that ends before this is final; null before the first batch"
+    )
+
+
+class StoresAnswer(Model):
+    """All stores."""
+
+    stores: list[StoreSummary]
+
+
+class IndexDetail(Model):
+    """The state of the index."""
+
+    state: str = Field(
+        description="What the tailer does: opening, building, following, failed, or unknown when "
+        "nothing was heard of it"
+    )
+    problem: str | None = Field(description="What failed, in words")
+    windows: int = Field(description="Records in the index, expired ones not yet deleted included")
+
+
+class StoreDetail(Model):
+    """All about one store."""
+
+    store: str
+    definition: Definition
+    position: Position
+    stream_time_ms: Offsets = Field(description="Topic -> partition -> greatest record time seen")
+    close_ms: int | None = Field(description="Every window that ends before this is final")
+    counters: dict[str, int] = Field(
+        description="Running totals of records; input = applied + late + dead_lettered + filtered",
+        examples=[{"input": 10, "applied": 8, "late": 1, "dead_lettered": 1, "filtered": 0}],
+    )
+    earliest_start_ms: int = Field(description="Windows that start before this have expired")
+    index: IndexDetail
+
+
+class Health(Model):
+    """The process lives."""
+
+    status: str = Field(examples=["ok"])
+
+
+class StoreReadiness(Model):
+    """Whether one store is served."""
+
+    ready: bool
+    problem: str | None
+
+
+class Readiness(Model):
+    """Whether the service can do its work."""
+
+    ready: bool
+    tailer_alive: bool
+    stores: dict[str, StoreReadiness]
+
+
+class Problem(Model):
+    """An error (RFC 9457). Programs go by `code`, which never changes its meaning."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    code: str
+
+
+Json = dict[str, Any]

@@ -1,0 +1,120 @@
+"""Load one HTTP service over keep-alive connections and measure each answer's latency.
+
+    python -m benchmarks.http_load HOST PORT CONNECTIONS SECONDS WARMUP_SECONDS < paths
+
+A raw-socket client in a process of its own: it builds each request once and reads no more of
+an answer than its status and length, so that it costs less CPU than the service it measures.
+Closed loop: each connection sends its next request when the answer is there.
+"""
+
+import json
+import random
+import selectors
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_HEAD_END = b"\r\n\r\n"
+_LENGTH = b"content-length: "
+
+
+class Load(NamedTuple):
+    """What one run measured; latencies in milliseconds."""
+
+    requests_per_second: float
+    p50_ms: float
+    p99_ms: float
+    errors: int
+
+
+class Connection:
+    """One keep-alive connection, with at most one request under way."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        """Connect."""
+        self.socket = socket.create_connection(address)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._received = b""
+        self._sent_at = 0.0
+
+    def send(self, request: bytes) -> None:
+        """Send a request and start its clock."""
+        self._received = b""
+        self._sent_at = time.perf_counter()
+        self.socket.sendall(request)
+
+    def receive(self) -> tuple[float, bool] | None:
+        """Read what is there; latency in seconds and success once the answer is whole."""
+        self._received += self.socket.recv(262_144)
+        head_end = self._received.find(_HEAD_END)
+        if head_end < 0:
+            return None
+        at = self._received.find(_LENGTH) + len(_LENGTH)
+        length = int(self._received[at : self._received.index(b"\r\n", at)])
+        if len(self._received) < head_end + len(_HEAD_END) + length:
+            return None
+        succeeded = self._received.startswith(b"HTTP/1.1 200 ")
+        return time.perf_counter() - self._sent_at, succeeded
+
+
+def run_load(
+    address: tuple[str, int], requests: Sequence[bytes], connections: int, seconds: float
+) -> tuple[list[float], int, float]:
+    """Load for some seconds; returns latencies, the number of errors and the seconds taken."""
+    selector = selectors.DefaultSelector()
+    chooser = random.Random(7)
+    for _ in range(connections):
+        connection = Connection(address)
+        selector.register(connection.socket, selectors.EVENT_READ, connection)
+        connection.send(chooser.choice(requests))
+    latencies: list[float] = []
+    errors = 0
+    started = time.perf_counter()
+    while (now := time.perf_counter()) - started < seconds:
+        for event, _ in selector.select(1.0):
+            connection = event.data
+            answer = connection.receive()
+            if answer is not None:
+                latencies.append(answer[0])
+                errors += not answer[1]
+                connection.send(requests[len(latencies) % len(requests)])
+    for event in list(selector.get_map().values()):
+        event.data.socket.close()
+    return latencies, errors, now - started
+
+
+def measure(
+    address: tuple[str, int], paths: Sequence[str], seconds: float, connections: int = 8
+) -> Load:
+    """Run the load in a process of its own, after a warm-up of a fifth of the time."""
+    command = [
+        sys.executable, "-m", "benchmarks.http_load",
+        address[0], str(address[1]), str(connections), str(seconds), str(seconds / 5),
+    ]  # fmt: skip
+    done = subprocess.run(
+        command, input="\n".join(paths), text=True, stdout=subprocess.PIPE, check=True
+    )
+    return Load(**json.loads(done.stdout))
+
+
+def main() -> int:
+    """Load what the command line says; prints a ``Load`` as JSON."""
+    host, port, connections, seconds, warmup_seconds = sys.argv[1:]
+    address = (host, int(port))
+    requests = [
+        f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() for path in sys.stdin.read().split()
+    ]
+    run_load(address, requests, int(connections), float(warmup_seconds))
+    latencies, errors, taken = run_load(address, requests, int(connections), float(seconds))
+    cuts = statistics.quantiles(latencies, n=100)
+    load = Load(len(latencies) / taken, cuts[49] * 1000, cuts[98] * 1000, errors)
+    print(json.dumps(load._asdict()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

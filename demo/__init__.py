@@ -1,0 +1,1 @@
+"""The demo: 336,776 real flights, streamed into windows and served."""

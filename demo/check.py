@@ -1,0 +1,48 @@
+"""The check of ``oriel demo --exit``: a served key against the plain recomputation."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from demo.errors import CheckFailed
+from demo.expected import Rules, departed, windows_between
+from demo.flight_data import ORIGINS
+
+_LATEST_MS = 2**62
+
+
+def check_windows(
+    served: Iterable[dict[str, Any]], records: pa.Table, key: str, rules: Rules
+) -> int:
+    """Compare all served windows of ``key`` with the expected ones; return their number.
+
+    Every field is compared and has to be equal, the mean to its last bit.
+
+    Raises:
+        CheckFailed: a window is missing, superfluous or different; the message shows the
+            first such window.
+    """
+    expected = expected_windows(records, key, rules)
+    found = list(served)
+    for number, (want, have) in enumerate(zip(expected, found, strict=False)):
+        if want != have:
+            message = f"window {number} of {key} differs\n  expected {want}\n  served   {have}"
+            raise CheckFailed(message)
+    if len(expected) != len(found):
+        message = f"{key} should have {len(expected)} windows, the service gave {len(found)}"
+        raise CheckFailed(message)
+    return len(found)
+
+
+def expected_windows(records: pa.Table, key: str, rules: Rules) -> list[dict[str, Any]]:
+    """Return all windows of ``key`` as the API shows them."""
+    # Final is what every partition has passed.
+    closed_ms = min(
+        int(np.max(departed(records, origin, rules).close_ms, initial=0)) for origin in ORIGINS
+    )
+    windows = windows_between(departed(records, key, rules), rules, 0, _LATEST_MS)
+    return [
+        {"key": key, **window, "final": window["window_end_ms"] < closed_ms} for window in windows
+    ]

@@ -1,0 +1,37 @@
+"""The demo's topology: departures and delays of New York's airports in 2013.
+
+A record is a flight; its key is the origin airport, its time the scheduled departure, and
+it arrives when the flight really left. So a delayed flight is a record out of order, and a
+flight delayed by more than window and grace together is late.
+"""
+
+from pipeline import SlidingWindows, StreamsBuilder, avg, count, max
+
+MINUTE_MS = 60 * 1000
+
+builder = StreamsBuilder()
+
+departed = builder.stream(
+    "flights",
+    schema="carrier STRING, flight INT, tailnum STRING, dest STRING, "
+    "dep_delay DOUBLE, distance INT",
+    # A cancelled flight has no delay: it did not depart.
+).filter("dep_delay IS NOT NULL")
+
+half_an_hour = SlidingWindows.of_time_difference_and_grace(30 * MINUTE_MS, 120 * MINUTE_MS)
+
+(
+    departed.group_by_key()
+    .windowed_by(half_an_hour)
+    .aggregate(departures=count(), mean_delay=avg("dep_delay"), worst_delay=max("dep_delay"))
+    .materialize("departures_by_origin")
+)
+
+(
+    departed.group_by("carrier")
+    .windowed_by(half_an_hour)
+    .aggregate(departures=count(), mean_delay=avg("dep_delay"), worst_delay=max("dep_delay"))
+    .materialize("departures_by_carrier")
+)
+
+topology = builder.build()

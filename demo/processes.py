@@ -1,0 +1,123 @@
+"""The demo's child processes: pipeline and service."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from demo.errors import DemoError
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+HOST = "127.0.0.1"
+
+_STOP_SECONDS = 20
+_TOLD_LINES = 15
+
+
+@dataclass(frozen=True)
+class Child:
+    """A running child process whose output goes to a file."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    output: Path
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.process.poll() is None
+
+    def require_running(self) -> None:
+        """Raise DemoError, with its last lines of output, if it has ended."""
+        if not self.is_running:
+            raise self._ended()
+
+    def require_success(self) -> None:
+        """Raise DemoError, with its last lines of output, unless it ended well."""
+        if self.process.wait() != 0:
+            raise self._ended()
+
+    def _ended(self) -> DemoError:
+        lines = self.output.read_text(errors="replace").splitlines()[-_TOLD_LINES:]
+        told = "\n".join(f"    {line}" for line in lines)
+        code = self.process.returncode
+        return DemoError(f"the {self.name} ended with code {code}; its last words:\n{told}")
+
+
+@contextmanager
+def running(name: str, arguments: Sequence[str], logs: Path) -> Iterator[Child]:
+    """Run ``python -m ARGUMENTS`` for the time of the ``with`` block, then stop it."""
+    output = logs / f"{name}.log"
+    environment = os.environ | {"PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
+    with output.open("wb") as file:
+        # A session of its own: Ctrl-C reaches only the demo, which stops its children in order.
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=True,
+        )
+    try:
+        yield Child(name, process, output)
+    finally:
+        _stop(process)
+
+
+def _python_path() -> str:
+    found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join(dict.fromkeys([str(PROJECT_ROOT), *filter(None, found)]))
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ask the process to stop, then end what is left of its session (Spark's JVM too)."""
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    with suppress(ProcessLookupError):  # raised when nothing is left
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def choose_port(wanted: int | None, usual: int) -> int:
+    """Return ``wanted``, or else ``usual``, or else, where that is busy, a free port.
+
+    Raises:
+        DemoError: ``wanted`` is busy.
+    """
+    if _is_free(wanted or usual):
+        return wanted or usual
+    if wanted:
+        message = f"port {wanted} is busy: name another --port, or none"
+        raise DemoError(message)
+    port = free_port()
+    print(f"demo: port {usual} is busy, using {port}", file=sys.stderr)
+    return port
+
+
+def free_port() -> int:
+    """Return a port that nothing listens on now."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As the service binds it: a port in TIME_WAIT is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

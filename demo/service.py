@@ -1,0 +1,93 @@
+"""The demo as a client of the service: wait for it, page through its answers."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx
+
+from demo.errors import DemoError
+
+_POLL_SECONDS = 0.1
+_PAGE = 1000
+
+
+class Service:
+    """The HTTP service at one address."""
+
+    def __init__(self, url: str, require_running: Callable[[], None]) -> None:
+        """Talk to ``url``; ``require_running`` raises when there is no use in waiting."""
+        self._client = httpx.Client(base_url=url, timeout=10, trust_env=False)
+        self.url = url
+        self.require_running = require_running
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def wait_ready(self, seconds: float) -> None:
+        """Wait until the service says that it can answer.
+
+        Raises:
+            DemoError: it did not within ``seconds``.
+        """
+        self._wait(self._is_ready, seconds, "the service did not become ready")
+
+    def wait_included(
+        self, store: str, topic: str, offsets: dict[str, int], seconds: float
+    ) -> None:
+        """Wait until ``store``'s answers include all records below ``offsets``.
+
+        Raises:
+            DemoError: they did not within ``seconds``.
+        """
+
+        def is_included() -> bool:
+            answer = self._get(f"/v1/stores/{store}/fetch/any", limit=1)
+            if answer is None:
+                return False
+            reached = answer["position"]["offsets"].get(topic, {})
+            return all(reached.get(p, 0) >= offset for p, offset in offsets.items())
+
+        self._wait(is_included, seconds, f"store {store} did not reach the end of the log")
+
+    def all_windows(self, store: str, key: str) -> Iterator[dict[str, Any]]:
+        """Yield every window of ``key``, oldest first, page by page."""
+        cursor: dict[str, str] = {}
+        while True:
+            response = self._client.get(
+                f"/v1/stores/{store}/fetch/{key}", params={"limit": _PAGE, **cursor}
+            )
+            if response.status_code != httpx.codes.OK:
+                message = f"{response.url} answered {response.status_code}: {response.text}"
+                raise DemoError(message)
+            answer = response.json()
+            yield from answer["windows"]
+            if answer["next_cursor"] is None:
+                return
+            cursor = {"cursor": answer["next_cursor"]}
+
+    def _is_ready(self) -> bool:
+        try:
+            return self._client.get("/readyz").status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+    def _get(self, path: str, **parameters: int) -> dict[str, Any] | None:
+        try:
+            response = self._client.get(path, params=parameters)
+        except httpx.TransportError:
+            return None
+        if response.status_code != httpx.codes.OK:
+            return None
+        found: dict[str, Any] = response.json()
+        return found
+
+    def _wait(self, is_done: Callable[[], bool], seconds: float, complaint: str) -> None:
+        until = time.monotonic() + seconds
+        while not is_done():
+            self.require_running()
+            if time.monotonic() > until:
+                message = f"{complaint} within {seconds:g} seconds"
+                raise DemoError(message)
+            time.sleep(_POLL_SECONDS)

@@ -1,0 +1,144 @@
+"""Calling the service in this process, byte for byte as a server would hand the request over."""
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import unquote
+
+import orjson
+
+from app.service import Service
+from storage.delta_log import DeltaLog
+from storage.index.folder import IndexFolder
+from storage.layout import DataLayout
+from storage.tailer_status import StatusFile, StoreStatus
+from storage.tailer_store import StoreTailer
+from tests.storage.store_tables import Row, StoreTable, make_definition
+
+_STEPS_MAX = 100
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return orjson.loads(self.body)
+
+
+class ApiClient:
+    """Calls one service; paths go in raw, nothing is normalised."""
+
+    def __init__(self, service: Service) -> None:
+        """Call this service."""
+        self.service = service
+
+    def get(
+        self,
+        target: str | bytes,
+        headers: Sequence[tuple[str, str]] = (),
+        method: str = "GET",
+    ) -> Answer:
+        """Send one request, path and query as they are on the wire."""
+        return asyncio.run(self.call(target, headers, method))
+
+    async def call(
+        self,
+        target: str | bytes,
+        headers: Sequence[tuple[str, str]] = (),
+        method: str = "GET",
+    ) -> Answer:
+        """Send one request on the running event loop."""
+        raw = target.encode() if isinstance(target, str) else target
+        raw_path, _, query = raw.partition(b"?")
+        scope = {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": unquote(raw_path.decode("latin-1")),
+            "raw_path": raw_path,
+            "query_string": query,
+            "root_path": "",
+            "headers": [(name.lower().encode(), value.encode()) for name, value in headers],
+            "client": ("127.0.0.1", 1),
+            "server": ("127.0.0.1", 80),
+        }
+        return await _call(self.service, scope)
+
+
+async def _call(service: Service, scope: dict[str, Any]) -> Answer:
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    try:
+        await service(scope, receive, send)
+    except Exception:
+        # A server logs what comes after a finished answer; without one it is the test's to see.
+        if len(sent) < 2:
+            raise
+    headers = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    return Answer(sent[0]["status"], headers, body)
+
+
+class Served:
+    """A data folder with one store, its index, and a client of the service over it."""
+
+    def __init__(self, data: Path, retention_ms: int | None = None) -> None:
+        """Make the store's table; nothing is indexed yet."""
+        self.data = data
+        self.definition = make_definition(retention_ms=retention_ms)
+        self.table = StoreTable(data, self.definition)
+        self.service = Service(data)
+        self.client = ApiClient(self.service)
+
+    @property
+    def get(self) -> Any:
+        """Send a request."""
+        return self.client.get
+
+    def commit(self, *rows: Row) -> None:
+        """Commit a batch and index it."""
+        self.table.commit(rows)
+        self.index()
+
+    def index(self) -> None:
+        """Bring the index to the table's version, as the tailer would.
+
+        LMDB allows one open environment per file and process, so the service closes it first.
+        """
+        self.service.catalog.close()
+        layout = DataLayout(self.data)
+        name = self.definition.name
+        tailer = StoreTailer(DeltaLog(layout.table(name)), IndexFolder(layout.index(name)))
+        for _ in range(_STEPS_MAX):
+            if not tailer.step():
+                break
+        tailer.close()
+
+    def tailer_says(self, status: StoreStatus | None) -> None:
+        """Write the tailer's word on the store."""
+        stores = {} if status is None else {self.definition.name: status}
+        StatusFile(DataLayout(self.data)).write(stores)
+
+
+@contextmanager
+def served(data: Path, retention_ms: int | None = None) -> Iterator[Served]:
+    """A served store, closed at the end."""
+    made = Served(data, retention_ms)
+    yield made
+    made.service.catalog.close()

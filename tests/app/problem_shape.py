@@ -1,0 +1,31 @@
+"""The one check of every error answer's shape (RFC 9457)."""
+
+from app.problems import KINDS
+from tests.app.api_client import Answer
+
+_FIELDS = {"type", "title", "status", "detail", "instance", "code"}
+
+
+def assert_problem(answer: Answer, status: int, code: str, *words: str) -> None:
+    """The answer is a problem document of that status and code, and its detail has the words."""
+    assert answer.status == status, answer.body
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["cache-control"] == "no-store"
+    assert int(answer.headers["content-length"]) == len(answer.body)
+    problem = answer.json
+    assert problem.keys() == _FIELDS
+    assert problem["status"] == status
+    assert problem["code"] == code
+    assert problem["type"] == f"urn:oriel:problem:{code}"
+    assert problem["title"]
+    assert problem["detail"]
+    for word in words:
+        assert word in problem["detail"]
+    assert "Traceback" not in problem["detail"]
+    assert ("retry-after" in answer.headers) == (status == 503)
+    assert ("allow" in answer.headers) == (status == 405)
+
+
+def all_codes() -> set[str]:
+    """Every code that an exception can become."""
+    return {kind.code for kind in KINDS.values()}

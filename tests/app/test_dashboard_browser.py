@@ -1,0 +1,137 @@
+"""The dashboard in real Chromium, over the real service."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+
+import pytest
+
+from tests.app.test_serve import Serving
+from tests.storage.store_tables import StoreTable, make_definition
+from tests.storage.waiting import wait_until
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+pytestmark = pytest.mark.browser
+
+_HOSTILE = "<img src=x onerror=\"document.title='owned'\">&amp;\"'"
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> StoreTable:
+    """A store with a plain key of 30 windows, the last 5 open, and a hostile one."""
+    made = StoreTable(tmp_path / "data", make_definition("departures"))
+    start_ms = 1_357_034_400_000
+    made.commit([
+        {
+            "key": "EWR", "start": start_ms + 60_000 * i, "n": (i * 7) % 13,
+            "mean": None if i == 12 else i / 3, "final": i < 25,
+        }
+        for i in range(30)
+    ])  # fmt: skip
+    made.commit([{"key": _HOSTILE, "start": 10, "n": 2**63 - 1, "last": _HOSTILE}])
+    return made
+
+
+@pytest.fixture
+def serving(table: StoreTable) -> Iterator[Serving]:
+    """The service over that table."""
+    made = Serving(table.path.parent.parent)
+    wait_until(lambda: made.get("/readyz").status == 200, "readiness")
+    yield made
+    made.end()
+
+
+def _open(browser: "Chrome", serving: Serving, **choice: str) -> None:
+    browser.get(f"http://127.0.0.1:{serving.port}/#{urlencode(choice)}")
+
+
+def _texts(browser: "Chrome", selector: str) -> list[str]:
+    script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
+    return list(browser.execute_script(script, selector))
+
+
+def _rows(browser: "Chrome") -> int:
+    return len(_texts(browser, "tbody tr"))
+
+
+def _alert(browser: "Chrome") -> str:
+    script = "const p = document.getElementById('problem'); return p.hidden ? '' : p.textContent"
+    return str(browser.execute_script(script))
+
+
+def test_it_shows_the_windows_of_a_key(browser: "Chrome", serving: Serving, tmp_path: Path) -> None:
+    """Table with final and open marks, a line for each numeric aggregate, position, counters."""
+    browser.set_window_size(1200, 1000)
+    _open(browser, serving, store="departures", key="EWR")
+    wait_until(lambda: _rows(browser) == 30, "30 rows")
+    assert _texts(browser, ".mark") == ["open"] * 5 + ["final"] * 25
+    assert _texts(browser, "#charts h2") == ["n", "mean"]
+    assert len(_texts(browser, "[data-chart=n] .dot")) == 30
+    assert len(_texts(browser, "[data-chart=mean] .dot")) == 29
+    facts = dict(zip(_texts(browser, "dt"), _texts(browser, "dd"), strict=True))
+    assert facts["Table version"] == "2"
+    assert facts["Includes records below"] == "events:0:200"
+    assert facts["Applied"] == "200"
+    assert "2013-01-01 10:29:00" in _texts(browser, "tbody tr")[0]
+    assert _alert(browser) == ""
+    assert browser.save_screenshot(str(tmp_path / "dashboard.png"))
+
+
+def test_it_follows_new_versions(browser: "Chrome", serving: Serving, table: StoreTable) -> None:
+    """A commit appears without a reload."""
+    _open(browser, serving, store="departures", key="EWR")
+    wait_until(lambda: _rows(browser) == 30, "30 rows")
+    table.commit([{"key": "EWR", "start": 1_357_034_400_000 + 60_000 * 30}])
+    wait_until(lambda: _rows(browser) == 31, "31 rows")
+    assert _texts(browser, "dd")[0] == "3"
+
+
+def test_text_from_the_store_stays_text(browser: "Chrome", serving: Serving) -> None:
+    """Neither key nor value becomes markup; 64-bit integers keep all digits."""
+    _open(browser, serving, store="departures", key=_HOSTILE)
+    wait_until(lambda: _rows(browser) == 1, "one row")
+    row = _texts(browser, "tbody td")
+    assert _HOSTILE in row
+    assert str(2**63 - 1) in row
+    assert browser.title == "Oriel"
+    assert _texts(browser, "img") == []
+
+
+def test_it_begins_with_the_first_store_and_key_and_lets_you_pick(
+    browser: "Chrome", serving: Serving
+) -> None:
+    """No choice in the address: the first ones; typing another key shows that one."""
+    _open(browser, serving)
+    wait_until(lambda: _rows(browser) == 1, "the first key's row")
+    box = browser.find_element("id", "key")
+    assert box.get_property("value") == _HOSTILE
+    box.clear()
+    box.send_keys("EWR")
+    wait_until(lambda: _rows(browser) == 30, "30 rows")
+    assert "key=EWR" in browser.current_url
+
+
+def test_errors_are_shown_kindly(browser: "Chrome", serving: Serving) -> None:
+    """A key without windows says so; a service that is gone says so and keeps what was there."""
+    _open(browser, serving, store="departures", key="JFK")
+    wait_until(lambda: "JFK" in "".join(_texts(browser, "#empty")), "the note")
+    _open(browser, serving, store="departures", key="EWR")
+    browser.refresh()
+    wait_until(lambda: _rows(browser) == 30, "30 rows")
+    serving.end()
+    wait_until(lambda: "can't be reached" in _alert(browser), "the alert")
+    assert _rows(browser) == 30
+
+
+def test_nothing_comes_from_elsewhere(browser: "Chrome", serving: Serving) -> None:
+    """All that the page loads is from this service, and the console is clean."""
+    _open(browser, serving, store="departures", key="EWR")
+    wait_until(lambda: _rows(browser) == 30, "30 rows")
+    loaded = browser.execute_script("return performance.getEntries().map((e) => e.name)")
+    origin = f"http://127.0.0.1:{serving.port}/"
+    assert all(name.startswith(origin) for name in loaded if "://" in name)
+    console = browser.get_log("browser")  # type: ignore[no-untyped-call]
+    assert [entry for entry in console if entry["level"] == "SEVERE"] == []

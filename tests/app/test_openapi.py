@@ -1,0 +1,164 @@
+"""The OpenAPI document: it is what is committed, complete, and what the service does."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import orjson
+import pytest
+
+from app.openapi import COMMITTED_FILE, document_bytes
+from app.openapi_parts import SHAPES
+from app.window_reads import OPERATIONS
+from storage.tailer_status import StoreStatus
+from tests.app.api_client import Answer, Served, served
+from tests.app.problem_shape import all_codes
+
+_ROOT = "/v1/stores/store"
+
+
+@pytest.fixture
+def example(tmp_path: Path) -> Iterator[Served]:
+    """A store with one key of two windows."""
+    with served(tmp_path) as made:
+        made.commit({"key": "a/b", "start": 10}, {"key": "a/b", "start": 20, "mean": None})
+        made.tailer_says(StoreStatus("following", 1))
+        yield made
+
+
+def _document(store: Served) -> Any:
+    return store.get("/openapi.json").json
+
+
+def test_the_committed_file_is_what_is_served(store: Served) -> None:
+    """`python -m app.openapi` writes it anew."""
+    served_bytes = document_bytes(_document(store))
+    assert COMMITTED_FILE.read_bytes() == served_bytes, "run: python -m app.openapi"
+
+
+def test_every_operation_is_described(store: Served) -> None:
+    """Hot reads and cold routes, each with an id, words, parameters and errors."""
+    document = _document(store)
+    operations = [path["get"] for path in document["paths"].values()]
+    assert len(operations) == len(SHAPES)
+    assert {operation["operationId"] for operation in operations} >= {
+        name.decode() for name in OPERATIONS
+    }
+    for operation in operations:
+        assert operation["summary"]
+        assert operation["description"]
+        assert {"200", "405", "500"} <= operation["responses"].keys()
+        for parameter in operation.get("parameters", []):
+            assert parameter["description"]
+            assert parameter["schema"]
+
+
+def test_the_path_parameters_are_those_of_the_path(store: Served) -> None:
+    """Each name in braces is described as a required path parameter, and no other."""
+    for path, item in _document(store)["paths"].items():
+        named = set(re.findall(r"{(\w+)}", path))
+        found = item["get"].get("parameters", [])
+        described = {p["name"] for p in found if p["in"] == "path" and p["required"]}
+        assert described == named, path
+
+
+def test_every_code_is_documented_somewhere(store: Served) -> None:
+    """Except for paths that there are none of."""
+    text = orjson.dumps(_document(store)).decode()
+    missing = {code for code in all_codes() if f'"{code}"' not in text}
+    assert missing == {"unknown-route"}
+
+
+def test_every_example_fits_its_schema(store: Served) -> None:
+    """Examples of answers and of parameters."""
+    document = _document(store)
+    for item in document["paths"].values():
+        for parameter in item["get"].get("parameters", []):
+            if "example" in parameter:
+                jsonschema.validate(parameter["example"], parameter["schema"])
+        for response in item["get"]["responses"].values():
+            for content in response.get("content", {}).values():
+                examples = [e["value"] for e in content.get("examples", {}).values()]
+                examples += [content["example"]] if "example" in content else []
+                for value in examples:
+                    _validate(document, content["schema"], value)
+
+
+_CALLS = {
+    "/": ["/"],
+    "/healthz": ["/healthz", "/healthz?x=1"],
+    "/readyz": ["/readyz"],
+    "/v1/stores": ["/v1/stores", "/v1/stores?x=1"],
+    "/v1/stores/{store}": [_ROOT, "/v1/stores/nope"],
+    "/v1/stores/{store}/keys": [
+        f"{_ROOT}/keys", f"{_ROOT}/keys?limit=0", f"{_ROOT}/keys?min_version=99",
+        f"{_ROOT}/keys?cursor=x",
+    ],
+    "/v1/stores/{store}/fetch/{key}": [
+        f"{_ROOT}/fetch/a/b", f"{_ROOT}/fetch/a%2Fb?limit=1", f"{_ROOT}/fetch/none",
+        f"{_ROOT}/fetch/%ff", "/v1/stores/nope/fetch/a", f"{_ROOT}/fetch/a?cursor=x",
+    ],
+    "/v1/stores/{store}/backwardFetch/{key}": [
+        f"{_ROOT}/backwardFetch/a/b?from_ms=10&to_ms=20", f"{_ROOT}/backwardFetch/a?limit=x",
+    ],
+    "/v1/stores/{store}/latest/{key}": [
+        f"{_ROOT}/latest/a/b", f"{_ROOT}/latest/none", f"{_ROOT}/latest/a?min_offset=a:0:1",
+    ],
+    "/v1/stores/{store}/window/{window_start_ms}/{key}": [
+        f"{_ROOT}/window/10/a/b", f"{_ROOT}/window/11/a/b", f"{_ROOT}/window/x/a",
+    ],
+}  # fmt: skip
+
+
+def test_every_operation_answers_as_documented(example: Served) -> None:
+    """Each is called, also wrongly; status, media type and body are among those described."""
+    document = _document(example)
+    assert _CALLS.keys() == document["paths"].keys()
+    for path, targets in _CALLS.items():
+        operation = document["paths"][path]["get"]
+        statuses = {_check_call(document, operation, example.get(target)) for target in targets}
+        assert 200 in statuses, path
+        refused = example.get(targets[0], method="POST")
+        assert _check_call(document, operation, refused) == 405
+
+
+def test_a_304_is_documented(example: Served) -> None:
+    """It has no body."""
+    document = _document(example)
+    target = f"{_ROOT}/latest/a/b"
+    tag = example.get(target).headers["etag"]
+    operation = document["paths"]["/v1/stores/{store}/latest/{key}"]["get"]
+    answer = example.get(target, [("If-None-Match", tag)])
+    assert _check_call(document, operation, answer) == 304
+
+
+def test_not_ready_is_documented(tmp_path: Path) -> None:
+    """503 of readyz has its own body; 503 of a store is a problem."""
+    with served(tmp_path) as made:
+        document = _document(made)
+        answer = made.get("/readyz")
+        assert _check_call(document, document["paths"]["/readyz"]["get"], answer) == 503
+        operation = document["paths"]["/v1/stores/{store}"]["get"]
+        assert _check_call(document, operation, made.get(_ROOT)) == 503
+
+
+def _check_call(document: Any, operation: Any, answer: Answer) -> int:
+    described = operation["responses"][str(answer.status)]
+    content = described.get("content")
+    if content is None:
+        assert answer.body == b""
+        return answer.status
+    media_type = answer.headers["content-type"].partition(";")[0]
+    assert media_type in content
+    if media_type != "text/html":
+        _validate(document, content[media_type]["schema"], answer.json)
+    for name in described.get("headers", {}):
+        assert name.lower() in answer.headers
+    return answer.status
+
+
+def _validate(document: Any, schema: Any, value: Any) -> None:
+    whole = {**schema, "components": document["components"]}
+    jsonschema.Draft202012Validator(whole).validate(value)

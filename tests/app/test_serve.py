@@ -1,0 +1,279 @@
+"""The service as processes: supervisor, worker, tailer; killed and damaged while it serves."""
+
+import http.client
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import orjson
+import pytest
+
+from storage.index.folder import IndexFolder
+from storage.layout import DataLayout
+from storage.tailer_status import StatusFile
+from tests.app.api_client import Answer
+from tests.app.problem_shape import assert_problem
+from tests.storage.store_tables import StoreTable, make_definition
+from tests.storage.waiting import WAIT_SECONDS, process_runs, wait_until
+
+pytestmark = pytest.mark.slow
+
+_ROOT = "/v1/stores/store"
+
+
+class Serving:
+    """`python -m app` on a free port."""
+
+    def __init__(self, data: Path, *options: str) -> None:
+        """Start it; returns once it listens."""
+        self.data = data
+        command = [sys.executable, "-m", "app", "--data", str(data), "--port", "0", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().decode()
+        match = re.search(r":(\d+)$", line.strip())
+        assert match, line
+        self.port = int(match[1])
+
+    def get(self, target: str) -> Answer:
+        """Send one request; http.client sends the path as it is."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
+        try:
+            connection.request("GET", target)
+            response = connection.getresponse()
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, headers, response.read())
+        finally:
+            connection.close()
+
+    def raw(self, content: bytes) -> bytes:
+        """Send bytes; returns all that comes back until the service closes the connection."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS) as client:
+            client.sendall(content)
+            return b"".join(iter(lambda: client.recv(65_536), b""))
+
+    def version(self) -> int:
+        """The store's version as it is served; -1 while it isn't, or the worker restarts."""
+        try:
+            answer = self.get(_ROOT)
+        except (OSError, http.client.HTTPException):
+            return -1
+        return int(answer.json["position"]["version"]) if answer.status == 200 else -1
+
+    def wait_for(self, version: int) -> None:
+        """Wait until the store is served at that version."""
+        wait_until(lambda: self.version() >= version, f"version {version}")
+
+    def children(self) -> dict[str, int]:
+        """Process ids of tailer and worker by module name."""
+        listed = subprocess.run(
+            ["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        matches = re.findall(r"^\s*(\d+) .*-m (\S+)", listed.stdout, re.MULTILINE)
+        return {module: int(pid) for pid, module in matches}
+
+    def generation(self) -> Path:
+        """The current generation of the index."""
+        found = IndexFolder(DataLayout(self.data).index("store")).current()
+        assert found is not None
+        return found
+
+    def end(self) -> int:
+        """End it; returns its exit code."""
+        self.process.terminate()
+        code = self.process.wait(WAIT_SECONDS)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> StoreTable:
+    """A store's table with 2,000 windows of key "a" (a file of some hundred pages)."""
+    made = StoreTable(tmp_path, make_definition())
+    made.commit([{"key": "a", "start": start} for start in range(2_000)])
+    return made
+
+
+@pytest.fixture
+def serving(tmp_path: Path, table: StoreTable) -> Iterator[Serving]:
+    """The service over that table, caught up."""
+    made = Serving(tmp_path)
+    made.wait_for(1)
+    yield made
+    made.end()
+
+
+def test_it_serves_and_follows_and_ends(serving: Serving, table: StoreTable) -> None:
+    """New versions arrive, a client can wait for one; SIGTERM ends all processes with code 0."""
+    waiting = f"{_ROOT}/latest/a?min_version=2&wait_ms=30000"
+    table.commit([{"key": "a", "start": 5_000}])
+    assert serving.get(waiting).json["windows"][0]["window_start_ms"] == 5_000
+    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    children = serving.children()
+    assert children.keys() == {"app.worker", "storage.tailer"}
+    assert serving.end() == 0
+    assert not any(map(process_runs, children.values()))
+
+
+def test_any_key_works_over_the_wire(serving: Serving, table: StoreTable) -> None:
+    """Nothing between client and store normalises the path."""
+    keys = ["", "..", "../..", "a//b", "/", "a b", "é", "😀", "%", "a%2Fb", "?#", "\x00", "+"]
+    version = table.commit([{"key": key, "start": i} for i, key in enumerate(keys)])
+    serving.wait_for(version)
+    for i, key in enumerate(keys):
+        for safe in ("", "/"):
+            answer = serving.get(f"{_ROOT}/latest/{quote(key, safe=safe)}")
+            assert [w["window_start_ms"] for w in answer.json["windows"]] == [i], key
+    assert_problem(serving.get(f"{_ROOT}/latest/%ff"), 400, "invalid-key")
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [b"rubbish\r\n\r\n", b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/9\r\n\r\n"],
+)
+def test_bytes_that_are_no_request_get_a_problem(serving: Serving, request_bytes: bytes) -> None:
+    """In the same shape as every other error; the service goes on."""
+    head, _, body = serving.raw(request_bytes).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert orjson.loads(body)["code"] == "malformed-request"
+    assert serving.get("/healthz").status == 200
+
+
+def test_a_killed_tailer_is_started_again(serving: Serving, table: StoreTable) -> None:
+    """Answers go on meanwhile, and new versions arrive after it."""
+    killed = serving.children()["storage.tailer"]
+    os.kill(killed, signal.SIGKILL)
+    assert serving.version() == 1
+    table.commit([{"key": "a", "start": 5_000}])
+    serving.wait_for(2)
+    assert serving.children()["storage.tailer"] != killed
+
+
+def test_a_killed_worker_is_started_again(serving: Serving) -> None:
+    """Connections wait in the supervisor's socket instead of being refused."""
+    killed = serving.children()["app.worker"]
+    os.kill(killed, signal.SIGKILL)
+    wait_until(lambda: not process_runs(killed), "its end")
+    assert serving.get(f"{_ROOT}/latest/a").status == 200
+    assert serving.children()["app.worker"] != killed
+
+
+def test_a_killed_service_leaves_no_orphan(serving: Serving) -> None:
+    """SIGKILL of the supervisor: tailer and worker end by themselves."""
+    children = serving.children()
+    serving.process.kill()
+    serving.process.wait()
+    wait_until(lambda: not any(map(process_runs, children.values())), f"the end of {children}")
+
+
+def test_a_deleted_index_comes_back(serving: Serving, table: StoreTable) -> None:
+    """The whole index folder is removed under the running service: it answers all the time."""
+    shutil.rmtree(DataLayout(serving.data).indexes)
+    assert serving.get(f"{_ROOT}/latest/a").status == 200
+    table.commit([{"key": "a", "start": 5_000}])
+
+    def arrived() -> bool:
+        version = serving.version()
+        assert version >= 1, "it must answer all the time"
+        return version == 2
+
+    wait_until(arrived, "the new version")
+    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+
+
+def _truncate(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(5 * 4096)
+
+
+def _garble(path: Path) -> None:
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(2 * 4096)
+        file.write(os.urandom(size - 2 * 4096))
+
+
+def _empty(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.truncate(0)
+
+
+@pytest.mark.parametrize("damage_file", [_truncate, _garble, _empty])
+@pytest.mark.parametrize("running", [True, False])
+def test_a_damaged_index_comes_back(
+    tmp_path: Path,
+    table: StoreTable,
+    damage_file: Callable[[Path], None],
+    running: bool,
+) -> None:
+    """Damaged under the running service, or between two runs: it heals without help."""
+    serving = Serving(tmp_path)
+    serving.wait_for(1)
+    damaged = serving.generation()
+    if not running:
+        serving.end()
+    damage_file(damaged / "data.mdb")
+    if not running:
+        serving = Serving(tmp_path)
+    table.commit([{"key": "a", "start": 5_000}])
+
+    def healed() -> bool:
+        try:
+            answer = serving.get(f"{_ROOT}/fetch/a?limit=10000")
+        except (OSError, http.client.HTTPException):
+            return False
+        return answer.status == 200 and len(answer.json["windows"]) == 2_001
+
+    wait_until(healed, "all windows to be served again")
+    assert serving.generation() != damaged
+    assert serving.end() == 0
+
+
+def test_two_services_share_a_folder(serving: Serving, table: StoreTable) -> None:
+    """The second reads the same index; its tailer waits in reserve and takes over."""
+    second = Serving(serving.data, "--workers", "2")
+    second.wait_for(1)
+    os.kill(serving.children()["storage.tailer"], signal.SIGKILL)
+    table.commit([{"key": "a", "start": 5_000}])
+    serving.wait_for(2)
+    second.wait_for(2)
+    assert second.end() == 0
+
+
+def test_a_taken_port_is_said_clearly(serving: Serving, tmp_path: Path) -> None:
+    """Exit code 1 and one line."""
+    command = [sys.executable, "-m", "app", "--data", str(tmp_path), "--port", str(serving.port)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"can't listen on 127.0.0.1:{serving.port}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("option", [["--port", "70000"], ["--workers", "0"], ["--port", "x"]])
+def test_bad_options_are_refused(option: list[str]) -> None:
+    """With the range that they may have."""
+    command = [sys.executable, "-m", "app", "--data", "data", *option]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "must be an integer from" in done.stderr
+
+
+def test_a_folder_without_stores_is_served(tmp_path: Path) -> None:
+    """A pipeline may come later; its store is then found."""
+    serving = Serving(tmp_path / "new")
+    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    assert serving.get("/v1/stores").json == {"stores": []}
+    table = StoreTable(tmp_path / "new", make_definition())
+    table.commit([{"key": "a", "start": 1}])
+    serving.wait_for(1)
+    assert StatusFile(DataLayout(serving.data)).read().alive
+    assert serving.end() == 0

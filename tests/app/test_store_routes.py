@@ -1,0 +1,156 @@
+"""The cold routes: the list of stores, one store, its keys."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from storage.tailer_status import StoreStatus
+from tests.app.api_client import Served, served
+from tests.app.problem_shape import assert_problem
+from tests.storage.store_tables import StoreTable, make_definition
+
+KEYS = "/v1/stores/store/keys"
+
+
+def _keys(answer: Any) -> list[str]:
+    assert answer.status == 200, answer.body
+    return list(answer.json["keys"])
+
+
+def test_the_list_says_what_each_store_is_and_how_far_it_reaches(store: Served) -> None:
+    """Also of one whose index isn't there yet; other folders are no stores."""
+    store.commit({"key": "a", "start": 1})
+    StoreTable(store.data, make_definition("another"))
+    (store.data / "tables" / "_dead_letters" / "_delta_log").mkdir(parents=True)
+    (store.data / "tables" / "empty").mkdir()
+    answer = store.get("/v1/stores")
+    assert answer.status == 200
+    another, ours = answer.json["stores"]
+    assert another == {
+        "store": "another", "ready": False, "window": None, "aggregates": [], "position": None,
+        "close_ms": None,
+    }  # fmt: skip
+    assert ours["ready"] is True
+    assert ours["window"] == {"kind": "sliding", "size_ms": 10, "grace_ms": 5}
+    assert ours["aggregates"][0] == {"name": "n", "function": "count()", "type": "long"}
+    assert ours["position"] == {"version": 1, "offsets": {"events": {"0": 100}}}
+    assert ours["close_ms"] == -5
+
+
+def test_no_stores_is_an_empty_list(tmp_path: Path) -> None:
+    """A data folder may be new, or not even there."""
+    with served(tmp_path / "one") as made:
+        made.table.path.rename(tmp_path / "elsewhere")
+        assert made.get("/v1/stores").json == {"stores": []}
+        assert_problem(made.get("/v1/stores/store"), 404, "unknown-store", "none yet")
+
+
+def test_a_store_is_described_whole(tmp_path: Path) -> None:
+    """Definition, position, clocks, counters, retention and index."""
+    with served(tmp_path, retention_ms=100) as made:
+        made.commit({"key": "a", "start": 150})
+        made.tailer_says(StoreStatus("following", 1))
+        detail = made.get("/v1/stores/store").json
+    assert detail["definition"]["retention_ms"] == 100
+    assert detail["definition"]["window"]["size_ms"] == 10
+    assert detail["position"]["version"] == 1
+    assert detail["stream_time_ms"] == {"events": {"0": 0}}
+    assert detail["close_ms"] == -5
+    assert detail["counters"] == {"input": 100, "applied": 100, "late": 0, "dead_lettered": 0}
+    assert detail["earliest_start_ms"] == 51
+    assert detail["index"] == {"state": "following", "problem": None, "windows": 1}
+
+
+def test_a_store_before_its_first_batch(store: Served) -> None:
+    """There is a version and nothing else yet."""
+    detail = store.get("/v1/stores/store").json
+    assert detail["position"] == {"version": 0, "offsets": {}}
+    assert (detail["stream_time_ms"], detail["close_ms"], detail["counters"]) == ({}, None, {})
+    assert detail["index"]["state"] == "unknown"
+
+
+def test_a_failing_tailer_is_shown(store: Served) -> None:
+    """The last version is still described, with what went wrong."""
+    store.tailer_says(StoreStatus("failed", 0, "CorruptLog: torn"))
+    detail = store.get("/v1/stores/store").json
+    assert detail["index"]["state"] == "failed"
+    assert detail["index"]["problem"] == "CorruptLog: torn"
+
+
+def test_keys_are_listed_in_order_of_their_bytes(store: Served) -> None:
+    """Each once, with prefix, page by page."""
+    names = ["", "a", "a b", "a/b", "b", "é", "😀", "a" * 600]
+    store.commit(*({"key": key, "start": start} for key in names for start in (1, 2)))
+    assert _keys(store.get(KEYS)) == sorted(names, key=str.encode)
+    assert _keys(store.get(f"{KEYS}?prefix=a+b")) == ["a b"]
+    assert _keys(store.get(f"{KEYS}?prefix=a%2F")) == ["a/b"]
+    assert _keys(store.get(f"{KEYS}?prefix=%C3%A9")) == ["é"]
+    assert _keys(store.get(f"{KEYS}?prefix=zzz")) == []
+    found: list[str] = []
+    cursor = ""
+    for _ in names:
+        answer = store.get(f"{KEYS}?limit=3{cursor}")
+        found += _keys(answer)
+        if answer.json["next_cursor"] is None:
+            break
+        cursor = f"&cursor={answer.json['next_cursor']}"
+    assert found == sorted(names, key=str.encode)
+
+
+def test_a_cursor_of_keys_is_for_that_prefix_only(store: Served) -> None:
+    """And a cursor of windows is none of keys."""
+    store.commit(*({"key": key, "start": start} for key in "ab" for start in (1, 2)))
+    cursor = store.get(f"{KEYS}?limit=1").json["next_cursor"]
+    assert_problem(store.get(f"{KEYS}?prefix=a&cursor={cursor}"), 400, "invalid-cursor")
+    windows = store.get("/v1/stores/store/fetch/a?limit=1").json["next_cursor"]
+    assert_problem(store.get(f"{KEYS}?cursor={windows}"), 400, "invalid-cursor")
+
+
+@pytest.mark.parametrize("path", ["/v1/stores", "/v1/stores/store", "/healthz", "/readyz"])
+def test_unknown_parameters_are_refused(store: Served, path: str) -> None:
+    """Also where there are none."""
+    assert_problem(store.get(f"{path}?x=1"), 400, "unknown-parameter", "none")
+
+
+@pytest.mark.parametrize("path", ["/v1/stores/nope", "/v1/stores/nope/keys"])
+def test_an_unknown_store_is_404(store: Served, path: str) -> None:
+    """With the names that there are."""
+    assert_problem(store.get(path), 404, "unknown-store", "store")
+
+
+@pytest.mark.parametrize("path", ["/v1/stores/store", "/v1/stores/store/keys"])
+def test_a_store_without_an_index_is_not_ready(tmp_path: Path, path: str) -> None:
+    """A retry will do."""
+    with served(tmp_path) as made:
+        assert_problem(made.get(path), 503, "store-not-ready")
+
+
+@pytest.mark.parametrize(
+    "path", ["/nope", "/v1", "/v1/stores/", "/v1/stores/store/", "/v1/stores/store/fetch", "/docs"]
+)
+def test_an_unknown_path_is_a_problem(store: Served, path: str) -> None:
+    """No redirect, no page of another framework."""
+    assert_problem(store.get(path), 404, "unknown-route")
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/stores", "/healthz", "/openapi.json"])
+def test_other_methods_are_refused_and_head_is_get(store: Served, path: str) -> None:
+    """Everything is read only."""
+    assert_problem(store.get(path, method="POST"), 405, "method-not-allowed")
+    assert store.get(path, method="HEAD").status == store.get(path).status
+
+
+def test_an_unexpected_error_is_a_500_without_a_trace(
+    store: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same shape from the cold routes."""
+
+    def fail() -> None:
+        message = "secret"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(store.service.catalog, "names", fail)
+    answer = store.get("/v1/stores")
+    assert_problem(answer, 500, "internal-error")
+    assert b"secret" not in answer.body

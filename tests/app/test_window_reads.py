@@ -1,0 +1,376 @@
+"""The hot reads over HTTP: fetch, backwardFetch, latest, window."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+from app.window_reads import route
+from storage.index.folder import IndexFolder
+from tests.app.api_client import Answer, Served, served
+from tests.app.problem_shape import assert_problem
+from tests.storage.store_tables import window_fields
+
+ROOT = "/v1/stores/store"
+ODD_KEYS = (
+    "", "/", "a/b", "a//b", "/a/", "..", "../..", ".", "a b", "a+b", "a%2Fb", "%", "?", "#",
+    "a?b=c",
+    "é", "日本", "😀", "\x00", "a\x00b", "\n", '"', "\\", "é" * 400, "fetch/x", "\u202e", "\ufeff",
+)  # fmt: skip
+
+
+def starts(answer: Answer) -> list[int]:
+    """Window starts of a good answer, in its order."""
+    assert answer.status == 200, answer.body
+    return [window["window_start_ms"] for window in answer.json["windows"]]
+
+
+@pytest.fixture
+def filled(store: Served) -> Served:
+    """Key "a" with windows starting at 10, 20, 30, 40, 50, at table version 1."""
+    store.commit(*({"key": "a", "start": start, "n": start} for start in (10, 20, 30, 40, 50)))
+    return store
+
+
+def test_an_answer_has_store_position_windows_and_cursor(filled: Served) -> None:
+    """The whole envelope, and each window's fields in their order."""
+    answer = filled.get(f"{ROOT}/fetch/a?from_ms=20&to_ms=20")
+    assert answer.json == {
+        "store": "store",
+        "position": {"version": 1, "offsets": {"events": {"0": 100}}},
+        "windows": [window_fields({"key": "a", "start": 20, "n": 20}, filled.definition)],
+        "next_cursor": None,
+    }
+    assert list(answer.json["windows"][0]) == [
+        "key", "window_start_ms", "window_end_ms", "n", "mean", "last", "all", "timestamp_ms",
+        "final",
+    ]  # fmt: skip
+    assert answer.headers["content-type"] == "application/json"
+    assert int(answer.headers["content-length"]) == len(answer.body)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", [10, 20, 30, 40, 50]),
+        ("?from_ms=20&to_ms=40", [20, 30, 40]),
+        ("?from_ms=21", [30, 40, 50]),
+        ("?to_ms=19", [10]),
+        ("?from_ms=-9223372036854775808&to_ms=10", [10]),
+        ("?to_ms=-1", []),
+        ("?from_ms=40&to_ms=20", []),
+        ("?to_ms=9223372036854775807", [10, 20, 30, 40, 50]),
+        ("?from_ms=9223372036854775807", []),
+        ("?&&", [10, 20, 30, 40, 50]),
+    ],
+)
+def test_bounds_are_inclusive_and_optional(filled: Served, query: str, expected: list[int]) -> None:
+    """Both directions take the same bounds; backwardFetch is newest first."""
+    assert starts(filled.get(f"{ROOT}/fetch/a{query}")) == expected
+    assert starts(filled.get(f"{ROOT}/backwardFetch/a{query}")) == expected[::-1]
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [("fetch", [10, 20, 30, 40, 50]), ("backwardFetch", [50, 40, 30, 20, 10])],
+)
+@pytest.mark.parametrize("limit", [1, 2, 4, 5])
+def test_pages_join_to_the_whole_range(
+    filled: Served, operation: str, expected: list[int], limit: int
+) -> None:
+    """Following next_cursor gives each window once; it is null on the last page."""
+    found: list[int] = []
+    cursor = ""
+    for _ in expected:
+        answer = filled.get(f"{ROOT}/{operation}/a?limit={limit}{cursor}")
+        found += starts(answer)
+        if answer.json["next_cursor"] is None:
+            break
+        cursor = f"&cursor={answer.json['next_cursor']}"
+    assert answer.json["next_cursor"] is None
+    assert found == expected
+
+
+def test_a_page_goes_on_from_the_newer_version(filled: Served) -> None:
+    """Between pages the store may move on; the position says so."""
+    first = filled.get(f"{ROOT}/fetch/a?limit=2")
+    filled.commit({"key": "a", "start": 15}, {"key": "a", "start": 35})
+    second = filled.get(f"{ROOT}/fetch/a?limit=9&cursor={first.json['next_cursor']}")
+    assert starts(second) == [30, 35, 40, 50]
+    assert second.json["position"]["version"] == 2
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "fetch/b?limit=2", "backwardFetch/a?limit=2", "fetch/a?from_ms=1&limit=2",
+        "fetch/a?to_ms=49&limit=2",
+    ],
+)  # fmt: skip
+def test_a_cursor_of_another_request_is_refused(filled: Served, other: str) -> None:
+    """Another key, direction or bound is another request."""
+    cursor = filled.get(f"{ROOT}/fetch/a?limit=2").json["next_cursor"]
+    answer = filled.get(f"{ROOT}/{other}&cursor={cursor}")
+    assert_problem(answer, 400, "invalid-cursor", "another request")
+
+
+@pytest.mark.parametrize(
+    "cursor", ["", "x", "AAAA", "%ff%ff", "é", "A" * 66, "_" * 50, "=", "a%00b"]
+)
+def test_a_cursor_that_nobody_gave_out_is_refused(filled: Served, cursor: str) -> None:
+    """Rubbish is a clear error, never a wrong page."""
+    answer = filled.get(f"{ROOT}/fetch/a?cursor={cursor}")
+    assert answer.json["code"] in ("invalid-cursor", "invalid-parameter")
+    assert_problem(answer, 400, answer.json["code"])
+
+
+def test_a_cursor_does_not_outlive_its_table(tmp_path: Path) -> None:
+    """A store made anew starts again; a page token of a newer version waits for it."""
+    with served(tmp_path / "one") as one, served(tmp_path / "two") as two:
+        for made in (one, two):
+            made.commit({"key": "a", "start": 1}, {"key": "a", "start": 2})
+        cursor = one.get(f"{ROOT}/fetch/a?limit=1").json["next_cursor"]
+        answer = two.get(f"{ROOT}/fetch/a?limit=1&cursor={cursor}")
+        assert_problem(answer, 400, "invalid-cursor", "made anew")
+
+
+def test_latest_and_window_give_one_window_in_the_same_envelope(filled: Served) -> None:
+    """One shape everywhere."""
+    latest = filled.get(f"{ROOT}/latest/a").json
+    assert latest == filled.get(f"{ROOT}/window/50/a").json
+    assert latest == filled.get(f"{ROOT}/fetch/a?from_ms=50").json
+
+
+@pytest.mark.parametrize(
+    "path", ["latest/b", "latest/", "window/11/a", "window/10/b", "window/-10/a"]
+)
+def test_no_such_window_is_404(filled: Served, path: str) -> None:
+    """Asked for one window, nothing is a 404; fetch of an unknown key is just empty."""
+    assert_problem(filled.get(f"{ROOT}/{path}"), 404, "window-not-found")
+    assert starts(filled.get(f"{ROOT}/fetch/b")) == []
+    assert starts(filled.get(f"{ROOT}/backwardFetch/b")) == []
+
+
+def test_any_key_works(store: Served) -> None:
+    """Percent-encoded, with plain slashes where there are any; each finds its own windows."""
+    store.commit(*({"key": key, "start": i} for i, key in enumerate(ODD_KEYS)))
+    for i, key in enumerate(ODD_KEYS):
+        for safe in ("", "/"):
+            path = quote(key, safe=safe)
+            for operation in ("latest", "fetch", "backwardFetch", f"window/{i}"):
+                answer = store.get(f"{ROOT}/{operation}/{path}")
+                assert starts(answer) == [i], key
+                assert answer.json["windows"][0]["key"] == key
+
+
+@pytest.mark.parametrize("raw", [b"%ff", b"%C3%28", b"%", b"%4", b"%zz", b"\xff", b"a%ED%A0%80"])
+def test_keys_that_are_no_utf8_are_refused(filled: Served, raw: bytes) -> None:
+    """Broken escapes and bytes that are no text (surrogates too) are the client's error."""
+    for operation in (b"latest", b"fetch", b"window/1"):
+        answer = filled.get(ROOT.encode() + b"/" + operation + b"/" + raw)
+        assert_problem(answer, 400, "invalid-key")
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("from_ms=x", ["from_ms", "integer"]),
+        ("from_ms=", ["from_ms"]),
+        ("from_ms=1.5", ["from_ms"]),
+        ("from_ms=9223372036854775808", ["from_ms", "9223372036854775807"]),
+        ("from_ms=%D9%A1", ["from_ms"]),
+        ("limit=0", ["limit", "1 to 10000"]),
+        ("limit=10001", ["limit"]),
+        ("limit=1&limit=2", ["limit", "twice"]),
+        ("min_version=-1", ["min_version"]),
+        ("min_offset=events:0", ["TOPIC:PARTITION:OFFSET"]),
+        ("wait_ms=30001", ["wait_ms"]),
+        ("from_ms=%ff", ["UTF-8"]),
+    ],
+)
+def test_values_out_of_range_are_refused(filled: Served, query: str, words: list[str]) -> None:
+    """The message names the parameter and what it may be."""
+    assert_problem(filled.get(f"{ROOT}/fetch/a?{query}"), 400, "invalid-parameter", *words)
+
+
+@pytest.mark.parametrize("query", ["from=1", "FROM_MS=1", "x", "=1", "from_ms%20=1"])
+def test_unknown_parameters_are_refused(filled: Served, query: str) -> None:
+    """The message names those that there are."""
+    answer = filled.get(f"{ROOT}/fetch/a?{query}")
+    assert_problem(answer, 400, "unknown-parameter", "from_ms", "cursor")
+    answer = filled.get(f"{ROOT}/latest/a?limit=1")
+    assert_problem(answer, 400, "unknown-parameter", "min_version")
+
+
+def test_a_window_start_must_be_a_number(filled: Served) -> None:
+    """And there must be a key after it."""
+    answer = filled.get(f"{ROOT}/window/now/a")
+    assert_problem(answer, 400, "invalid-parameter", "window_start_ms")
+    assert_problem(filled.get(f"{ROOT}/window/10"), 404, "unknown-route")
+
+
+@pytest.mark.parametrize("name", ["nope", "%2e%2e", "_dead_letters", "a%2Fb", "", "x" * 300])
+def test_an_unknown_store_is_404_and_the_known_ones_are_named(filled: Served, name: str) -> None:
+    """Names that can't be stores are no other error."""
+    assert_problem(filled.get(f"/v1/stores/{name}/latest/a"), 404, "unknown-store", "store")
+
+
+def test_a_store_without_an_index_is_not_ready(tmp_path: Path) -> None:
+    """A retry will do."""
+    with served(tmp_path) as made:
+        for path in ("fetch/a", "backwardFetch/a", "latest/a", "window/1/a"):
+            assert_problem(made.get(f"{ROOT}/{path}"), 503, "store-not-ready", "retry")
+
+
+def test_a_damaged_index_is_said_to_be_rebuilt(filled: Served) -> None:
+    """Not a crash, and not a 500."""
+    filled.service.catalog.close()
+    generation = IndexFolder(filled.data / "index" / "store").current()
+    assert generation is not None
+    with (generation / "data.mdb").open("r+b") as file:
+        file.truncate(8192)
+    assert_problem(filled.get(f"{ROOT}/latest/a"), 503, "index-damaged", "rebuilt")
+
+
+def test_other_methods_are_refused(filled: Served) -> None:
+    """Stores are read only; HEAD is GET without the body."""
+    for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS"):
+        assert_problem(filled.get(f"{ROOT}/fetch/a", method=method), 405, "method-not-allowed")
+    assert filled.get(f"{ROOT}/fetch/a", method="HEAD").status == 200
+
+
+def test_an_unexpected_error_is_a_500_without_a_trace(
+    filled: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The log has the trace, the client doesn't."""
+
+    def fail(_: object) -> None:
+        message = "secret"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(filled.service.catalog, "view", fail)
+    answer = filled.get(f"{ROOT}/latest/a")
+    assert_problem(answer, 500, "internal-error")
+    assert b"secret" not in answer.body
+    assert "secret" in caplog.text
+
+
+class TestPosition:
+    """Promise 4: a client can demand a minimum position."""
+
+    @pytest.mark.parametrize(
+        "bound", ["min_version=1", "min_offset=events:0:100", "min_offset=events:0:1&min_version=0"]
+    )
+    def test_a_position_that_is_reached_answers(self, filled: Served, bound: str) -> None:
+        """Bounds at or below the position are satisfied."""
+        assert starts(filled.get(f"{ROOT}/latest/a?{bound}")) == [50]
+
+    @pytest.mark.parametrize(
+        "bound",
+        [
+            "min_version=2", "min_offset=events:0:101", "min_offset=events:1:0",
+            "min_offset=other:0:0", "min_offset=events:0:1&min_offset=events:0:101",
+        ],
+    )  # fmt: skip
+    def test_a_position_that_is_not_reached_is_503(self, filled: Served, bound: str) -> None:
+        """In every read, at once without wait_ms."""
+        for path in ("fetch/a", "backwardFetch/a", "latest/a", "window/10/a", "keys"):
+            answer = filled.get(f"{ROOT}/{path}?{bound}")
+            assert_problem(answer, 503, "behind-position-bound", "store")
+
+    def test_waiting_ends_when_the_position_is_reached(self, filled: Served) -> None:
+        """The answer comes from the version that was waited for."""
+
+        async def wait_and_commit() -> Answer:
+            waiting = asyncio.ensure_future(
+                filled.client.call(f"{ROOT}/latest/a?min_version=2&wait_ms=30000")
+            )
+            await asyncio.sleep(0)
+            filled.commit({"key": "a", "start": 60})
+            return await waiting
+
+        assert starts(asyncio.run(wait_and_commit())) == [60]
+
+    def test_waiting_ends_without_it_after_wait_ms(self, filled: Served) -> None:
+        """Then it is the same 503."""
+        answer = filled.get(f"{ROOT}/latest/a?min_version=2&wait_ms=30")
+        assert_problem(answer, 503, "behind-position-bound", "version 1 < 2")
+
+
+class TestEntityTag:
+    """Pollers pay little for an answer that they have."""
+
+    def test_the_tag_brings_304_until_the_version_changes(self, filled: Served) -> None:
+        """Same request, same version: nothing is sent again."""
+        target = f"{ROOT}/fetch/a?limit=3"
+        tag = filled.get(target).headers["etag"]
+        again = filled.get(target, [("If-None-Match", tag)])
+        assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
+        filled.commit()
+        changed = filled.get(target, [("If-None-Match", tag)])
+        assert changed.status == 200
+        assert changed.headers["etag"] != tag
+
+    @pytest.mark.parametrize("form", ['"other", {}', "W/{}", "*", '{}, "x"'])
+    def test_the_tag_may_be_one_of_a_list_or_weak(self, filled: Served, form: str) -> None:
+        """As RFC 9110 has it."""
+        tag = filled.get(f"{ROOT}/latest/a").headers["etag"]
+        answer = filled.get(f"{ROOT}/latest/a", [("If-None-Match", form.format(tag))])
+        assert answer.status == 304
+
+    def test_another_request_has_another_tag(self, filled: Served) -> None:
+        """A tag of one address doesn't hold for another."""
+        targets = [f"{ROOT}/fetch/a", f"{ROOT}/fetch/a?limit=3", f"{ROOT}/backwardFetch/a"]
+        tags = {filled.get(target).headers["etag"] for target in targets}
+        assert len(tags) == len(targets)
+
+
+def test_retention_hides_windows_in_every_read(tmp_path: Path) -> None:
+    """Expired are those that start before observed - retention + 1."""
+    with served(tmp_path, retention_ms=20) as made:
+        made.commit(*({"key": "a", "start": start} for start in (10, 20, 31)))
+        made.commit({"key": "b", "start": 39})
+        assert starts(made.get(f"{ROOT}/fetch/a")) == [20, 31]
+        assert starts(made.get(f"{ROOT}/backwardFetch/a")) == [31, 20]
+        answer = made.get(f"{ROOT}/window/10/a")
+        assert_problem(answer, 404, "window-not-found", "earliest visible start: 20")
+        assert starts(made.get(f"{ROOT}/window/20/a")) == [20]
+
+
+def test_odd_values_are_json(store: Served) -> None:
+    """NaN and infinities are null, 64-bit integers keep all digits, text is escaped."""
+    odd: Sequence[dict[str, Any]] = [
+        {"key": "nan", "start": 1, "mean": float("nan"), "all": [float("inf"), None, 2.0]},
+        {"key": "big", "start": 1, "n": 2**63 - 1},
+        {"key": "null", "start": 1, "n": None, "mean": None, "last": None, "all": None},
+        {"key": "text", "start": 1, "last": 'q"\\\n\x00é😀'},
+    ]
+    store.commit(*odd)
+    answers = {row["key"]: store.get(f"{ROOT}/latest/{row['key']}") for row in odd}
+    windows = {key: answer.json["windows"][0] for key, answer in answers.items()}
+    assert windows["nan"]["mean"] is None
+    assert windows["nan"]["all"] == [None, None, 2.0]
+    assert windows["big"]["n"] == 2**63 - 1
+    assert [windows["null"][name] for name in ("n", "mean", "last", "all")] == [None] * 4
+    assert windows["text"]["last"] == 'q"\\\n\x00é😀'
+
+
+@pytest.mark.parametrize(
+    "path",
+    [b"/v1/stores", b"/v1/stores/s", b"/v1/stores/s/keys", b"/v1/stores/s/latest", b"/",
+     b"/v2/stores/s/latest/a", b"/v1/store/s/latest/a", b"/v1/stores/s/Latest/a"],
+)  # fmt: skip
+def test_other_paths_are_not_hot_reads(path: bytes) -> None:
+    """They go to FastAPI."""
+    assert route(path) is None
+
+
+def test_a_removed_store_is_unknown(filled: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When its table is gone, so is the store, within a second."""
+    assert starts(filled.get(f"{ROOT}/latest/a")) == [50]
+    filled.table.path.rename(filled.data / "elsewhere")
+    monkeypatch.setattr("app.catalog._TABLE_SECONDS", 0.0)
+    assert_problem(filled.get(f"{ROOT}/latest/a"), 404, "unknown-store")

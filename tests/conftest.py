@@ -1,0 +1,91 @@
+"""Fixtures and settings that all tests share."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from selenium.webdriver import Chrome
+
+#: Lets Spark read our tables in tests; the product itself does not need it.
+DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+
+_DELTA_SETTINGS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    # Delta's own default of 50 tasks for reading a small log only costs time.
+    "spark.databricks.delta.snapshotPartitions": "1",
+}
+
+# Deadlines measure the machine, not the code. The blob lets anyone repeat a failure of CI.
+settings.register_profile(
+    "dev", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=False)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """Yield the one Spark session (two cores, Delta) that every test of the run shares."""
+    from pipeline.session import build_session  # noqa: PLC0415 - unit tests may lack Java
+
+    session = build_session("oriel-tests", cores=2, packages=[DELTA_PACKAGE], extra=_DELTA_SETTINGS)
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> "Iterator[Chrome]":
+    """Yield headless Chromium under WebDriver; skip where it is missing (under CI: fail)."""
+    _require_browser()
+    from selenium.webdriver import Chrome, ChromeOptions, ChromeService  # noqa: PLC0415
+
+    options = ChromeOptions()
+    options.binary_location = shutil.which("chromium") or ""
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",  # root in CI has no sandbox
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--no-first-run",
+        # No calls home: this is a test of our page.
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+        "--disable-quic",
+        f"--user-data-dir={tmp_path / 'chromium'}",
+    ):
+        options.add_argument(argument)
+    driver = Chrome(options=options, service=ChromeService(shutil.which("chromedriver")))
+    yield driver
+    driver.quit()
+
+
+def _require_browser() -> None:
+    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+    if not missing:
+        return
+    reason = f"{' and '.join(missing)} not found (Debian: apt-get install chromium chromium-driver)"
+    if os.environ.get("CI"):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run when `oriel test` found fault with style or types before it."""
+    if os.environ.get("ORIEL_FAILED_CHECKS") and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Name the failed checks beside the failed tests."""
+    failed = os.environ.get("ORIEL_FAILED_CHECKS")
+    if failed:
+        terminalreporter.write_line(f"FAILED checks before the tests: {failed} (see above)")

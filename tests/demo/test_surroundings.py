@@ -1,0 +1,83 @@
+"""The demo's folder, port and child processes."""
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from demo.errors import DemoError
+from demo.folder import fresh_folder
+from demo.live import replay
+from demo.processes import HOST, choose_port, running
+
+
+def test_the_folder_is_emptied(tmp_path: Path) -> None:
+    """Each start begins without the files of the last."""
+    with fresh_folder(tmp_path / "demo") as folder:
+        (folder.data / "old").touch()
+    with fresh_folder(tmp_path / "demo") as folder:
+        assert not list(folder.data.iterdir())
+
+
+def test_a_folder_of_other_files_is_refused(tmp_path: Path) -> None:
+    """Files that no demo made are never removed."""
+    (tmp_path / "data").mkdir()
+    with pytest.raises(DemoError, match="was not made by the demo"), fresh_folder(tmp_path):
+        pass
+    assert (tmp_path / "data").is_dir()
+
+
+def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
+    """A second demo on the same folder is told so."""
+    with (
+        fresh_folder(tmp_path / "demo"),
+        pytest.raises(DemoError, match="another demo runs"),
+        fresh_folder(tmp_path / "demo"),
+    ):
+        pass
+
+
+def test_a_busy_port_is_replaced_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """The usual port gives way to a free one, and says so; a wanted one is insisted on."""
+    with socket.socket() as holder:
+        holder.bind((HOST, 0))
+        holder.listen()
+        busy = holder.getsockname()[1]
+        assert choose_port(None, busy) != busy
+        assert f"port {busy} is busy" in capsys.readouterr().err
+        with pytest.raises(DemoError, match=f"port {busy} is busy"):
+            choose_port(busy, 8080)
+    assert choose_port(busy, 8080) == busy
+
+
+def test_a_child_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    """The message of a failed child shows what it printed."""
+    with running("pipeline", ["json.no_such_module"], tmp_path) as child:
+        with pytest.raises(DemoError, match=r"(?s)the pipeline ended with code 1.*no_such_module"):
+            child.require_success()
+        assert not child.is_running
+
+
+def test_a_child_ends_with_its_block(tmp_path: Path) -> None:
+    """Leaving the block ends the child and whatever else is in its session."""
+    with running("service", ["http.server", "0", "--bind", HOST], tmp_path) as child:
+        child.require_running()
+    assert child.process.returncode == -signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.killpg(child.process.pid, 0)
+
+
+def test_the_replay_appends_every_line(tmp_path: Path) -> None:
+    """All lines arrive, in order, and the check runs between the steps."""
+    checks: list[int] = []
+    replay(
+        tmp_path, np.array([0, 1, 0]), pa.array(["a\n", "b\n", "c\n"]), 1000.0,
+        lambda: checks.append(1),
+    )  # fmt: skip
+    assert (tmp_path / "flights" / "0.jsonl").read_text() == "a\nc\n"
+    assert (tmp_path / "flights" / "1.jsonl").read_text() == "b\n"
+    assert checks

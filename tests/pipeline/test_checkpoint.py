@@ -1,0 +1,135 @@
+"""The checkpoint: one owner, versions that are whole or absent, state that can be trusted."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from pipeline import state_files
+from pipeline.checkpoint import Checkpoint, PreparedBatch, StateVersions
+from pipeline.errors import AlreadyRunning, CheckpointError
+from pipeline.state_files import next_segments, read_state, write_segment
+from storage.position import CommitRecord
+from storage.table import AddedFile
+
+RECORDS = pa.table({"t": pa.array([1, 2, 3], pa.int64())})
+
+
+def prepared(batch: int, *segments: str) -> PreparedBatch:
+    """A prepared batch that names ``segments``."""
+    record = CommitRecord(batch, {"t": {"0": 10}}, {"t": {"0": 5}}, 3, {"input": 1})
+    file = AddedFile("f.parquet", 1, 2, "{}", 4)
+    return PreparedBatch(record, {0: list(segments)}, [file], [], changed=2, open_records=1)
+
+
+def test_a_prepared_batch_comes_back_as_it_was(tmp_path: Path) -> None:
+    """Saving and loading is exact; a version that isn't there is None."""
+    versions = StateVersions(tmp_path / "s", sync=True)
+    versions.save(3, prepared(3, "a.arrow"))
+    assert versions.load(3) == prepared(3, "a.arrow")
+    assert versions.load(4) is None
+
+
+def test_a_damaged_version_is_an_error(tmp_path: Path) -> None:
+    """Half a version is never taken for a version."""
+    versions = StateVersions(tmp_path / "s", sync=False)
+    versions.save(3, prepared(3))
+    path = tmp_path / "s" / "000000000003.json"
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(CheckpointError, match="is damaged"):
+        versions.load(3)
+
+
+def test_what_no_replay_needs_is_removed(tmp_path: Path) -> None:
+    """Old versions and segments that the kept ones don't name go, the others stay."""
+    versions = StateVersions(tmp_path / "s", sync=False)
+    for batch in (1, 2, 3):
+        versions.save(batch, prepared(batch))
+    names = [write_segment(versions.folder, RECORDS, "x", sync=False) for _ in range(3)]
+    versions.forget_before(2, [prepared(2, names[0]), prepared(3, names[0], names[1])])
+    left = {path.name for path in versions.folder.iterdir()}
+    assert left == {"000000000002.json", "000000000003.json", names[0], names[1]}
+
+
+def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
+    """The second is told that another holds it; after the first has closed it may."""
+    code = (
+        "import sys; from pathlib import Path; "
+        "from pipeline.checkpoint import Checkpoint; "
+        "held = Checkpoint(Path(sys.argv[1]), sync=False); "
+        "print('open', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"open\n"
+        with pytest.raises(AlreadyRunning, match="stop it first"):
+            Checkpoint(tmp_path, sync=False)
+        other.communicate()
+    with Checkpoint(tmp_path, sync=False) as first:
+        application = first.application
+    with Checkpoint(tmp_path, sync=False) as second:
+        assert second.application == application
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
+    """Spark's files without our own are not taken over."""
+    (tmp_path / "spark").mkdir()
+    with pytest.raises(CheckpointError, match=r"no application\.json"):
+        Checkpoint(tmp_path, sync=False)
+
+
+def test_end_offsets_need_a_readable_offset_log(tmp_path: Path) -> None:
+    """Kafka's and our offsets are read alike; a missing or odd entry is an error."""
+    with Checkpoint(tmp_path, sync=False) as checkpoint:
+        offsets = checkpoint.spark / "offsets"
+        offsets.mkdir(parents=True)
+        (offsets / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"t":{"0":12,"10":0}}')
+        (offsets / "1").write_text("v1\n{}\n17")
+        assert checkpoint.end_offsets(0) == {"t": {"0": 12, "10": 0}}
+        for batch in (1, 2):
+            with pytest.raises(CheckpointError, match="can't be read"):
+                checkpoint.end_offsets(batch)
+
+
+def test_state_is_read_back_from_all_segments(tmp_path: Path) -> None:
+    """A version's records are those of its segments, in any number."""
+    names = [write_segment(tmp_path, RECORDS, "x", sync=True) for _ in range(2)]
+    assert read_state(tmp_path, names, RECORDS.schema)["t"].to_pylist() == [1, 2, 3, 1, 2, 3]
+    assert read_state(tmp_path, [], RECORDS.schema).num_rows == 0
+
+
+def test_state_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
+    """A missing, torn or foreign segment is an error that names the file."""
+    name = write_segment(tmp_path, RECORDS, "x", sync=False)
+    path = tmp_path / name
+    with pytest.raises(CheckpointError, match="can't be read"):
+        read_state(tmp_path, ["missing.arrow"], RECORDS.schema)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(CheckpointError, match="can't be read"):
+        read_state(tmp_path, [name], RECORDS.schema)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, RECORDS.schema) as writer:
+        writer.write_table(RECORDS)
+    with pytest.raises(CheckpointError, match="another format"):
+        read_state(tmp_path, [name], RECORDS.schema)
+
+
+def test_a_batch_is_added_until_dead_records_are_the_majority(tmp_path: Path) -> None:
+    """Writing is in proportion to the batch; all is written anew when half of it is dead."""
+    first = next_segments(tmp_path, [], RECORDS, RECORDS, "b", sync=False)
+    second = next_segments(
+        tmp_path, first, RECORDS, pa.concat_tables([RECORDS] * 2), "b", sync=False
+    )
+    assert second[:1] == first
+    assert len(second) == 2
+    same = next_segments(tmp_path, second, RECORDS[:0], RECORDS, "b", sync=False)
+    assert same == second
+    anew = next_segments(tmp_path, second, RECORDS, RECORDS, "b", sync=False)
+    assert len(anew) == 1
+    assert anew[0] not in second
+    assert next_segments(tmp_path, anew, RECORDS, RECORDS[:0], "b", sync=False) == []
+    full = [write_segment(tmp_path, RECORDS, "x", sync=False)] * state_files.MAX_SEGMENTS
+    state = pa.concat_tables([RECORDS] * (len(full) + 1))
+    assert len(next_segments(tmp_path, full, RECORDS, state, "b", sync=False)) == 1

@@ -1,0 +1,121 @@
+"""The event log: offsets, half-written lines, admission control, broken promises."""
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
+
+from pipeline import event_log
+from pipeline.errors import EventLogError
+from pipeline.event_log import EventLogReader, partition_files
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An empty topic folder."""
+    topic = tmp_path / "t"
+    topic.mkdir()
+    return topic
+
+
+def reader(folder: Path, max_bytes: int = 1000) -> EventLogReader:
+    """A reader of the topic ``t``."""
+    return EventLogReader(folder, "t", max_bytes)
+
+
+def latest(reader: EventLogReader, start: dict[str, int], max_bytes: int = 1000) -> dict[str, int]:
+    """Ask for the end of the next batch."""
+    ends: dict[str, int] = reader.latestOffset({"t": start}, ReadMaxBytes(max_bytes))["t"]
+    return ends
+
+
+def read(reader: EventLogReader, start: dict[str, int], end: dict[str, int]) -> list[Any]:
+    """Read (partition, offset, raw) of everything between two offsets."""
+    rows: list[Any] = []
+    for part in reader.partitions({"t": start}, {"t": end}):
+        for batch in reader.read(part):
+            columns = pa.table(batch).to_pydict()
+            rows += zip(columns["partition"], columns["offset"], columns["raw"], strict=True)
+    return rows
+
+
+def test_a_half_written_last_line_waits(folder: Path) -> None:
+    """A line counts once its newline is there; an empty file is known with offset 0."""
+    (folder / "0.jsonl").write_bytes(b'{"a":1}\n{"b"')
+    (folder / "1.jsonl").touch()
+    assert latest(reader(folder), {}) == {"0": 8, "1": 0}
+    with (folder / "0.jsonl").open("ab") as file:
+        file.write(b":2}\n")
+    assert latest(reader(folder), {"0": 8, "1": 0}) == {"0": 16, "1": 0}
+    assert read(reader(folder), {"0": 8}, {"0": 16, "1": 0}) == [(0, 8, b'{"b":2}')]
+
+
+def test_a_batch_takes_a_share_of_whole_lines_from_each_partition(folder: Path) -> None:
+    """Admission control shares the limit over the partitions that are behind."""
+    for partition in (0, 1):
+        (folder / f"{partition}.jsonl").write_bytes(b"1234\n" * 10)
+    assert latest(reader(folder), {}, 24) == {"0": 10, "1": 10}
+    assert latest(reader(folder), {"0": 50}, 24) == {"0": 50, "1": 20}
+    everything = reader(folder).latestOffset({"t": {}}, ReadAllAvailable())
+    assert everything == {"t": {"0": 50, "1": 50}}
+
+
+def test_a_line_longer_than_the_limit_is_taken_whole(folder: Path) -> None:
+    """One long line never stops the stream."""
+    (folder / "0.jsonl").write_bytes(b"x" * 200_000 + b"\nshort\n")
+    assert latest(reader(folder), {}, 10) == {"0": 200_001}
+    assert latest(reader(folder), {"0": 200_001}, 10) == {"0": 200_007}
+
+
+def test_once_stops_at_what_was_there_when_it_began(folder: Path) -> None:
+    """With ``availableNow`` later lines and later partitions are left for the next run."""
+    (folder / "0.jsonl").write_bytes(b"a\n")
+    once = reader(folder)
+    once.prepareForTriggerAvailableNow()
+    with (folder / "0.jsonl").open("ab") as file:
+        file.write(b"b\n")
+    (folder / "1.jsonl").write_bytes(b"c\n")
+    assert latest(once, {}) == {"0": 2, "1": 0}
+
+
+def test_partitions_are_in_order_of_number(folder: Path) -> None:
+    """Ten comes after two."""
+    for partition in (10, 2, 0):
+        (folder / f"{partition}.jsonl").touch()
+    assert list(partition_files(folder)) == ["0", "2", "10"]
+
+
+def test_broken_promises_are_loud(folder: Path) -> None:
+    """A shrunk or lost file, an odd name and a missing folder are errors that say what to do."""
+    (folder / "0.jsonl").write_bytes(b"a\n")
+    with pytest.raises(EventLogError, match="shrank: 10 bytes were read, 2 are there"):
+        latest(reader(folder), {"0": 10})
+    with pytest.raises(EventLogError, match=r"partitions \['3'\] are gone"):
+        latest(reader(folder), {"3": 10})
+    with pytest.raises(EventLogError, match="was cut short"):
+        read(reader(folder), {}, {"0": 9})
+    (folder / "01.jsonl").touch()
+    with pytest.raises(EventLogError, match="must be named by its partition number"):
+        partition_files(folder)
+    with pytest.raises(EventLogError, match="no event log at"):
+        partition_files(folder / "missing")
+
+
+@given(st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max_size=30))
+def test_every_line_comes_out_with_its_byte_position(lines: list[bytes]) -> None:
+    """Lines and offsets equal a plain split, however small the blocks that are read."""
+    with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_log, "_READ_BYTES", 7)
+        path = Path(root) / "0.jsonl"
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        size = path.stat().st_size
+        offset, wanted = 0, []
+        for line in lines:
+            wanted.append((0, offset, line))
+            offset += len(line) + 1
+        assert read(reader(Path(root)), {}, {"0": size}) == wanted

@@ -1,0 +1,150 @@
+"""Row-wise steps: what an expression sees, and that no row is ever lost."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from pipeline import InvalidTopology, SlidingWindows, StreamsBuilder, collect_list
+from pipeline.row_steps import prepare_rows
+from pipeline.topology import KGroupedStream, KStream, Store
+
+SCHEMA = "v DOUBLE, w STRING"
+RECORDS = (
+    # partition, offset, raw, key, timestamp_ms, value, reason
+    (0, 0, b"r0", "a", 10, (2.0, "x"), None),
+    (0, 1, b"r1", "b", 11, (0.0, "y|z"), None),
+    (0, 2, b"r2", "b", 12, (None, "\\"), None),
+    (0, 3, b"r3", None, 13, (4.0, None), None),
+    (0, 4, b"r4", "d", 14, None, None),
+    (0, 5, b"bad", None, None, None, "not-json"),
+)
+
+
+def stream() -> KStream:
+    """Begin a topology over the test's topic."""
+    return StreamsBuilder().stream("t", SCHEMA)
+
+
+def store_of(grouped: KGroupedStream, column: str = "v") -> Store:
+    """Finish a topology with a store that reads ``column``."""
+    windows = SlidingWindows.of_time_difference_with_no_grace(5)
+    grouped.windowed_by(windows).aggregate(all=collect_list(column)).materialize("s")
+    return grouped.registry.stores[-1]
+
+
+def rows_of(spark: SparkSession, grouped: KGroupedStream, column: str = "v") -> list[Any]:
+    """Run the steps over the records; return (key, keep, reason, value) in order."""
+    schema = (
+        "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
+        f"value STRUCT<{SCHEMA}>, reason STRING"
+    )
+    records = spark.createDataFrame(list(RECORDS), schema).coalesce(1)
+    prepared = prepare_rows(records, store_of(grouped, column), 64).rows
+    return [(row.key, row.keep, row.reason, row[column]) for row in prepared.collect()]
+
+
+def test_every_row_stays_and_keeps_its_place(spark: SparkSession) -> None:
+    """Without steps each record is there, with null keys, null values and bad lines told apart."""
+    assert rows_of(spark, stream().group_by_key()) == [
+        ("a", True, None, 2.0),
+        ("b", True, None, 0.0),
+        ("b", True, None, None),
+        (None, True, "null-key", 4.0),
+        ("d", True, "null-value", None),
+        (None, True, "not-json", None),
+    ]
+
+
+def test_filter_marks_rows_and_null_is_not_true(spark: SparkSession) -> None:
+    """A filtered row is neither kept nor a dead letter; a condition that is null drops."""
+    kept = [row[1] for row in rows_of(spark, stream().filter("v > 1").group_by_key())]
+    assert kept == [True, False, False, True, False, False]
+    reasons = [row[2] for row in rows_of(spark, stream().filter("v > 1").group_by_key())]
+    assert reasons == [None, None, None, "null-key", None, "not-json"]
+
+
+def test_map_values_replaces_or_extends_the_value(spark: SparkSession) -> None:
+    """Columns are computed from the old value, the key and the time; ``*`` keeps the others."""
+    computed = stream().map_values(v="v * 2 + timestamp_ms", w="key || w").group_by_key()
+    assert [row[3] for row in rows_of(spark, computed)][:2] == [14.0, 11.0]
+    kept = stream().map_values("*", v=F.col("v") + 1).group_by_key()
+    assert [row[3] for row in rows_of(spark, kept, "w")][:2] == ["x", "y|z"]
+
+
+def test_a_step_is_not_evaluated_for_rows_that_are_gone(spark: SparkSession) -> None:
+    """An expression that fails on a filtered row does not fail the batch."""
+    guarded = stream().filter("v > 1").map_values(v="IF(v > 1, v, raise_error('seen'))")
+    assert rows_of(spark, guarded.group_by_key())[0][3] == 2.0
+
+
+def test_group_by_joins_columns_without_ambiguity(spark: SparkSession) -> None:
+    """Bars and backslashes inside a part are escaped; a null part makes a null key."""
+    rows = rows_of(spark, stream().group_by("w", "CAST(v AS INT)"))
+    assert [row[0] for row in rows][:4] == ["x|2", "y\\|z|0", None, None]
+    assert [row[2] for row in rows][2:4] == ["null-key", "null-key"]
+
+
+@pytest.mark.parametrize(
+    ("grouped", "step"),
+    [
+        (stream().filter("nope > 1").group_by_key(), "filter('nope > 1')"),
+        (stream().map_values(x="v +").group_by_key(), "map_values(x='v +')"),
+        (stream().map_values("nope").group_by_key(), "map_values('nope')"),
+        (stream().group_by("nope"), "group_by(nope)"),
+    ],
+)
+def test_a_step_that_does_not_fit_is_named(
+    spark: SparkSession, grouped: KGroupedStream, step: str
+) -> None:
+    """An unknown column or broken SQL is one message with the store and the step in it."""
+    with pytest.raises(InvalidTopology) as caught:
+        rows_of(spark, grouped)
+    assert str(caught.value).startswith(f"store 's', step {step}: ")
+
+
+def test_value_columns_may_not_hide_the_record(spark: SparkSession) -> None:
+    """A schema with a column named key is refused, with the way out."""
+    records = spark.createDataFrame(
+        [], "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
+        "value STRUCT<key: STRING>, reason STRING",
+    )  # fmt: skip
+    store = store_of(StreamsBuilder().stream("t", "key STRING").group_by_key(), "key")
+    with pytest.raises(InvalidTopology, match="leave them out of the schema"):
+        prepare_rows(records, store, 64)
+
+
+def test_the_key_group_of_a_key_never_changes(spark: SparkSession) -> None:
+    """State files are shared out by this hash: another one would lose windows after an upgrade."""
+    schema = (
+        "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
+        f"value STRUCT<{SCHEMA}>, reason STRING"
+    )
+    keys = ["", "a", "EWR", "ünïcödé", "x" * 1000]
+    rows = [(0, i, b"", key, 1, (1.0, "x"), None) for i, key in enumerate(keys)]
+    records = spark.createDataFrame(rows, schema)
+    prepared = prepare_rows(records, store_of(stream().group_by_key()), 64).rows
+    groups = [row.key_group for row in prepared.orderBy("offset").collect()]
+    assert groups == KEY_GROUPS
+
+
+KEY_GROUPS = [4, 12, 62, 26, 55]
+
+
+@given(st.lists(st.text(alphabet="ab|\\", max_size=4), min_size=2, max_size=3, unique=True))
+def test_composite_keys_can_be_taken_apart(parts: list[str]) -> None:
+    """The documented escape is unambiguous: distinct parts never make the same key."""
+    joined = "|".join(part.replace("\\", "\\\\").replace("|", "\\|") for part in parts)
+    taken: list[str] = []
+    current, escaped = "", False
+    for character in joined:
+        if escaped or character not in "\\|":
+            current, escaped = current + character, False
+        elif character == "\\":
+            escaped = True
+        else:
+            taken, current = [*taken, current], ""
+    assert [*taken, current] == parts

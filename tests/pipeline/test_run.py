@@ -1,0 +1,247 @@
+"""Whole runs on real Spark: replays after a failure at each step, and what must be refused."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from deltalake import DeltaTable
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from pipeline import InvalidTopology, SlidingWindows, StreamsBuilder, Topology, collect_list, count
+from pipeline.checkpoint import PreparedBatch, StateVersions
+from pipeline.run import PipelineRun, RunSettings
+from pipeline.sources import EventLog
+from pipeline.store_tables import StoreTables
+from storage.definition import STORE_PROPERTY, StoreDefinition
+from storage.errors import ForeignCheckpoint, IncompatibleStore, StorageError
+
+# Some forty runs of a streaming query: too long for the inner loop.
+pytestmark = pytest.mark.slow
+
+KIP_450 = {0: ["a"], 4: ["a", "b"], 9: ["a", "b", "c"], 11: ["b", "c"], 15: ["c"],
+           16: ["c", "d"], 20: ["d"]}  # fmt: skip
+RECORDS = (("a", 10), ("b", 14), ("c", 19), ("d", 26))
+
+
+def topology(
+    *, difference: int = 10, stores: tuple[str, ...] = ("s",), retention: int | None = None
+) -> Topology:
+    """Stores with all values of each window."""
+    builder = StreamsBuilder()
+    windows = SlidingWindows.of_time_difference_and_grace(difference, 100)
+    for name in stores:
+        grouped = builder.stream("t", "v STRING").group_by_key()
+        aggregated = grouped.windowed_by(windows).aggregate(all=collect_list("v"), n=count())
+        aggregated.materialize(name, retention)
+    return builder.build()
+
+
+class Bench:
+    """A folder with a log and data, and the runs over it."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        """Begin with an empty topic."""
+        self.spark = spark
+        self.folder = folder
+        self.settings = RunSettings(folder / "data", "app", trigger_ms=None, tasks=2, sync=False)
+        (folder / "log" / "t").mkdir(parents=True)
+
+    def append(self, *records: tuple[str, int]) -> None:
+        """Append good records and one bad line."""
+        with (self.folder / "log" / "t" / "0.jsonl").open("ab") as file:
+            for value, time in records:
+                record = {"key": "k", "value": {"v": value}, "timestamp_ms": time}
+                file.write(orjson.dumps(record) + b"\n")
+            file.write(b"rubbish\n")
+
+    def run(self, what: Topology | None = None) -> dict[str, PreparedBatch]:
+        """Run to the end of the log; return the last batch of each store."""
+        last: dict[str, PreparedBatch] = {}
+        log = EventLog(self.folder / "log")
+        run = PipelineRun(self.spark, what or topology(), log, self.settings)
+        try:
+            run.start(lambda _batch, stores: last.update(stores)).awaitTermination()
+        except PySparkException:
+            assert run.failure is not None
+            raise run.failure from None
+        finally:
+            run.close()
+        return last
+
+    def newest(self, store: str = "s") -> dict[int, list[str]]:
+        """Window start -> values, of the newest revision; no revision may be there twice."""
+        rows = DeltaTable(self.folder / "data" / "tables" / store).to_pyarrow_table().to_pylist()
+        found: dict[int, Any] = {}
+        for row in sorted(rows, key=lambda row: row["revision"]):
+            start = round(row["window_start"].timestamp() * 1000)
+            assert found.get(start, {}).get("revision") != row["revision"], "a batch came twice"
+            found[start] = row
+        return {start: row["all"] for start, row in found.items()}
+
+    def dead_letters(self) -> int:
+        """How many dead letters there are."""
+        return len(DeltaTable(self.folder / "data" / "tables" / "_dead_letters").to_pyarrow_table())
+
+
+@pytest.fixture
+def bench(spark: SparkSession, tmp_path: Path) -> Bench:
+    """A bench with the first two records of KIP-450's example."""
+    made = Bench(spark, tmp_path)
+    made.append(*RECORDS[:2])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("owner", "method"),
+    [
+        (StateVersions, "save"),
+        (StoreTables, "commit"),
+        (StoreTables, "commit_dead_letters"),
+        (StateVersions, "forget_before"),
+    ],
+)
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_failure_at_any_step_is_made_good_by_the_next_run(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, owner: type, method: str, failing: int
+) -> None:
+    """Whichever step of which batch fails, nothing is lost and nothing comes twice."""
+    if failing:
+        bench.run()
+        bench.append(*RECORDS[2:])
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, method, _fail)
+        with pytest.raises(OSError, match="disk is gone"):
+            bench.run()
+    bench.run()
+    if not failing:
+        bench.append(*RECORDS[2:])
+        bench.run()
+    assert bench.newest() == KIP_450
+    assert bench.dead_letters() == 2
+
+
+def _fail(*_arguments: object) -> None:
+    message = "the disk is gone"
+    raise OSError(message)
+
+
+def test_counters_add_up_over_runs(bench: Bench) -> None:
+    """Totals go on where the run before has ended."""
+    bench.run()
+    bench.append(*RECORDS[2:])
+    record = bench.run()["s"].record
+    assert record.counters == {
+        "input": 6, "applied": 4, "late": 0, "dead_lettered": 2, "filtered": 0,
+    }  # fmt: skip
+    size = (bench.folder / "log" / "t" / "0.jsonl").stat().st_size
+    assert record.offsets == {"t": {"0": size}}
+    assert record.stream_time_ms == {"t": {"0": 26}}
+    assert record.close_ms == 26 - 100
+
+
+def test_two_stores_share_one_read(bench: Bench) -> None:
+    """Each store has all windows; a bad line is one dead letter, not two."""
+    bench.run(topology(stores=("s", "other")))
+    assert bench.newest("s") == bench.newest("other") == {0: ["a"], 4: ["a", "b"], 11: ["b"]}
+    assert bench.dead_letters() == 1
+
+
+def test_a_partition_that_appears_later_reopens_nothing(bench: Bench) -> None:
+    """Its clock starts at the slowest there is, so windows that are final stay final."""
+    bench.append(("e", 500))
+    bench.run()
+    before = bench.newest()
+    line = orjson.dumps({"key": "k", "value": {"v": "x"}, "timestamp_ms": 20})
+    (bench.folder / "log" / "t" / "1.jsonl").write_bytes(line + b"\n")
+    counters = bench.run()["s"].record.counters
+    assert counters["late"] == 1
+    assert bench.newest() == before
+
+
+def _remove_checkpoint(bench: Bench) -> None:
+    (bench.folder / "data" / "checkpoints").rename(bench.folder / "elsewhere")
+
+
+def _remove_table(bench: Bench) -> None:
+    (bench.folder / "data" / "tables" / "s").rename(bench.folder / "elsewhere")
+
+
+def _put_back_old_table(bench: Bench) -> None:
+    """Take the table back by one batch, as a restored backup would."""
+    log = bench.folder / "data" / "tables" / "s" / "_delta_log"
+    max(log.glob("*.json")).unlink()
+
+
+@pytest.mark.parametrize(
+    ("harm", "what", "error", "said"),
+    [
+        (_remove_checkpoint, topology(), ForeignCheckpoint, "written by application"),
+        (_remove_table, topology(), ForeignCheckpoint, "do not belong together"),
+        (_put_back_old_table, topology(), ForeignCheckpoint, "do not belong together"),
+        (lambda _: None, topology(difference=11), IncompatibleStore, "its window was"),
+        (lambda _: None, topology(stores=("s", "new")), ForeignCheckpoint, "store is new"),
+    ],
+)
+def test_what_would_lose_or_repeat_records_is_refused(
+    bench: Bench,
+    harm: Callable[[Bench], None],
+    what: Topology,
+    error: type[StorageError],
+    said: str,
+) -> None:
+    """Checkpoints and tables that don't belong together stop the run with a way out."""
+    bench.run()
+    bench.append(*RECORDS[2:])
+    bench.run()
+    bench.append(("e", 30))
+    harm(bench)
+    with pytest.raises(error, match=said):
+        bench.run(what)
+
+
+def test_the_retention_may_change(bench: Bench) -> None:
+    """Another retention is recorded in the table, the windows stay."""
+    bench.run()
+    bench.append(*RECORDS[2:])
+    bench.run(topology(retention=1000))
+    table = DeltaTable(bench.folder / "data" / "tables" / "s")
+    definition = StoreDefinition.from_json(table.metadata().configuration[STORE_PROPERTY])
+    assert definition.retention_ms == 1000
+    assert bench.newest() == KIP_450
+
+
+def test_the_number_of_cores_may_change(bench: Bench) -> None:
+    """Open windows are found again by another number of tasks."""
+    bench.run()
+    bench.append(*RECORDS[2:])
+    bench.settings = replace(bench.settings, tasks=3)
+    bench.run()
+    assert bench.newest() == KIP_450
+
+
+def test_an_aggregate_that_does_not_fit_is_named(bench: Bench) -> None:
+    """A wrong column is found before anything is made."""
+    builder = StreamsBuilder()
+    windows = SlidingWindows.of_time_difference_with_no_grace(1)
+    grouped = builder.stream("t", "v STRING").group_by_key().windowed_by(windows)
+    grouped.aggregate(all=collect_list("w")).materialize("s")
+    with pytest.raises(
+        InvalidTopology, match=r"store 's', aggregate: collect_list\(w\): no column"
+    ):
+        bench.run(builder.build())
+    assert not (bench.folder / "data").exists()
+
+
+def test_several_topics_in_one_topology_are_refused(bench: Bench) -> None:
+    """One run reads one topic; the message says so."""
+    builder = StreamsBuilder()
+    windows = SlidingWindows.of_time_difference_with_no_grace(1)
+    for topic in ("t", "u"):
+        stream = builder.stream(topic, "v STRING").group_by_key()
+        stream.windowed_by(windows).count().materialize(topic)
+    with pytest.raises(InvalidTopology, match="run a topology per topic"):
+        bench.run(builder.build())

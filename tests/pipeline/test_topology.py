@@ -1,0 +1,79 @@
+"""The topology language: what it builds and what it refuses."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pipeline import InvalidTopology, SlidingWindows, StreamsBuilder, count, sum
+from pipeline.topology import Filter, TimeWindowedKStream
+
+WINDOWS = SlidingWindows.of_time_difference_and_grace(10, 5)
+
+
+def windowed(builder: StreamsBuilder | None = None) -> TimeWindowedKStream:
+    """Return windows over a stream, ready for an aggregation."""
+    stream = (builder or StreamsBuilder()).stream("t", "v DOUBLE")
+    return stream.group_by_key().windowed_by(WINDOWS)
+
+
+def test_one_stream_may_feed_several_stores() -> None:
+    """Steps make new streams: what one store filters another one still sees."""
+    builder = StreamsBuilder()
+    stream = builder.stream("t", "v DOUBLE")
+    filtered = stream.filter("v > 0")
+    stream.group_by_key().windowed_by(WINDOWS).count().materialize("all")
+    filtered.group_by("v").windowed_by(WINDOWS).aggregate(t=sum("v")).materialize("some", 25)
+    every, some = builder.build().stores
+    assert (every.name, every.steps, every.grouped_by, every.retention_ms) == (
+        "all",
+        (),
+        "key",
+        None,
+    )
+    assert (some.steps, some.grouped_by, some.retention_ms) == ((Filter("v > 0"),), "v", 25)
+    assert list(every.aggregates) == ["count"]
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: StreamsBuilder().build(), "has no store"),
+        (lambda: StreamsBuilder().stream("", "v INT"), "topic must be a text"),
+        (lambda: StreamsBuilder().stream("t", " "), "schema must be a text"),
+        (lambda: StreamsBuilder().stream("t", "v INT").map_values(), "name at least one column"),
+        (lambda: StreamsBuilder().stream("t", "v INT").group_by(), "name at least one column"),
+        (lambda: windowed().aggregate(), "name at least one aggregate"),
+        (lambda: windowed().aggregate(n=3), "is not an aggregate"),  # type: ignore[arg-type]
+        (lambda: windowed().aggregate(final=count()), "the name 'final' is taken"),
+        (lambda: windowed().aggregate(timestamp_ms=count()), "is taken"),
+        (lambda: windowed().count().materialize("_x"), "store name '_x' is not valid"),
+        (lambda: windowed().count().materialize("a/b"), "is not valid"),
+        (lambda: windowed().count().materialize("s", -1), "must not be negative"),
+        (lambda: windowed().count().materialize("s", 24), "must not be smaller than"),
+        (
+            lambda: StreamsBuilder().stream("t", "v INT").group_by_key().windowed_by(10),  # type: ignore[arg-type]
+            "expects SlidingWindows",
+        ),
+    ],
+)
+def test_a_topology_that_breaks_a_rule_is_refused(build: Callable[[], Any], said: str) -> None:
+    """Each mistake is an InvalidTopology whose message says what to do."""
+    with pytest.raises(InvalidTopology, match=said):
+        build()
+
+
+def test_two_stores_need_two_names() -> None:
+    """A second store of the same name is refused when it is materialized."""
+    builder = StreamsBuilder()
+    windowed(builder).count().materialize("s")
+    with pytest.raises(InvalidTopology, match="two stores are named 's'"):
+        windowed(builder).count().materialize("s")
+
+
+def test_an_aggregation_without_a_store_is_noticed() -> None:
+    """Forgetting materialize is an error, not silence."""
+    builder = StreamsBuilder()
+    windowed(builder).aggregate(n=count())
+    with pytest.raises(InvalidTopology, match=r"aggregate\(n=count\(\)\)"):
+        builder.build()

@@ -1,0 +1,16 @@
+"""Fixtures of the storage tests."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.storage.followed import Followed
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> Iterator[Followed]:
+    """A followed table at version 0."""
+    made = Followed(tmp_path)
+    yield made
+    made.tailer.close()

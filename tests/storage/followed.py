@@ -1,0 +1,70 @@
+"""A table with a tailer behind it, for tests that look at the index after each step."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from storage.contracts import WindowRange
+from storage.delta_log import DeltaLog
+from storage.index.folder import IndexFolder
+from storage.index.reader import IndexReader
+from storage.index.state import IndexState
+from storage.tailer_store import StoreTailer
+from tests.storage.store_tables import Row, StoreTable, make_definition, window_fields
+
+_STEPS_MAX = 200
+
+
+class Followed:
+    """A table, its tailer, and a reader that looks after the tailer has closed the index.
+
+    LMDB allows one open environment per file and process, hence the closing.
+    """
+
+    def __init__(self, data: Path, retention_ms: int | None = None) -> None:
+        """Make the table and a tailer that has done nothing yet."""
+        self.definition = make_definition(retention_ms=retention_ms)
+        self.data = data
+        self.table = StoreTable(data, self.definition)
+        self.folder = IndexFolder(data / "index" / "store")
+        self.tailer = StoreTailer(DeltaLog(self.table.path), self.folder)
+
+    def catch_up(self) -> None:
+        """Step until there is nothing to do, a look around included."""
+        self.tailer._cared_at = 0.0
+        for _ in range(_STEPS_MAX):
+            if not self.tailer.step():
+                return
+        pytest.fail(f"the tailer is still busy after {_STEPS_MAX} steps: {self.tailer.status}")
+
+    def content(self) -> tuple[IndexState, list[dict[str, Any]]]:
+        """State and all windows of the index; the tailer opens it anew afterwards."""
+        self.tailer.close()
+        reader = IndexReader(self.folder)
+        with reader.snapshot() as snapshot:
+            windows = [
+                orjson.loads(window)
+                for key in snapshot.keys("", 1000).keys
+                for window in snapshot.fetch(WindowRange(key, limit=1000)).windows
+            ]
+            state = snapshot.state
+        reader.close()
+        return state, windows
+
+    def assert_content(self, version: int, *rows: Row) -> IndexState:
+        """The index is at that version and holds exactly these windows."""
+        state, windows = self.content()
+        assert state.version == version
+        expected = [window_fields(row, self.definition) for row in rows]
+        assert windows == sorted(
+            expected, key=lambda w: (w["key"].encode(), w["window_start_ms"], w["window_end_ms"])
+        )
+        return state
+
+    def generation(self) -> Path:
+        """The current generation."""
+        found = self.folder.current()
+        assert found is not None
+        return found

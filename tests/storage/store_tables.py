@@ -1,0 +1,133 @@
+"""Small store tables for tests, written by delta-rs with the contract's schema."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from storage.columns import arrow_type, store_schema
+from storage.definition import STORE_PROPERTY, AggregateSpec, StoreDefinition, WindowSpec
+from storage.position import COMMIT_INFO_KEY, CommitRecord
+
+#: A window as a test writes it down: key, start, and what differs from the defaults.
+Row = Mapping[str, Any]
+
+
+def make_definition(
+    name: str = "store", *, retention_ms: int | None = None, size_ms: int = 10
+) -> StoreDefinition:
+    """Define a sliding store with one aggregate of each scalar type and a list."""
+    return StoreDefinition(
+        name=name,
+        topic="events",
+        grouped_by="key",
+        window=WindowSpec("sliding", size_ms, 5),
+        aggregates=(
+            AggregateSpec("n", "count()", "long"),
+            AggregateSpec("mean", "avg(v)", "double"),
+            AggregateSpec("last", "last(s)", "string"),
+            AggregateSpec("all", "collect_list(v)", "array<double>"),
+        ),
+        key_groups=4,
+        retention_ms=retention_ms,
+        application=f"{name}-app",
+    )
+
+
+def make_record(batch: int, offset: int | None = None, **changes: Any) -> CommitRecord:
+    """Make the commit record of a batch that read partition 0 up to ``offset``."""
+    end = 100 * (batch + 1) if offset is None else offset
+    fields: dict[str, Any] = {
+        "batch": batch,
+        "offsets": {"events": {"0": end}},
+        "stream_time_ms": {"events": {"0": 1000 * batch}},
+        "close_ms": 1000 * batch - 5,
+        "counters": {"input": end, "applied": end, "late": 0, "dead_lettered": 0},
+    }
+    return CommitRecord(**{**fields, **changes})
+
+
+class StoreTable:
+    """A store's Delta table in a test; ``commit`` appends a batch."""
+
+    def __init__(self, data: Path, definition: StoreDefinition) -> None:
+        """Make the table (version 0) below the data folder."""
+        self.definition = definition
+        self.path = data / "tables" / definition.name
+        self.log = self.path / "_delta_log"
+        kinds = {a.name: arrow_type(a.type) for a in definition.aggregates}
+        self.schema = store_schema(kinds)
+        self.batch = -1
+        self.path.mkdir(parents=True)
+        DeltaTable.create(
+            self.path,
+            self.schema,
+            configuration={STORE_PROPERTY: definition.to_json()},
+            raise_if_key_not_exists=False,
+        )
+
+    def commit(self, rows: Sequence[Row] = (), record: CommitRecord | None = None) -> int:
+        """Append the next batch's rows with its commit record; returns the new version."""
+        self.batch += 1
+        properties = CommitProperties(
+            custom_metadata={COMMIT_INFO_KEY: (record or make_record(self.batch)).to_json()},
+            app_transactions=[Transaction(self.definition.application, self.batch)],
+        )
+        if rows:
+            write_deltalake(
+                self.path, self.arrow(rows), mode="append", commit_properties=properties
+            )
+        else:
+            table = DeltaTable(self.path)
+            table.create_write_transaction([], "append", self.schema, commit_properties=properties)
+        return DeltaTable(self.path).version()
+
+    def arrow(self, rows: Sequence[Row]) -> Any:
+        """The rows as the table's Arrow type."""
+        complete = [window_row(row, self.definition, self.batch) for row in rows]
+        plain = pa.schema([
+            pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type)
+            for f in self.schema
+        ])  # fmt: skip
+        return pa.Table.from_pylist(complete, plain).cast(self.schema)
+
+    def entry(self, version: int) -> Path:
+        """The log file of a version."""
+        return self.log / f"{version:020d}.json"
+
+
+def window_row(row: Row, definition: StoreDefinition, batch: int) -> dict[str, Any]:
+    """A full table row (times in microseconds) from what a test cares about."""
+    start_ms = row["start"]
+    end_ms = row.get("end", start_ms + definition.window.size_ms)
+    return {
+        "key": row["key"],
+        "window_start": start_ms * 1000,
+        "window_end": end_ms * 1000,
+        "n": row.get("n", 1),
+        "mean": row.get("mean", 1.5),
+        "last": row.get("last", "x"),
+        "all": row.get("all", [1.0]),
+        "timestamp": row.get("timestamp", end_ms) * 1000,
+        "final": row.get("final", False),
+        "deleted": row.get("deleted", False),
+        "revision": row.get("revision", batch),
+    }
+
+
+def window_fields(row: Row, definition: StoreDefinition) -> dict[str, Any]:
+    """What the API answers for such a row, worked out without any of the product's code."""
+    full = window_row(row, definition, 0)
+    return {
+        "key": full["key"],
+        "window_start_ms": full["window_start"] // 1000,
+        "window_end_ms": full["window_end"] // 1000,
+        "n": full["n"],
+        "mean": full["mean"],
+        "last": full["last"],
+        "all": full["all"],
+        "timestamp_ms": full["timestamp"] // 1000,
+        "final": full["final"],
+    }

@@ -1,0 +1,168 @@
+"""Following a Delta log entry by entry, and reading a whole version; also when it is torn."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from storage.delta_log import DeltaLog
+from storage.errors import CorruptLog, InvalidDefinition, StoreNotReady
+from tests.storage.store_tables import StoreTable, make_definition, make_record
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> StoreTable:
+    """A store's table at version 0, in a folder whose name needs encoding in addresses."""
+    return StoreTable(tmp_path / "data 100%", make_definition())
+
+
+def test_the_first_entry_has_the_definition(table: StoreTable) -> None:
+    """Version 0 carries the metadata, no rows and no position."""
+    entry = DeltaLog(table.path).read(0)
+    assert entry is not None
+    assert entry.metadata is not None
+    assert entry.metadata.definition_json == table.definition.to_json()
+    assert (entry.added, entry.record) == ((), None)
+
+
+def test_a_batch_has_its_files_and_its_position(table: StoreTable) -> None:
+    """An appended file is named as it is on disk, the commit record comes back whole."""
+    table.commit([{"key": "a", "start": 1}])
+    entry = DeltaLog(table.path).read(1)
+    assert entry is not None
+    assert [(table.path / name).is_file() for name in entry.added] == [True]
+    assert entry.record == make_record(0)
+    assert not entry.removes_rows
+
+
+def test_a_batch_without_rows_moves_the_position(table: StoreTable) -> None:
+    """Zero files are fine."""
+    table.commit()
+    entry = DeltaLog(table.path).read(1)
+    assert entry is not None
+    assert (entry.added, entry.record) == ((), make_record(0))
+
+
+def test_compaction_changes_no_rows(table: StoreTable) -> None:
+    """Rewritten files are no new rows, and removing the old ones removes none."""
+    table.commit([{"key": "a", "start": 1}])
+    table.commit([{"key": "b", "start": 2}])
+    DeltaTable(table.path).optimize.compact()
+    entry = DeltaLog(table.path).read(3)
+    assert entry is not None
+    assert (entry.added, entry.removes_rows, entry.record) == ((), False, None)
+
+
+def test_deleting_rows_is_noticed(table: StoreTable) -> None:
+    """A delete by anybody removes rows."""
+    table.commit([{"key": "a", "start": 1}])
+    DeltaTable(table.path).delete("key = 'a'")
+    entry = DeltaLog(table.path).read(2)
+    assert entry is not None
+    assert entry.removes_rows
+
+
+@pytest.mark.parametrize("cut", [0, 1, 40, -1, -2])
+def test_a_torn_entry_is_not_there_yet(table: StoreTable, cut: int) -> None:
+    """Empty, or cut off anywhere inside its last line: as if it were missing."""
+    table.commit([{"key": "a", "start": 1}])
+    entry = table.entry(1)
+    content = entry.read_bytes().rstrip(b"\n")
+    entry.write_bytes(content[:cut])
+    log = DeltaLog(table.path)
+    assert log.read(1) is None
+    assert log.newest() == log.read(0)
+
+
+def test_the_snapshot_leaves_a_torn_newest_entry_out(table: StoreTable) -> None:
+    """The version before it is the newest whole one."""
+    table.commit([{"key": "a", "start": 1}])
+    table.commit([{"key": "a", "start": 2}])
+    table.entry(2).write_bytes(b'{"commitInfo":{"time')
+    snapshot = DeltaLog(table.path).snapshot()
+    assert (snapshot.version, snapshot.record, len(snapshot.files)) == (1, make_record(0), 1)
+
+
+def test_the_snapshot_has_files_definition_and_position(table: StoreTable) -> None:
+    """File names are as on disk; the position comes from the newest commit that has one."""
+    table.commit([{"key": "a", "start": 1}])
+    table.commit([{"key": "b", "start": 2}])
+    DeltaTable(table.path).optimize.compact()
+    snapshot = DeltaLog(table.path).snapshot()
+    assert (snapshot.version, snapshot.record) == (3, make_record(1))
+    assert snapshot.definition == table.definition
+    assert [(table.path / name).is_file() for name in snapshot.files] == [True]
+
+
+def test_the_snapshot_uses_a_checkpoint_when_old_entries_are_gone(table: StoreTable) -> None:
+    """A log that was cleaned up still gives all rows."""
+    for start in range(3):
+        table.commit([{"key": "a", "start": start}])
+    DeltaTable(table.path).create_checkpoint()
+    for version in range(3):
+        table.entry(version).unlink()
+    snapshot = DeltaLog(table.path).snapshot()
+    assert (snapshot.version, len(snapshot.files), snapshot.record) == (3, 3, make_record(2))
+
+
+def test_a_hole_in_the_log_is_corrupt(table: StoreTable) -> None:
+    """A missing entry with a later one and no checkpoint can't be read around."""
+    table.commit([{"key": "a", "start": 1}])
+    table.commit([{"key": "a", "start": 2}])
+    table.entry(1).unlink()
+    with pytest.raises(CorruptLog):
+        DeltaLog(table.path).snapshot()
+
+
+def test_no_table_is_not_ready(tmp_path: Path) -> None:
+    """A folder that isn't there is no error of the log."""
+    log = DeltaLog(tmp_path / "nothing")
+    assert (log.versions(), log.stamp(0), log.read(0)) == ([], None, None)
+    with pytest.raises(StoreNotReady):
+        log.snapshot()
+
+
+def test_a_table_of_others_is_no_store(tmp_path: Path, table: StoreTable) -> None:
+    """Without our property there is no definition to go by."""
+    write_deltalake(tmp_path / "other", table.arrow([{"key": "a", "start": 1}]))
+    with pytest.raises(InvalidDefinition, match=r"oriel\.store"):
+        DeltaLog(tmp_path / "other").snapshot()
+
+
+def test_an_unreadable_position_leaves_the_rows(table: StoreTable) -> None:
+    """A commit whose record can't be read counts as one without a record."""
+    table.commit([{"key": "a", "start": 1}])
+    entry = table.entry(1)
+    entry.write_bytes(entry.read_bytes().replace(b'\\"batch\\"', b'\\"botch\\"'))
+    found = DeltaLog(table.path).read(1)
+    assert found is not None
+    assert found.record is None
+    assert len(found.added) == 1
+
+
+def test_deletion_vectors_are_refused(table: StoreTable) -> None:
+    """Reading such a file as it is would bring deleted rows back."""
+    table.commit([{"key": "a", "start": 1}])
+    entry = table.entry(1)
+    entry.write_bytes(
+        entry.read_bytes().replace(b'"add":{', b'"add":{"deletionVector":{"storageType":"u"},')
+    )
+    with pytest.raises(CorruptLog, match="deletion vectors"):
+        DeltaLog(table.path).read(1)
+
+
+def test_the_stamp_tells_a_replaced_entry(table: StoreTable) -> None:
+    """Another file of the same name has another identity, and other content another digest."""
+    table.commit([{"key": "a", "start": 1}])
+    log = DeltaLog(table.path)
+    before, entry = log.stamp(1), log.read(1)
+    copy = table.path / "copy"
+    shutil.copy(table.entry(1), copy)
+    copy.write_bytes(copy.read_bytes().replace(b'"engineInfo"', b'"engineinfo"'))
+    copy.replace(table.entry(1))
+    replaced = log.read(1)
+    assert entry is not None
+    assert replaced is not None
+    assert log.stamp(1) != before
+    assert replaced.digest != entry.digest

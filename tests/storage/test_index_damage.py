@@ -1,0 +1,209 @@
+"""A damaged index is an error with a message, never a crash, and the tailer gets word of it."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from storage.errors import IndexDamaged, StoreNotReady
+from storage.index.check import check_in_own_process, find_damage
+from storage.index.environment import storage_error
+from storage.index.folder import IndexFolder, damage
+from storage.index.reader import IndexReader
+from storage.index.state import IndexState
+from storage.index.writer import IndexWriter
+from tests.storage.store_tables import make_definition, make_record
+from tests.storage.test_window_store import write_index
+from tests.storage.window_store_conformance import put
+
+_PAGE_BYTES = 4096
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> IndexFolder:
+    """An index of 5,000 windows, closed."""
+    made = IndexFolder(tmp_path / "index" / "store")
+    write_index(made, [put(f"key {i % 50}", i) for i in range(5_000)], None)
+    return made
+
+
+def _data_file(folder: IndexFolder) -> Path:
+    generation = folder.current()
+    assert generation is not None
+    return generation / "data.mdb"
+
+
+def _truncate_to(size: int) -> Callable[[Path], None]:
+    def damage_file(path: Path) -> None:
+        with path.open("r+b") as file:
+            file.truncate(size)
+
+    return damage_file
+
+
+def _garble(start: int, length: int) -> Callable[[Path], None]:
+    def damage_file(path: Path) -> None:
+        with path.open("r+b") as file:
+            file.seek(start)
+            file.write(b"\xa5" * length)
+
+    return damage_file
+
+
+_VISIBLE_IN_THE_HEADER = {
+    "empty": _truncate_to(0),
+    "half a page": _truncate_to(_PAGE_BYTES // 2),
+    "one page": _truncate_to(_PAGE_BYTES),
+    "two pages": _truncate_to(2 * _PAGE_BYTES),
+    "half of it": _truncate_to(50 * _PAGE_BYTES),
+    "garbled header": _garble(0, 2 * _PAGE_BYTES),
+}
+
+
+@pytest.mark.parametrize("kind", _VISIBLE_IN_THE_HEADER)
+def test_a_reader_refuses_a_cut_off_file_and_leaves_word(folder: IndexFolder, kind: str) -> None:
+    """The reader lives, says that the index is damaged, and marks it for the tailer."""
+    _VISIBLE_IN_THE_HEADER[kind](_data_file(folder))
+    reader = IndexReader(folder)
+    with pytest.raises(IndexDamaged):
+        reader.snapshot()
+    assert damage(_data_file(folder).parent) is not None
+    with pytest.raises(IndexDamaged):
+        IndexReader(folder).snapshot()
+
+
+@pytest.mark.parametrize("kind", _VISIBLE_IN_THE_HEADER)
+def test_a_writer_refuses_it_too(folder: IndexFolder, kind: str) -> None:
+    """The tailer must not go on with it (LMDB takes an empty file for a new one)."""
+    _VISIBLE_IN_THE_HEADER[kind](_data_file(folder))
+    with pytest.raises(IndexDamaged):
+        IndexWriter(_data_file(folder).parent).state()
+
+
+def test_a_file_cut_off_under_an_open_reader_is_noticed(folder: IndexFolder) -> None:
+    """Each snapshot compares the size first, so that no page behind the end is touched."""
+    reader = IndexReader(folder)
+    with reader.snapshot() as snapshot:
+        assert snapshot.latest("key 1") is not None
+    _truncate_to(3 * _PAGE_BYTES)(_data_file(folder))
+    with pytest.raises(IndexDamaged, match="cut off"):
+        reader.snapshot()
+    reader.close()
+    assert damage(_data_file(folder).parent) is not None
+
+
+def test_a_file_cut_off_under_an_open_writer_is_noticed(folder: IndexFolder) -> None:
+    """The tailer's look around finds it."""
+    writer = IndexWriter(_data_file(folder).parent)
+    writer.check_size()
+    _truncate_to(3 * _PAGE_BYTES)(_data_file(folder))
+    with pytest.raises(IndexDamaged, match="cut off"):
+        writer.check_size()
+    _data_file(folder).unlink()
+    with pytest.raises(IndexDamaged, match="deleted"):
+        writer.check_size()
+    writer.close()
+
+
+def test_an_intact_index_passes_the_check(folder: IndexFolder) -> None:
+    """No false alarm."""
+    generation = _data_file(folder).parent
+    assert find_damage(generation) is None
+    check_in_own_process(generation)
+
+
+@pytest.mark.parametrize("page", range(12, 60, 7))
+def test_the_check_finds_garbled_pages(folder: IndexFolder, page: int) -> None:
+    """A page of rubbish anywhere is found, in a process of its own."""
+    _garble(page * _PAGE_BYTES, _PAGE_BYTES)(_data_file(folder))
+    assert find_damage(_data_file(folder).parent) is not None
+
+
+def test_the_check_finds_a_value_that_is_no_json(folder: IndexFolder) -> None:
+    """Also where the structure of the file is whole."""
+    path = _data_file(folder)
+    path.write_bytes(path.read_bytes().replace(b'{"key":"key 7"', b'?"key":"key 7"'))
+    assert find_damage(path.parent) is not None
+    with pytest.raises(IndexDamaged):
+        check_in_own_process(path.parent)
+
+
+def test_the_check_is_a_command(folder: IndexFolder) -> None:
+    """It says what it found and exits with 1."""
+    path = _data_file(folder)
+    _truncate_to(5 * _PAGE_BYTES)(path)
+    command = [sys.executable, "-m", "storage.index.check", str(path.parent)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stdout
+
+
+@pytest.mark.parametrize("content", [None, b"", b"{", b"{}", b'{"format":0}', b"[]"])
+def test_a_state_that_cannot_be_read_is_damage(content: bytes | None) -> None:
+    """Absent, torn, incomplete, or of another format."""
+    with pytest.raises(IndexDamaged):
+        IndexState.from_json(content)
+
+
+def test_a_state_reads_back() -> None:
+    """Definition, record and clock come back whole, with and without a record."""
+    state = IndexState("table", 3, "digest", make_definition(), make_record(2), 99)
+    assert IndexState.from_json(state.to_json()) == state
+    fresh = IndexState("table", 0, "digest", make_definition(), None)
+    assert IndexState.from_json(fresh.to_json()) == fresh
+
+
+@pytest.mark.parametrize("error", [lmdb.ReadersFullError("x"), lmdb.DiskError("x")])
+def test_errors_that_pass_are_not_damage(error: lmdb.Error, tmp_path: Path) -> None:
+    """A full disk or a full reader table says nothing about the file."""
+    translated = storage_error(error, tmp_path / "generation")
+    assert type(translated) is StoreNotReady
+
+
+@pytest.mark.parametrize(
+    "error", [lmdb.CorruptedError("x"), lmdb.PageNotFoundError("x"), lmdb.InvalidError("x")]
+)
+def test_errors_of_the_file_are_damage(error: lmdb.Error, tmp_path: Path) -> None:
+    """These ask for a rebuild."""
+    assert type(storage_error(error, tmp_path / "generation")) is IndexDamaged
+
+
+def test_an_lmdb_error_inside_a_snapshot_becomes_damage(folder: IndexFolder) -> None:
+    """Whatever read met it, the caller sees one error and the tailer gets word."""
+    reader = IndexReader(folder)
+
+    def read() -> None:
+        with reader.snapshot():
+            message = "page not found"
+            raise lmdb.PageNotFoundError(message)
+
+    with pytest.raises(IndexDamaged):
+        read()
+    reader.close()
+    assert damage(_data_file(folder).parent) is not None
+
+
+def test_no_index_is_not_ready(tmp_path: Path) -> None:
+    """Before the first build there is nothing to read, and that passes."""
+    with pytest.raises(StoreNotReady, match="being built"):
+        IndexReader(IndexFolder(tmp_path / "store")).snapshot()
+
+
+def test_a_deleted_index_answers_until_its_successor_is_there(folder: IndexFolder) -> None:
+    """What is mapped stays readable; the next generation is taken up when it is published."""
+    reader = IndexReader(folder)
+    with reader.snapshot() as snapshot:
+        assert snapshot.latest("key 1") is not None
+    folder.remove()
+    reader._pointer_seen_at = 0.0
+    with reader.snapshot() as snapshot:
+        assert snapshot.latest("key 1") is not None
+    write_index(folder, [put("other", 1)], None)
+    reader._pointer_seen_at = 0.0
+    with reader.snapshot() as snapshot:
+        assert snapshot.latest("key 1") is None
+        assert snapshot.latest("other") is not None
+    reader.close()

@@ -1,0 +1,141 @@
+"""File effects of building an index fail one after the other: readers never lose what they had."""
+
+import errno
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import pytest
+
+from storage.delta_log import DeltaLog
+from storage.errors import StorageError
+from storage.index import folder as marks
+from storage.index.folder import IndexFolder
+from storage.index.reader import IndexReader
+from storage.index.writer import IndexWriter
+from storage.tailer_store import StoreTailer
+from tests.storage.store_tables import StoreTable, make_definition
+
+#: Every effect of building and publishing, in the order in which they happen.
+_EFFECTS = [
+    "storage.tailer_store.IndexFolder.new_generation",
+    "storage.index.writer.IndexWriter.apply",
+    "storage.index.writer.IndexWriter.sync",
+    "storage.tailer_store.IndexFolder.publish",
+    "storage.index.folder.sync_file",
+    "storage.index.folder.sync_folder",
+    "storage.index.folder.replace_file",
+]
+
+
+@pytest.fixture
+def tailer(tmp_path: Path) -> Iterator[StoreTailer]:
+    """A tailer whose index was published and then marked for a rebuild."""
+    table = StoreTable(tmp_path, make_definition())
+    table.commit([{"key": "a", "start": 1}])
+    made = StoreTailer(DeltaLog(table.path), IndexFolder(tmp_path / "index" / "store"))
+    made.step()
+    yield made
+    made.close()
+
+
+def _disk_full(*_: object, **__: object) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def _latest(tailer: StoreTailer) -> bytes | None:
+    tailer.close()
+    reader = IndexReader(tailer.folder)
+    try:
+        with reader.snapshot() as snapshot:
+            return snapshot.latest("a")
+    finally:
+        reader.close()
+
+
+@pytest.mark.parametrize("effect", _EFFECTS)
+def test_a_rebuild_that_fails_leaves_the_old_index_and_no_rubbish(
+    tailer: StoreTailer, monkeypatch: pytest.MonkeyPatch, effect: str
+) -> None:
+    """The disk is full at that point; later it isn't, and the rebuild succeeds."""
+    before = tailer.folder.current()
+    with monkeypatch.context() as patched:
+        patched.setattr(effect, _disk_full)
+        with pytest.raises(OSError, match="No space"):
+            tailer._rebuild("the test says so")
+    assert tailer.folder.current() == before
+    assert _latest(tailer) is not None
+    tailer._rebuild("the disk has space again")
+    after = tailer.folder.current()
+    assert after not in (before, None)
+    assert [path for path in tailer.folder.path.iterdir() if path.is_dir()] == [after]
+    assert _latest(tailer) is not None
+
+
+def test_a_failing_publication_after_the_pointer_is_no_loss(
+    tailer: StoreTailer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old generation could not be removed: the new one is served all the same."""
+    before = tailer.folder.current()
+    with monkeypatch.context() as patched:
+        patched.setattr("storage.index.folder.IndexFolder.remove_others", _disk_full)
+        with pytest.raises(OSError, match="No space"):
+            tailer._rebuild("the test says so")
+    assert tailer.folder.current() != before
+    assert _latest(tailer) is not None
+
+
+def test_a_version_that_cannot_be_written_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """LMDB reports a full disk: nothing of the version is there, and the index isn't damaged."""
+    table = StoreTable(tmp_path, make_definition())
+    tailer = StoreTailer(DeltaLog(table.path), IndexFolder(tmp_path / "index" / "store"))
+    tailer.step()
+    table.commit([{"key": "a", "start": 1}])
+
+    def fail(self: IndexWriter, txn: object, rows: object) -> None:
+        where = "mdb_txn_commit"
+        raise lmdb.DiskError(where, errno.ENOSPC)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(IndexWriter, "_put", fail)
+        with pytest.raises(StorageError):
+            tailer.step()
+    before = tailer.folder.current()
+    assert _latest(tailer) is None
+    while tailer.step():
+        pass
+    assert tailer.folder.current() == before
+    assert _latest(tailer) is not None
+
+
+@pytest.mark.parametrize("lost", ["the file of a version", "the whole table"])
+def test_files_that_vanish_are_an_error_and_not_an_empty_version(
+    tailer: StoreTailer, lost: str
+) -> None:
+    """Vacuumed or removed while being read: the last version stays."""
+    table = tailer.log.table
+    if lost == "the whole table":
+        shutil.rmtree(table)
+    else:
+        for file in table.glob("*.parquet"):
+            file.unlink()
+    with pytest.raises((OSError, StorageError)):
+        tailer._rebuild("the test says so")
+    assert _latest(tailer) is not None
+
+
+def test_marks_on_a_generation_that_is_gone_are_no_error(tmp_path: Path) -> None:
+    """Between the crash and the mark, the generation may have been replaced."""
+    effects: list[Callable[[Path], object]] = [
+        lambda path: marks.mark_damaged(path, "x"),
+        lambda path: marks.mark_suspect(path, "x"),
+        marks.clear_suspicion,
+    ]
+    for effect in effects:
+        effect(tmp_path / "gone")
+    assert marks.damage(tmp_path / "gone") is None
+    assert not marks.is_suspect(tmp_path / "gone")

@@ -1,0 +1,95 @@
+"""Record keys: order, round trip, and the same bytes by the scalar and the vectorised way."""
+
+import hashlib
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.index.key_columns import encode_columns
+from storage.key_codec import (
+    LMDB_KEY_BYTES_MAX,
+    after_key,
+    decode_prefix,
+    is_long,
+    key_prefix,
+    lower_bound,
+    prefix_of,
+    record_key,
+    scan_start,
+    upper_bound,
+    window_times,
+)
+
+_TIMES = st.integers(-(2**63), 2**63 - 1)
+_ANY_KEYS = st.one_of(
+    st.text(),
+    st.text(alphabet="a\x00\x01\xff", max_size=12),
+    st.text(alphabet="a\x00é", min_size=440, max_size=520),
+)
+_SHORT_KEYS = st.text(alphabet=st.sampled_from("ab\x00\x01\x7fé😀/"), max_size=9)
+_WINDOWS = st.tuples(_SHORT_KEYS, _TIMES, _TIMES)
+
+
+@given(_WINDOWS, _WINDOWS)
+def test_bytes_are_ordered_by_key_then_start_then_end(
+    one: tuple[str, int, int], other: tuple[str, int, int]
+) -> None:
+    """Comparing record keys is comparing (UTF-8 bytes, start, end)."""
+    expected = (one[0].encode(), *one[1:]) < (other[0].encode(), *other[1:])
+    assert (record_key(*one) < record_key(*other)) == expected
+
+
+@given(_ANY_KEYS, _TIMES, _TIMES)
+def test_a_record_key_reads_back(key: str, start_ms: int, end_ms: int) -> None:
+    """Short keys and all times come back; a long key comes back as unknown."""
+    encoded = record_key(key, start_ms, end_ms)
+    found = decode_prefix(prefix_of(encoded))
+    assert found in (key, None)
+    assert (found is None) == is_long(key_prefix(key))
+    assert window_times(encoded) == (start_ms, end_ms)
+    assert prefix_of(encoded) == key_prefix(key)
+
+
+@given(_ANY_KEYS)
+def test_no_record_key_is_longer_than_lmdb_takes(key: str) -> None:
+    """Whatever the key, the record key fits."""
+    assert len(record_key(key, 0, 0)) <= LMDB_KEY_BYTES_MAX
+
+
+@given(st.lists(st.tuples(_ANY_KEYS, _TIMES, _TIMES), max_size=20))
+def test_whole_columns_give_the_same_bytes(rows: list[tuple[str, int, int]]) -> None:
+    """The vectorised way writes what the scalar way writes."""
+    keys = pa.array([row[0] for row in rows], pa.string())
+    starts = np.array([row[1] for row in rows], np.int64)
+    ends = np.array([row[2] for row in rows], np.int64)
+    assert encode_columns(keys, starts, ends).to_pylist() == [record_key(*row) for row in rows]
+
+
+@given(_ANY_KEYS, _ANY_KEYS, _TIMES, _TIMES)
+def test_bounds_hold_exactly_the_windows_of_a_key_in_range(
+    key: str, other: str, start_ms: int, bound_ms: int
+) -> None:
+    """Lower and upper bound split a key's windows at the start, and hold no other key's."""
+    prefix, encoded = key_prefix(key), record_key(key, start_ms, 5)
+    assert (encoded >= lower_bound(prefix, bound_ms)) == (start_ms >= bound_ms)
+    assert (encoded < upper_bound(prefix, bound_ms)) == (start_ms <= bound_ms)
+    foreign = record_key(other, start_ms, 5)
+    assert (prefix <= foreign < after_key(prefix)) == (other == key)
+
+
+@given(_ANY_KEYS, st.integers(0, 600))
+def test_a_scan_by_prefix_meets_each_key_that_begins_so(key: str, length: int) -> None:
+    """A key's record key begins with the scan bytes of each of its own beginnings."""
+    assert record_key(key, 0, 0).startswith(scan_start(key[:length]))
+
+
+def test_the_layout_is_what_the_docstring_says() -> None:
+    """The bytes, written out by hand."""
+    assert record_key("a", 1, 2) == b"a\x00\x00\x80\0\0\0\0\0\0\x01\x80\0\0\0\0\0\0\x02"
+    assert record_key("\x00", -1, 0).startswith(b"\x00\xff\x00\x00\x7f\xff\xff\xff")
+    long_key = "x" * 494
+    digest = hashlib.sha256(long_key.encode()).digest()
+    assert key_prefix(long_key) == b"x" * 459 + b"\x00\x01" + digest + b"\x00\x00"
+    assert key_prefix("x" * 493) == b"x" * 493 + b"\x00\x00"

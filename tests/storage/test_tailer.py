@@ -1,0 +1,216 @@
+"""The tailer as a process: discovers stores, is the only one, survives and reports failures."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from storage.errors import StoreNotReady
+from storage.index.folder import IndexFolder
+from storage.index.reader import IndexReader
+from storage.layout import DataLayout
+from storage.tailer import ANOTHER_TAILER, stores_with_tables
+from storage.tailer_status import StatusFile, StoreStatus
+from tests.storage.store_tables import StoreTable, make_definition
+from tests.storage.waiting import WAIT_SECONDS, process_runs, wait_until
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+class Reading:
+    """Reads one store's index while the tailer, another process, writes it."""
+
+    def __init__(self, data: Path, store: str = "store") -> None:
+        """Open nothing yet."""
+        self.reader = IndexReader(IndexFolder(DataLayout(data).index(store)))
+
+    def version(self) -> int:
+        """The version of the index, -1 while there is none."""
+        try:
+            with self.reader.snapshot() as snapshot:
+                return snapshot.state.version
+        except StoreNotReady:
+            return -1
+
+    def wait_for(self, version: int) -> None:
+        """Wait until the index has that version."""
+        wait_until(lambda: self.version() >= version, f"version {version}")
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Start tailers of the test's data folder; all are ended with the test."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start_tailer(*options: str) -> "subprocess.Popen[bytes]":
+        command = [sys.executable, "-m", "storage.tailer", "--data", str(tmp_path), *options]
+        started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
+        return started[-1]
+
+    yield start_tailer
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def _status(data: Path, store: str = "store") -> StoreStatus | None:
+    return StatusFile(DataLayout(data)).read().stores.get(store)
+
+
+def test_new_stores_are_found_and_followed(tmp_path: Path, start: Start) -> None:
+    """Also those made after the start; each new version arrives."""
+    start()
+    first, second = (StoreTable(tmp_path, make_definition(name)) for name in ("first", "second"))
+    readings = [Reading(tmp_path, name) for name in ("first", "second")]
+    for version in (1, 2, 3):
+        for table, reading in zip((first, second), readings, strict=True):
+            table.commit([{"key": "a", "start": version}])
+            reading.wait_for(version)
+    for reading in readings:
+        reading.reader.close()
+
+
+def test_a_broken_store_stops_no_other(tmp_path: Path, start: Start) -> None:
+    """It is reported as failed with the reason."""
+    broken = StoreTable(tmp_path, make_definition("broken"))
+    broken.entry(0).write_text("{")
+    good = StoreTable(tmp_path, make_definition("good"))
+    good.commit([{"key": "a", "start": 1}])
+    start()
+    reading = Reading(tmp_path, "good")
+    reading.wait_for(1)
+    reading.reader.close()
+
+    def reported() -> bool:
+        status = _status(tmp_path, "broken")
+        return status is not None and status.state == "failed" and bool(status.problem)
+
+    wait_until(reported, "the broken store to be reported")
+
+
+def test_a_repaired_store_is_followed_again(tmp_path: Path, start: Start) -> None:
+    """Failing is not forever."""
+    table = StoreTable(tmp_path, make_definition())
+    whole = table.entry(0).read_bytes()
+    table.entry(0).write_text("{")
+    start()
+    wait_until(lambda: (_status(tmp_path) or StoreStatus()).state == "failed", "the failure")
+    table.entry(0).write_bytes(whole)
+    table.commit([{"key": "a", "start": 1}])
+    reading = Reading(tmp_path)
+    reading.wait_for(1)
+    reading.reader.close()
+    wait_until(
+        lambda: _status(tmp_path) == StoreStatus("following", 1), "the good status to be written"
+    )
+
+
+def test_a_store_without_a_table_loses_its_index(tmp_path: Path, start: Start) -> None:
+    """What has no table any more is no store."""
+    table = StoreTable(tmp_path, make_definition())
+    start()
+    reading = Reading(tmp_path)
+    reading.wait_for(0)
+    table.path.rename(tmp_path / "elsewhere")
+    index = DataLayout(tmp_path).index("store")
+    wait_until(lambda: not index.exists(), "the index to be removed")
+    reading.reader.close()
+
+
+def test_only_folders_with_a_log_and_a_good_name_are_stores(tmp_path: Path) -> None:
+    """The dead letters and half-made folders are not followed."""
+    StoreTable(tmp_path, make_definition())
+    for name in ("_dead_letters", "bad name"):
+        (tmp_path / "tables" / name / "_delta_log").mkdir(parents=True)
+    (tmp_path / "tables" / "empty").mkdir()
+    assert stores_with_tables(DataLayout(tmp_path)) == ["store"]
+    assert stores_with_tables(DataLayout(tmp_path / "nothing")) == []
+
+
+def test_a_second_tailer_refuses_or_waits_for_its_turn(tmp_path: Path, start: Start) -> None:
+    """One data folder has one tailer; the one in reserve takes over."""
+    table = StoreTable(tmp_path, make_definition())
+    first = start()
+    reading = Reading(tmp_path)
+    reading.wait_for(0)
+    assert start().wait(WAIT_SECONDS) == ANOTHER_TAILER
+    reserve = start("--wait")
+    first.kill()
+    first.wait()
+    table.commit([{"key": "a", "start": 1}])
+    reading.wait_for(1)
+    reading.reader.close()
+    assert reserve.poll() is None
+
+
+def test_it_ends_cleanly_when_told_to(tmp_path: Path, start: Start) -> None:
+    """SIGTERM is exit code 0."""
+    StoreTable(tmp_path, make_definition())
+    process = start()
+    reading = Reading(tmp_path)
+    reading.wait_for(0)
+    reading.reader.close()
+    process.terminate()
+    assert process.wait(WAIT_SECONDS) == 0
+
+
+def test_it_ends_with_its_parent(tmp_path: Path) -> None:
+    """Also when the parent is killed and can't tell it to."""
+    StoreTable(tmp_path, make_definition())
+    script = (
+        "import os, subprocess, sys, time\n"
+        "child = subprocess.Popen([sys.executable, '-m', 'storage.tailer', '--data', sys.argv[1],"
+        " '--parent-pid', str(os.getpid())])\n"
+        "print(child.pid, flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        reading = Reading(tmp_path)
+        reading.wait_for(0)
+        reading.reader.close()
+        parent.kill()
+        parent.wait()
+        wait_until(lambda: not process_runs(child), "the tailer to end")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2))
+def test_killed_at_any_instant_it_goes_on_where_it_was(
+    tmp_path: Path, start: Start, seed: int
+) -> None:
+    """SIGKILL while versions are applied: no version is lost, half there, or counted twice."""
+    chooser = random.Random(seed)
+    table = StoreTable(tmp_path, make_definition())
+    reading = Reading(tmp_path)
+    versions = 0
+    for _ in range(3):
+        process = start()
+        for _ in range(chooser.randrange(2, 6)):
+            versions += 1
+            rows = [{"key": f"k{i}", "start": versions, "n": versions} for i in range(200)]
+            table.commit(rows)
+        reading.wait_for(chooser.randrange(versions + 1))
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        _assert_whole(reading, seed)
+    start()
+    reading.wait_for(versions)
+    _assert_whole(reading, seed)
+    reading.reader.close()
+
+
+def _assert_whole(reading: Reading, seed: int) -> None:
+    """Each version up to the index's own is there with all of its 200 windows."""
+    try:
+        with reading.reader.snapshot() as snapshot:
+            assert snapshot.window_count() == 200 * snapshot.state.version, f"seed {seed}"
+    except StoreNotReady:
+        assert reading.version() == -1

@@ -1,0 +1,107 @@
+"""The index and the model are window stores; and they agree on random ones."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.contracts import ReadOnlyWindowStore, WindowRange
+from storage.index.folder import IndexFolder
+from storage.index.reader import IndexReader
+from storage.index.rows import IndexRows
+from storage.index.state import IndexState
+from storage.index.writer import IndexWriter
+from storage.key_codec import record_key
+from tests.storage.store_tables import make_definition
+from tests.storage.window_store_conformance import (
+    LONG_KEYS,
+    MakeStore,
+    WindowStoreConformance,
+    put,
+)
+from tests.storage.window_store_model import ModelWindowStore, Put
+
+
+def write_index(folder: IndexFolder, puts: Iterable[Put], retention_ms: int | None) -> None:
+    """Publish an index that holds these puts."""
+    windows = {record_key(p.key, p.start_ms, p.end_ms): p.value for p in puts}
+    observed_ms = max((p.start_ms for p in puts), default=-1)
+    count = len(windows)
+    rows = IndexRows(
+        list(windows), list(windows.values()), np.zeros(count, np.bool_),
+        np.zeros(count, np.int64), observed_ms,
+    )  # fmt: skip
+    definition = make_definition(retention_ms=retention_ms)
+    generation = folder.new_generation()
+    writer = IndexWriter(generation, sync=False)
+    writer.apply([rows], IndexState("table", 1, "", definition, None, observed_ms))
+    writer.close()
+    folder.publish(generation)
+
+
+class TestModelIsAWindowStore(WindowStoreConformance):
+    """The model passes the suite that it is the measure of."""
+
+    @pytest.fixture
+    def make_store(self) -> MakeStore:
+        """Make a model."""
+        return ModelWindowStore
+
+
+class TestIndexIsAWindowStore(WindowStoreConformance):
+    """A snapshot of the index passes the suite."""
+
+    @pytest.fixture
+    def make_store(self, tmp_path: Path) -> Iterator[MakeStore]:
+        """Make a snapshot of an index on disk."""
+        opened: list[IndexReader] = []
+
+        def make(puts: Iterable[Put], retention_ms: int | None) -> ReadOnlyWindowStore:
+            folder = IndexFolder(tmp_path / "index" / "store")
+            write_index(folder, list(puts), retention_ms)
+            opened.append(IndexReader(folder))
+            return opened[-1].snapshot()
+
+        yield make
+        for reader in opened:
+            reader.close()
+
+
+_KEYS = st.sampled_from(["", "a", "a\x00", "ab", "b", "\x00", "é", LONG_KEYS[0]])
+_TIMES = st.integers(0, 30)
+_PUTS = st.lists(st.builds(put, _KEYS, _TIMES, st.sampled_from([10, 11])), max_size=40)
+_RANGES = st.builds(WindowRange, _KEYS, st.integers(-3, 33), st.integers(-3, 33), st.integers(1, 6))
+
+
+@given(_PUTS, _RANGES, st.one_of(st.none(), st.integers(1, 30)))
+def test_index_and_model_agree(
+    puts: list[Put], wanted: WindowRange, retention_ms: int | None
+) -> None:
+    """Every read of a random store gives what the model gives, page after page."""
+    model = ModelWindowStore(puts, retention_ms)
+    with TemporaryDirectory() as name:
+        folder = IndexFolder(Path(name) / "store")
+        write_index(folder, puts, retention_ms)
+        reader = IndexReader(folder)
+        with reader.snapshot() as index:
+            assert _all_pages(index, wanted) == _all_pages(model, wanted)
+            assert index.latest(wanted.key) == model.latest(wanted.key)
+            assert index.keys("a", 3) == model.keys("a", 3)
+        reader.close()
+
+
+def _all_pages(store: ReadOnlyWindowStore, wanted: WindowRange) -> list[list[bytes]]:
+    pages: list[list[bytes]] = []
+    for read in (store.fetch, store.backward_fetch):
+        after = None
+        while True:
+            page = read(wanted._replace(after=after))
+            pages.append(page.windows)
+            after = page.next_after
+            if after is None:
+                break
+    return pages

@@ -1,0 +1,194 @@
+"""What every ``ReadOnlyWindowStore`` must do. A test class per implementation inherits this.
+
+The picture of most cases (D = 10), windows of key "a" by start; "ab" has one at 20:
+
+    start   10    20    30    40    50
+"""
+
+from collections.abc import Callable, Iterable
+
+import orjson
+import pytest
+
+from storage.contracts import LATEST_MS, ReadOnlyWindowStore, WindowId, WindowRange
+from tests.storage.window_store_model import Put
+
+#: Makes a store that holds the puts, with that retention.
+MakeStore = Callable[[Iterable[Put], int | None], ReadOnlyWindowStore]
+
+#: Longer than what LMDB takes as a key; these two share their first 600 bytes.
+LONG_KEYS = ("é" * 300 + "1", "é" * 300 + "2")
+ODD_KEYS = ("", "\x00", "a\x00", "a\x00\x00b", "a", "a\x01", "ab", "/", "..", "ü", "😀", "\uffff")
+
+
+def put(key: str, start_ms: int, size_ms: int = 10) -> Put:
+    """A window whose value says which one it is."""
+    end_ms = start_ms + size_ms
+    fields = {"key": key, "window_start_ms": start_ms, "window_end_ms": end_ms}
+    return Put(key, start_ms, end_ms, orjson.dumps(fields))
+
+
+def starts(windows: Iterable[bytes]) -> list[int]:
+    """The starts of windows, in the order in which they came."""
+    return [orjson.loads(window)["window_start_ms"] for window in windows]
+
+
+WINDOWS = (*(put("a", start) for start in (10, 20, 30, 40, 50)), put("ab", 20))
+
+
+class WindowStoreConformance:
+    """The suite; ``make_store`` is the fixture that a test class must give."""
+
+    def test_fetch_has_both_bounds_inclusive_and_is_oldest_first(
+        self, make_store: MakeStore
+    ) -> None:
+        """Windows at both bounds are in, others are not."""
+        page = make_store(WINDOWS, None).fetch(WindowRange("a", 20, 40))
+        assert starts(page.windows) == [20, 30, 40]
+        assert page.next_after is None
+
+    def test_backward_fetch_is_fetch_the_other_way_round(self, make_store: MakeStore) -> None:
+        """The same windows come newest first."""
+        page = make_store(WINDOWS, None).backward_fetch(WindowRange("a", 20, 40))
+        assert starts(page.windows) == [40, 30, 20]
+        assert page.next_after is None
+
+    @pytest.mark.parametrize(
+        ("from_ms", "to_ms", "expected"),
+        [
+            (0, LATEST_MS, [10, 20, 30, 40, 50]),
+            (-5, 10, [10]),
+            (-9, -1, []),
+            (11, 19, []),
+            (40, 20, []),
+            (51, LATEST_MS, []),
+            (50, 50, [50]),
+            (0, 9, []),
+        ],
+    )
+    def test_bounds_between_before_and_behind_the_windows(
+        self, make_store: MakeStore, from_ms: int, to_ms: int, expected: list[int]
+    ) -> None:
+        """Bounds need not be window starts; a range the wrong way round is empty, no error."""
+        store = make_store(WINDOWS, None)
+        wanted = WindowRange("a", from_ms, to_ms)
+        assert starts(store.fetch(wanted).windows) == expected
+        assert starts(store.backward_fetch(wanted).windows) == expected[::-1]
+
+    def test_pages_join_to_the_whole_range(self, make_store: MakeStore) -> None:
+        """Following ``next_after`` gives each window once, in both directions."""
+        store = make_store(WINDOWS, None)
+        first = store.fetch(WindowRange("a", limit=2))
+        assert (starts(first.windows), first.next_after) == ([10, 20], WindowId(20, 30))
+        rest = store.fetch(WindowRange("a", limit=3, after=first.next_after))
+        assert (starts(rest.windows), rest.next_after) == ([30, 40, 50], None)
+        newest = store.backward_fetch(WindowRange("a", limit=4))
+        assert (starts(newest.windows), newest.next_after) == ([50, 40, 30, 20], WindowId(20, 30))
+        last = store.backward_fetch(WindowRange("a", limit=4, after=newest.next_after))
+        assert (starts(last.windows), last.next_after) == ([10], None)
+
+    def test_a_page_longer_than_one_chunk(self, make_store: MakeStore) -> None:
+        """Ranges of many windows are whole, and stop at the bound and not at a chunk's end."""
+        store = make_store([*(put("k", start) for start in range(1000)), put("l", 5)], None)
+        wanted = WindowRange("k", 3, 998, limit=10_000)
+        assert starts(store.fetch(wanted).windows) == list(range(3, 999))
+        assert starts(store.backward_fetch(wanted).windows) == list(range(998, 2, -1))
+        assert len(store.fetch(wanted._replace(limit=128)).windows) == 128
+
+    def test_an_unknown_key_has_no_windows(self, make_store: MakeStore) -> None:
+        """Neither a neighbour's windows nor an error come back."""
+        store = make_store(WINDOWS, None)
+        for key in ("", "A", "aa", "b", "a\x00"):
+            assert store.fetch(WindowRange(key)).windows == []
+            assert store.backward_fetch(WindowRange(key)).windows == []
+            assert store.latest(key) is None
+            assert store.fetch_window(key, 20) is None
+
+    def test_an_empty_store_answers(self, make_store: MakeStore) -> None:
+        """Nothing is there, and that is no error."""
+        store = make_store([], None)
+        assert store.fetch(WindowRange("a")).windows == []
+        assert store.backward_fetch(WindowRange("a")).windows == []
+        assert store.latest("a") is None
+        assert store.keys("", 10) == ([], None)
+
+    def test_latest_is_the_greatest_start_of_that_key(self, make_store: MakeStore) -> None:
+        """Also for the last and the first key of the store."""
+        store = make_store(WINDOWS, None)
+        assert store.latest("a") == put("a", 50).value
+        assert store.latest("ab") == put("ab", 20).value
+
+    def test_fetch_window_needs_the_exact_start(self, make_store: MakeStore) -> None:
+        """A start that no window has gives nothing, a negative one too."""
+        store = make_store(WINDOWS, None)
+        assert store.fetch_window("a", 30) == put("a", 30).value
+        assert store.fetch_window("a", 31) is None
+        assert store.fetch_window("a", -30) is None
+
+    def test_odd_and_long_keys_do_not_meet(self, make_store: MakeStore) -> None:
+        """Each key has its own windows, whatever bytes it is made of."""
+        keys = (*ODD_KEYS, *LONG_KEYS)
+        store = make_store([put(key, i) for i, key in enumerate(keys)], None)
+        for i, key in enumerate(keys):
+            assert starts(store.fetch(WindowRange(key)).windows) == [i]
+            assert starts(store.backward_fetch(WindowRange(key)).windows) == [i]
+            assert store.latest(key) == put(key, i).value
+
+    def test_keys_come_in_order_of_their_bytes(self, make_store: MakeStore) -> None:
+        """A key comes before those that it is a prefix of; each comes once."""
+        store = make_store([put(key, start) for key in ODD_KEYS for start in (1, 2)], None)
+        expected = sorted(ODD_KEYS, key=str.encode)
+        assert store.keys("", 100) == (expected, None)
+        with_a = [key for key in expected if key.startswith("a")]
+        assert store.keys("a", 100) == (with_a, None)
+        assert store.keys("a\x00", 100) == (["a\x00", "a\x00\x00b"], None)
+
+    def test_pages_of_keys_join_to_all_keys(self, make_store: MakeStore) -> None:
+        """Following ``next_after`` gives each key once."""
+        store = make_store([put(key, 1) for key in ODD_KEYS], None)
+        found: list[str] = []
+        after = None
+        while True:
+            page = store.keys("", 5, after)
+            found += page.keys
+            after = page.next_after
+            if after is None:
+                break
+        assert found == sorted(ODD_KEYS, key=str.encode)
+
+    def test_long_keys_are_listed_by_prefix(self, make_store: MakeStore) -> None:
+        """The full text of a long key comes back, also for a prefix longer than LMDB's keys."""
+        store = make_store([put(key, 1) for key in (*LONG_KEYS, "z")], None)
+        assert sorted(store.keys("é", 10).keys) == list(LONG_KEYS)
+        assert store.keys("é" * 300 + "2", 10).keys == [LONG_KEYS[1]]
+
+    def test_a_later_put_replaces_an_earlier_one(self, make_store: MakeStore) -> None:
+        """One window is one row."""
+        newer = Put("a", 10, 20, b'{"key":"a","window_start_ms":10,"n":2}')
+        store = make_store([put("a", 10), newer], None)
+        assert store.fetch(WindowRange("a")).windows == [newer.value]
+
+    @pytest.mark.parametrize(
+        ("retention_ms", "visible"),
+        [(1, [50]), (10, [50]), (11, [40, 50]), (41, [10, 20, 30, 40, 50]), (100, None)],
+    )
+    def test_retention_hides_what_started_before_the_clock_minus_retention(
+        self, make_store: MakeStore, retention_ms: int, visible: list[int] | None
+    ) -> None:
+        """Visible are starts >= observed - retention + 1, in every read (semantics 7)."""
+        expected = [10, 20, 30, 40, 50] if visible is None else visible
+        store = make_store(WINDOWS, retention_ms)
+        assert starts(store.fetch(WindowRange("a")).windows) == expected
+        assert starts(store.backward_fetch(WindowRange("a")).windows) == expected[::-1]
+        assert (store.fetch_window("a", 10) is None) == (10 not in expected)
+        assert store.latest("a") == put("a", 50).value
+
+    def test_retention_counts_from_the_greatest_start_of_any_key(
+        self, make_store: MakeStore
+    ) -> None:
+        """A key all of whose windows expired has none and is not listed."""
+        store = make_store([put("old", 10), put("older", 5), put("new", 1000)], 100)
+        assert store.latest("old") is None
+        assert store.fetch(WindowRange("old")).windows == []
+        assert store.keys("", 10) == (["new"], None)
+        assert store.keys("old", 10) == ([], None)

@@ -1,0 +1,90 @@
+"""The model of a window store: a plain list, searched from end to end.
+
+Shares no code with the index, so that what they agree on is right.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from storage.contracts import KeyPage, WindowId, WindowPage, WindowRange
+
+
+class Put(NamedTuple):
+    """One window put into a store; ``value`` is its JSON."""
+
+    key: str
+    start_ms: int
+    end_ms: int
+    value: bytes
+
+
+class ModelWindowStore:
+    """A ``ReadOnlyWindowStore`` over everything that was put, the last put of a window winning."""
+
+    def __init__(self, puts: Iterable[Put], retention_ms: int | None = None) -> None:
+        """Put them all; the store clock is the greatest start ever put."""
+        self._windows = {(put.key, put.start_ms, put.end_ms): put for put in puts}
+        observed_ms = max((put.start_ms for put in self._windows.values()), default=-1)
+        self.earliest_start_ms = (
+            0 if retention_ms is None else max(0, observed_ms - retention_ms + 1)
+        )
+
+    def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
+        """See ``ReadOnlyWindowStore``."""
+        found = [put.value for put in self._visible(key) if put.start_ms == window_start_ms]
+        return found[0] if found else None
+
+    def fetch(self, wanted: WindowRange) -> WindowPage:
+        """See ``ReadOnlyWindowStore``."""
+        inside = [
+            put
+            for put in self._visible(wanted.key)
+            if wanted.from_ms <= put.start_ms <= wanted.to_ms
+            and (wanted.after is None or (put.start_ms, put.end_ms) > wanted.after)
+        ]
+        return _page(inside, wanted.limit)
+
+    def backward_fetch(self, wanted: WindowRange) -> WindowPage:
+        """See ``ReadOnlyWindowStore``."""
+        inside = [
+            put
+            for put in reversed(self._visible(wanted.key))
+            if wanted.from_ms <= put.start_ms <= wanted.to_ms
+            and (wanted.after is None or (put.start_ms, put.end_ms) < wanted.after)
+        ]
+        return _page(inside, wanted.limit)
+
+    def latest(self, key: str) -> bytes | None:
+        """See ``ReadOnlyWindowStore``."""
+        visible = self._visible(key)
+        return visible[-1].value if visible else None
+
+    def keys(self, prefix: str, limit: int, after: str | None = None) -> KeyPage:
+        """See ``ReadOnlyWindowStore``."""
+        candidates = {put.key for put in self._windows.values() if self._visible(put.key)}
+        found = sorted(
+            (
+                key
+                for key in candidates
+                if key.startswith(prefix) and (after is None or key.encode() > after.encode())
+            ),
+            key=str.encode,
+        )
+        page = found[:limit]
+        return KeyPage(page, page[-1] if len(found) > limit else None)
+
+    def _visible(self, key: str) -> list[Put]:
+        """The key's windows that have not expired, by start and end."""
+        found = [
+            put
+            for put in self._windows.values()
+            if put.key == key and put.start_ms >= self.earliest_start_ms
+        ]
+        return sorted(found, key=lambda put: (put.start_ms, put.end_ms))
+
+
+def _page(inside: list[Put], limit: int) -> WindowPage:
+    page = inside[:limit]
+    more = len(inside) > limit
+    after = WindowId(page[-1].start_ms, page[-1].end_ms) if more else None
+    return WindowPage([put.value for put in page], after)

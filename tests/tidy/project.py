@@ -1,0 +1,97 @@
+"""What the tidy tests look at: the project's files, and its modules parsed."""
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Folders of code, in the order in which arrows may point.
+PRODUCT = ("storage", "pipeline", "app")
+
+_NOT_OURS = {".git", ".venv", ".oriel", ".pytest_cache", ".mypy_cache", ".ruff_cache",
+             ".hypothesis", "__pycache__", "node_modules", "build"}  # fmt: skip
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@dataclass(frozen=True)
+class Module:
+    """A Python file of the project."""
+
+    path: Path
+    tree: ast.Module
+    lines: int
+
+    @property
+    def name(self) -> str:
+        """The path below the root, as people write it."""
+        return self.path.relative_to(ROOT).as_posix()
+
+    @property
+    def is_test(self) -> bool:
+        """Whether pytest collects it."""
+        return self.path.name.startswith("test_")
+
+    def functions(self) -> Iterator[Function]:
+        """Yield every function, methods and nested ones included."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, Function):
+                yield node
+
+    def imported(self) -> Iterator[tuple[str, int]]:
+        """Yield the dotted name and the line of every import, wherever it stands."""
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    yield alias.name, node.lineno
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                yield node.module, node.lineno
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    """Return every file of the project, without what tools leave behind."""
+    return tuple(sorted(_walk(ROOT)))
+
+
+@cache
+def modules() -> tuple[Module, ...]:
+    """Return every Python file, parsed."""
+    found = []
+    for path in files():
+        if path.suffix == ".py":
+            text = path.read_text(encoding="utf-8")
+            found.append(Module(path, ast.parse(text, str(path)), len(text.splitlines())))
+    return tuple(found)
+
+
+def modules_of(*folders: str) -> list[Module]:
+    """Return the modules below ``folders`` (paths from the root)."""
+    return [m for m in modules() if m.name.startswith(tuple(f"{folder}/" for folder in folders))]
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Yield name and content of every text file that people write."""
+    for path in files():
+        try:
+            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+
+
+def offenders(found: list[str]) -> str:
+    """Format places that break a rule, for the assert's message."""
+    return "\n  " + "\n  ".join(found)
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.name in _NOT_OURS or path.suffix == ".pyc" or path.is_symlink():
+            continue
+        if path.is_dir():
+            yield from _walk(path)
+        else:
+            yield path

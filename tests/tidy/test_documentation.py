@@ -1,0 +1,105 @@
+"""What the pages say is so: links, commands and options."""
+
+import functools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.tidy.project import ROOT, files, offenders, texts
+
+COMMANDS = ("demo", "run", "serve", "topology", "test", "bench", "lock", "help")
+#: Modules with a command line of their own, and the command that starts each.
+MODULES = {"demo": "demo", "pipeline": "run", "app": "serve"}
+
+_LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+
+
+@functools.cache
+def _help() -> str:
+    # From another folder: the script finds its own.
+    told = subprocess.run(
+        [ROOT / "oriel", "help"], cwd="/", capture_output=True, text=True, check=True, timeout=30
+    )
+    return told.stdout
+
+
+def _pages() -> list[Path]:
+    return [path for path in files() if path.suffix == ".md"]
+
+
+def test_links_resolve() -> None:
+    """Each relative link of a page leads to a file."""
+    broken = [
+        f"{page.relative_to(ROOT)}: {link}"
+        for page in _pages()
+        for link in _LINK.findall(page.read_text())
+        if ":" not in link and not (page.parent / link.split("#")[0]).exists()
+    ]
+    assert not broken, f"correct or remove these links:{offenders(broken)}"
+
+
+def test_commands_of_the_pages_exist() -> None:
+    """What a page calls with `./oriel` is a command that `oriel help` lists."""
+    unknown = [
+        f"{page.relative_to(ROOT)}: oriel {command}"
+        for page in _pages()
+        for command in re.findall(r"\./oriel ([a-z]+)", page.read_text())
+        if f"oriel {command}" not in _help()
+    ]
+    assert not unknown, f"no such commands:{offenders(unknown)}"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_told(command: str) -> None:
+    """`oriel help` lists each command."""
+    assert re.search(rf"^  oriel {command}\b", _help(), flags=re.MULTILINE)
+
+
+def test_the_script_has_the_commands_that_it_tells() -> None:
+    """The list above, the script's own dispatch and `oriel help` name the same commands."""
+    told = set(re.findall(r"^  oriel ([a-z]+)", _help(), flags=re.MULTILINE))
+    dispatch = (ROOT / "oriel").read_text().split("case $command in")[1]
+    labels = re.findall(r"^    ([a-z |]+?)(?: \| --help.*)?\)", dispatch, flags=re.MULTILINE)
+    known = {name.strip() for label in labels for name in label.split("|")}
+    assert told == set(COMMANDS) == known
+
+
+def test_an_unknown_command_is_refused() -> None:
+    """A mistyped command ends with code 2 and the list of commands, and installs nothing."""
+    told = subprocess.run(
+        [ROOT / "oriel", "sevre"], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert told.returncode == 2
+    assert "no command 'sevre'" in told.stderr
+    assert "oriel serve" in told.stderr
+
+
+@pytest.mark.parametrize(("module", "command"), MODULES.items())
+def test_every_option_is_documented(module: str, command: str) -> None:
+    """docs/commands.md has a row for each option of each command, and no others."""
+    told = subprocess.run(
+        [sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True,
+        check=True, timeout=60,
+    )  # fmt: skip
+    options = set(re.findall(r"^  (--[a-z][a-z-]*)", told.stdout, flags=re.MULTILINE))
+    page = (ROOT / "docs" / "commands.md").read_text()
+    section = page.split(f"## oriel {command}")[1].split("\n## ")[0]
+    documented = set(re.findall(r"^\| `(--[a-z][a-z-]*)", section, flags=re.MULTILINE))
+    assert options == documented
+
+
+def test_every_environment_variable_is_documented() -> None:
+    """A setting that is read from the environment stands in docs/commands.md."""
+    page = (ROOT / "docs" / "commands.md").read_text()
+    pattern = re.compile(r"\bORIEL_[A-Z_]+\b")
+    unknown = [
+        f"{name}: {variable}"
+        for name, text in texts()
+        if name.endswith(".py") and name.startswith(("app/", "pipeline/", "storage/", "demo/"))
+        for variable in sorted(set(pattern.findall(text)))
+        if variable not in page
+    ]
+    assert not unknown, f"add a line to docs/commands.md:{offenders(unknown)}"

@@ -1,0 +1,123 @@
+"""No hidden clocks, no randomness without a seed, no broad handlers."""
+
+import ast
+from collections.abc import Iterator
+
+from tests.tidy.project import ROOT, Module, modules, modules_of, offenders
+
+#: Broad handlers that are right, with their reason: (file, function) -> reason.
+#: A handler that ends by raising again needs no entry.
+BROAD_HANDLERS = {
+    ("app/window_reads.py", "serve"): "any failure becomes a problem document; problem_answer "
+    "logs what it does not know and answers 500",
+    ("tests/app/api_client.py", "_call"): "an error after a whole answer is the server's to log; "
+    "any other is raised again",
+    ("storage/tailer_store.py", "run"): "a store that fails is told of in its status and tried "
+    "again; it must not stop the tailer of the others",
+}
+
+_CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "monotonic", "perf_counter"}
+_RANDOM_MODULES = {"random", "secrets"}
+_NUMPY_RANDOM = {"np.random", "numpy.random"}
+_SEEDED = {"Random", "default_rng", "Generator", "SeedSequence", "RandomState"}
+
+
+def test_the_window_engine_has_no_clock() -> None:
+    """A window is a function of its records: the engine knows no wall clock and no chance."""
+    forbidden = {"time", "random", "secrets", "uuid"}
+    found = [
+        f"{m.name}:{line} imports {name}"
+        for m in modules_of("pipeline/windows")
+        for name, line in m.imported()
+        if name.split(".")[0] in forbidden
+    ]
+    found += [
+        f"{m.name}:{call.lineno} {_dotted(call.func)}()"
+        for m in modules_of("pipeline/windows")
+        for call in _calls(m)
+        if _dotted(call.func).startswith(("datetime.", "date.", "np.random", "numpy.random"))
+        and _dotted(call.func).rpartition(".")[2] in _CLOCKS | _SEEDED
+    ]
+    assert not found, f"pass times in as values:{offenders(found)}"
+
+
+def test_randomness_is_seeded() -> None:
+    """Whatever is random can be run again."""
+    found = []
+    for module in modules():
+        # A parameter may be named `random`, too: only the module of that name is meant.
+        owners = (_RANDOM_MODULES & _imported_whole(module)) | _NUMPY_RANDOM
+        for call in _calls(module):
+            owner, _, name = _dotted(call.func).rpartition(".")
+            if owner not in owners:
+                continue
+            if name not in _SEEDED or not (call.args or call.keywords):
+                found.append(f"{module.name}:{call.lineno} {owner}.{name}()")
+    assert not found, (
+        f"use random.Random(seed) or default_rng(seed), seed in the message:{offenders(found)}"
+    )
+
+
+def test_no_broad_handlers() -> None:
+    """A handler names what it expects; what nobody expected must be seen."""
+    found = [
+        f"{module.name}:{handler.lineno} in {function}"
+        for module in modules()
+        for function, handler in _handlers(module.tree, "the module")
+        if _is_broad(handler) and not _raises(handler)
+        if (module.name, function) not in BROAD_HANDLERS
+    ]
+    assert not found, (
+        f"catch the errors that you expect, or add a reason to BROAD_HANDLERS:{offenders(found)}"
+    )
+
+
+def test_reasons_for_broad_handlers_are_still_needed() -> None:
+    """An entry of the list goes when its handler goes."""
+    broad = {
+        (module.name, function)
+        for module in modules()
+        for function, handler in _handlers(module.tree, "the module")
+        if _is_broad(handler)
+    }
+    found = [str(place) for place in BROAD_HANDLERS if place not in broad]
+    assert not found, (
+        f"remove from BROAD_HANDLERS in {__file__[len(str(ROOT)) :]}:{offenders(found)}"
+    )
+
+
+def _calls(module: Module) -> Iterator[ast.Call]:
+    return (node for node in ast.walk(module.tree) if isinstance(node, ast.Call))
+
+
+def _imported_whole(module: Module) -> set[str]:
+    """Return the names of modules imported as such, not those that something is taken from."""
+    imports = [node for node in ast.walk(module.tree) if isinstance(node, ast.Import)]
+    return {alias.name for node in imports for alias in node.names}
+
+
+def _dotted(node: ast.expr) -> str:
+    if isinstance(node, ast.Attribute):
+        return f"{_dotted(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _handlers(node: ast.AST, function: str) -> Iterator[tuple[str, ast.ExceptHandler]]:
+    """Yield each handler with the name of the innermost function around it."""
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        function = node.name
+    if isinstance(node, ast.ExceptHandler):
+        yield function, node
+    for child in ast.iter_child_nodes(node):
+        yield from _handlers(child, function)
+
+
+def _is_broad(handler: ast.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+    return any(_dotted(kind) in {"Exception", "BaseException"} for kind in caught)
+
+
+def _raises(handler: ast.ExceptHandler) -> bool:
+    return isinstance(handler.body[-1], ast.Raise)

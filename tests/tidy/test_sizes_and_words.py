@@ -1,0 +1,68 @@
+"""Lengths, reminders and docstrings."""
+
+import ast
+
+from tests.tidy.project import Function, Module, modules, offenders, texts
+
+MODULE_LINES = 400
+FUNCTION_LINES = 60
+
+#: Written apart, so that this file does not hold them.
+REMINDERS = tuple(
+    "".join(parts) for parts in (("TO", "DO"), ("FIX", "ME"), ("XX", "X"), ("HA", "CK"))
+)
+
+
+def _length(function: Function) -> int:
+    """Lines of the body; the docstring does not count against explaining."""
+    assert function.end_lineno is not None
+    body = function.body[1:] if ast.get_docstring(function) is not None else function.body
+    return function.end_lineno - body[0].lineno + 1 if body else 0
+
+
+def test_modules_are_short() -> None:
+    """No module is longer than 400 lines."""
+    found = [f"{m.name}: {m.lines} lines" for m in modules() if m.lines > MODULE_LINES]
+    assert not found, f"split these by idea, {MODULE_LINES} lines at most:{offenders(found)}"
+
+
+def test_functions_are_short() -> None:
+    """No function's body is longer than 60 lines; lower the number, never raise it."""
+    found = [
+        f"{m.name}:{f.lineno} {f.name}: {_length(f)} lines"
+        for m in modules()
+        for f in m.functions()
+        if _length(f) > FUNCTION_LINES
+    ]
+    assert not found, f"take steps out into functions with a name:{offenders(found)}"
+
+
+def test_no_reminders() -> None:
+    """What is to be done stands in an issue, not in the code."""
+    found = [
+        f"{name}: {word}" for name, text in texts() for word in REMINDERS if f"{word} " in text
+        or f"{word}:" in text
+    ]  # fmt: skip
+    assert not found, f"do it, or file an issue and remove the reminder:{offenders(found)}"
+
+
+def test_every_module_says_what_it_is() -> None:
+    """Each module begins with its purpose."""
+    found = [m.name for m in modules() if not ast.get_docstring(m.tree)]
+    assert not found, f"begin with a docstring that says what the module is for:{offenders(found)}"
+
+
+def _tests(module: Module) -> list[Function]:
+    return [f for f in module.functions() if f.name.startswith("test_")]
+
+
+def test_every_test_says_what_it_shows() -> None:
+    """Each test has one sentence of behaviour."""
+    found = [
+        f"{m.name}:{f.lineno} {f.name}"
+        for m in modules()
+        if m.is_test
+        for f in _tests(m)
+        if not ast.get_docstring(f)
+    ]
+    assert not found, f"say in one sentence what the test shows:{offenders(found)}"
