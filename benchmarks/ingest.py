@@ -3,8 +3,8 @@
 Three measurements on one warm Spark session, each beside the same source, parsing and
 shuffle with an engine task that does nothing (``floor``: what Spark itself costs here):
 
-- log: 300,000 records (1,000 keys, one record per key and second, sliding 10 s), from
-  the start of the query to its end
+- log: 300,000 records (1,000 keys, one record per key and second, sliding 10 s), time
+  of the batches of a query over all of it (its start, about a second, is not counted)
 - batch: 50,000 records over 10,000 keys, sliding 1 s, steady time of one micro-batch
 - fresh: 1,000 records/s, 200 ms trigger, from the append of a record to its HTTP answer
 """
@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from demo.serving import serving
 from pipeline import SlidingWindows, StreamsBuilder, Topology, avg, count
-from pipeline.row_steps import prepare_rows
+from pipeline.row_steps import RowSteps
 from pipeline.run import PipelineRun, RunSettings
 from pipeline.session import build_session
 from pipeline.sources import EventLog
@@ -37,6 +38,9 @@ from pipeline.sources import EventLog
 CORES = 2
 LOG_RECORDS = 300_000
 BATCH_RECORDS = 50_000
+BATCHES = 18
+#: Runs over the log that are not counted: the JVM compiles what is hot.
+WARM_UPS = 2
 FRESH_SECONDS = 20
 FRESH_WARM_UP_SECONDS = 15
 FRESH_RECORDS_PER_SECOND = 1000
@@ -82,9 +86,11 @@ def floor_query(
     """Start the same reading, parsing and shuffling, with Python tasks that do nothing."""
     log = EventLog(folder / "log", batch_bytes)
     store = what.stores[0]
+    decoder = log.decoder(store.source.schema)
+    steps = RowSteps(decoder.decode(spark.createDataFrame([], log.raw_schema)), store, 64)
 
     def nothing(rows: DataFrame, _batch: int) -> None:
-        prepared = prepare_rows(log.decode(rows, store.source.schema), store, 64).rows
+        prepared = steps.rows(decoder.decode(rows))
         stamped = prepared.mapInArrow(lambda batches: batches, prepared.schema)
         counted = from_arrow_schema(pa.schema([("rows", pa.int64())]))
         stamped.repartitionById(CORES, "key_group").mapInArrow(_count_rows, counted).collect()
@@ -99,34 +105,32 @@ def _count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"rows": [rows]})
 
 
-def timed_log(spark: SparkSession, folder: Path, *, floor: bool) -> float:
-    """Return seconds from the start of a query over the whole log to its end."""
+def timed_log(spark: SparkSession, folder: Path, *, floor: bool) -> list[float]:
+    """Return the seconds of each batch of a query over the whole log."""
     write_log(folder / "log" / "events", keys=1000, records=LOG_RECORDS, step_ms=1000)
-    started = time.perf_counter()
-    if floor:
-        floor_query(spark, folder, topology(10_000), 64 * 2**20).awaitTermination()
-        return time.perf_counter() - started
-    query, run = pipeline_query(spark, folder, topology(10_000), 64 * 2**20)
-    query.awaitTermination()
-    run.close()
-    return time.perf_counter() - started
+    return _batch_seconds(spark, folder, topology(10_000), 64 * 2**20, floor=floor)
 
 
-def timed_batches(spark: SparkSession, folder: Path, *, floor: bool, batches: int = 18) -> float:
-    """Return the median seconds of a batch of 50,000 records, after the first ten."""
-    line = write_log(
-        folder / "log" / "events", keys=10_000, records=batches * BATCH_RECORDS, step_ms=1000
-    )
+def timed_batches(spark: SparkSession, folder: Path, *, floor: bool) -> list[float]:
+    """Return the seconds of each batch of 50,000 records, after the first ten."""
+    records = BATCHES * BATCH_RECORDS
+    line = write_log(folder / "log" / "events", keys=10_000, records=records, step_ms=1000)
     size = BATCH_RECORDS * line
+    return _batch_seconds(spark, folder, topology(1000), size, floor=floor)[10:]
+
+
+def _batch_seconds(
+    spark: SparkSession, folder: Path, what: Topology, batch_bytes: int, *, floor: bool
+) -> list[float]:
     if floor:
-        query = floor_query(spark, folder, topology(1000), size)
+        query = floor_query(spark, folder, what, batch_bytes)
         query.awaitTermination()
     else:
-        query, run = pipeline_query(spark, folder, topology(1000), size)
+        query, run = pipeline_query(spark, folder, what, batch_bytes)
         query.awaitTermination()
         run.close()
-    took = [p["durationMs"]["triggerExecution"] for p in query.recentProgress if p["numInputRows"]]
-    return float(statistics.median(took[10:])) / 1000
+    progress = [p for p in query.recentProgress if p["numInputRows"]]
+    return [p["durationMs"]["triggerExecution"] / 1000 for p in progress]
 
 
 def timed_freshness(spark: SparkSession, folder: Path) -> list[float]:
@@ -191,21 +195,23 @@ def _until_answered(client: httpx.Client, append: Any, place: int) -> float:
     return time.perf_counter() - started
 
 
-def measure(spark: SparkSession, root: Path, runs: int) -> dict[str, Any]:
+def measure(spark: SparkSession, root: Path, runs: int) -> dict[str, float]:
     """Warm up, then measure ours and the floor in turn."""
-    results: dict[str, Any] = {}
-    for kind, timed in (("log", timed_log), ("batch", timed_batches)):
-        seconds: dict[bool, list[float]] = {False: [], True: []}
-        for attempt in range(runs + 2 if kind == "log" else 1):
-            for floor in (False, True):
-                name = f"{kind}-{attempt}-{'floor' if floor else 'ours'}"
-                took = timed(spark, root / name, floor=floor)
-                print(f"{name}: {took:.2f} s", flush=True)
-                if kind == "batch" or attempt >= 2:
-                    seconds[floor].append(took)
-        results[f"{kind}_seconds"] = statistics.median(seconds[False])
-        results[f"{kind}_floor_seconds"] = statistics.median(seconds[True])
-    results["log_records_per_second"] = round(LOG_RECORDS / results["log_seconds"])
+    results: dict[str, float] = {}
+    seconds: dict[str, list[float]] = defaultdict(list)
+    for attempt in range(runs + WARM_UPS):
+        for floor in (False, True):
+            name = f"log-{'floor' if floor else 'ours'}"
+            took = sum(timed_log(spark, root / f"{name}-{attempt}", floor=floor))
+            print(f"{name}, run {attempt}: {took:.2f} s", flush=True)
+            seconds[name].append(took)
+    for floor in (False, True):
+        name = f"batch-{'floor' if floor else 'ours'}"
+        seconds[name] = timed_batches(spark, root / name, floor=floor)
+    for name, all_seconds in seconds.items():
+        counted = all_seconds[WARM_UPS:] if name.startswith("log") else all_seconds
+        results[f"{name}_seconds"] = statistics.median(counted)
+    results["log_records_per_second"] = LOG_RECORDS / results["log-ours_seconds"]
     waited = timed_freshness(spark, root / "fresh")
     steady = waited[
         len(waited) * FRESH_WARM_UP_SECONDS // (FRESH_SECONDS + FRESH_WARM_UP_SECONDS) :
@@ -225,13 +231,13 @@ def main() -> None:
         results = measure(spark, Path(folder), options.runs)
     spark.stop()
     rows = (
-        ("300,000 records, s", results["log_seconds"], results["log_floor_seconds"]),
-        ("batch of 50,000, s", results["batch_seconds"], results["batch_floor_seconds"]),
+        ("300,000 records, s", results["log-ours_seconds"], results["log-floor_seconds"]),
+        ("batch of 50,000, s", results["batch-ours_seconds"], results["batch-floor_seconds"]),
     )
     print(f"\n{'':24}{'ours':>10}{'floor':>10}")
     for name, ours, floor in rows:
         print(f"{name:24}{ours:10.2f}{floor:10.2f}")
-    print(f"{'records/s':24}{results['log_records_per_second']:10,}")
+    print(f"{'records/s':24}{results['log_records_per_second']:10,.0f}")
     print(f"{'record to HTTP p50, s':24}{results['fresh_p50_seconds']:10.2f}")
     print(json.dumps({name: round(value, 3) for name, value in results.items()}))
 

@@ -6,6 +6,8 @@ lenient: a line is wrapped in an object with a sentinel behind it, so that text 
 closing brace (two records run together) is seen instead of being silently dropped.
 """
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
 
@@ -34,51 +36,64 @@ _OPTIONS = {
 _NOT_A_STRING = "^[-0-9{\\[tf]"
 
 
-def decode_event_log(lines: DataFrame, value_schema: str) -> DataFrame:
+class Decoder:
+    """The projection from a source's raw rows to records, built once for all batches.
+
+    Building column expressions takes longer than planning them, so they are kept.
+    """
+
+    def __init__(self, parsed: Column, columns: Sequence[Column]) -> None:
+        """Parse into a column ``_json``, then select ``columns``."""
+        self._parsed = parsed
+        self._columns = columns
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        """Turn raw rows into records, each with its value or the reason why not."""
+        return raw.withColumn("_json", self._parsed).select(*self._columns)
+
+
+def event_log_decoder(value_schema: str) -> Decoder:
     """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
-    envelope = f"key STRING, value STRUCT<{value_schema}>, timestamp_ms BIGINT"
     text = F.col("raw").cast("string")
-    parsed = lines.withColumn("_json", _wrapped(text, envelope))
     record = F.col("_json.record")
-    return parsed.select(
-        "partition",
-        "offset",
-        "raw",
-        record["key"].alias("key"),
-        record["timestamp_ms"].alias("timestamp_ms"),
-        record["value"].alias("value"),
-        _first_reason(
-            (_not_utf8(text), "not-utf8"),
-            (_broken(), _broken_reason(text)),
-            (_lone_surrogate(text), "not-json"),
-            (_key_is_not_text(text, record["key"]), "wrong-type"),
-            *_bad_time(record["timestamp_ms"]),
-        ).alias("reason"),
+    reason = _first_reason(
+        (_not_utf8(text), "not-utf8"),
+        (_broken(), _broken_reason(text)),
+        (_lone_surrogate(text), "not-json"),
+        (_key_is_not_text(text, record["key"]), "wrong-type"),
+        *_bad_time(record["timestamp_ms"]),
     )
+    envelope = f"key STRING, value STRUCT<{value_schema}>, timestamp_ms BIGINT"
+    fields = (record[name].alias(name) for name in ("key", "timestamp_ms", "value"))
+    return Decoder(_wrapped(text, envelope), [*_place(), *fields, reason.alias("reason")])
 
 
-def decode_kafka(messages: DataFrame, value_schema: str) -> DataFrame:
+def kafka_decoder(value_schema: str) -> Decoder:
     """Decode Kafka messages: key as text, JSON value, the message's timestamp."""
-    text = F.col("value").cast("string")
+    text = F.col("raw").cast("string")
     key = F.col("key").cast("string")
-    parsed = messages.withColumn("_json", _wrapped(text, value_schema)).withColumn(
-        "_time", F.unix_millis("timestamp")
+    time_ms = F.unix_millis("timestamp")
+    there = F.col("raw").isNotNull() & (F.trim(text) != "null")
+    reason = _first_reason(
+        (_not_utf8(text) | _not_utf8(key), "not-utf8"),
+        (there & _broken(), _broken_reason(text)),
+        (there & _lone_surrogate(text), "not-json"),
+        *_bad_time(time_ms),
     )
-    there = F.col("value").isNotNull() & (F.trim(text) != "null")
-    return parsed.select(
-        "partition",
-        "offset",
-        F.coalesce("value", F.lit(b"")).alias("raw"),
+    columns = [
+        *_place(),
         key.alias("key"),
-        F.col("_time").alias("timestamp_ms"),
+        time_ms.alias("timestamp_ms"),
         F.when(there, F.col("_json.record")).alias("value"),
-        _first_reason(
-            (_not_utf8(text) | _not_utf8(key), "not-utf8"),
-            (there & _broken(), _broken_reason(text)),
-            (there & _lone_surrogate(text), "not-json"),
-            *_bad_time(F.col("_time")),
-        ).alias("reason"),
-    )
+        reason.alias("reason"),
+    ]
+    return Decoder(_wrapped(text, value_schema), columns)
+
+
+def _place() -> list[Column]:
+    """Where the record stands, and its bytes (empty for a tombstone)."""
+    raw = F.coalesce("raw", F.lit(b""))
+    return [F.col("partition"), F.col("offset"), raw.alias("raw")]
 
 
 def _wrapped(text: Column, schema: str) -> Column:

@@ -5,8 +5,7 @@ is counted and partitions keep their order. A step's expression is evaluated onl
 rows that are still wanted.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from functools import partial
 
 import pyarrow as pa
@@ -22,53 +21,62 @@ _META = ("__partition", "__offset", "__raw", "__reason", "__null_value", "__keep
 _SCOPE = ("key", "timestamp_ms")
 
 
-@dataclass(frozen=True)
-class PreparedRows:
-    """Rows ready for the stamp, and the Arrow schema of the value columns in them.
+class RowSteps:
+    """One store's steps, checked and built once; ``rows`` then applies them to each batch."""
 
-    Columns: partition, offset, reason, keep, raw (only of dead letters), key, key_group,
-    timestamp_ms and the value columns that aggregates read.
-    """
+    def __init__(self, records: DataFrame, store: Store, key_groups: int) -> None:
+        """Build the projections for decoded records like ``records`` (which may be empty).
 
-    rows: DataFrame
-    values: pa.Schema
+        Raises:
+            InvalidTopology: a step names an unknown column or isn't valid SQL; the
+                message names the store and the step.
+        """
+        self._projections: list[list[Column]] = []
+        rows = self._project(records, _unpacked(records, store))
+        for step in store.steps:
+            rows = self._checked(store, str(step), rows, partial(_applied, step=step))
+        #: The Arrow schema of the value columns after the steps.
+        self.values: pa.Schema = to_arrow_schema(rows.drop(*_META, *_SCOPE).schema)
+        named = f"group_by({store.grouped_by})"
+        rows = self._checked(store, named, rows, partial(_with_key, store=store))
+        read = {aggregate.column for aggregate in store.aggregates.values()}
+        used = [name for name in self.values.names if name in read]
+        self._project(rows, _selected(used, key_groups))
+
+    def rows(self, records: DataFrame) -> DataFrame:
+        """Return the rows for the stamp.
+
+        Columns: partition, offset, reason, keep, raw (of dead letters only), key,
+        key_group, timestamp_ms and the value columns that aggregates read.
+        """
+        for columns in self._projections:
+            records = records.select(*columns)
+        return records
+
+    def _project(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
+        self._projections.append(columns)
+        return rows.select(*columns)
+
+    def _checked(
+        self,
+        store: Store,
+        step: str,
+        rows: DataFrame,
+        build: Callable[[list[str]], list[Column]],
+    ) -> DataFrame:
+        """Build one step and let Spark analyse it now; name the step if Spark refuses it."""
+        values = [name for name in rows.columns if name not in (*_META, *_SCOPE)]
+        try:
+            rows = self._project(rows, build(values))
+            _ = rows.schema
+        except PySparkException as error:
+            reason = str(error).split("\n", maxsplit=1)[0]
+            message = f"store {store.name!r}, step {step}: {reason}"
+            raise InvalidTopology(message) from error
+        return rows
 
 
-def prepare_rows(records: DataFrame, store: Store, key_groups: int) -> PreparedRows:
-    """Apply ``store``'s steps and grouping to decoded records.
-
-    Raises:
-        InvalidTopology: a step names an unknown column or isn't valid SQL; the message
-            names the store and the step.
-    """
-    rows = _unpacked(records, store)
-    for step in store.steps:
-        rows = _checked(store, str(step), partial(_applied, rows, step))
-    values = to_arrow_schema(rows.drop(*_META, *_SCOPE).schema)
-    key = _checked(store, f"group_by({store.grouped_by})", lambda: _with_key(rows, store))
-    read = {aggregate.column for aggregate in store.aggregates.values()}
-    used = [name for name in values.names if name in read]
-    wanted = F.col("__reason").isNull() & F.col("__keep")
-    reason = (
-        F.when(wanted & F.col("__null_value"), "null-value")
-        .when(wanted & F.col("__key").isNull(), "null-key")
-        .otherwise(F.col("__reason"))
-    )
-    selected = key.withColumn("__reason", reason).select(
-        F.col("__partition").alias("partition"),
-        F.col("__offset").alias("offset"),
-        F.col("__reason").alias("reason"),
-        F.col("__keep").alias("keep"),
-        F.when(F.col("__reason").isNotNull(), F.col("__raw")).alias("raw"),
-        F.col("__key").alias("key"),
-        F.pmod(F.xxhash64("__key"), F.lit(key_groups)).cast("int").alias("key_group"),
-        "timestamp_ms",
-        *(F.col(f"`{name}`") for name in used),
-    )
-    return PreparedRows(selected, values)
-
-
-def _unpacked(records: DataFrame, store: Store) -> DataFrame:
+def _unpacked(records: DataFrame, store: Store) -> list[Column]:
     """Value columns to the top level, everything else behind a prefix."""
     names = records.schema["value"].dataType.fieldNames()  # type: ignore[attr-defined]
     taken = sorted(name for name in names if name in _SCOPE or name.startswith("__"))
@@ -78,63 +86,78 @@ def _unpacked(records: DataFrame, store: Store) -> DataFrame:
             "pipeline needs (key, timestamp_ms, a leading __); leave them out of the schema"
         )
         raise InvalidTopology(message)
-    return records.select(
+    return [
         F.col("partition").alias("__partition"),
         F.col("offset").alias("__offset"),
         F.col("raw").alias("__raw"),
         F.col("reason").alias("__reason"),
         F.col("value").isNull().alias("__null_value"),
         F.lit(True).alias("__keep"),  # noqa: FBT003
-        "key",
-        "timestamp_ms",
+        *_columns(_SCOPE),
         *(F.col(f"value.`{name}`").alias(name) for name in names),
-    )
+    ]
 
 
-def _applied(rows: DataFrame, step: Step) -> DataFrame:
-    wanted = F.col("__reason").isNull() & F.col("__keep")
+def _applied(values: list[str], step: Step) -> list[Column]:
     if isinstance(step, Filter):
         holds = F.coalesce(_expression(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
-        return rows.withColumn("__keep", F.when(wanted, holds).otherwise(F.lit(False)))  # noqa: FBT003
-    return rows.select(*_META, *_SCOPE, *_mapped(rows, step, wanted))
+        keep = F.when(_wanted(), holds).otherwise(F.lit(False))  # noqa: FBT003
+        meta = [name for name in _META if name != "__keep"]
+        return [*_columns(meta), keep.alias("__keep"), *_columns((*_SCOPE, *values))]
+    return [*_columns((*_META, *_SCOPE)), *_mapped(values, step)]
 
 
-def _mapped(rows: DataFrame, step: MapValues, wanted: Column) -> list[Column]:
-    values = [name for name in rows.columns if name not in (*_META, *_SCOPE)]
+def _mapped(values: list[str], step: MapValues) -> list[Column]:
     kept: list[str] = []
     for name in step.keep:
         kept += values if name == "*" else [name]
     kept = [name for name in dict.fromkeys(kept) if name not in step.columns]
-    made = [F.when(wanted, _expression(e)).alias(name) for name, e in step.columns.items()]
-    return [*(F.col(f"`{name}`") for name in kept), *made]
+    made = [F.when(_wanted(), _expression(e)).alias(name) for name, e in step.columns.items()]
+    return [*_columns(kept), *made]
 
 
-def _with_key(rows: DataFrame, store: Store) -> DataFrame:
-    wanted = F.col("__reason").isNull() & F.col("__keep")
+def _with_key(values: list[str], store: Store) -> list[Column]:
     parts = [_expression(part).cast("string") for part in store.group_by] or [F.col("key")]
     if len(parts) > 1:
-        escaped = [
-            F.replace(F.replace(p, F.lit("\\"), F.lit("\\\\")), F.lit("|"), F.lit("\\|"))
-            for p in parts
-        ]
-        joined = [escaped[0]]
-        for part in escaped[1:]:
+        joined: list[Column] = []
+        for part in map(_escaped, parts):
             joined += [F.lit("|"), part]
-        parts = [F.concat(*joined)]
-    return rows.withColumn("__key", F.when(wanted, parts[0]))
+        parts = [F.concat(*joined[1:])]
+    key = F.when(_wanted(), parts[0]).alias("__key")
+    return [*_columns((*_META, *_SCOPE, *values)), key]
+
+
+def _escaped(part: Column) -> Column:
+    backslashes = F.replace(part, F.lit("\\"), F.lit("\\\\"))
+    return F.replace(backslashes, F.lit("|"), F.lit("\\|"))
+
+
+def _selected(used: list[str], key_groups: int) -> list[Column]:
+    reason = (
+        F.when(_wanted() & F.col("__null_value"), "null-value")
+        .when(_wanted() & F.col("__key").isNull(), "null-key")
+        .otherwise(F.col("__reason"))
+    )
+    return [
+        F.col("__partition").alias("partition"),
+        F.col("__offset").alias("offset"),
+        reason.alias("reason"),
+        F.col("__keep").alias("keep"),
+        F.when(reason.isNotNull(), F.col("__raw")).alias("raw"),
+        F.col("__key").alias("key"),
+        F.pmod(F.xxhash64("__key"), F.lit(key_groups)).cast("int").alias("key_group"),
+        *_columns(["timestamp_ms", *used]),
+    ]
+
+
+def _wanted() -> Column:
+    """Whether the row is neither a dead letter nor filtered out."""
+    return F.col("__reason").isNull() & F.col("__keep")
+
+
+def _columns(names: Iterable[str]) -> list[Column]:
+    return [F.col(f"`{name}`") for name in names]
 
 
 def _expression(expression: "str | Column") -> Column:
     return F.expr(expression) if isinstance(expression, str) else expression
-
-
-def _checked(store: Store, step: str, apply: Callable[[], DataFrame]) -> DataFrame:
-    """Run one step's analysis now, and name the step if Spark refuses it."""
-    try:
-        rows = apply()
-        _ = rows.schema
-    except PySparkException as error:
-        reason = str(error).split("\n", maxsplit=1)[0]
-        message = f"store {store.name!r}, step {step}: {reason}"
-        raise InvalidTopology(message) from error
-    return rows

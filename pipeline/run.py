@@ -10,7 +10,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from pipeline.checkpoint import Checkpoint, PreparedBatch
 from pipeline.errors import InvalidTopology
-from pipeline.row_steps import prepare_rows
+from pipeline.row_steps import RowSteps
 from pipeline.sources import Log
 from pipeline.store_batch import StoreBatches
 from pipeline.store_tables import StoreTables, define
@@ -54,6 +54,7 @@ class PipelineRun:
         self._log = log
         self._settings = settings
         self._source = _only_source(topology)
+        self._decoder = log.decoder(self._source.schema)
         self.failure: BaseException | None = None
         types = {store.name: self._aggregate_types(store) for store in topology.stores}
         self._layout = DataLayout(settings.data)
@@ -110,7 +111,7 @@ class PipelineRun:
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         ends = self._checkpoint.end_offsets(batch)
-        records = self._log.decode(rows, self._source.schema)
+        records = self._decoder.decode(rows)
         if len(self._stores) == 1:
             return {name: store.run(records, batch, ends) for name, store in self._stores.items()}
         # One read and one parse for all stores.
@@ -123,7 +124,7 @@ class PipelineRun:
     def _aggregate_types(self, store: Store) -> dict[str, pa.DataType]:
         """Check the store's steps and aggregates against the schema, before anything is made."""
         raw = self._spark.createDataFrame([], self._log.raw_schema)
-        values = prepare_rows(self._log.decode(raw, store.source.schema), store, 1).values
+        values = RowSteps(self._decoder.decode(raw), store, 1).values
         try:
             engine = SlidingWindowEngine(store.windows, store.aggregates, values)
         except IllegalArgument as error:

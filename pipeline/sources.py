@@ -9,7 +9,7 @@ from typing import ClassVar, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from pipeline.decoding import decode_event_log, decode_kafka
+from pipeline.decoding import Decoder, event_log_decoder, kafka_decoder
 from pipeline.event_log import (
     DEFAULT_MAX_BATCH_BYTES,
     FORMAT,
@@ -24,8 +24,8 @@ class Log(Protocol):
     #: Spark DDL of the raw rows.
     raw_schema: ClassVar[str]
 
-    def decode(self, raw: DataFrame, value_schema: str) -> DataFrame:
-        """Turn raw rows into records with ``value_schema``, or the reason why not."""
+    def decoder(self, value_schema: str) -> Decoder:
+        """Return what turns raw rows into records with ``value_schema``."""
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the topic as a streaming DataFrame of raw rows."""
@@ -40,9 +40,9 @@ class EventLog:
 
     raw_schema: ClassVar[str] = "partition INT, offset BIGINT, raw BINARY"
 
-    def decode(self, raw: DataFrame, value_schema: str) -> DataFrame:
+    def decoder(self, value_schema: str) -> Decoder:
         """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
-        return decode_event_log(raw, value_schema)
+        return event_log_decoder(value_schema)
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the topic's lines as they are appended."""
@@ -65,12 +65,12 @@ class Kafka:
     max_batch_records: int = 500_000
 
     raw_schema: ClassVar[str] = (
-        "key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
+        "key BINARY, raw BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
     )
 
-    def decode(self, raw: DataFrame, value_schema: str) -> DataFrame:
+    def decoder(self, value_schema: str) -> Decoder:
         """Decode messages: key as text, JSON value, the message's timestamp."""
-        return decode_kafka(raw, value_schema)
+        return kafka_decoder(value_schema)
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the topic's messages from its beginning."""
@@ -82,5 +82,5 @@ class Kafka:
             .option("failOnDataLoss", "true")
             .option("maxOffsetsPerTrigger", str(self.max_batch_records))
             .load()
-            .select("key", "value", "partition", "offset", "timestamp")
+            .selectExpr("key", "value AS raw", "partition", "offset", "timestamp")
         )

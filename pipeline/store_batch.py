@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pipeline.checkpoint import PreparedBatch, StateVersions
 from pipeline.grouping import RESULT_SCHEMA, group_report, group_with
 from pipeline.plan import KEY_GROUP, BatchPlan, GroupReport
-from pipeline.row_steps import prepare_rows
+from pipeline.row_steps import RowSteps
 from pipeline.stamping import stamp_with
 from pipeline.store_tables import StoreTables
 from pipeline.topology import Store
@@ -56,6 +56,7 @@ class StoreBatches:
         self._tasks = min(tasks, tables.definition.key_groups)
         self._tells_source_reasons = tells_source_reasons
         self._sync = sync
+        self._steps: RowSteps | None = None
         self._last: tuple[int, PreparedBatch] | None = None
         self._maintenance = ThreadPoolExecutor(1, thread_name_prefix=f"maintain-{store.name}")
 
@@ -111,17 +112,22 @@ class StoreBatches:
 
     def _prepare(self, records: DataFrame, batch: int, ends: Offsets) -> PreparedBatch:
         previous = self._previous(batch)
-        rows = prepare_rows(records, self._store, self._tables.definition.key_groups)
-        engine = SlidingWindowEngine(
-            self._store.windows, self._store.aggregates, rows.values, carried=pa.schema([KEY_GROUP])
-        )
-        plan = self._plan(batch, engine, previous, ends)
-        stamped = rows.rows.mapInArrow(stamp_with(plan), from_arrow_schema(plan.stamped_schema))
+        if self._steps is None:
+            self._steps = RowSteps(records, self._store, self._tables.definition.key_groups)
+        plan = self._plan(batch, self._engine(self._steps), previous, ends)
+        rows = self._steps.rows(records)
+        stamped = rows.mapInArrow(stamp_with(plan), from_arrow_schema(plan.stamped_schema))
         grouped = stamped.repartitionById(self._tasks, "task").mapInArrow(
             group_with(plan), from_arrow_schema(RESULT_SCHEMA)
         )
         reports = [group_report(row.report) for row in grouped.collect()]
         return _prepared(plan, reports, previous, ends)
+
+    def _engine(self, steps: RowSteps) -> SlidingWindowEngine:
+        carried = pa.schema([KEY_GROUP])
+        return SlidingWindowEngine(
+            self._store.windows, self._store.aggregates, steps.values, carried
+        )
 
     def _plan(
         self,

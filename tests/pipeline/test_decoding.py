@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from pipeline.decoding import REASONS, decode_event_log, decode_kafka
+from pipeline.decoding import REASONS, event_log_decoder, kafka_decoder
 
 SCHEMA = "d DOUBLE, n BIGINT, s STRING"
 
@@ -71,7 +71,7 @@ def decoded(spark: SparkSession, lines: list[bytes]) -> list[Row]:
     """Decode ``lines`` as one partition of an event log."""
     rows = [(0, place, bytearray(line)) for place, line in enumerate(lines)]
     raw = spark.createDataFrame(rows, "partition INT, offset BIGINT, raw BINARY")
-    return decode_event_log(raw, SCHEMA).orderBy("offset").collect()
+    return event_log_decoder(SCHEMA).decode(raw).orderBy("offset").collect()
 
 
 def test_good_lines_become_records(spark: SparkSession) -> None:
@@ -109,10 +109,9 @@ def test_kafka_messages_follow_the_same_rules(
 ) -> None:
     """Key text, JSON value, tombstones and rubbish of a topic come out like a log's."""
     time = datetime.fromtimestamp(1.234, UTC)
-    schema = "key BINARY, value BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
-    (row,) = decode_kafka(
-        spark.createDataFrame([(key, value, 0, 7, time)], schema), SCHEMA
-    ).collect()
+    schema = "key BINARY, raw BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
+    messages = spark.createDataFrame([(key, value, 0, 7, time)], schema)
+    (row,) = kafka_decoder(SCHEMA).decode(messages).collect()
     assert row.timestamp_ms == 1234
     assert bytes(row.raw) == (value or b"")
     assert row.reason == wanted[2]

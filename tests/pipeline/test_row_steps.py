@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import InvalidTopology, SlidingWindows, StreamsBuilder, collect_list
-from pipeline.row_steps import prepare_rows
+from pipeline.row_steps import RowSteps
 from pipeline.topology import KGroupedStream, KStream, Store
 
 SCHEMA = "v DOUBLE, w STRING"
@@ -43,7 +43,7 @@ def rows_of(spark: SparkSession, grouped: KGroupedStream, column: str = "v") -> 
         f"value STRUCT<{SCHEMA}>, reason STRING"
     )
     records = spark.createDataFrame(list(RECORDS), schema).coalesce(1)
-    prepared = prepare_rows(records, store_of(grouped, column), 64).rows
+    prepared = RowSteps(records, store_of(grouped, column), 64).rows(records)
     return [(row.key, row.keep, row.reason, row[column]) for row in prepared.collect()]
 
 
@@ -114,7 +114,7 @@ def test_value_columns_may_not_hide_the_record(spark: SparkSession) -> None:
     )  # fmt: skip
     store = store_of(StreamsBuilder().stream("t", "key STRING").group_by_key(), "key")
     with pytest.raises(InvalidTopology, match="leave them out of the schema"):
-        prepare_rows(records, store, 64)
+        RowSteps(records, store, 64)
 
 
 def test_the_key_group_of_a_key_never_changes(spark: SparkSession) -> None:
@@ -126,7 +126,7 @@ def test_the_key_group_of_a_key_never_changes(spark: SparkSession) -> None:
     keys = ["", "a", "EWR", "ünïcödé", "x" * 1000]
     rows = [(0, i, b"", key, 1, (1.0, "x"), None) for i, key in enumerate(keys)]
     records = spark.createDataFrame(rows, schema)
-    prepared = prepare_rows(records, store_of(stream().group_by_key()), 64).rows
+    prepared = RowSteps(records, store_of(stream().group_by_key()), 64).rows(records)
     groups = [row.key_group for row in prepared.orderBy("offset").collect()]
     assert groups == KEY_GROUPS
 
