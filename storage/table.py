@@ -32,6 +32,9 @@ CHECKPOINT_INTERVAL = 100
 #: Longer strings are left out of the file statistics, as Delta's writers do.
 _STATISTICS_STRING_LENGTH = 64
 
+#: How many leading columns get statistics: key, window start and window end.
+_STATISTICS_COLUMNS = 3
+
 _LOG = "_delta_log"
 
 
@@ -147,7 +150,7 @@ def open_table(
             schema=schema,
             configuration={
                 "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-                "delta.dataSkippingNumIndexedCols": "3",
+                "delta.dataSkippingNumIndexedCols": str(_STATISTICS_COLUMNS),
                 **properties,
             },
             raise_if_key_not_exists=False,
@@ -186,19 +189,21 @@ def _is_whole(entry: Path) -> bool:
 
 
 def _statistics(rows: pa.Table) -> str:
-    """Delta's file statistics: row count, and least and greatest of the leading columns."""
+    """Delta's file statistics: row count, and least and greatest of the leading columns.
+
+    A column without bounds has no null count either: delta-rs takes a null count of 0
+    without bounds for a column that holds nothing, and skips the file.
+    """
     statistics: dict[str, Any] = {"numRecords": len(rows)}
-    if len(rows):
-        least, greatest = {}, {}
-        for name in rows.column_names[:3]:
-            bounds = pc.min_max(rows.column(name))
-            low, high = bounds["min"].as_py(), bounds["max"].as_py()
-            if low is None or _too_long(low) or _too_long(high):
-                continue
-            least[name], greatest[name] = _stat_value(low), _stat_value(high)
-        statistics |= {"minValues": least, "maxValues": greatest}
-        statistics["nullCount"] = {n: rows.column(n).null_count for n in rows.column_names[:3]}
-    return json.dumps(statistics)
+    least, greatest, nulls = {}, {}, {}
+    for name in rows.column_names[:_STATISTICS_COLUMNS]:
+        bounds = pc.min_max(rows.column(name))
+        low, high = bounds["min"].as_py(), bounds["max"].as_py()
+        if low is None or _too_long(low) or _too_long(high):
+            continue
+        least[name], greatest[name] = _stat_value(low), _stat_value(high)
+        nulls[name] = rows.column(name).null_count
+    return json.dumps(statistics | {"minValues": least, "maxValues": greatest, "nullCount": nulls})
 
 
 def _too_long(value: object) -> bool:

@@ -1,0 +1,87 @@
+"""The command line: mistakes are one clear line, and a signal ends a run well."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pytest
+
+from pipeline.__main__ import main
+
+ROOT = Path(__file__).resolve().parents[2]
+TOPOLOGY = """
+from pipeline import SlidingWindows, StreamsBuilder
+
+builder = StreamsBuilder()
+windows = SlidingWindows.of_time_difference_with_no_grace(10)
+builder.stream("t", "v INT").group_by_key().windowed_by(windows).count().materialize("s")
+topology = builder.build()
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--event-log", "x", "--kafka", "y"], "not allowed with"),
+        ([], "one of the arguments"),
+        (["--event-log", "x", "--trigger", "fast"], "'fast' is not a time like 200ms"),
+        (["--event-log", "x", "--once", "--trigger", "1s"], "not allowed with"),
+        (["--event-log", "x", "--cores", "0"], "'0' is not a positive whole number"),
+        (["--event-log", "x", "--max-batch-bytes", "-5"], "not a positive whole number"),
+    ],
+)
+def test_wrong_options_are_explained(
+    capsys: pytest.CaptureFixture[str], options: list[str], said: str
+) -> None:
+    """A wrong option ends with code 2 and says what is wrong."""
+    with pytest.raises(SystemExit) as ended:
+        main(["topology.py", "--data", "d", *options])
+    assert ended.value.code == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "there is no topology file"),
+        ("topology = 3", "must define `topology = builder.build()`"),
+        ("from pipeline import StreamsBuilder\nStreamsBuilder().build()", "has no store"),
+        (TOPOLOGY.replace("(10)", "(-10)"), "time difference must not be negative"),
+    ],
+)
+def test_a_topology_file_that_is_wrong_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str | None, said: str
+) -> None:
+    """No stack trace, no Spark: one line that says what to mend, and code 1."""
+    path = tmp_path / "topology.py"
+    if content is not None:
+        path.write_text(content)
+    assert main([str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("oriel run: ")
+    assert said in told
+    assert told.count("\n") == 1
+    assert not (tmp_path / "d").exists()
+
+
+@pytest.mark.slow
+def test_a_run_that_is_asked_to_stop_ends_well(tmp_path: Path) -> None:
+    """SIGTERM after a committed batch: a summary on stdout and exit code 0."""
+    (tmp_path / "topology.py").write_text(TOPOLOGY)
+    log = tmp_path / "log" / "t"
+    log.mkdir(parents=True)
+    (log / "0.jsonl").write_text('{"key": "a", "value": {}, "timestamp_ms": 1}\n')
+    data = tmp_path / "data"
+    command = [sys.executable, "-m", "pipeline", str(tmp_path / "topology.py")]
+    command += ["--event-log", str(tmp_path / "log"), "--data", str(data)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
+        committed = data / "tables" / "s" / "_delta_log" / f"{1:020d}.json"
+        while not committed.exists():
+            assert run.poll() is None, "the run ended before its first batch"
+        run.send_signal(signal.SIGTERM)
+        told, _ = run.communicate()
+    assert run.returncode == 0
+    counters = orjson.loads(told.splitlines()[-1])["stores"]["s"]
+    assert (counters["input"], counters["applied"]) == (1, 1)
