@@ -29,9 +29,6 @@ from storage.files import sync_file, sync_folder
 #: Versions between two Delta checkpoints; each costs a read of the whole file list.
 CHECKPOINT_INTERVAL = 100
 
-#: Longer strings are left out of the file statistics, as Delta's writers do.
-_STATISTICS_STRING_LENGTH = 64
-
 #: How many leading columns get statistics: key, window start and window end.
 _STATISTICS_COLUMNS = 3
 
@@ -191,23 +188,17 @@ def _is_whole(entry: Path) -> bool:
 def _statistics(rows: pa.Table) -> str:
     """Delta's file statistics: row count, and least and greatest of the leading columns.
 
-    A column without bounds has no null count either: delta-rs takes a null count of 0
-    without bounds for a column that holds nothing, and skips the file.
+    The bounds are whole, however long a key is: a reader that finds a column without
+    bounds may skip the file (delta-rs does).
     """
-    statistics: dict[str, Any] = {"numRecords": len(rows)}
     least, greatest, nulls = {}, {}, {}
     for name in rows.column_names[:_STATISTICS_COLUMNS]:
         bounds = pc.min_max(rows.column(name))
-        low, high = bounds["min"].as_py(), bounds["max"].as_py()
-        if low is None or _too_long(low) or _too_long(high):
-            continue
-        least[name], greatest[name] = _stat_value(low), _stat_value(high)
+        least[name] = _stat_value(bounds["min"].as_py())
+        greatest[name] = _stat_value(bounds["max"].as_py())
         nulls[name] = rows.column(name).null_count
-    return json.dumps(statistics | {"minValues": least, "maxValues": greatest, "nullCount": nulls})
-
-
-def _too_long(value: object) -> bool:
-    return isinstance(value, str) and len(value) > _STATISTICS_STRING_LENGTH
+    bounds = {"minValues": least, "maxValues": greatest, "nullCount": nulls}
+    return json.dumps({"numRecords": len(rows), **bounds})
 
 
 def _stat_value(value: object) -> object:

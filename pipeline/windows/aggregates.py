@@ -126,7 +126,8 @@ class Stddev(Aggregate):
     """Sample standard deviation, null for fewer than two values.
 
     From exact sums of x and x*x kept to 106 bits, so the usual cancellation of
-    ``n * sum(x*x) - sum(x)**2`` costs nothing, and the result depends on the members only.
+    ``n * sum(x*x) - sum(x)**2`` costs nothing until the deviation is as small as the last
+    place of the values, and the result depends on the members only.
     """
 
     def result_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
