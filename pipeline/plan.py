@@ -16,6 +16,9 @@ from storage.table import AddedFile
 STAMPED_FIELDS = (pa.field("task", pa.int32()), pa.field("report", pa.string()))
 KEY_GROUP = pa.field("key_group", pa.int32())
 
+#: What is counted of each record: input is the sum of the others.
+COUNTERS = ("input", "applied", "late", "dead_lettered", "filtered")
+
 #: The dead-letter table's columns. ``store`` is null where the record is bad for every store.
 DEAD_LETTER_SCHEMA = pa.schema([
     pa.field("topic", pa.string(), nullable=False),

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.decoding import REASONS
-from pipeline.plan import DEAD_LETTER_SCHEMA, BatchPlan, StampReport
+from pipeline.plan import COUNTERS, DEAD_LETTER_SCHEMA, BatchPlan, StampReport
 from pipeline.windows import StreamClock
 from storage.table import AddedFile, write_file
 
@@ -41,7 +41,7 @@ class _Stamper:
         self._plan = plan
         self._clock = StreamClock(plan.stream_time_ms)
         self._seen: set[int] = set()
-        self._counters = dict.fromkeys(("input", "applied", "late", "dead_lettered", "filtered"), 0)
+        self._counters = dict.fromkeys(COUNTERS, 0)
         self._dead: list[pa.Table] = []
 
     def stamped(self, rows: pa.Table) -> pa.RecordBatch:

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.checkpoint import PreparedBatch, StateVersions
 from pipeline.grouping import RESULT_SCHEMA, group_report, group_with
-from pipeline.plan import KEY_GROUP, BatchPlan, GroupReport
+from pipeline.plan import COUNTERS, KEY_GROUP, BatchPlan, GroupReport
 from pipeline.row_steps import RowSteps
 from pipeline.stamping import stamp_with
 from pipeline.store_tables import StoreTables
@@ -184,12 +184,12 @@ def _prepared(
 ) -> PreparedBatch:
     """Put the tasks' reports together; all of them carry the same stamps."""
     clocks = dict(plan.stream_time_ms)
-    counters = dict(previous.record.counters) if previous else {}
+    counters = dict(previous.record.counters) if previous else dict.fromkeys(COUNTERS, 0)
     stamps = reports[0].stamps if reports else []
     for stamp in stamps:
         clocks.update(stamp.stream_time_ms)
         for name, number in stamp.counters.items():
-            counters[name] = counters.get(name, 0) + number
+            counters[name] += number
     segments = {report.task: report.segments for report in reports} or plan.segments
     record = CommitRecord(
         batch=plan.batch,

@@ -286,12 +286,13 @@ class KTable:
         retention_ms = to_ms(retention, "Retention period")
         least = self.windows.least_retention_ms
         if retention_ms < 0:
-            message = f"store {store_name!r}: retention period must not be negative"
+            message = f"Retention of the window store {store_name!r} must not be negative"
             raise InvalidTopology(message)
         if retention_ms < least:
             message = (
-                f"store {store_name!r}: the retention period {retention_ms} ms must not be "
-                f"smaller than 2 * time difference + grace, {least} ms"
+                f"The retention period of the window store {store_name!r} must be no smaller than "
+                f"2 * time difference plus the grace period. Got retention=[{retention_ms}], "
+                f"needed=[{least}]"
             )
             raise InvalidTopology(message)
         return retention_ms

@@ -143,6 +143,20 @@ def test_counters_add_up_over_runs(bench: Bench) -> None:
     assert record.close_ms == 26 - 100
 
 
+def test_a_log_of_empty_files_moves_the_position(spark: SparkSession, tmp_path: Path) -> None:
+    """Partitions without records are known, nothing is final, and all counters are 0."""
+    bench = Bench(spark, tmp_path)
+    for partition in (0, 1):
+        (tmp_path / "log" / "t" / f"{partition}.jsonl").touch()
+    record = bench.run()["s"].record
+    assert record.offsets == {"t": {"0": 0, "1": 0}}
+    assert record.stream_time_ms == {"t": {"0": -1, "1": -1}}
+    assert set(record.counters.values()) == {0}
+    bench.append(*RECORDS)
+    assert bench.run()["s"].record.close_ms == -1 - 100
+    assert bench.newest() == KIP_450
+
+
 def test_two_stores_share_one_read(bench: Bench) -> None:
     """Each store has all windows; a bad line is one dead letter, not two."""
     bench.run(topology(stores=("s", "other")))
