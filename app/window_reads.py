@@ -2,7 +2,7 @@
 
 Each request goes down one ladder: take the path apart (``route``), check the parameters, read
 one snapshot, cut the page, join the bytes. Measured: an ordinary FastAPI route with ``Query``
-parameters answers a quarter as many requests (benchmarks/query.py compares both), so these
+parameters answers less than half as many requests (benchmarks/query.py compares), so these
 reads come before FastAPI's middleware; ``app.openapi`` describes them all the same.
 """
 

@@ -12,7 +12,7 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -174,7 +174,21 @@ def _parse(content: bytes) -> list[dict[str, Any]] | None:
         actions = [orjson.loads(line) for line in content.splitlines() if line.strip()]
     except orjson.JSONDecodeError:
         return None
-    return actions if actions and all(isinstance(action, dict) for action in actions) else None
+    return actions if is_whole(actions) else None
+
+
+def is_whole(actions: Sequence[object]) -> bool:
+    """Whether a log entry's lines are all of it: a cut may fall between two lines.
+
+    A commit of the pipeline ends with its ``txn`` action, so without it something is missing.
+    """
+    if not actions or not all(isinstance(action, dict) for action in actions):
+        return False
+    names = {
+        name: action[name] for action in actions if isinstance(action, dict) for name in action
+    }
+    ours = COMMIT_INFO_KEY in names.get("commitInfo", {})
+    return "txn" in names or not ours
 
 
 def _entry(version: int, content: bytes, actions: list[dict[str, Any]]) -> LogEntry:

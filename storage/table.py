@@ -23,6 +23,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import TableNotFoundError
 from deltalake.transaction import AddAction
 
+from storage.delta_log import is_whole
 from storage.errors import CorruptLog
 from storage.files import sync_file, sync_folder
 
@@ -177,10 +178,9 @@ def _set_aside_torn_entry(log: Path) -> None:
 
 
 def _is_whole(entry: Path) -> bool:
-    """Whether each line of a log entry is JSON and there is at least one."""
-    lines = entry.read_bytes().splitlines()
+    """Whether a log entry has all of its lines."""
     try:
-        return bool(lines) and all(isinstance(json.loads(line), dict) for line in lines)
+        return is_whole([json.loads(line) for line in entry.read_bytes().splitlines()])
     except ValueError:
         return False
 
