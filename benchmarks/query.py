@@ -27,12 +27,12 @@ from urllib.error import URLError
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, write_deltalake
 
 from benchmarks.http_load import Load, measure
 from storage.columns import TIMESTAMP, arrow_type, store_schema
 from storage.definition import STORE_PROPERTY, AggregateSpec, StoreDefinition, WindowSpec
 from storage.position import COMMIT_INFO_KEY, CommitRecord
+from storage.table import open_table, write_file
 
 _STORE = "bench"
 _COMMITS = 10
@@ -56,20 +56,14 @@ _DEFINITION = StoreDefinition(
 def make_table(data: Path, keys: int, windows: int) -> None:
     """Write the store's table: each commit holds some windows of all keys."""
     path = data / "tables" / _STORE
-    path.mkdir(parents=True)
     schema = store_schema({a.name: arrow_type(a.type) for a in _DEFINITION.aggregates})
-    configuration = {STORE_PROPERTY: _DEFINITION.to_json()}
-    DeltaTable.create(path, schema, configuration=configuration, raise_if_key_not_exists=False)
+    table = open_table(path, schema, {STORE_PROPERTY: _DEFINITION.to_json()}, sync=False)
     for batch, starts in enumerate(np.array_split(np.arange(windows) * _SLIDE_MS, _COMMITS)):
         end = int(starts[-1]) if len(starts) else 0
         offsets = {"events": {"0": 100 * end}}
         record = CommitRecord(batch, offsets, {"events": {"0": end}}, end - 60_000, {"input": end})
-        write_deltalake(
-            path,
-            _rows(keys, starts, batch, schema),
-            mode="append",
-            commit_properties=CommitProperties(custom_metadata={COMMIT_INFO_KEY: record.to_json()}),
-        )
+        file = write_file(path, _rows(keys, starts, batch, schema), "part", sync=False)
+        table.commit([file], "bench", batch, {COMMIT_INFO_KEY: record.to_json()})
 
 
 def _rows(keys: int, starts: npt.NDArray[np.int64], batch: int, schema: pa.Schema) -> pa.Table:
