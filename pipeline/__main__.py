@@ -3,6 +3,7 @@
 import argparse
 import importlib.util
 import os
+import re
 import signal
 import sys
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 import orjson
+from pyspark.errors import PySparkException
 
 from pipeline.checkpoint import PreparedBatch
 from pipeline.errors import InvalidTopology, PipelineError
@@ -22,9 +24,12 @@ from pipeline.sources import EventLog, Kafka, Log
 from pipeline.topology import Topology
 from pipeline.windows import WindowsError
 from storage.errors import StorageError
+from storage.layout import check_store_name
 
 #: How often the query is asked whether it still runs.
 _POLL_SECONDS = 0.1
+
+_OUR_ERROR = re.compile(r"\b(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
 
@@ -34,9 +39,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return _run(options)
-    except (PipelineError, StorageError, WindowsError) as error:
+    except (PipelineError, StorageError, WindowsError, OSError) as error:
         print(f"oriel run: {error}", file=sys.stderr)
-        return 1
+    except PySparkException as error:
+        # An error of ours inside one of Spark's workers comes back as text.
+        ours = _OUR_ERROR.search(str(error))
+        if ours is None:
+            raise
+        print(f"oriel run: {ours[1]}", file=sys.stderr)
+    return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -91,11 +102,15 @@ def _positive(text: str) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     started = time.monotonic()
-    topology = load_topology(options.topology)
     cores = options.cores or os.cpu_count() or 1
     extra = kafka_settings() if options.kafka else {}
-    name = options.name or options.topology.stem
+    name = check_store_name(options.name or options.topology.stem)
+    topology = None
+    if not _uses_spark(options.topology):
+        # Mistakes are told before Spark is started.
+        topology = load_topology(options.topology)
     spark = build_session(f"oriel {name}", cores=cores, extra=extra)
+    topology = topology or load_topology(options.topology)
     log: Log = (
         Kafka(options.kafka)
         if options.kafka
@@ -112,8 +127,8 @@ def _run(options: argparse.Namespace) -> int:
     run = PipelineRun(spark, topology, log, settings)
     progress = _Progress(started)
     stop = _stop_on_signal()
-    query = run.start(progress.on_batch)
     try:
+        query = run.start(progress.on_batch)
         # Spark's gateway can't be called from a signal handler, so the handler only sets a flag.
         while query.isActive and not stop.wait(_POLL_SECONDS):
             pass
@@ -131,6 +146,11 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _uses_spark(path: Path) -> bool:
+    """Whether a topology builds Spark columns itself, for which a session has to be there."""
+    return path.is_file() and b"pyspark" in path.read_bytes()
+
+
 def load_topology(path: Path) -> Topology:
     """Import a topology file and return its ``topology``.
 
@@ -140,11 +160,14 @@ def load_topology(path: Path) -> Topology:
     if not path.is_file():
         message = f"there is no topology file {path}"
         raise InvalidTopology(message)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    name = f"topology_{path.stem}"
+    loader = SourceFileLoader(name, str(path))
+    spec = importlib.util.spec_from_loader(name, loader)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    # Dataclasses look their module up there.
+    sys.modules[name] = module
+    loader.exec_module(module)
     topology = getattr(module, "topology", None)
     if not isinstance(topology, Topology):
         message = f"{path} must define `topology = builder.build()`"

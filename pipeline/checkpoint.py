@@ -21,7 +21,7 @@ from typing import IO, Self
 import orjson
 
 from pipeline.errors import AlreadyRunning, CheckpointError
-from storage.files import replace_file
+from storage.files import replace_file, sync_file, sync_folder
 from storage.position import CommitRecord, Offsets
 from storage.table import AddedFile
 
@@ -133,13 +133,20 @@ class Checkpoint:
         path = self.spark / "offsets" / str(batch)
         ends: Offsets = {}
         try:
+            if self._sync:
+                # Spark doesn't, and a batch that is decided must never get other records.
+                sync_file(path)
+                sync_folder(path.parent)
             # Line 1 is the log's version, line 2 the batch's metadata, then a line a source.
             for line in path.read_text().splitlines()[2:]:
                 for topic, partitions in orjson.loads(line).items():
                     ends[topic] = {str(p): int(offset) for p, offset in partitions.items()}
-        except (OSError, ValueError, AttributeError) as error:
+        except (OSError, ValueError, AttributeError, TypeError) as error:
             message = f"Spark's offset log entry {path} can't be read: {error}"
             raise CheckpointError(message) from error
+        if not ends:
+            message = f"Spark's offset log entry {path} can't be read: it names no topic"
+            raise CheckpointError(message)
         return ends
 
     def close(self) -> None:
@@ -157,7 +164,11 @@ class Checkpoint:
     def _application_id(self) -> str:
         path = self.folder / "application.json"
         if path.exists():
-            return str(orjson.loads(path.read_bytes())["application"])
+            try:
+                return str(orjson.loads(path.read_bytes())["application"])
+            except (KeyError, TypeError, ValueError) as error:
+                message = f"{path} is damaged ({error!r}); restore the checkpoint"
+                raise CheckpointError(message) from error
         if self.spark.exists():
             message = (
                 f"{self.folder} has Spark's checkpoint but no application.json: it is not a "

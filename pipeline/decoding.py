@@ -59,6 +59,7 @@ def event_log_decoder(value_schema: str) -> Decoder:
     reason = _first_reason(
         (_not_utf8(text), "not-utf8"),
         (_broken(), _broken_reason(text)),
+        (_no_brace_at_end(text), "not-json"),
         (_lone_surrogate(text), "not-json"),
         (_key_is_not_text(text, record["key"]), "wrong-type"),
         *_bad_time(record["timestamp_ms"]),
@@ -77,6 +78,7 @@ def kafka_decoder(value_schema: str) -> Decoder:
     reason = _first_reason(
         (_not_utf8(text) | _not_utf8(key), "not-utf8"),
         (there & _broken(), _broken_reason(text)),
+        (there & _no_brace_at_end(text), "not-json"),
         (there & _lone_surrogate(text), "not-json"),
         *_bad_time(time_ms),
     )
@@ -116,6 +118,12 @@ def _broken() -> Column:
         | parsed["end"].isNull()
         | parsed["record"].isNull()
     )
+
+
+def _no_brace_at_end(text: Column) -> Column:
+    """Text behind the record that the wrapping took for further fields, like ``, "x": 1``."""
+    ends = F.endswith(text, F.lit("}"))
+    return F.when(ends, F.lit(False)).otherwise(~text.rlike(r"\}\s*$"))  # noqa: FBT003
 
 
 def _broken_reason(text: Column) -> Column:

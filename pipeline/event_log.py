@@ -150,8 +150,12 @@ def partition_files(folder: Path) -> dict[str, Path]:
         raise EventLogError(message)
     found: dict[int, Path] = {}
     for path in folder.glob("*.jsonl"):
-        if not path.stem.isdecimal() or str(int(path.stem)) != path.stem:
-            message = f"event log file {path} must be named by its partition number, like 0.jsonl"
+        odd = not path.stem.isdecimal() or str(int(path.stem)) != path.stem
+        if odd or int(path.stem) >= 2**31 or not path.is_file():
+            message = (
+                f"event log file {path} must be named by its partition number, like 0.jsonl, "
+                "and be a file"
+            )
             raise EventLogError(message)
         found[int(path.stem)] = path
     return {str(number): found[number] for number in sorted(found)}
@@ -179,12 +183,24 @@ def _slice_end(path: Path, start: int, size: int, share: int | None) -> int:
             "append-only; restore it, or start anew with an empty data folder"
         )
         raise EventLogError(message)
+    if size > start > 0 and not _ends_a_line(path, start):
+        message = (
+            f"event log {path} was replaced: byte {start}, up to which it was read, no longer "
+            "begins a line. It is append-only; restore it, or start anew with an empty data folder"
+        )
+        raise EventLogError(message)
     limit = size if share is None else min(size, start + share)
     end = whole_lines_end(path, start, limit)
     if end == start and limit < size:
         # One line is longer than the share: take that line whole.
         return _next_line_end(path, limit, size) or start
     return end
+
+
+def _ends_a_line(path: Path, position: int) -> bool:
+    with path.open("rb") as file:
+        file.seek(position - 1)
+        return file.read(1) == _NEWLINE
 
 
 def _next_line_end(path: Path, start: int, size: int) -> int | None:

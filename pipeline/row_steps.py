@@ -79,13 +79,7 @@ class RowSteps:
 def _unpacked(records: DataFrame, store: Store) -> list[Column]:
     """Value columns to the top level, everything else behind a prefix."""
     names = records.schema["value"].dataType.fieldNames()  # type: ignore[attr-defined]
-    taken = sorted(name for name in names if name in _SCOPE or name.startswith("__"))
-    if taken:
-        message = (
-            f"stream({store.source.topic!r}): the value columns {taken} have names that the "
-            "pipeline needs (key, timestamp_ms, a leading __); leave them out of the schema"
-        )
-        raise InvalidTopology(message)
+    _refuse_taken(f"stream({store.source.topic!r})", names)
     return [
         F.col("partition").alias("__partition"),
         F.col("offset").alias("__offset"),
@@ -98,6 +92,17 @@ def _unpacked(records: DataFrame, store: Store) -> list[Column]:
     ]
 
 
+def _refuse_taken(step: str, names: Iterable[str]) -> None:
+    """Refuse value columns that would hide the record's own (names ignore case, as in SQL)."""
+    taken = sorted(n for n in names if n.lower() in _SCOPE or n.startswith("__"))
+    if taken:
+        message = (
+            f"{step}: the value columns {taken} have names that the pipeline needs "
+            "(key, timestamp_ms, a leading __); leave them out of the schema"
+        )
+        raise InvalidTopology(message)
+
+
 def _applied(values: list[str], step: Step) -> list[Column]:
     if isinstance(step, Filter):
         holds = F.coalesce(_expression(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
@@ -108,10 +113,12 @@ def _applied(values: list[str], step: Step) -> list[Column]:
 
 
 def _mapped(values: list[str], step: MapValues) -> list[Column]:
+    _refuse_taken(str(step), step.columns)
+    made_names = {name.lower() for name in step.columns}
     kept: list[str] = []
     for name in step.keep:
         kept += values if name == "*" else [name]
-    kept = [name for name in dict.fromkeys(kept) if name not in step.columns]
+    kept = [name for name in dict.fromkeys(kept) if name.lower() not in made_names]
     made = [F.when(_wanted(), _expression(e)).alias(name) for name, e in step.columns.items()]
     return [*_columns(kept), *made]
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
@@ -124,7 +125,16 @@ class PipelineRun:
     def _aggregate_types(self, store: Store) -> dict[str, pa.DataType]:
         """Check the store's steps and aggregates against the schema, before anything is made."""
         raw = self._spark.createDataFrame([], self._log.raw_schema)
-        values = RowSteps(self._decoder.decode(raw), store, 1).values
+        try:
+            records = self._decoder.decode(raw)
+        except PySparkException as error:
+            reason = str(error).split("\n", maxsplit=1)[0]
+            message = (
+                f"stream({store.source.topic!r}): the schema {store.source.schema!r} can't be "
+                f"read: {reason}"
+            )
+            raise InvalidTopology(message) from error
+        values = RowSteps(records, store, 1).values
         try:
             engine = SlidingWindowEngine(store.windows, store.aggregates, values)
         except IllegalArgument as error:

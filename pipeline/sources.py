@@ -15,6 +15,7 @@ from pipeline.event_log import (
     FORMAT,
     EventLogSource,
     ensure_topic_folder,
+    partition_files,
 )
 
 
@@ -46,7 +47,7 @@ class EventLog:
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the topic's lines as they are appended."""
-        ensure_topic_folder(self.root, topic)
+        partition_files(ensure_topic_folder(self.root, topic))
         spark.dataSource.register(EventLogSource)
         return (
             spark.readStream.format(FORMAT)

@@ -69,6 +69,16 @@ class StoreBatches:
         recorded = self._tables.recorded_batch()
         self._refuse_foreign(batch, recorded)
         prepared = self._versions.load(batch)
+        if prepared is not None and not self._is_of(prepared, ends):
+            if recorded == batch:
+                message = (
+                    f"store {self._store.name!r}: batch {batch} is committed up to "
+                    f"{prepared.record.offsets}, but Spark's offset log now ends it at {ends}: "
+                    "entries of it were lost. Going on would lose records; restore the checkpoint "
+                    "from a backup, or start anew with an empty data folder"
+                )
+                raise ForeignCheckpoint(message)
+            prepared = None
         if prepared is None:
             prepared = self._prepare(records, batch, ends)
             self._versions.save(batch, prepared)
@@ -84,6 +94,11 @@ class StoreBatches:
     def close(self) -> None:
         """Wait for maintenance that is under way."""
         self._maintenance.shutdown()
+
+    def _is_of(self, prepared: PreparedBatch, ends: Offsets) -> bool:
+        """Whether a prepared batch holds the records that Spark offers as that batch."""
+        topic = self._store.source.topic
+        return prepared.record.offsets[topic] == ends.get(topic, {})
 
     def _refuse_foreign(self, batch: int, recorded: int) -> None:
         """Go on only if the table is exactly at the batch before, or has this one already."""

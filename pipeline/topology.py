@@ -16,6 +16,7 @@ expressions, given as SQL text or as a ``Column``. Each call returns a new objec
 stream may be used for several stores.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -29,6 +30,10 @@ from storage.layout import check_store_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+
+#: What Delta can't have in the name of a column without column mapping.
+_PLAIN_NAME = re.compile(r"[^ ,;{}()\n\t=]+")
 
 
 @dataclass(frozen=True)
@@ -153,6 +158,7 @@ class KStream:
 
     def filter(self, condition: "str | Column") -> "KStream":
         """Keep the records for which ``condition`` is true; it may name key and timestamp_ms."""
+        _require_expressions("filter", condition)
         return replace(self, steps=(*self.steps, Filter(condition)))
 
     def map_values(self, *keep: str, **columns: "str | Column") -> "KStream":
@@ -164,6 +170,7 @@ class KStream:
         if not keep and not columns:
             message = "map_values: name at least one column, or '*' for all"
             raise InvalidTopology(message)
+        _require_expressions("map_values", *keep, *columns.values())
         return replace(self, steps=(*self.steps, MapValues(keep, dict(columns))))
 
     def group_by_key(self) -> "KGroupedStream":
@@ -181,6 +188,7 @@ class KStream:
         if not columns:
             message = "group_by: name at least one column or expression, or use group_by_key()"
             raise InvalidTopology(message)
+        _require_expressions("group_by", *columns)
         return KGroupedStream(self.registry, self.source, self.steps, columns)
 
 
@@ -230,9 +238,15 @@ class TimeWindowedKStream:
             if not isinstance(aggregate, Aggregate):
                 message = f"aggregate: {name}={aggregate!r} is not an aggregate such as count()"
                 raise InvalidTopology(message)
-            if name in RESERVED_COLUMNS or name in {"store", "position"}:
+            if not name or not _PLAIN_NAME.fullmatch(name):
+                message = f"aggregate: a Delta table can't have a column named {name!r}"
+                raise InvalidTopology(message)
+            if name.lower() in RESERVED_COLUMNS or name.lower() in {"store", "position"}:
                 message = f"aggregate: the name {name!r} is taken by a column of every store"
                 raise InvalidTopology(message)
+        if len({name.lower() for name in aggregates}) != len(aggregates):
+            message = f"aggregate: two names differ in case only: {sorted(aggregates)}"
+            raise InvalidTopology(message)
         return KTable(self.grouped, self.windows, aggregates)
 
 
@@ -296,3 +310,12 @@ class KTable:
             )
             raise InvalidTopology(message)
         return retention_ms
+
+
+def _require_expressions(step: str, *expressions: object) -> None:
+    """Refuse what is neither SQL text nor a Spark column, such as a Python function."""
+    for expression in expressions:
+        if isinstance(expression, str) or type(expression).__module__.startswith("pyspark."):
+            continue
+        message = f"{step}: expects SQL text or a Spark Column, not {expression!r}"
+        raise InvalidTopology(message)

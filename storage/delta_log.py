@@ -25,7 +25,7 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from storage.definition import STORE_PROPERTY, StoreDefinition
 from storage.errors import CorruptLog, InvalidDefinition, StoreNotReady
-from storage.position import COMMIT_INFO_KEY, CommitRecord
+from storage.position import COMMIT_APPLICATION_KEY, COMMIT_INFO_KEY, CommitRecord
 
 logger = logging.getLogger(__name__)
 
@@ -187,7 +187,7 @@ def is_whole(actions: Sequence[object]) -> bool:
     names = {
         name: action[name] for action in actions if isinstance(action, dict) for name in action
     }
-    ours = COMMIT_INFO_KEY in names.get("commitInfo", {})
+    ours = COMMIT_APPLICATION_KEY in names.get("commitInfo", {})
     return "txn" in names or not ours
 
 

@@ -60,7 +60,7 @@ def check_store_name(store: str) -> str:
         InvalidDefinition: the name is not 1 to 128 letters, digits, dots, underscores
             or hyphens beginning with a letter or digit.
     """
-    if not _STORE_NAME.fullmatch(store):
+    if not isinstance(store, str) or not _STORE_NAME.fullmatch(store):
         message = (
             f"store name {store!r} is not valid: use 1 to 128 letters, digits, '.', '_' or '-', "
             "beginning with a letter or digit (the Kafka topic rule)"

@@ -13,6 +13,10 @@ import orjson
 
 Offsets = dict[str, dict[str, int]]
 
+#: Key of the application's id in the Delta commit's ``commitInfo``: marks commits of ours,
+#: which end with a ``txn`` action.
+COMMIT_APPLICATION_KEY = "oriel_application"
+
 #: Key of our JSON text in the Delta commit's ``commitInfo``.
 COMMIT_INFO_KEY = "oriel"
 

@@ -20,12 +20,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
-from deltalake.exceptions import TableNotFoundError
+from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
 from storage.delta_log import is_whole
 from storage.errors import CorruptLog
 from storage.files import sync_file, sync_folder
+from storage.position import COMMIT_APPLICATION_KEY
 
 #: Versions between two Delta checkpoints; each costs a read of the whole file list.
 CHECKPOINT_INTERVAL = 100
@@ -93,6 +94,7 @@ class Table:
         """Change one table property, as a commit of its own."""
         self._delta.alter.set_table_properties({name: value}, raise_if_not_exists=False)
         self._delta.update_incremental()
+        self._sync_entry()
 
     def recorded_batch(self, application: str) -> int | None:
         """The last batch id that ``application`` committed here, None before the first."""
@@ -111,7 +113,7 @@ class Table:
             mode="append",
             schema=self._delta.schema(),
             commit_properties=CommitProperties(
-                custom_metadata=dict(info),
+                custom_metadata={**info, COMMIT_APPLICATION_KEY: application},
                 app_transactions=[Transaction(application, batch)],
             ),
             # The hook would checkpoint while the batch waits; see add_checkpoint().
@@ -120,11 +122,14 @@ class Table:
             ),
         )
         self._delta.update_incremental()
-        version = self._delta.version()
+        self._sync_entry()
+        return self._delta.version()
+
+    def _sync_entry(self) -> None:
+        """Force the entry just written to disk: only then is it acknowledged."""
         if self._sync:
-            sync_file(self._folder / _LOG / f"{version:020d}.json")
+            sync_file(self._folder / _LOG / f"{self._delta.version():020d}.json")
             sync_folder(self._folder / _LOG)
-        return version
 
 
 def open_table(
@@ -141,22 +146,50 @@ def open_table(
     folder.mkdir(parents=True, exist_ok=True)
     _set_aside_torn_entry(folder / _LOG)
     try:
-        delta = DeltaTable(folder)
+        return Table(_opened(folder), folder, sync=sync)
     except TableNotFoundError:
-        delta = DeltaTable.create(
-            folder,
-            schema=schema,
-            configuration={
-                "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-                "delta.dataSkippingNumIndexedCols": str(_STATISTICS_COLUMNS),
-                **properties,
-            },
-            raise_if_key_not_exists=False,
-        )
-        if sync:
-            sync_folder(folder / _LOG)
-            sync_folder(folder)
+        pass
+    delta = DeltaTable.create(
+        folder,
+        schema=schema,
+        configuration={
+            "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+            "delta.dataSkippingNumIndexedCols": str(_STATISTICS_COLUMNS),
+            **properties,
+        },
+        raise_if_key_not_exists=False,
+    )
+    if sync:
+        sync_file(folder / _LOG / f"{0:020d}.json")
+        sync_folder(folder / _LOG)
+        sync_folder(folder)
     return Table(delta, folder, sync=sync)
+
+
+def _opened(folder: Path) -> DeltaTable:
+    """Open a table that is there; without its Delta checkpoints if they are what is damaged."""
+    try:
+        return DeltaTable(folder)
+    except TableNotFoundError:
+        raise
+    except DeltaError:
+        _set_aside_checkpoints(folder / _LOG)
+    try:
+        return DeltaTable(folder)
+    except DeltaError as error:
+        message = (
+            f"the log of {folder} can't be read: {error}. Restore the table from a backup, or "
+            "start anew with an empty data folder"
+        )
+        raise CorruptLog(message) from error
+
+
+def _set_aside_checkpoints(log: Path) -> None:
+    """A Delta checkpoint only saves reading: as long as every entry is there it isn't needed."""
+    if not (log / f"{0:020d}.json").exists():
+        return
+    for path in [*log.glob("*.checkpoint*.parquet"), *log.glob("_last_checkpoint")]:
+        path.rename(path.with_name(f"{path.name}.torn"))
 
 
 def _set_aside_torn_entry(log: Path) -> None:
@@ -188,21 +221,30 @@ def _is_whole(entry: Path) -> bool:
 def _statistics(rows: pa.Table) -> str:
     """Delta's file statistics: row count, and least and greatest of the leading columns.
 
-    The bounds are whole, however long a key is: a reader that finds a column without
-    bounds may skip the file (delta-rs does).
+    The bounds are whole, however long a key is, and of all columns or of none: a reader
+    that finds one column without bounds may skip the file (delta-rs does).
     """
     least, greatest, nulls = {}, {}, {}
-    for name in rows.column_names[:_STATISTICS_COLUMNS]:
-        bounds = pc.min_max(rows.column(name))
-        least[name] = _stat_value(bounds["min"].as_py())
-        greatest[name] = _stat_value(bounds["max"].as_py())
-        nulls[name] = rows.column(name).null_count
+    try:
+        for name in rows.column_names[:_STATISTICS_COLUMNS]:
+            bounds = pc.min_max(rows.column(name))
+            least[name] = _stat_value(bounds["min"])
+            greatest[name] = _stat_value(bounds["max"])
+            nulls[name] = rows.column(name).null_count
+    except OverflowError:
+        # A window that ends after the year 9999, which the statistics can't say.
+        return json.dumps({"numRecords": len(rows)})
     bounds = {"minValues": least, "maxValues": greatest, "nullCount": nulls}
     return json.dumps({"numRecords": len(rows), **bounds})
 
 
-def _stat_value(value: object) -> object:
-    """Times as Delta's statistics write them, the rest as it is."""
+def _stat_value(bound: pa.Scalar) -> object:
+    """Times as Delta's statistics write them, the rest as it is.
+
+    Raises:
+        OverflowError: the time is after the year 9999.
+    """
+    value = bound.as_py()
     if isinstance(value, datetime):
         return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
     return value

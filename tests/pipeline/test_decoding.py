@@ -39,6 +39,7 @@ BAD = {
     b'{"key":"a","timestamp_ms":1,"value":{}} trailing': "not-json",
     b'{"key":"a","timestamp_ms":1,"value":{}}{"key":"b","timestamp_ms":2,"value":{}}': "not-json",
     b'{"key":"a","timestamp_ms":1,"value":{}}}': "not-json",
+    b'{"key":"a","timestamp_ms":1,"value":{}},"x":1': "not-json",
     b'{"key":"a","timestamp_ms":1,"value":{"d":1}': "not-json",
     b"{'key':'a','timestamp_ms':1,'value':{}}": "not-json",
     b'{"key":"a","timestamp_ms":1,"value":{"d":NaN}}': "not-json",

@@ -1,5 +1,6 @@
 """Whole runs on real Spark: replays after a failure at each step, and what must be refused."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -127,6 +128,25 @@ def test_a_failure_at_any_step_is_made_good_by_the_next_run(
 def _fail(*_arguments: object) -> None:
     message = "the disk is gone"
     raise OSError(message)
+
+
+@pytest.mark.parametrize("committed", [False, True])
+def test_offsets_that_spark_lost_never_lose_records(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """A decided batch that comes back with other records is computed anew, or refused."""
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreTables, "commit_dead_letters" if committed else "commit", _fail)
+        with pytest.raises(OSError, match="disk is gone"):
+            bench.run()
+    shutil.rmtree(bench.folder / "data" / "checkpoints" / "app" / "spark")
+    bench.append(*RECORDS[2:])
+    if committed:
+        with pytest.raises(ForeignCheckpoint, match="entries of it were lost"):
+            bench.run()
+    else:
+        bench.run()
+        assert bench.newest() == KIP_450
 
 
 def test_counters_add_up_over_runs(bench: Bench) -> None:

@@ -91,7 +91,7 @@ def test_only_plain_delta_is_used(tmp_path: Path, spark: SparkSession) -> None:
 
 @pytest.mark.parametrize(
     "torn",
-    [b"", b'{"commitInfo":{}}\n{"add":{"path"', b'{"commitInfo":{"oriel":"{}"}}\n'],
+    [b"", b'{"commitInfo":{}}\n{"add":{"path"', b'{"commitInfo":{"oriel_application":"app"}}\n'],
     ids=["empty", "cut in a line", "cut between lines"],
 )
 def test_a_torn_newest_entry_is_set_aside_and_committed_again(tmp_path: Path, torn: bytes) -> None:

@@ -1,0 +1,48 @@
+"""A checkpoint that a power loss or a hand has damaged is one clear error."""
+
+from pathlib import Path
+
+import pytest
+
+from pipeline.checkpoint import Checkpoint, StateVersions
+from pipeline.errors import CheckpointError
+
+
+@pytest.mark.parametrize("text", [b"", b'{"applic', b"{}", b"[]", b"\xff"])
+def test_a_damaged_application_file_is_named(tmp_path: Path, text: bytes) -> None:
+    """Without its identity a checkpoint can't be gone on with; the message says which file."""
+    with Checkpoint(tmp_path, sync=False):
+        pass
+    (tmp_path / "application.json").write_bytes(text)
+    with pytest.raises(CheckpointError, match=r"application\.json"):
+        Checkpoint(tmp_path, sync=False)
+
+
+@pytest.mark.parametrize("text", [b"", b"v1", b"v1\n{}", b"v1\n{}\n-", b'v1\n{}\n{"t":{"0":null}}'])
+def test_an_offset_log_that_says_nothing_is_an_error(tmp_path: Path, text: bytes) -> None:
+    """An entry without readable offsets never passes for an empty topic."""
+    with Checkpoint(tmp_path, sync=False) as checkpoint:
+        offsets = checkpoint.spark / "offsets"
+        offsets.mkdir(parents=True)
+        (offsets / "0").write_bytes(text)
+        with pytest.raises(CheckpointError, match="can't be read"):
+            checkpoint.end_offsets(0)
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b"3", b'{"record": {}}', b'{"record": {"x": 1}}'])
+def test_a_version_of_another_shape_is_damaged(tmp_path: Path, text: bytes) -> None:
+    """Anything that is no prepared batch is refused with the file's name."""
+    versions = StateVersions(tmp_path, sync=False)
+    (tmp_path / "000000000003.json").write_bytes(text)
+    with pytest.raises(CheckpointError, match=r"000000000003\.json is damaged"):
+        versions.load(3)
+
+
+def test_the_lock_is_given_back_when_opening_fails(tmp_path: Path) -> None:
+    """A refused checkpoint is not held: what was wrong can be mended and tried again."""
+    (tmp_path / "spark").mkdir()
+    with pytest.raises(CheckpointError):
+        Checkpoint(tmp_path, sync=False)
+    (tmp_path / "spark").rmdir()
+    with Checkpoint(tmp_path, sync=False) as checkpoint:
+        assert len(checkpoint.application) == 36

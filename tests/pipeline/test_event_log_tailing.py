@@ -1,0 +1,130 @@
+"""Tailing an event log: batches put together are the log, in plain Python and through Spark."""
+
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.datasource import ReadMaxBytes
+
+from pipeline import event_log
+from pipeline.checkpoint import Checkpoint
+from pipeline.errors import EventLogError
+from pipeline.event_log import EventLogReader, whole_lines_end
+from pipeline.sources import EventLog
+
+Line = tuple[int, int, bytes]
+
+#: Pieces that a producer writes: whole lines, blank ones, CRLF, and halves of lines.
+PIECES = st.lists(
+    st.sampled_from([b"\n", b"\r\n", b"{}\n", b"half", b"x" * 40, b"\xff\x00\n", b"ab\ncd\n"]),
+    max_size=12,
+)
+
+
+def plain_lines(partition: int, content: bytes) -> list[Line]:
+    """Split whole lines the simple way: (partition, byte position, line)."""
+    lines, position = [], 0
+    for line in content.split(b"\n")[:-1]:
+        lines.append((partition, position, line))
+        position += len(line) + 1
+    return lines
+
+
+def read_batch(
+    reader: EventLogReader, start: dict[str, int], limit: int
+) -> tuple[dict[str, int], list[Line]]:
+    """Plan and read one micro-batch; return where it ends and its lines."""
+    end: dict[str, int] = reader.latestOffset({"t": start}, ReadMaxBytes(limit))["t"]
+    lines: list[Line] = []
+    for part in reader.partitions({"t": start}, {"t": end}):
+        for batch in reader.read(part):
+            columns = pa.table(batch).to_pydict()
+            lines += zip(columns["partition"], columns["offset"], columns["raw"], strict=True)
+    return end, lines
+
+
+@given(st.lists(st.tuples(PIECES, PIECES, st.integers(1, 60)), min_size=1, max_size=4))
+@settings(max_examples=60)
+def test_batches_put_together_are_the_log(
+    rounds: list[tuple[list[bytes], list[bytes], int]],
+) -> None:
+    """Each whole line comes exactly once, in order, however the files grow and the limit is set."""
+    with tempfile.TemporaryDirectory() as root, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(event_log, "_READ_BYTES", 5)
+        reader = EventLogReader(Path(root), "t", 1000)
+        contents = {0: b"", 1: b""}
+        offsets: dict[str, int] = {}
+        seen: list[Line] = []
+        for first, second, limit in rounds:
+            for partition, pieces in ((0, first), (1, second)):
+                contents[partition] += b"".join(pieces)
+                (Path(root) / f"{partition}.jsonl").write_bytes(contents[partition])
+            while True:
+                end, lines = read_batch(reader, offsets, limit)
+                if end == offsets:
+                    break
+                offsets, seen = end, seen + lines
+        for partition, content in contents.items():
+            mine = [line for line in seen if line[0] == partition]
+            assert mine == plain_lines(partition, content)
+            assert offsets[str(partition)] == content.rfind(b"\n") + 1
+
+
+@pytest.mark.parametrize("tail", [0, 1, 65_535, 65_536, 65_537, 200_000])
+def test_the_last_newline_is_found_at_any_distance(tmp_path: Path, tail: int) -> None:
+    """A long unfinished line behind the last newline does not hide it."""
+    path = tmp_path / "0.jsonl"
+    path.write_bytes(b"ab\n" + b"x" * tail)
+    assert whole_lines_end(path, 0, 3 + tail) == 3
+    assert whole_lines_end(path, 3, 3 + tail) == 3
+
+
+def test_a_log_that_was_replaced_is_noticed(tmp_path: Path) -> None:
+    """Another file of the same name that is long enough is not read from the middle of a line."""
+    path = tmp_path / "0.jsonl"
+    path.write_bytes(b"0123456789\n" * 3)
+    reader = EventLogReader(tmp_path, "t", 1000)
+    with pytest.raises(EventLogError):
+        read_batch(reader, {"0": 8}, 1000)
+
+
+def test_two_runs_of_spark_read_each_line_once(spark: SparkSession, tmp_path: Path) -> None:
+    """A growing log is read on from where the run before ended, in batches of whole lines."""
+    folder = tmp_path / "log" / "t"
+    folder.mkdir(parents=True)
+    checkpoint = Checkpoint(tmp_path / "checkpoint", sync=False)
+    log = EventLog(tmp_path / "log", max_batch_bytes=16)
+    seen: list[Line] = []
+    batches: list[int] = []
+
+    def take(rows: DataFrame, batch: int) -> None:
+        batches.append(batch)
+        ends = checkpoint.end_offsets(batch)["t"]
+        for row in rows.collect():
+            seen.append((row.partition, row.offset, bytes(row.raw)))
+            assert row.offset < ends[str(row.partition)]
+
+    def run() -> None:
+        writer = log.stream(spark, "t").writeStream.foreachBatch(take)
+        writer = writer.option("checkpointLocation", str(checkpoint.spark))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    with checkpoint:
+        (folder / "0.jsonl").write_bytes(b"one\ntwo\nthr")
+        (folder / "1.jsonl").write_bytes(b"\n")
+        run()
+        assert sorted(seen) == [(0, 0, b"one"), (0, 4, b"two"), (1, 0, b"")]
+        (folder / "0.jsonl").write_bytes(b"one\ntwo\nthree\n" + b"x" * 50 + b"\nlast\n")
+        (folder / "2.jsonl").write_bytes(b"new\r\n")
+        run()
+        ends = checkpoint.end_offsets(batches[-1])
+    expected = plain_lines(0, (folder / "0.jsonl").read_bytes())
+    assert [line for line in seen if line[0] == 0] == expected
+    assert sorted(line for line in seen if line[0]) == [(1, 0, b""), (2, 0, b"new\r")]
+    assert ends == {"t": {"0": 70, "1": 1, "2": 5}}
+    assert batches == list(range(len(batches)))
+    assert len(batches) > 2

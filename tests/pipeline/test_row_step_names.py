@@ -1,0 +1,89 @@
+"""Names and keys in row-wise steps: what collides is refused, what differs stays different."""
+
+import itertools
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import InvalidTopology, SlidingWindows, StreamsBuilder, collect_list
+from pipeline.row_steps import RowSteps
+from pipeline.topology import KGroupedStream, KStream, Store
+
+SCHEMA = "v DOUBLE, w STRING"
+
+
+def stream(schema: str = SCHEMA) -> KStream:
+    """Begin a topology over the test's topic."""
+    return StreamsBuilder().stream("t", schema)
+
+
+def store_of(grouped: KGroupedStream) -> Store:
+    """Finish a topology with a store that reads ``v``."""
+    windows = SlidingWindows.of_time_difference_with_no_grace(5)
+    grouped.windowed_by(windows).aggregate(all=collect_list("v")).materialize("s")
+    return grouped.registry.stores[-1]
+
+
+def rows_of(spark: SparkSession, grouped: KGroupedStream, values: list[Any]) -> list[Any]:
+    """Run the steps over records with these values, in order."""
+    schema = (
+        "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
+        f"value STRUCT<{grouped.source.schema}>, reason STRING"
+    )
+    records = spark.createDataFrame(
+        [(0, place, b"", "k", 1, value, None) for place, value in enumerate(values)], schema
+    ).coalesce(1)
+    return RowSteps(records, store_of(grouped), 64).rows(records).collect()
+
+
+def test_different_parts_make_different_keys(spark: SparkSession) -> None:
+    """All pairs over bars, backslashes and letters: no two make the same composite key."""
+    texts = ["".join(t) for n in range(3) for t in itertools.product("a|\\", repeat=n)]
+    pairs = list(itertools.product(texts, repeat=2))
+    schema = "v STRING, w STRING"
+    rows = rows_of(spark, stream(schema).group_by("v", "w"), pairs)
+    assert len({row.key for row in rows}) == len(pairs)
+    escaped = [
+        "|".join(part.replace("\\", "\\\\").replace("|", "\\|") for part in pair) for pair in pairs
+    ]
+    assert [row.key for row in rows] == escaped
+
+
+def test_one_part_is_not_escaped(spark: SparkSession) -> None:
+    """A single column is the key as it is, and its text form is Spark's."""
+    rows = rows_of(spark, stream().group_by("w"), [(1.0, "a|b\\"), (1.0, "")])
+    assert [row.key for row in rows] == ["a|b\\", ""]
+    numbers = rows_of(spark, stream().group_by("v"), [(1.0, "x"), (None, "x")])
+    assert [(row.key, row.reason) for row in numbers] == [("1.0", None), (None, "null-key")]
+
+
+def test_steps_apply_in_the_order_in_which_they_are_written(spark: SparkSession) -> None:
+    """A filter sees what map_values before it has made, and nothing that comes later."""
+    steps = stream().map_values("w", v="v + 1").filter("v > 2").map_values(v="v * 10", w="w")
+    rows = rows_of(spark, steps.group_by("w"), [(1.0, "a"), (2.0, "b"), (None, "c")])
+    assert [(row.keep, row.v, row.key) for row in rows] == [
+        (False, None, None),
+        (True, 30.0, "b"),
+        (False, None, None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("grouped", "name"),
+    [
+        (stream("Key STRING").group_by_key(), "Key"),
+        (stream("v DOUBLE, TIMESTAMP_MS BIGINT").group_by_key(), "TIMESTAMP_MS"),
+        (stream().map_values("*", key="upper(w)").group_by_key(), "key"),
+        (stream().map_values("*", KEY="upper(w)").group_by_key(), "KEY"),
+        (stream().map_values("*", timestamp_ms="1").group_by_key(), "timestamp_ms"),
+        (stream().map_values("*", __keep="true").group_by_key(), "__keep"),
+    ],
+    ids=["schema", "schema time", "map key", "map KEY", "map time", "map __keep"],
+)
+def test_no_value_column_hides_the_record(
+    spark: SparkSession, grouped: KGroupedStream, name: str
+) -> None:
+    """Names that the pipeline needs are refused in any case, where they are given."""
+    with pytest.raises(InvalidTopology, match=f"{name}.*names that the pipeline needs"):
+        rows_of(spark, grouped, [])

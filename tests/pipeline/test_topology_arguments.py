@@ -1,0 +1,75 @@
+"""Arguments of the topology language that no store could be made of."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pipeline import InvalidTopology, SlidingWindows, StreamsBuilder, count
+from pipeline.topology import KStream, TimeWindowedKStream
+from storage.definition import RESERVED_COLUMNS
+
+WINDOWS = SlidingWindows.of_time_difference_and_grace(10, 5)
+
+
+def stream() -> KStream:
+    """Begin a topology."""
+    return StreamsBuilder().stream("t", "v DOUBLE")
+
+
+def windowed() -> TimeWindowedKStream:
+    """Windows over a stream, ready for an aggregation."""
+    return stream().group_by_key().windowed_by(WINDOWS)
+
+
+@pytest.mark.parametrize("name", sorted({*RESERVED_COLUMNS, "store", "position"}))
+def test_no_aggregate_takes_the_name_of_a_column(name: str) -> None:
+    """Column names that differ by case only are one name in Delta, so both are refused."""
+    for taken in (name, name.upper()):
+        with pytest.raises(InvalidTopology, match="is taken"):
+            windowed().aggregate(**{taken: count()})
+
+
+def test_two_aggregates_differ_by_more_than_case() -> None:
+    """``n`` and ``N`` are one column in Delta: refused before anything is made."""
+    with pytest.raises(InvalidTopology, match="differ in case only"):
+        windowed().aggregate(n=count(), N=count())
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: stream().filter(lambda row: row),  # type: ignore[arg-type]
+        lambda: stream().filter(True),  # type: ignore[arg-type]
+        lambda: stream().group_by(5),  # type: ignore[arg-type]
+        lambda: windowed().count().materialize(5),  # type: ignore[arg-type]
+    ],
+    ids=["filter lambda", "filter bool", "group_by", "materialize"],
+)
+def test_an_argument_of_a_wrong_type_is_named(build: Callable[[], Any]) -> None:
+    """An expression is SQL text or a Column, a name is text; anything else is refused at once."""
+    with pytest.raises(InvalidTopology):
+        build()
+
+
+def test_a_refused_store_leaves_the_builder_as_it_was() -> None:
+    """After a wrong name or retention the same aggregation may be materialized rightly."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("t", "v DOUBLE").group_by_key()
+    table = grouped.windowed_by(WINDOWS).count()
+    for name, retention in (("_x", None), ("s", 24), ("s", -1)):
+        with pytest.raises(InvalidTopology):
+            table.materialize(name, retention)
+    table.materialize("s", 25)
+    assert [store.name for store in builder.build().stores] == ["s"]
+
+
+def test_later_stores_do_not_change_a_built_topology() -> None:
+    """What was built stays as it was."""
+    builder = StreamsBuilder()
+    stream_ = builder.stream("t", "v DOUBLE")
+    stream_.group_by_key().windowed_by(WINDOWS).count().materialize("a")
+    built = builder.build()
+    stream_.group_by_key().windowed_by(WINDOWS).count().materialize("b")
+    assert [store.name for store in built.stores] == ["a"]
+    assert [store.name for store in builder.build().stores] == ["a", "b"]

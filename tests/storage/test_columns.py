@@ -1,0 +1,78 @@
+"""Types and rows of a store's table."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from storage.columns import TIMESTAMP, arrow_type, delta_type, store_schema, table_rows
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def changes(*windows: tuple[str, int, int]) -> pa.Table:
+    """Changed windows (key, start, end) with one aggregate."""
+    keys, starts, ends = zip(*windows, strict=True) if windows else ((), (), ())
+    return pa.table(
+        {
+            "n": pa.array([None] * len(keys), pa.int64()),
+            "key": pa.array(keys, pa.string()),
+            "window_start_ms": pa.array(starts, pa.int64()),
+            "window_end_ms": pa.array(ends, pa.int64()),
+            "timestamp_ms": pa.array(ends, pa.int64()),
+            "final": pa.array([True] * len(keys), pa.bool_()),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("long", pa.int64()),
+        ("double", pa.float64()),
+        ("string", pa.string()),
+        ("boolean", pa.bool_()),
+        ("array<long>", pa.list_(pa.int64())),
+        ("array<array<string>>", pa.list_(pa.list_(pa.string()))),
+    ],
+)
+def test_each_type_has_one_name(name: str, found: pa.DataType) -> None:
+    """Delta's name and Arrow's type turn into each other, nested lists too."""
+    assert delta_type(found) == name
+    assert arrow_type(name) == found
+
+
+def test_columns_stand_in_the_contract_order() -> None:
+    """Key and window in front (statistics are of those), aggregates, then what every row says."""
+    schema = store_schema({"n": pa.int64()})
+    assert schema.names == [
+        "key", "window_start", "window_end", "n", "timestamp", "final", "deleted", "revision",
+    ]  # fmt: skip
+    assert [field.name for field in schema if field.nullable] == ["n"]
+    assert {schema.field(name).type for name in ("window_start", "timestamp")} == {TIMESTAMP}
+
+
+@pytest.mark.parametrize("start_ms", [0, 1, 999, 1_357_034_400_123, 253_402_300_799_989])
+def test_times_keep_their_milliseconds(start_ms: int) -> None:
+    """Integer ms become UTC timestamps exactly, up to the end of the year 9999."""
+    rows = table_rows(changes(("a", start_ms, start_ms + 10)), {"n": pa.int64()}, 7)
+    (row,) = rows.to_pylist()
+    wanted: dict[str, Any] = {
+        "key": "a",
+        "window_start": EPOCH + timedelta(milliseconds=start_ms),
+        "window_end": EPOCH + timedelta(milliseconds=start_ms + 10),
+        "n": None,
+        "timestamp": EPOCH + timedelta(milliseconds=start_ms + 10),
+        "final": True,
+        "deleted": False,
+        "revision": 7,
+    }
+    assert row == wanted
+
+
+def test_no_change_is_no_row() -> None:
+    """An empty batch gives an empty table with all columns."""
+    rows = table_rows(changes(), {"n": pa.int64()}, 0)
+    assert rows.num_rows == 0
+    assert rows.schema == store_schema({"n": pa.int64()})

@@ -1,0 +1,54 @@
+"""Files that must survive a power loss: replaced whole, synced before anyone relies on them."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from storage.files import replace_file
+
+
+def test_a_replaced_file_holds_the_new_content_and_nothing_is_left(tmp_path: Path) -> None:
+    """The content is exact, also when it is shorter or empty, and no draft stays."""
+    path = tmp_path / "f.json"
+    for content in (b"long content", b"s", b""):
+        replace_file(path, content, sync=True)
+        assert path.read_bytes() == content
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_write_that_fails_leaves_the_old_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk before the rename does not touch what was there."""
+    path = tmp_path / "f.json"
+    replace_file(path, b"old", sync=True)
+
+    def full(_descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            replace_file(path, b"new", sync=True)
+    assert path.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("sync", [True, False])
+def test_content_is_on_disk_before_its_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool
+) -> None:
+    """With ``sync`` the order is content, rename, folder; without it nothing is forced."""
+    path = tmp_path / "f.json"
+    told: list[str] = []
+    real = os.fsync
+
+    def seen(descriptor: int) -> None:
+        target = Path(f"/proc/self/fd/{descriptor}").readlink()
+        told.append("folder" if target.is_dir() else "content")
+        told.append("renamed" if path.exists() else "not renamed")
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", seen)
+    replace_file(path, b"x", sync=sync)
+    assert told == (["content", "not renamed", "folder", "renamed"] if sync else [])

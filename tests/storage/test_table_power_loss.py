@@ -1,0 +1,184 @@
+"""Delta tables after a power loss: whatever the disk kept, nothing is lost, hidden or doubled."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from storage import table as table_module
+from storage.columns import store_schema, table_rows
+from storage.errors import CorruptLog
+from storage.table import Table, add_checkpoint, open_table, write_file
+
+AGGREGATES = {"n": pa.int64()}
+END_OF_TIME_MS = 253_402_300_799_999
+
+
+def opened(folder: Path) -> Table:
+    """Open or make the table."""
+    return open_table(folder, store_schema(AGGREGATES), {"oriel.store": "{}"}, sync=True)
+
+
+def rows(batch: int, *windows: tuple[str, int, int]) -> pa.Table:
+    """Rows of windows (key, start, end)."""
+    keys, starts, ends = zip(*windows, strict=True)
+    changes = pa.table(
+        {
+            "key": pa.array(keys, pa.string()),
+            "window_start_ms": pa.array(starts, pa.int64()),
+            "window_end_ms": pa.array(ends, pa.int64()),
+            "n": pa.array([batch] * len(keys), pa.int64()),
+            "timestamp_ms": pa.array(starts, pa.int64()),
+            "final": pa.array([False] * len(keys), pa.bool_()),
+        }
+    )
+    return table_rows(changes, AGGREGATES, batch)
+
+
+def commit(table: Table, folder: Path, batch: int, *, letters: bool = False) -> int:
+    """Commit a batch of one row as the pipeline does: with its record, or like dead letters."""
+    file = write_file(folder, rows(batch, ("a", batch, batch + 10)), "part", sync=True)
+    info = {} if letters else {"oriel": f'{{"batch": {batch}}}'}
+    return table.commit([file], "app", batch, info)
+
+
+def entry(folder: Path, version: int) -> Path:
+    """The log entry of a version."""
+    return folder / "_delta_log" / f"{version:020d}.json"
+
+
+def revisions(folder: Path) -> list[int]:
+    """The batches whose rows are in the table."""
+    found: list[int] = DeltaTable(folder).to_pyarrow_table()["revision"].to_pylist()
+    return sorted(found)
+
+
+def cut_to_lines(number: int) -> Callable[[bytes], bytes]:
+    """Keep the first lines of an entry."""
+    return lambda content: b"".join(content.splitlines(keepends=True)[:number])
+
+
+@pytest.mark.parametrize("letters", [False, True], ids=["windows", "dead letters"])
+@pytest.mark.parametrize(
+    "torn",
+    [
+        lambda _: b"",
+        lambda content: content[: len(content) // 2],
+        lambda content: content[:-1],
+        lambda content: b"\0" * len(content),
+        lambda _: b"\xff\xfe",
+        lambda _: b"\n\n",
+        cut_to_lines(1),
+        cut_to_lines(2),
+    ],
+    ids=["empty", "half", "last byte", "zeros", "not utf-8", "blank", "one line", "two lines"],
+)
+def test_a_batch_with_a_torn_entry_is_committed_once(
+    tmp_path: Path, torn: Callable[[bytes], bytes], letters: bool
+) -> None:
+    """However the newest entry was cut, its batch is committed again and is there once."""
+    table = opened(tmp_path)
+    for batch in (0, 1):
+        commit(table, tmp_path, batch, letters=letters)
+    path = entry(tmp_path, 2)
+    path.write_bytes(torn(path.read_bytes()))
+    table = opened(tmp_path)
+    if table.recorded_batch("app") == 0:
+        commit(table, tmp_path, 1, letters=letters)
+    assert revisions(tmp_path) == [0, 1]
+
+
+def test_the_making_of_a_table_is_synced_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No entry is relied on before it is on disk: not the first, not a changed property's."""
+    synced: list[Path] = []
+    monkeypatch.setattr(table_module, "sync_file", synced.append)
+    table = opened(tmp_path)
+    table.set_property("oriel.store", '{"new": true}')
+    table.commit([], "app", 0, {})
+    assert set(synced) >= {entry(tmp_path, version) for version in (0, 1, 2)}
+
+
+def test_a_lost_first_entry_is_a_clear_error(tmp_path: Path) -> None:
+    """A log that can't be read is a CorruptLog that says so, not an error of a library."""
+    commit(opened(tmp_path), tmp_path, 0)
+    entry(tmp_path, 0).write_bytes(b"")
+    with pytest.raises(CorruptLog):
+        opened(tmp_path)
+
+
+def test_a_gap_in_the_log_is_a_clear_error(tmp_path: Path) -> None:
+    """A missing entry between others is a CorruptLog that says so, not an error of a library."""
+    table = opened(tmp_path)
+    for batch in range(3):
+        commit(table, tmp_path, batch)
+    entry(tmp_path, 2).unlink()
+    with pytest.raises(CorruptLog):
+        opened(tmp_path)
+
+
+@pytest.mark.parametrize("length", [0, 200], ids=["empty", "torn"])
+def test_a_torn_checkpoint_does_not_stop_the_writer(tmp_path: Path, length: int) -> None:
+    """A Delta checkpoint only saves reading: without it all is still there in the log."""
+    table = opened(tmp_path)
+    for batch in range(3):
+        commit(table, tmp_path, batch)
+    add_checkpoint(tmp_path)
+    (parquet,) = (tmp_path / "_delta_log").glob("*.parquet")
+    parquet.write_bytes(parquet.read_bytes()[:length])
+    table = opened(tmp_path)
+    assert table.recorded_batch("app") == 2
+    commit(table, tmp_path, 3)
+    assert revisions(tmp_path) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("text", [b"", b'{"version":'], ids=["empty", "half"])
+def test_a_torn_hint_of_the_last_checkpoint_is_no_obstacle(tmp_path: Path, text: bytes) -> None:
+    """``_last_checkpoint`` is only a hint."""
+    table = opened(tmp_path)
+    for batch in range(2):
+        commit(table, tmp_path, batch)
+    add_checkpoint(tmp_path)
+    (tmp_path / "_delta_log" / "_last_checkpoint").write_bytes(text)
+    assert opened(tmp_path).recorded_batch("app") == 1
+
+
+def test_windows_may_end_after_the_last_year(tmp_path: Path) -> None:
+    """Records at the latest time that is accepted have windows beyond it; they are kept."""
+    table = opened(tmp_path)
+    late = rows(0, ("a", END_OF_TIME_MS - 4, END_OF_TIME_MS + 6), ("b", 5, 15))
+    table.commit([write_file(tmp_path, late, "part", sync=True)], "app", 0, {})
+    assert DeltaTable(tmp_path).to_pyarrow_table(filters=[("key", "=", "a")]).num_rows == 1
+
+
+def test_two_applications_append_to_one_table(tmp_path: Path) -> None:
+    """Pipelines share the dead-letter table: each finds its own batches again."""
+    first, second = opened(tmp_path), opened(tmp_path)
+    for batch in range(3):
+        commit(first, tmp_path, batch)
+        second.commit([], "other", batch + 10, {})
+    assert first.recorded_batch("app") == 2
+    assert second.recorded_batch("other") == 12
+    assert first.recorded_batch("nobody") is None
+    assert revisions(tmp_path) == [0, 1, 2]
+
+
+def test_spark_skips_files_without_losing_rows(tmp_path: Path, spark: SparkSession) -> None:
+    """Filters on key and window start find each row by Spark's data skipping too."""
+    table = opened(tmp_path)
+    keys = ["", "a", "ä", "\U0001f600", "\uffff", "x" * 64, "x" * 65, "y" * 500, "a'\"\\"]
+    for batch, key in enumerate(keys):
+        near = rows(batch, (key, 1_357_034_400_123 + batch, 1_357_034_400_133 + batch))
+        table.commit([write_file(tmp_path, near, "part", sync=False)], "app", batch, {})
+    read = spark.read.format("delta").load(str(tmp_path))
+    for batch, key in enumerate(keys):
+        by_key = read.filter(F.col("key") == F.lit(key)).select("revision").collect()
+        assert [row.revision for row in by_key] == [batch], key
+        moment = F.timestamp_millis(F.lit(1_357_034_400_123 + batch))
+        by_start = read.filter(F.col("window_start") == moment).select("revision").collect()
+        assert [row.revision for row in by_start] == [batch], key
