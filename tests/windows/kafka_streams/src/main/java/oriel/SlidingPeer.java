@@ -18,9 +18,9 @@ import org.apache.kafka.streams.state.WindowStore;
 
 /**
  * Runs sliding windows in Kafka Streams. A line of stdin is a case: time difference, grace, then
- * KEY:TIME tokens in arrival order. The value of a record is its place in the line, and a window's
- * aggregate is the list of its members' places. A line of stdout is the case's final rows:
- * KEY:START:TIMESTAMP:PLACE,PLACE,... tokens.
+ * KEY:TIME tokens in arrival order. The value of a record is its place in the line. A window's
+ * aggregate is the count and the sum of its members' places, and their list. A line of stdout is
+ * the case's final rows: KEY:START:TIMESTAMP:COUNT:SUM:PLACE,PLACE,... tokens.
  */
 public final class SlidingPeer {
   private SlidingPeer() {}
@@ -48,7 +48,7 @@ public final class SlidingPeer {
         .windowedBy(
             SlidingWindows.ofTimeDifferenceAndGrace(
                 Duration.ofMillis(difference), Duration.ofMillis(grace)))
-        .aggregate(() -> "", (key, value, places) -> places + value + ",", store);
+        .aggregate(() -> "0:0:", (key, place, row) -> withMember(row, place), store);
     var properties = new Properties();
     properties.put(StreamsConfig.APPLICATION_ID_CONFIG, "peer");
     properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:1");
@@ -74,5 +74,12 @@ public final class SlidingPeer {
       }
     }
     return found;
+  }
+
+  private static String withMember(String row, String place) {
+    var parts = row.split(":", -1);
+    long count = Long.parseLong(parts[0]) + 1;
+    long sum = Long.parseLong(parts[1]) + Long.parseLong(place);
+    return count + ":" + sum + ":" + parts[2] + place + ",";
   }
 }
