@@ -20,9 +20,18 @@ from pipeline.windows.clock import (
     StreamClock,
     close_time_ms,
 )
-from pipeline.windows.definitions import MAX_TIMESTAMP_MS, SlidingWindows
+from pipeline.windows.definitions import (
+    MAX_TIMESTAMP_MS,
+    NoWindows,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    Windows,
+)
+from pipeline.windows.engine import EngineResult, WindowEngine
+from pipeline.windows.engines import engine_for
 from pipeline.windows.errors import IllegalArgument, WindowsError
-from pipeline.windows.sliding import EngineResult, SlidingWindowEngine
+from pipeline.windows.sliding import SlidingWindowEngine
 
 __all__ = [
     "MAX_TIMESTAMP_MS",
@@ -31,9 +40,14 @@ __all__ = [
     "Aggregate",
     "EngineResult",
     "IllegalArgument",
+    "NoWindows",
+    "SessionWindows",
     "SlidingWindowEngine",
     "SlidingWindows",
     "StreamClock",
+    "TimeWindows",
+    "WindowEngine",
+    "Windows",
     "WindowsError",
     "approx_count_distinct",
     "approx_quantile",
@@ -41,6 +55,7 @@ __all__ = [
     "close_time_ms",
     "collect_list",
     "count",
+    "engine_for",
     "first",
     "last",
     "max",

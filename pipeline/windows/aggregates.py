@@ -1,25 +1,38 @@
 """The declarative aggregates: definitions with a column, evaluated for all windows at once.
 
+Each is computed from parts (``pipeline.windows.parts``), which state can keep and merge.
 Each skips nulls; a window without a value gives null (a count 0, a list []). The order
 inside a window is (timestamp, partition, offset), whatever the order of arrival.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from pipeline.windows import limb_codes
+from pipeline.windows.deviation import sample_variance
 from pipeline.windows.errors import IllegalArgument
-from pipeline.windows.exact_sum import Floats, Ints, RangeSums, prefix_sums
-from pipeline.windows.members import Members, Values, range_minima
-from pipeline.windows.sketches import (
-    MAX_LG_K,
-    MIN_LG_K,
-    approximate_distinct_counts,
-    approximate_quantiles,
+from pipeline.windows.exact_sum import prefix_sums
+from pipeline.windows.members import Members, Values
+from pipeline.windows.parts import (
+    CountPart,
+    ExactSumPart,
+    FirstPart,
+    GreatestPart,
+    LastPart,
+    LeastPart,
+    ListPart,
+    Part,
+    SquaresPart,
+    WholeSumPart,
+    widened,
 )
+from pipeline.windows.sketches import MAX_LG_K, MIN_LG_K, DistinctPart, QuantilePart
 
 _TypeTest = Callable[[pa.DataType], bool]
 _NUMBERS: tuple[_TypeTest, ...] = (pa.types.is_integer, pa.types.is_floating)
@@ -58,16 +71,21 @@ class Aggregate(ABC):
         return self.result_type(found)
 
     def of(self, members: Members) -> pa.Array:
-        """The result for every window."""
-        return self.of_values(members.values(str(self.column)))
+        """The result for every window, from its records."""
+        found = pa.null() if self.column is None else members.values(self.column).column.type
+        return self.from_parts([part.of(members) for part in self.parts(found)])
 
     @abstractmethod
     def result_type(self, found: pa.DataType) -> pa.DataType:
         """The type of the result for a column of type ``found``."""
 
     @abstractmethod
-    def of_values(self, values: Values) -> pa.Array:
-        """The result for every window, from one column's values."""
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:
+        """What has to be kept of the records, for a column of type ``found``."""
+
+    @abstractmethod
+    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """The result for every window, from its parts in the order of ``parts``."""
 
 
 class Count(Aggregate):
@@ -75,19 +93,17 @@ class Count(Aggregate):
 
     accepts = (lambda _: True,)
 
-    def of(self, members: Members) -> pa.Array:
-        """Count records without a column, values with one."""
-        if self.column is None:
-            return pa.array(members.ranges.sizes)
-        return super().of(members)
-
     def result_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
         """A 64-bit integer."""
         return pa.int64()
 
-    def of_values(self, values: Values) -> pa.Array:
-        """The number of values, 0 where there is none."""
-        return pa.array(values.ranges.sizes)
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
+        """A count."""
+        return (CountPart(self.column),)
+
+    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """The count, 0 where there is no value."""
+        return parts[0]
 
 
 class Sum(Aggregate):
@@ -95,31 +111,50 @@ class Sum(Aggregate):
 
     def result_type(self, found: pa.DataType) -> pa.DataType:
         """As wide as the column's kind allows."""
-        return _widened(found)
+        return widened(found)
 
-    def of_values(self, values: Values) -> pa.Array:
-        """The sum of each window's values."""
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:
+        """A count, and a sum that loses nothing."""
+        floating = pa.types.is_floating(found)
+        total = ExactSumPart(self.column) if floating else WholeSumPart(self.column)
+        return (CountPart(self.column), total)
+
+    def of(self, members: Members) -> pa.Array:
+        """The sum of each window's values: rounded at once, where no state is between."""
+        return self._sums(members.values(str(self.column)))
+
+    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """The sum, rounded now."""
+        number, total = parts
+        sums = limb_codes.rounded(total) if total.type == limb_codes.CODES else np.asarray(total)
+        return _nullable(sums, np.asarray(number))
+
+    def _sums(self, values: Values) -> pa.Array:
         if values.is_floating:
             return values.nullable(values.sums)
         before = prefix_sums(values.integers)
         return values.nullable(before[values.ranges.high] - before[values.ranges.low])
 
 
-class Avg(Aggregate):
+class Avg(Sum):
     """Mean: the exactly rounded sum, divided by the count."""
 
     def result_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
         """A double."""
         return pa.float64()
 
-    def of_values(self, values: Values) -> pa.Array:
+    def of(self, members: Members) -> pa.Array:
         """The mean of each window's values."""
-        sizes = np.maximum(values.ranges.sizes, 1)
-        if values.is_floating:
-            return values.nullable(values.sums / sizes)
-        before = prefix_sums(values.integers)
-        sums = before[values.ranges.high] - before[values.ranges.low]
-        return values.nullable(sums.astype(np.float64) / sizes)
+        values = members.values(str(self.column))
+        return self._means(self._sums(values), values.ranges.sizes)
+
+    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """The mean, from the sum rounded now."""
+        return self._means(super().from_parts(parts), np.asarray(parts[0]))
+
+    def _means(self, sums: pa.Array, sizes: NDArray[np.int64]) -> pa.Array:
+        doubles = np.asarray(sums.fill_null(0)).astype(np.float64)
+        return _nullable(doubles / np.maximum(sizes, 1), sizes)
 
 
 class Stddev(Aggregate):
@@ -134,12 +169,17 @@ class Stddev(Aggregate):
         """A double."""
         return pa.float64()
 
-    def of_values(self, values: Values) -> pa.Array:
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
+        """A count, the sum and the sum of squares."""
+        return (CountPart(self.column), ExactSumPart(self.column), SquaresPart(self.column))
+
+    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The standard deviation of each window's values."""
+        sizes = np.asarray(parts[0])
         with np.errstate(invalid="ignore", over="ignore"):
-            deviation = np.sqrt(_sample_variance(values))
-        deviation[~np.isfinite(values.sums)] = np.nan
-        return values.nullable(deviation, least=2)
+            deviation = np.sqrt(sample_variance(sizes, parts[1], parts[2]))
+        deviation[~np.isfinite(limb_codes.rounded(parts[1]))] = np.nan
+        return _nullable(deviation, sizes, least=2)
 
 
 class Min(Aggregate):
@@ -149,43 +189,57 @@ class Min(Aggregate):
 
     def result_type(self, found: pa.DataType) -> pa.DataType:
         """The column's own type, widened."""
-        return _widened(found)
+        return widened(found)
 
-    def of_values(self, values: Values) -> pa.Array:
-        """The least of each window's values."""
-        ranks, distinct = values.ordered
-        return _taken(distinct, range_minima(ranks, values.ranges), values)
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
+        """The least value."""
+        return (LeastPart(self.column),)
+
+    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """The value itself."""
+        return parts[0]
 
 
 class Max(Min):
     """Greatest value; NaN is above every number."""
 
-    def of_values(self, values: Values) -> pa.Array:
-        """The greatest of each window's values: the least by negated rank."""
-        ranks, distinct = values.ordered
-        return _taken(distinct, -range_minima(-ranks, values.ranges), values)
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
+        """The greatest value."""
+        return (GreatestPart(self.column),)
 
 
-class First(Aggregate):
+class First(Min):
     """The value that comes first by (timestamp, partition, offset)."""
 
-    accepts = _SCALARS
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
+        """The first value and its place."""
+        return (FirstPart(self.column),)
 
-    def result_type(self, found: pa.DataType) -> pa.DataType:
-        """The column's own type, widened."""
-        return _widened(found)
+    def of(self, members: Members) -> pa.Array:
+        """The value at the beginning of each window: members stand in order."""
+        values = members.values(str(self.column))
+        return self._widened(values, values.ranges.low)
 
-    def of_values(self, values: Values) -> pa.Array:
-        """The first of each window's values."""
-        return values.take(values.ranges.low).cast(_widened(values.column.type))
+    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """The value without its place."""
+        value, valid = parts[0].field("value"), parts[0].is_valid()
+        return pc.if_else(valid, value, pa.scalar(None, value.type))
+
+    def _widened(self, values: Values, rows: NDArray[np.int64]) -> pa.Array:
+        return values.take(rows).cast(widened(values.column.type))
 
 
 class Last(First):
     """The value that comes last by (timestamp, partition, offset)."""
 
-    def of_values(self, values: Values) -> pa.Array:
-        """The last of each window's values."""
-        return values.take(values.ranges.high - 1).cast(_widened(values.column.type))
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
+        """The last value and its place."""
+        return (LastPart(self.column),)
+
+    def of(self, members: Members) -> pa.Array:
+        """The value at the end of each window."""
+        values = members.values(str(self.column))
+        return self._widened(values, values.ranges.high - 1)
 
 
 class CollectList(Aggregate):
@@ -200,13 +254,24 @@ class CollectList(Aggregate):
 
     def result_type(self, found: pa.DataType) -> pa.DataType:
         """A list of the column's own type, widened."""
-        return pa.list_(_widened(found))
+        return pa.list_(widened(found))
 
-    def of_values(self, values: Values) -> pa.Array:
-        """The values of each window."""
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
+        """The values with their places."""
+        return (ListPart(self.column),)
+
+    def of(self, members: Members) -> pa.Array:
+        """The values of each window: they stand in order, so no place is needed."""
+        values = members.values(str(self.column))
         offsets, rows = values.ranges.rows()
-        taken = values.column.take(pa.array(rows)).cast(_widened(values.column.type))
+        taken = values.column.take(pa.array(rows)).cast(widened(values.column.type))
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), taken)
+
+    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """The values without their places."""
+        offsets = np.asarray(parts[0].offsets)
+        values = parts[0].flatten().field("value")
+        return pa.ListArray.from_arrays(pa.array(offsets - offsets[0], pa.int32()), values)
 
 
 @dataclass(frozen=True)
@@ -226,9 +291,13 @@ class ApproxCountDistinct(Aggregate):
         """A 64-bit integer."""
         return pa.int64()
 
-    def of_values(self, values: Values) -> pa.Array:
-        """The estimate for each window."""
-        return pa.array(approximate_distinct_counts(values.column, values.ranges, self.lg_k))
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
+        """A sketch."""
+        return (DistinctPart(self.column, self.lg_k),)
+
+    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """The sketch's estimate, 0 where there is no value."""
+        return DistinctPart(self.column, self.lg_k).estimates(parts[0])
 
 
 @dataclass(frozen=True)
@@ -246,10 +315,13 @@ class ApproxQuantile(Aggregate):
         """A double."""
         return pa.float64()
 
-    def of_values(self, values: Values) -> pa.Array:
-        """The estimate for each window."""
-        estimates = approximate_quantiles(values.doubles, values.ranges, self.probability)
-        return values.nullable(estimates)
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
+        """The values: a t-digest depends on the order in which it is fed."""
+        return (QuantilePart(self.column),)
+
+    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
+        """The estimate, null where there is no value."""
+        return QuantilePart(self.column).estimates(parts[0], self.probability)
 
 
 def count(column: str | None = None) -> Aggregate:
@@ -323,53 +395,8 @@ def approx_quantile(column: str, probability: float) -> Aggregate:
     return ApproxQuantile(column, probability)
 
 
-def _widened(found: pa.DataType) -> pa.DataType:
-    """The widest type of the same kind: what a table column of it should be."""
-    if pa.types.is_integer(found):
-        return pa.int64()
-    if pa.types.is_floating(found):
-        return pa.float64()
-    return found
-
-
-def _taken(distinct: pa.Array, ranks: Ints, values: Values) -> pa.Array:
-    """Turn ranks back into values; null where a window has none."""
-    taken = distinct.take(pa.array(ranks, mask=values.ranges.empty))
-    return taken.cast(_widened(values.column.type))
-
-
-def _sample_variance(values: Values) -> Floats:
-    """(n * sum(x*x) - sum(x)**2) / (n * (n-1)), the difference in double-double arithmetic."""
-    low, high = values.ranges.low, values.ranges.high
-    finite = np.where(np.isfinite(values.doubles), values.doubles, 0.0)
-    square, square_error = _product(finite, finite)
-    squares = RangeSums(square).double_doubles(low, high)
-    errors = RangeSums(np.where(np.isfinite(square_error), square_error, 0.0)).sums(low, high)
-    head, tail = values.range_sums.double_doubles(low, high)
-    n = values.ranges.sizes.astype(np.float64)
-    scaled, scaled_error = _product(squares[0], n)
-    squared, squared_error = _product(head, head)
-    difference = scaled - squared
-    recovered = difference - scaled
-    rest = (scaled - (difference - recovered)) - (squared + recovered)
-    rest += (scaled_error + (squares[1] + errors) * n) - (squared_error + 2.0 * head * tail)
-    variance = (difference + rest) / np.maximum(n * (n - 1.0), 1.0)
-    return np.maximum(variance, 0.0)
-
-
-def _product(left: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """The product and its exact rounding error (Dekker's two-product)."""
-    product = left * right
-    left_high, left_low = _halves(left)
-    right_high, right_low = _halves(right)
-    error = ((left_high * right_high - product) + left_high * right_low + left_low * right_high) + (
-        left_low * right_low
-    )
-    return product, error
-
-
-def _halves(values: Floats) -> tuple[Floats, Floats]:
-    """Split each double in two of 26 bits (Veltkamp)."""
-    scaled = values * 134_217_729.0
-    high = scaled - (scaled - values)
-    return high, values - high
+def _nullable(
+    numbers: NDArray[np.generic], sizes: NDArray[np.int64], *, least: int = 1
+) -> pa.Array:
+    """``numbers``, null for windows with fewer than ``least`` values."""
+    return pa.array(numbers, mask=sizes < least)

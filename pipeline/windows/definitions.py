@@ -1,9 +1,11 @@
 """Window definitions in Kafka Streams' words, validated when made (semantics section 6)."""
 
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from pipeline.windows.errors import IllegalArgument
+from pipeline.windows.rules import RULES, Kind, WindowRule
 
 #: The latest record time that is accepted: the last ms of the year 9999, which is also
 #: where SQL's TIMESTAMP ends.
@@ -29,8 +31,103 @@ def to_ms(duration: Duration, what: str) -> int:
     return duration
 
 
+class Windows(ABC):
+    """What every window definition can tell: its rule and how long after it a window closes."""
+
+    grace_ms: int
+
+    @property
+    @abstractmethod
+    def kind(self) -> Kind:
+        """The window kind, a key of the rules table."""
+
+    @property
+    @abstractmethod
+    def length_ms(self) -> int:
+        """The size, time difference or inactivity gap."""
+
+    @property
+    @abstractmethod
+    def least_retention_ms(self) -> int:
+        """The shortest retention that a store of these windows may have (semantics section 6)."""
+
+    @property
+    def rule(self) -> WindowRule:
+        """The rule of this window kind."""
+        return RULES[self.kind]
+
+    @property
+    def close_delay_ms(self) -> int:
+        """Close time = stream time - this."""
+        return self.grace_ms + (self.length_ms if self.rule.gap_delays_close else 0)
+
+
 @dataclass(frozen=True)
-class SlidingWindows:
+class TimeWindows(Windows):
+    """Tumbling or hopping windows ``[s, s + size_ms)``, ``s`` a multiple of ``advance_ms``.
+
+    A window is closed for a record once ``s + size_ms <= stream time - grace_ms``.
+    """
+
+    size_ms: int
+    grace_ms: int
+    advance_ms: int
+
+    @classmethod
+    def of_size_and_grace(cls, size_ms: Duration, grace_ms: Duration) -> "TimeWindows":
+        """Tumbling windows of ``size_ms``; ``advance_by`` makes them hop.
+
+        Raises:
+            IllegalArgument: the size is not positive, the grace is negative, or size + grace
+                is longer than a time of this system can be.
+        """
+        size = to_ms(size_ms, "Window size")
+        if size <= 0:
+            message = f"Window size must be larger than zero, it is {size} ms"
+            raise IllegalArgument(message)
+        grace = _checked_grace(grace_ms)
+        _refuse_too_long("size + grace", size + grace)
+        return cls(size, grace, size)
+
+    @classmethod
+    def of_size_with_no_grace(cls, size_ms: Duration) -> "TimeWindows":
+        """Tumbling windows that close as soon as stream time has passed them (grace 0)."""
+        return cls.of_size_and_grace(size_ms, 0)
+
+    def advance_by(self, advance_ms: Duration) -> "TimeWindows":
+        """Windows of the same size that start every ``advance_ms``.
+
+        Raises:
+            IllegalArgument: the advance is not positive, or longer than the size (records
+                between the windows would be lost).
+        """
+        advance = to_ms(advance_ms, "Window advance")
+        if not 0 < advance <= self.size_ms:
+            message = (
+                f"Window advance must be larger than zero and at most the window size of "
+                f"{self.size_ms} ms, it is {advance} ms"
+            )
+            raise IllegalArgument(message)
+        return replace(self, advance_ms=advance)
+
+    @property
+    def kind(self) -> Kind:
+        """Hopping when the windows overlap."""
+        return "tumbling" if self.advance_ms == self.size_ms else "hopping"
+
+    @property
+    def length_ms(self) -> int:
+        """The size."""
+        return self.size_ms
+
+    @property
+    def least_retention_ms(self) -> int:
+        """Size + grace (semantics section 6)."""
+        return self.size_ms + self.grace_ms
+
+
+@dataclass(frozen=True)
+class SlidingWindows(Windows):
     """Sliding windows of KIP-450: both ends inclusive, aligned to the records.
 
     A window ``[s, s + time_difference_ms]`` is closed for a record once
@@ -52,19 +149,11 @@ class SlidingWindows:
                 longer than a time of this system can be.
         """
         difference = to_ms(time_difference_ms, "Window time difference")
-        grace = to_ms(grace_ms, "Window grace period")
         if difference < 0:
             message = f"Window time difference must not be negative, it is {difference} ms"
             raise IllegalArgument(message)
-        if grace < 0:
-            message = f"Window grace period must not be negative, it is {grace} ms"
-            raise IllegalArgument(message)
-        if 2 * difference + grace > _MAX_SPAN_MS:
-            message = (
-                f"2 * time difference + grace must not exceed {_MAX_SPAN_MS} ms, it is "
-                f"{2 * difference + grace} ms"
-            )
-            raise IllegalArgument(message)
+        grace = _checked_grace(grace_ms)
+        _refuse_too_long("2 * time difference + grace", 2 * difference + grace)
         return cls(difference, grace)
 
     @classmethod
@@ -73,6 +162,104 @@ class SlidingWindows:
         return cls.of_time_difference_and_grace(time_difference_ms, 0)
 
     @property
+    def kind(self) -> Kind:
+        """Sliding."""
+        return "sliding"
+
+    @property
+    def length_ms(self) -> int:
+        """The time difference."""
+        return self.time_difference_ms
+
+    @property
     def least_retention_ms(self) -> int:
-        """The shortest retention that a store of these windows may have (semantics section 6)."""
+        """2 * time difference + grace (semantics section 6)."""
         return 2 * self.time_difference_ms + self.grace_ms
+
+
+@dataclass(frozen=True)
+class SessionWindows(Windows):
+    """Sessions of KIP-94: records at most ``inactivity_gap_ms`` apart are one session.
+
+    A session ``[a, b]`` goes from its first to its last record, both inclusive, and is
+    closed for a record once ``b < stream time - grace_ms - inactivity_gap_ms``.
+    """
+
+    inactivity_gap_ms: int
+    grace_ms: int
+
+    @classmethod
+    def of_inactivity_gap_and_grace(
+        cls, inactivity_gap_ms: Duration, grace_ms: Duration
+    ) -> "SessionWindows":
+        """Sessions that end when no record comes for longer than ``inactivity_gap_ms``.
+
+        A gap of 0 merges equal times only.
+
+        Raises:
+            IllegalArgument: a duration is negative, or gap + grace is longer than a time of
+                this system can be.
+        """
+        gap = to_ms(inactivity_gap_ms, "Session inactivity gap")
+        if gap < 0:
+            message = f"Session inactivity gap must not be negative, it is {gap} ms"
+            raise IllegalArgument(message)
+        grace = _checked_grace(grace_ms)
+        _refuse_too_long("inactivity gap + grace", gap + grace)
+        return cls(gap, grace)
+
+    @classmethod
+    def of_inactivity_gap_with_no_grace(cls, inactivity_gap_ms: Duration) -> "SessionWindows":
+        """Sessions that close once stream time is more than the gap past them (grace 0)."""
+        return cls.of_inactivity_gap_and_grace(inactivity_gap_ms, 0)
+
+    @property
+    def kind(self) -> Kind:
+        """Session."""
+        return "session"
+
+    @property
+    def length_ms(self) -> int:
+        """The inactivity gap."""
+        return self.inactivity_gap_ms
+
+    @property
+    def least_retention_ms(self) -> int:
+        """Inactivity gap + grace (semantics section 6)."""
+        return self.inactivity_gap_ms + self.grace_ms
+
+
+@dataclass(frozen=True)
+class NoWindows(Windows):
+    """A grouping without windows: one row a key, over all of its records."""
+
+    grace_ms: int = 0
+
+    @property
+    def kind(self) -> Kind:
+        """None."""
+        return "none"
+
+    @property
+    def length_ms(self) -> int:
+        """There is none: 0."""
+        return 0
+
+    @property
+    def least_retention_ms(self) -> int:
+        """Nothing expires: 0."""
+        return 0
+
+
+def _checked_grace(grace: Duration) -> int:
+    grace_ms = to_ms(grace, "Window grace period")
+    if grace_ms < 0:
+        message = f"Window grace period must not be negative, it is {grace_ms} ms"
+        raise IllegalArgument(message)
+    return grace_ms
+
+
+def _refuse_too_long(what: str, span_ms: int) -> None:
+    if span_ms > _MAX_SPAN_MS:
+        message = f"{what} must not exceed {_MAX_SPAN_MS} ms, it is {span_ms} ms"
+        raise IllegalArgument(message)

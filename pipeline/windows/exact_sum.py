@@ -152,20 +152,52 @@ class RangeSums:
 
     def double_doubles(self, low: Ints, high: Ints) -> tuple[Floats, Floats]:
         """Return each sum as ``head + tail``: the rounded sum and the rounded rest (106 bits)."""
+        return self.limb_sums(low, high).double_doubles()
+
+    def limb_sums(self, low: Ints, high: Ints) -> "LimbSums":
+        """Return the exact sum of each range."""
         limbs = self._limbs(low, high)
-        head = self.sums(low, high)
-        finite = np.where(np.isfinite(head), head, 0.0)
-        if self._scale is not None:
-            back = np.ldexp(finite, -self._scale)
-            # The rest is below 2**10, so wrapping of the conversion at 2**63 cancels out.
-            tail = limbs[0] - back.astype(np.int64)
-            with np.errstate(over="ignore"):
-                return head, np.ldexp(tail.astype(np.float64), self._scale)
-        rest = [limb - part for limb, part in zip(limbs, self._grid.split(finite), strict=True)]
-        return head, self._grid.to_double(rest)
+        if self._scale is None:
+            return LimbSums(self._grid, limbs)
+        return LimbSums(*_on_the_grid(limbs[0], self._scale))
 
     def _limbs(self, low: Ints, high: Ints) -> list[Ints]:
         return [prefix[high] - prefix[low] for prefix in self._prefixes]
+
+
+@dataclass(frozen=True)
+class LimbSums:
+    """Exact sums: column ``i`` of the limbs is the i-th sum."""
+
+    grid: LimbGrid
+    limbs: list[Ints]
+
+    def rounded(self) -> Floats:
+        """Each sum as the nearest double."""
+        return self.grid.to_double(self.limbs)
+
+    def double_doubles(self) -> tuple[Floats, Floats]:
+        """Each sum as ``head + tail``: the rounded sum and the rounded rest (106 bits)."""
+        head = self.rounded()
+        finite = np.where(np.isfinite(head), head, 0.0)
+        parts = self.grid.split(finite)
+        rest = [limb - part for limb, part in zip(self.limbs, parts, strict=True)]
+        return head, self.grid.to_double(rest)
+
+    def digits(self) -> list[Ints]:
+        """The limbs with sign and magnitude: each in (-2**32, 2**32), all of one sign."""
+        sign = np.where(_carried(self.limbs)[1] < 0, np.int64(-1), np.int64(1))
+        return [digit * sign for digit in _carried([limb * sign for limb in self.limbs])[0]]
+
+
+def _on_the_grid(values: Ints, scale: int) -> tuple[LimbGrid, list[Ints]]:
+    """Write ``values * 2**scale`` as limbs: the grid's limbs begin at multiples of 32 bits."""
+    bits = scale % _LIMB_BITS
+    low = (values & _MASK) << bits
+    high = (values >> _LIMB_BITS) << bits
+    # The upper half has at most 31 bits and a sign, so it stays in range after the shift.
+    limbs = [low & _MASK, (low >> _LIMB_BITS) + (high & _MASK), high >> _LIMB_BITS]
+    return LimbGrid(scale - bits, len(limbs)), limbs
 
 
 def _plain_scale(values: Floats) -> int | None:

@@ -49,13 +49,22 @@ class Values:
 
     def __init__(self, column: pa.Array, ranges: Ranges) -> None:
         """Take nulls out of ``column`` and move ``ranges`` accordingly."""
+        self._all = len(column)
+        self._present: NDArray[np.bool_] | None = None
         if column.null_count:
-            present = np.asarray(column.is_valid())
+            present = self._present = np.asarray(column.is_valid())
             before = prefix_sums(present.astype(np.int64))
             ranges = Ranges(before[ranges.low], before[ranges.high])
             column = column.drop_null()
         self.column = column
         self.ranges = ranges
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The row of each value."""
+        if self._present is None:
+            return np.arange(self._all, dtype=np.int64)
+        return np.flatnonzero(self._present)
 
     @cached_property
     def integers(self) -> Ints:
@@ -135,6 +144,10 @@ class Members:
             chunks = self._rows.column(column)
             self._values[column] = Values(chunks.combine_chunks(), self.ranges)
         return self._values[column]
+
+    def place(self, name: str, rows: Ints) -> pa.Array:
+        """One column of the records' places (their time, partition or offset), by row."""
+        return self._rows.column(name).combine_chunks().take(pa.array(rows))
 
 
 def range_minima(values: Ints, ranges: Ranges) -> Ints:

@@ -22,36 +22,22 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.windows.aggregates import Aggregate
 from pipeline.windows.definitions import SlidingWindows
+from pipeline.windows.engine import (
+    RECORD_FIELDS,
+    EngineResult,
+    Flags,
+    WindowEngine,
+    coded_keys,
+    heads,
+)
 from pipeline.windows.exact_sum import Ints, prefix_sums
 from pipeline.windows.members import Members, Ranges
+from pipeline.windows.part_columns import used_fields
 from pipeline.windows.timeline import Timeline, pair_order
-
-Flags = NDArray[np.bool_]
-
-RECORD_FIELDS = (
-    pa.field("key", pa.string()),
-    pa.field("timestamp_ms", pa.int64()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("close_ms", pa.int64()),
-)
-
-
-@dataclass(frozen=True)
-class EngineResult:
-    """What one batch made of the state.
-
-    ``state`` is the next state; ``changes`` has each changed or newly final window once:
-    key, window_start_ms, window_end_ms, the aggregates, timestamp_ms, final.
-    """
-
-    state: pa.Table
-    changes: pa.Table
 
 
 @dataclass(frozen=True)
@@ -81,8 +67,10 @@ class _Windows:
         return _Windows(self.code[chosen], self.start[chosen], self.known[chosen])
 
 
-class SlidingWindowEngine:
-    """Sliding windows of one store; holds no state between calls."""
+class SlidingWindowEngine(WindowEngine):
+    """Sliding windows with declarative aggregates; the state is a set of records."""
+
+    state_is_records = True
 
     def __init__(
         self,
@@ -90,6 +78,8 @@ class SlidingWindowEngine:
         aggregates: Mapping[str, Aggregate],
         values: pa.Schema,
         carried: pa.Schema | None = None,
+        *,
+        emit_final_only: bool = False,
     ) -> None:
         """Check ``aggregates`` (output name -> aggregate) against the schema of the values.
 
@@ -99,32 +89,23 @@ class SlidingWindowEngine:
             IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
         """
         self._difference = windows.time_difference_ms
+        self._rule = windows.rule
+        self._emit_final_only = emit_final_only
         self._aggregates = dict(aggregates)
-        used = {a.column for a in aggregates.values() if a.column is not None}
         self.aggregate_types = {n: a.output_type(values) for n, a in aggregates.items()}
-        self.record_schema = pa.schema([
-            *RECORD_FIELDS,
-            *(carried or ()),
-            *(field for field in values if field.name in used),
-        ])  # fmt: skip
-
-    def empty_state(self) -> pa.Table:
-        """The state before the first record."""
-        return self.record_schema.empty_table()
+        self.record_schema = pa.schema(
+            [*RECORD_FIELDS, *(carried or ()), *used_fields(aggregates, values)]
+        )
+        self.state_schema = self.record_schema
 
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
         """Which records are refused: even their last window is closed (semantics rule 3)."""
-        late: Flags = timestamp_ms + self._difference < close_ms
-        return late
+        return ~self._rule.is_open(timestamp_ms + self._difference, close_ms)
 
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
-        """Merge ``batch`` (accepted records only) into ``state`` and list what changed.
-
-        ``close_ms`` is the close time of all partitions after the batch, ``previous_close_ms``
-        the same before it; windows that end between the two become final now.
-        """
+        """See ``WindowEngine``."""
         batch = batch.select(self.record_schema.names).cast(self.record_schema)
         records = _sorted_records(state, batch)
         windows = self._candidates(records, previous_close_ms, close_ms)
@@ -143,7 +124,9 @@ class SlidingWindowEngine:
         touched = np.zeros(len(records.keys), dtype=np.bool_)
         touched[records.code[records.new]] = True
         end = start + self._difference
-        wanted = (end >= previous_close_ms) & (touched[code] | (end < close_ms))
+        closed = ~self._rule.is_open(end, close_ms)
+        wanted = closed if self._emit_final_only else closed | touched[code]
+        wanted &= self._rule.is_open(end, previous_close_ms)
         return _distinct(_Windows(code[wanted], start[wanted], known[wanted]))
 
     def _changed(
@@ -156,7 +139,7 @@ class SlidingWindowEngine:
             timeline.first_at_or_after(windows.code, windows.start),
             timeline.first_after(windows.code, end),
         )
-        reason = ~windows.known | (end < close_ms)
+        reason = ~windows.known | ~self._rule.is_open(end, close_ms)
         chosen = ~ranges.empty & (reason | _any_in(records.new, ranges))
         windows, end, reason = windows.keep(chosen), end[chosen], reason[chosen]
         membership = _membership(records, ranges.keep(chosen), end, self._difference)
@@ -180,7 +163,8 @@ class SlidingWindowEngine:
         for name, aggregate in self._aggregates.items():
             columns[name] = aggregate.of(evaluated)
         columns["timestamp_ms"] = pa.array(newest)
-        columns["final"] = pa.array(end < close_ms)
+        columns["final"] = pa.array(~self._rule.is_open(end, close_ms))
+        columns["deleted"] = pa.array(np.zeros(len(end), dtype=np.bool_))
         return pa.table(columns)
 
 
@@ -195,11 +179,7 @@ class _Membership:
 def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
     """Join state and batch, sorted by (key, time, partition, offset); keys coded in byte order."""
     table = pa.concat_tables([state, batch]).combine_chunks()
-    encoded = table.column("key").combine_chunks().dictionary_encode()
-    by_bytes = pc.array_sort_indices(encoded.dictionary)
-    rank = np.empty(len(by_bytes), dtype=np.int64)
-    rank[np.asarray(by_bytes)] = np.arange(len(by_bytes))
-    code = rank[np.asarray(encoded.indices)]
+    (code,), keys = coded_keys(table["key"])
     time, partition, offset, close = (
         np.asarray(table.column(name))
         for name in ("timestamp_ms", "partition", "offset", "close_ms")
@@ -210,7 +190,7 @@ def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
         order = _ties_ordered(order, same, partition, offset)
     return _Records(
         table=table.take(pa.array(order)),
-        keys=encoded.dictionary.take(by_bytes),
+        keys=keys,
         code=code[order],
         time=time[order],
         close=close[order],
@@ -230,8 +210,7 @@ def _distinct(windows: _Windows) -> _Windows:
     windows = _Windows(windows.code[order], windows.start[order], windows.known[order])
     if not len(order):
         return windows
-    head = np.ones(len(order), dtype=np.bool_)
-    head[1:] = (np.diff(windows.code) != 0) | (np.diff(windows.start) != 0)
+    head = heads(windows.code, windows.start)
     known = np.logical_or.reduceat(windows.known, np.flatnonzero(head))
     return _Windows(windows.code[head], windows.start[head], known)
 

@@ -1,0 +1,113 @@
+"""What every window engine is: records of a batch in, changed windows and the next state out.
+
+An engine is a pure function of (state, batch, clocks). It holds nothing between calls, so
+whoever calls it decides where state lives, and a task may run any number of times.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipeline.windows.exact_sum import Ints
+
+Flags = NDArray[np.bool_]
+
+#: The columns that every engine reads of a record.
+RECORD_FIELDS = (
+    pa.field("key", pa.string()),
+    pa.field("timestamp_ms", pa.int64()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("close_ms", pa.int64()),
+)
+
+#: Which stream of a cogroup a record is from, and its place behind equal offsets (joins).
+INPUT = pa.field("input", pa.int8())
+
+#: Records that the user's function raised on.
+REJECTED_SCHEMA = pa.schema([
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    INPUT,
+    pa.field("detail", pa.string()),
+])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class EngineResult:
+    """What one batch made of the state.
+
+    ``state`` is the next state; ``changes`` has each changed or newly final window once:
+    key, window_start_ms, window_end_ms, the aggregates, timestamp_ms, final, deleted.
+    ``late`` counts records that only the engine could find late (sessions);
+    ``rejected`` are the records for which the user's function raised.
+    """
+
+    state: pa.Table
+    changes: pa.Table
+    late: int = 0
+    rejected: pa.Table = field(default_factory=REJECTED_SCHEMA.empty_table)
+
+
+class WindowEngine(ABC):
+    """The windows of one store; holds no state between calls."""
+
+    #: The columns that ``process`` takes.
+    record_schema: pa.Schema
+    #: The columns of the state.
+    state_schema: pa.Schema
+    #: The store's columns beside key, window and times.
+    aggregate_types: Mapping[str, pa.DataType]
+    #: Whether the state is a set of records: the next state holds the old rows as they were.
+    state_is_records: bool = False
+
+    def empty_state(self) -> pa.Table:
+        """The state before the first record."""
+        return self.state_schema.empty_table()
+
+    @abstractmethod
+    def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
+        """Which records are refused, as far as the record alone tells."""
+
+    @abstractmethod
+    def process(
+        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
+    ) -> EngineResult:
+        """Take ``batch`` (records that aren't late) into ``state`` and list what changed.
+
+        ``close_ms`` is the close time of all partitions after the batch, ``previous_close_ms``
+        the same before it; windows that end between the two become final now.
+        """
+
+
+def coded_keys(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
+    """Number the keys of several columns alike, in the order of their UTF-8 bytes.
+
+    Returns the codes of each column, and the key of each code.
+    """
+    chunks = [chunk for column in columns for chunk in column.chunks]
+    encoded = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        encoded = encoded.combine_chunks()
+    by_bytes = pc.array_sort_indices(encoded.dictionary)
+    rank = np.empty(len(by_bytes), dtype=np.int64)
+    rank[np.asarray(by_bytes)] = np.arange(len(by_bytes))
+    codes = rank[np.asarray(encoded.indices)]
+    ends = np.cumsum([len(column) for column in columns])
+    return np.split(codes, ends[:-1]), encoded.dictionary.take(by_bytes)
+
+
+def heads(*columns: Ints) -> Flags:
+    """Where a run of equal rows begins, in columns sorted together."""
+    length = len(columns[0])
+    head = np.ones(length, dtype=np.bool_)
+    if length:
+        head[1:] = False
+        for column in columns:
+            head[1:] |= column[1:] != column[:-1]
+    return head

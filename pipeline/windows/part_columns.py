@@ -1,0 +1,69 @@
+"""The parts of a store's aggregates as columns of its state."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.windows.aggregates import Aggregate
+from pipeline.windows.members import Members, Ranges
+from pipeline.windows.parts import Part
+
+
+def used_fields(aggregates: Mapping[str, Aggregate], values: pa.Schema) -> list[pa.Field]:
+    """The value columns that some aggregate reads."""
+    used = {aggregate.column for aggregate in aggregates.values()}
+    return [field for field in values if field.name in used]
+
+
+class PartColumns:
+    """Each distinct part once, however many aggregates are computed from it."""
+
+    def __init__(self, aggregates: Mapping[str, Aggregate], values: pa.Schema) -> None:
+        """Work out which parts ``aggregates`` need.
+
+        Raises:
+            IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
+        """
+        self._aggregates = dict(aggregates)
+        self.aggregate_types = {n: a.output_type(values) for n, a in aggregates.items()}
+        self._parts: dict[str, Part] = {}
+        self._needed: dict[str, list[str]] = {}
+        types: dict[str, pa.DataType] = {}
+        for name, aggregate in self._aggregates.items():
+            column = aggregate.column
+            found = pa.null() if column is None else values.field(column).type
+            parts = aggregate.parts(found)
+            self._needed[name] = [part.name for part in parts]
+            for part in parts:
+                self._parts[part.name] = part
+                types[part.name] = part.state_type(found)
+        self.fields = [pa.field(name, found) for name, found in types.items()]
+
+    def of(self, members: Members) -> pa.Table:
+        """The parts of each window's records."""
+        columns = {f.name: self._parts[f.name].of(members).cast(f.type) for f in self.fields}
+        if not columns:
+            return pa.table({"rows": pa.nulls(len(members.ranges.low))}).select([])
+        return pa.table(columns)
+
+    def merged(self, rows: pa.Table, ranges: Ranges) -> pa.Table:
+        """One state row for each range of rows: parts merged, greatest time, the first's rest."""
+        if (ranges.sizes == 1).all():
+            return rows
+        first = rows.take(pa.array(ranges.low))
+        for field in self.fields:
+            column = rows.column(field.name).combine_chunks()
+            merged = self._parts[field.name].merged(column, ranges).cast(field.type)
+            first = first.set_column(first.schema.get_field_index(field.name), field, merged)
+        newest = np.maximum.reduceat(np.asarray(rows["timestamp_ms"]), ranges.low)
+        place = first.schema.get_field_index("timestamp_ms")
+        return first.set_column(place, "timestamp_ms", pa.array(newest))
+
+    def results(self, rows: pa.Table) -> dict[str, pa.Array]:
+        """The aggregates of each state row."""
+        arrays = {field.name: rows.column(field.name).combine_chunks() for field in self.fields}
+        return {
+            name: aggregate.from_parts([arrays[part] for part in self._needed[name]])
+            for name, aggregate in self._aggregates.items()
+        }

@@ -1,0 +1,337 @@
+"""Session windows for all keys of a batch at once (KIP-94, docs/decisions/0009).
+
+The state has one row per partition session: the bounds of a burst of records of one key in
+one partition, how it reaches down to others, and the parts of its aggregates. A batch is
+taken in per (key, partition), then the partition sessions of a key that belong together
+make one session of the store. Where no record is behind the grace, the order of arrival
+doesn't matter and sessions are chains of intervals; the others go record by record.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.windows.aggregates import Aggregate
+from pipeline.windows.definitions import SessionWindows
+from pipeline.windows.engine import (
+    RECORD_FIELDS,
+    EngineResult,
+    Flags,
+    WindowEngine,
+    coded_keys,
+    heads,
+)
+from pipeline.windows.exact_sum import Ints, prefix_sums
+from pipeline.windows.members import Members, Ranges
+from pipeline.windows.part_columns import PartColumns, used_fields
+from pipeline.windows.session_links import STRAGGLERS, chain_heads
+from pipeline.windows.session_machine import Arrival, OpenSession, advance
+from pipeline.windows.session_rows import SessionStore
+from pipeline.windows.timeline import pair_order
+
+#: Columns of a partition session beside its key and what its aggregates keep.
+SESSION_FIELDS = (
+    pa.field("partition", pa.int32()),
+    pa.field("window_start_ms", pa.int64()),
+    pa.field("window_end_ms", pa.int64()),
+    pa.field("regular_ms", pa.int64()),
+    pa.field("stragglers", STRAGGLERS),
+)
+
+
+@dataclass(frozen=True)
+class Assigned:
+    """Sessions after the batch, and which of them each record and old session went to.
+
+    ``of_record`` and ``of_state`` are places in ``table`` (-1: none); ``table`` has the
+    unit's code and the session fields.
+    """
+
+    table: pa.Table
+    of_record: Ints
+    of_state: Ints
+
+
+class SessionWindowEngine(WindowEngine):
+    """Sessions with declarative aggregates."""
+
+    def __init__(
+        self,
+        windows: SessionWindows,
+        aggregates: Mapping[str, Aggregate],
+        values: pa.Schema,
+        carried: pa.Schema | None = None,
+        *,
+        emit_final_only: bool = False,
+    ) -> None:
+        """Check ``aggregates`` (output name -> aggregate) against the schema of the values.
+
+        ``carried`` are columns of the key that the state keeps for the caller's use.
+
+        Raises:
+            IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
+        """
+        self._gap = windows.inactivity_gap_ms
+        self._columns = PartColumns(aggregates, values)
+        self._carried = list(carried or ())
+        self._store = SessionStore(windows, self._columns, emit_final_only=emit_final_only)
+        self.aggregate_types = self._columns.aggregate_types
+        self.record_schema = pa.schema(
+            [*RECORD_FIELDS, *self._carried, *used_fields(aggregates, values)]
+        )
+        self.state_schema = pa.schema([
+            pa.field("key", pa.string()),
+            *SESSION_FIELDS,
+            *self._carried,
+            *self._columns.fields,
+            pa.field("timestamp_ms", pa.int64()),
+        ])  # fmt: skip
+
+    def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:  # noqa: ARG002
+        """None: an open session can still take a record behind the grace."""
+        return np.zeros(len(timestamp_ms), dtype=np.bool_)
+
+    def process(
+        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
+    ) -> EngineResult:
+        """See ``WindowEngine``; ``previous_close_ms`` isn't needed: final sessions leave."""
+        del previous_close_ms
+        batch = batch.select(self.record_schema.names).cast(self.record_schema)
+        codes, keys = coded_keys(state["key"], batch["key"])
+        old_unit, new_unit, units = _units(codes, state, batch)
+        near = np.isin(old_unit, new_unit)
+        near_rows = state.filter(pa.array(near))
+        assigned = self._assigned(near_rows, old_unit[near], batch, new_unit)
+        made = self._made(near_rows, batch, assigned, keys, units)
+        after = pa.concat_tables([state.filter(pa.array(~near)), made.table])
+        code = np.concatenate([codes[0][~near], made.code])
+        touched = np.concatenate([np.zeros(int((~near).sum()), dtype=np.bool_), made.touched])
+        stored = self._store.advanced((state, codes[0]), (after, code, touched), keys, close_ms)
+        late = int((assigned.of_record < 0).sum())
+        return replace(stored, late=late)
+
+    def _assigned(self, near: pa.Table, old_unit: Ints, batch: pa.Table, unit: Ints) -> Assigned:
+        """Find every record's session: chains where order doesn't matter, else one by one."""
+        time, close = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
+        slow_units = np.unique(np.concatenate([
+            unit[close > time - self._gap], self._crowded(near, old_unit),
+        ]))  # fmt: skip
+        slow, slow_old = np.isin(unit, slow_units), np.isin(old_unit, slow_units)
+        fast = self._chained(near, old_unit, ~slow_old, batch, unit, ~slow)
+        if not slow.any():
+            return fast
+        return _joined(fast, self._machined(near, old_unit, slow_old, batch, unit, slow))
+
+    def _crowded(self, near: pa.Table, unit: Ints) -> Ints:
+        """Units with old sessions that touch: frozen ones, which a chain would join."""
+        start, end = (np.asarray(near[n]) for n in ("window_start_ms", "window_end_ms"))
+        order = pair_order(unit, start)
+        unit = unit[order]
+        joined = ~chain_heads(unit, start[order], end[order], self._gap)
+        crowded: Ints = unit[joined]
+        return crowded
+
+    def _chained(
+        self, near: pa.Table, old_unit: Ints, old: Flags, batch: pa.Table, unit: Ints, new: Flags
+    ) -> Assigned:
+        """Chains of old sessions and records at most the gap apart."""
+        old_rows, new_rows = np.flatnonzero(old), np.flatnonzero(new)
+        chosen = near.take(pa.array(old_rows))
+        time = np.asarray(batch["timestamp_ms"])[new_rows]
+        units = np.concatenate([old_unit[old_rows], unit[new_rows]])
+        start = np.concatenate([np.asarray(chosen["window_start_ms"]), time])
+        end = np.concatenate([np.asarray(chosen["window_end_ms"]), time])
+        regular = np.concatenate([np.asarray(chosen["regular_ms"]), time])
+        order = pair_order(units, start)
+        head = chain_heads(units[order], start[order], end[order], self._gap)
+        begin = np.flatnonzero(head)
+        number = np.empty(len(order), dtype=np.int64)
+        number[order] = np.cumsum(head) - 1
+        if len(begin):
+            end = np.maximum.reduceat(end[order], begin)
+            regular = np.minimum.reduceat(regular[order], begin)
+        first = order[begin]
+        table = _session_table(
+            units[first], start[first], end, regular,
+            _gathered(chosen["stragglers"].combine_chunks(), number[: len(old_rows)], len(begin)),
+        )  # fmt: skip
+        of_record = np.full(len(unit), -1, dtype=np.int64)
+        of_record[new_rows] = number[len(old_rows) :]
+        of_state = np.full(len(old_unit), -1, dtype=np.int64)
+        of_state[old_rows] = number[: len(old_rows)]
+        return Assigned(table, of_record, of_state)
+
+    def _machined(
+        self, near: pa.Table, old_unit: Ints, old: Flags, batch: pa.Table, unit: Ints, new: Flags
+    ) -> Assigned:
+        """Units that have a straggler, record by record in offset order."""
+        of_record = np.full(len(unit), -1, dtype=np.int64)
+        of_state = np.full(len(old_unit), -1, dtype=np.int64)
+        made: list[tuple[int, OpenSession]] = []
+        before = open_sessions(near, old_unit, np.flatnonzero(old))
+        for number, arrivals in arrivals_by_unit(batch, unit, np.flatnonzero(new)):
+            result = advance(before.pop(number, []), arrivals, self._gap)
+            for session in result.sessions:
+                of_record[session.records] = len(made)
+                of_state[session.state_rows] = len(made)
+                made.append((number, session))
+        # Sessions of a crowded unit without a new record stay as they are.
+        for number, sessions in before.items():
+            for session in sessions:
+                of_state[session.state_rows] = len(made)
+                made.append((number, session))
+        return Assigned(session_table(made), of_record, of_state)
+
+    def _made(
+        self,
+        near: pa.Table,
+        batch: pa.Table,
+        assigned: Assigned,
+        keys: pa.Array,
+        units: "Units",
+    ) -> "Made":
+        """The state rows of the sessions: old parts and the records' parts merged."""
+        taken = np.flatnonzero(assigned.of_record >= 0)
+        session = assigned.of_record[taken]
+        time, partition, offset = (
+            np.asarray(batch[name])[taken] for name in ("timestamp_ms", "partition", "offset")
+        )
+        order = np.lexsort((offset, partition, time, session))
+        session = session[order]
+        begin = np.flatnonzero(heads(session))
+        ranges = Ranges(begin, np.append(begin[1:], len(session)) if len(begin) else begin)
+        rows = batch.take(pa.array(taken[order]))
+        parts = self._columns.of(Members(rows, ranges))
+        for field in self._carried:
+            parts = parts.append_column(field, rows[field.name].take(pa.array(begin)))
+        parts = parts.append_column("timestamp_ms", pa.array(time[order][ranges.high - 1]))
+        both = pa.concat_tables([near.select(parts.column_names), parts])
+        owner = np.concatenate([assigned.of_state, session[begin]])
+        merged_order = np.argsort(owner, kind="stable")
+        sizes = np.bincount(owner, minlength=len(assigned.table))
+        bounds = prefix_sums(sizes)
+        merged = self._columns.merged(
+            both.take(pa.array(merged_order)), Ranges(bounds[:-1], bounds[1:])
+        )
+        touched = np.zeros(len(assigned.table), dtype=np.bool_)
+        touched[session] = True
+        return _made_table(assigned.table, merged, touched, keys, units, self.state_schema)
+
+
+@dataclass(frozen=True)
+class Units:
+    """The (key, partition) pairs that occur: key code and partition of each unit's number."""
+
+    code: Ints
+    partition: Ints
+
+
+@dataclass(frozen=True)
+class Made:
+    """Sessions of the touched units as state rows, with key code and whether they changed."""
+
+    table: pa.Table
+    code: Ints
+    touched: Flags
+
+
+def _units(codes: list[Ints], state: pa.Table, batch: pa.Table) -> tuple[Ints, Ints, Units]:
+    """Number the (key, partition) pairs of state and batch."""
+    code = np.concatenate(codes)
+    partition = np.concatenate([np.asarray(state["partition"]), np.asarray(batch["partition"])])
+    distinct, place = np.unique(partition, return_inverse=True)
+    pair = code * max(len(distinct), 1) + place
+    units, number = np.unique(pair, return_inverse=True)
+    known = Units(units // max(len(distinct), 1), distinct[units % max(len(distinct), 1)])
+    return number[: len(state)], number[len(state) :], known
+
+
+def open_sessions(near: pa.Table, unit: Ints, rows: Ints) -> dict[int, list[OpenSession]]:
+    """The chosen state rows as sessions of their units."""
+    found: dict[int, list[OpenSession]] = {}
+    names = ("window_start_ms", "window_end_ms", "regular_ms", "stragglers")
+    for row, fields in zip(
+        rows.tolist(), near.select(names).take(pa.array(rows)).to_pylist(), strict=True
+    ):
+        stragglers = [(s["close_ms"], s["timestamp_ms"]) for s in fields["stragglers"]]
+        session = OpenSession(
+            fields["window_start_ms"], fields["window_end_ms"], fields["regular_ms"], stragglers,
+            state_rows=[row],
+        )  # fmt: skip
+        found.setdefault(int(unit[row]), []).append(session)
+    return found
+
+
+def arrivals_by_unit(
+    batch: pa.Table, unit: Ints, rows: Ints
+) -> Iterator[tuple[int, Iterator[Arrival]]]:
+    """The chosen records of each unit in offset order."""
+    offset = np.asarray(batch["offset"])[rows]
+    rows = rows[np.lexsort((offset, unit[rows]))]
+    time, close = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
+    begin = np.flatnonzero(heads(unit[rows]))
+    for part in np.split(rows, begin[1:]) if len(rows) else []:
+        numbers = (part.tolist(), time[part].tolist(), close[part].tolist())
+        yield int(unit[part[0]]), (Arrival(*n) for n in zip(*numbers, strict=True))
+
+
+def session_table(made: list[tuple[int, OpenSession]]) -> pa.Table:
+    """Sessions of the machine as a table like ``Assigned.table``."""
+    stragglers = [
+        [{"close_ms": close, "timestamp_ms": time} for close, time in session.stragglers]
+        for _, session in made
+    ]
+    unit, start, end, regular = (
+        np.array(numbers, dtype=np.int64)
+        for numbers in (
+            [unit for unit, _ in made],
+            [session.start for _, session in made],
+            [session.end for _, session in made],
+            [session.regular for _, session in made],
+        )
+    )
+    return _session_table(unit, start, end, regular, pa.array(stragglers, STRAGGLERS))
+
+
+def _session_table(
+    unit: Ints, start: Ints, end: Ints, regular: Ints, stragglers: pa.Array
+) -> pa.Table:
+    names = ("unit", "window_start_ms", "window_end_ms", "regular_ms", "stragglers")
+    return pa.table(dict(zip(names, (unit, start, end, regular, stragglers), strict=True)))
+
+
+def _gathered(stragglers: pa.Array, number: Ints, length: int) -> pa.Array:
+    """The lists of rows with the same number as one list."""
+    order = np.argsort(number, kind="stable")
+    chosen = stragglers.take(pa.array(order))
+    sizes = np.diff(np.asarray(chosen.offsets).astype(np.int64))
+    totals = np.bincount(number[order], weights=sizes, minlength=length).astype(np.int64)
+    offsets = pa.array(prefix_sums(totals), pa.int32())
+    return pa.ListArray.from_arrays(offsets, chosen.flatten()).cast(STRAGGLERS)
+
+
+def _joined(one: Assigned, other: Assigned) -> Assigned:
+    """Two assignments of different units as one."""
+    shift = len(one.table)
+    record = np.where(other.of_record >= 0, other.of_record + shift, one.of_record)
+    state = np.where(other.of_state >= 0, other.of_state + shift, one.of_state)
+    return Assigned(pa.concat_tables([one.table, other.table]), record, state)
+
+
+def _made_table(
+    sessions: pa.Table, merged: pa.Table, touched: Flags, keys: pa.Array, units: Units,
+    schema: pa.Schema,
+) -> Made:  # fmt: skip
+    """Put key, bounds and parts together as state rows."""
+    unit = np.asarray(sessions["unit"])
+    code = units.code[unit]
+    columns = {
+        "key": keys.take(pa.array(code)),
+        "partition": pa.array(units.partition[unit], pa.int32()),
+        **{name: sessions[name] for name in sessions.column_names if name != "unit"},
+        **{name: merged[name] for name in merged.column_names},
+        "timestamp_ms": sessions["window_end_ms"],
+    }
+    return Made(pa.table([columns[n] for n in schema.names], schema=schema), code, touched)
