@@ -85,8 +85,8 @@ class TimeWindows(Windows):
         if size <= 0:
             message = f"Window size must be larger than zero, it is {size} ms"
             raise IllegalArgument(message)
-        grace = _checked_grace(grace_ms)
-        _refuse_too_long("size + grace", size + grace)
+        grace = checked_grace(grace_ms)
+        refuse_too_long("size + grace", size + grace)
         return cls(size, grace, size)
 
     @classmethod
@@ -152,8 +152,8 @@ class SlidingWindows(Windows):
         if difference < 0:
             message = f"Window time difference must not be negative, it is {difference} ms"
             raise IllegalArgument(message)
-        grace = _checked_grace(grace_ms)
-        _refuse_too_long("2 * time difference + grace", 2 * difference + grace)
+        grace = checked_grace(grace_ms)
+        refuse_too_long("2 * time difference + grace", 2 * difference + grace)
         return cls(difference, grace)
 
     @classmethod
@@ -204,8 +204,8 @@ class SessionWindows(Windows):
         if gap < 0:
             message = f"Session inactivity gap must not be negative, it is {gap} ms"
             raise IllegalArgument(message)
-        grace = _checked_grace(grace_ms)
-        _refuse_too_long("inactivity gap + grace", gap + grace)
+        grace = checked_grace(grace_ms)
+        refuse_too_long("inactivity gap + grace", gap + grace)
         return cls(gap, grace)
 
     @classmethod
@@ -251,7 +251,12 @@ class NoWindows(Windows):
         return 0
 
 
-def _checked_grace(grace: Duration) -> int:
+def checked_grace(grace: Duration) -> int:
+    """Return a grace period in ms.
+
+    Raises:
+        IllegalArgument: it is negative.
+    """
     grace_ms = to_ms(grace, "Window grace period")
     if grace_ms < 0:
         message = f"Window grace period must not be negative, it is {grace_ms} ms"
@@ -259,7 +264,12 @@ def _checked_grace(grace: Duration) -> int:
     return grace_ms
 
 
-def _refuse_too_long(what: str, span_ms: int) -> None:
+def refuse_too_long(what: str, span_ms: int) -> None:
+    """Refuse spans that the time arithmetic can't hold.
+
+    Raises:
+        IllegalArgument: the span is too long; the message says which.
+    """
     if span_ms > _MAX_SPAN_MS:
         message = f"{what} must not exceed {_MAX_SPAN_MS} ms, it is {span_ms} ms"
         raise IllegalArgument(message)

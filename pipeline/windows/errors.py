@@ -1,7 +1,7 @@
 """Errors of the window engine.
 
 WindowsError
-`-- IllegalArgument     a definition that breaks a rule of semantics section 6
+`-- IllegalArgument     a definition or a query that breaks a rule
 """
 
 
@@ -10,7 +10,7 @@ class WindowsError(Exception):
 
 
 class IllegalArgument(WindowsError):
-    """A window or aggregate definition breaks a rule; the message says which and how to mend it.
+    """A definition or a query breaks a rule; the message says which and how to mend it.
 
     The name is Kafka Streams' word for the same situation (``IllegalArgumentException``).
     """

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pipeline.windows.folds import Rejected
 from pipeline.windows.session_links import NO_REGULAR_MS
 
 
@@ -43,18 +44,17 @@ class Arrival:
 ValueOf = Callable[[Sequence[OpenSession], Arrival], Any]
 
 
-class Rejected(Exception):
-    """The user's function raised on this record; the message says what."""
-
-
 @dataclass
 class MachineResult:
-    """What became of the records: sessions at the end, rows that were late or rejected."""
+    """What became of the records: sessions at the end, rows that were late or rejected.
+
+    ``removed`` tells whether a session went because it has no value any more.
+    """
 
     sessions: list[OpenSession]
-    removed: list[OpenSession]
     late: list[int]
     rejected: list[tuple[int, str]]
+    removed: bool = False
 
 
 def advance(
@@ -69,7 +69,7 @@ def advance(
     before the record's close time) is not found by it. ``value_of`` gives None for a
     session that is to be removed; without it every session has the value None and stays.
     """
-    result = MachineResult(sessions, [], [], [])
+    result = MachineResult(sessions, [], [])
     for arrival in arrivals:
         found = [s for s in result.sessions if _takes(s, arrival, gap)]
         if not found and arrival.time < arrival.close:
@@ -84,11 +84,10 @@ def advance(
                 result.rejected.append((arrival.row, str(error)))
                 continue
         result.sessions = [s for s in result.sessions if s not in found]
-        joined = _joined(found, arrival, gap, value)
-        if value_of is not None and value is None:
-            result.removed.append(joined)
-        else:
-            result.sessions.append(joined)
+        if value_of is None or value is not None:
+            result.sessions.append(_joined(found, arrival, gap, value))
+        elif found:
+            result.removed = True
     return result
 
 

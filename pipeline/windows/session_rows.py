@@ -4,7 +4,9 @@ A session that grew or swallowed others has other bounds than before: the old ro
 told as deleted, the new one as changed, in the same batch.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +15,6 @@ from pipeline.windows.definitions import SessionWindows
 from pipeline.windows.engine import EngineResult, Flags
 from pipeline.windows.exact_sum import Ints
 from pipeline.windows.members import Ranges
-from pipeline.windows.part_columns import PartColumns
 from pipeline.windows.session_links import Sessions, bounds_of, components, hulls
 
 
@@ -28,11 +29,25 @@ class _Joined:
     ranges: Ranges
 
 
+class SessionColumns(Protocol):
+    """What a state row keeps of its records, and how rows are put together."""
+
+    @property
+    def aggregate_types(self) -> Mapping[str, pa.DataType]:
+        """The store's columns beside key, window and times."""
+
+    def merged(self, rows: pa.Table, ranges: Ranges) -> pa.Table:
+        """One row for each range of rows."""
+
+    def results(self, rows: pa.Table) -> dict[str, pa.Array]:
+        """The aggregates of each row."""
+
+
 class SessionStore:
     """Tells what changed between two sets of partition sessions."""
 
     def __init__(
-        self, windows: SessionWindows, columns: PartColumns, *, emit_final_only: bool
+        self, windows: SessionWindows, columns: SessionColumns, *, emit_final_only: bool
     ) -> None:
         """Join sessions of ``windows``; with ``emit_final_only`` tell only what is final."""
         self._gap = windows.inactivity_gap_ms
@@ -42,19 +57,21 @@ class SessionStore:
 
     def advanced(
         self,
-        before: tuple[pa.Table, Ints],
+        before: tuple[pa.Table, Ints, Ints],
         after: tuple[pa.Table, Ints, Flags],
         keys: pa.Array,
         close_ms: int,
     ) -> EngineResult:
         """Return the next state and the changed rows.
 
-        ``before`` is (partition sessions, key codes), ``after`` also which of them changed.
+        ``before`` is (partition sessions, key codes, keys that changed though no session of
+        theirs is left), ``after`` is (partition sessions, key codes, which of them changed).
         """
         table, code, touched = after
         ends = np.asarray(table["window_end_ms"])
         touched_keys = np.zeros(len(keys), dtype=np.bool_)
         touched_keys[code[touched]] = True
+        touched_keys[before[2]] = True
         looked_at = touched_keys.copy()
         looked_at[code[~self._rule.is_open(ends, close_ms)]] = True
         chosen = np.flatnonzero(looked_at[code]) if len(code) else np.zeros(0, dtype=np.int64)
@@ -105,13 +122,13 @@ class SessionStore:
 
     def _vanished(
         self,
-        before: tuple[pa.Table, Ints],
+        before: tuple[pa.Table, Ints, Ints],
         after: _Joined,
         touched_keys: Flags,
         keys: pa.Array,
     ) -> pa.Table:
         """Rows of sessions of touched keys that were there before and aren't any more."""
-        table, code = before
+        table, code, _ = before
         chosen = np.flatnonzero(touched_keys[code]) if len(code) else np.zeros(0, dtype=np.int64)
         old = self._joined(table, code, chosen)
         columns = [

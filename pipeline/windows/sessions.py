@@ -7,7 +7,7 @@ make one session of the store. Where no record is behind the grace, the order of
 doesn't matter and sessions are chains of intervals; the others go record by record.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,18 +27,18 @@ from pipeline.windows.exact_sum import Ints, prefix_sums
 from pipeline.windows.members import Members, Ranges
 from pipeline.windows.part_columns import PartColumns, used_fields
 from pipeline.windows.session_links import STRAGGLERS, chain_heads
-from pipeline.windows.session_machine import Arrival, OpenSession, advance
+from pipeline.windows.session_machine import OpenSession, advance
 from pipeline.windows.session_rows import SessionStore
-from pipeline.windows.timeline import pair_order
-
-#: Columns of a partition session beside its key and what its aggregates keep.
-SESSION_FIELDS = (
-    pa.field("partition", pa.int32()),
-    pa.field("window_start_ms", pa.int64()),
-    pa.field("window_end_ms", pa.int64()),
-    pa.field("regular_ms", pa.int64()),
-    pa.field("stragglers", STRAGGLERS),
+from pipeline.windows.session_units import (
+    SESSION_FIELDS,
+    Units,
+    arrivals_by_unit,
+    bounds_table,
+    open_sessions,
+    session_table,
+    units_of,
 )
+from pipeline.windows.timeline import pair_order
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class SessionWindowEngine(WindowEngine):
         del previous_close_ms
         batch = batch.select(self.record_schema.names).cast(self.record_schema)
         codes, keys = coded_keys(state["key"], batch["key"])
-        old_unit, new_unit, units = _units(codes, state, batch)
+        old_unit, new_unit, units = units_of(codes, state, batch)
         near = np.isin(old_unit, new_unit)
         near_rows = state.filter(pa.array(near))
         assigned = self._assigned(near_rows, old_unit[near], batch, new_unit)
@@ -108,7 +108,9 @@ class SessionWindowEngine(WindowEngine):
         after = pa.concat_tables([state.filter(pa.array(~near)), made.table])
         code = np.concatenate([codes[0][~near], made.code])
         touched = np.concatenate([np.zeros(int((~near).sum()), dtype=np.bool_), made.touched])
-        stored = self._store.advanced((state, codes[0]), (after, code, touched), keys, close_ms)
+        stored = self._store.advanced(
+            (state, codes[0], codes[1][:0]), (after, code, touched), keys, close_ms
+        )
         late = int((assigned.of_record < 0).sum())
         return replace(stored, late=late)
 
@@ -153,7 +155,7 @@ class SessionWindowEngine(WindowEngine):
             end = np.maximum.reduceat(end[order], begin)
             regular = np.minimum.reduceat(regular[order], begin)
         first = order[begin]
-        table = _session_table(
+        table = bounds_table(
             units[first], start[first], end, regular,
             _gathered(chosen["stragglers"].combine_chunks(), number[: len(old_rows)], len(begin)),
         )  # fmt: skip
@@ -190,7 +192,7 @@ class SessionWindowEngine(WindowEngine):
         batch: pa.Table,
         assigned: Assigned,
         keys: pa.Array,
-        units: "Units",
+        units: Units,
     ) -> "Made":
         """The state rows of the sessions: old parts and the records' parts merged."""
         taken = np.flatnonzero(assigned.of_record >= 0)
@@ -221,85 +223,12 @@ class SessionWindowEngine(WindowEngine):
 
 
 @dataclass(frozen=True)
-class Units:
-    """The (key, partition) pairs that occur: key code and partition of each unit's number."""
-
-    code: Ints
-    partition: Ints
-
-
-@dataclass(frozen=True)
 class Made:
     """Sessions of the touched units as state rows, with key code and whether they changed."""
 
     table: pa.Table
     code: Ints
     touched: Flags
-
-
-def _units(codes: list[Ints], state: pa.Table, batch: pa.Table) -> tuple[Ints, Ints, Units]:
-    """Number the (key, partition) pairs of state and batch."""
-    code = np.concatenate(codes)
-    partition = np.concatenate([np.asarray(state["partition"]), np.asarray(batch["partition"])])
-    distinct, place = np.unique(partition, return_inverse=True)
-    pair = code * max(len(distinct), 1) + place
-    units, number = np.unique(pair, return_inverse=True)
-    known = Units(units // max(len(distinct), 1), distinct[units % max(len(distinct), 1)])
-    return number[: len(state)], number[len(state) :], known
-
-
-def open_sessions(near: pa.Table, unit: Ints, rows: Ints) -> dict[int, list[OpenSession]]:
-    """The chosen state rows as sessions of their units."""
-    found: dict[int, list[OpenSession]] = {}
-    names = ("window_start_ms", "window_end_ms", "regular_ms", "stragglers")
-    for row, fields in zip(
-        rows.tolist(), near.select(names).take(pa.array(rows)).to_pylist(), strict=True
-    ):
-        stragglers = [(s["close_ms"], s["timestamp_ms"]) for s in fields["stragglers"]]
-        session = OpenSession(
-            fields["window_start_ms"], fields["window_end_ms"], fields["regular_ms"], stragglers,
-            state_rows=[row],
-        )  # fmt: skip
-        found.setdefault(int(unit[row]), []).append(session)
-    return found
-
-
-def arrivals_by_unit(
-    batch: pa.Table, unit: Ints, rows: Ints
-) -> Iterator[tuple[int, Iterator[Arrival]]]:
-    """The chosen records of each unit in offset order."""
-    offset = np.asarray(batch["offset"])[rows]
-    rows = rows[np.lexsort((offset, unit[rows]))]
-    time, close = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
-    begin = np.flatnonzero(heads(unit[rows]))
-    for part in np.split(rows, begin[1:]) if len(rows) else []:
-        numbers = (part.tolist(), time[part].tolist(), close[part].tolist())
-        yield int(unit[part[0]]), (Arrival(*n) for n in zip(*numbers, strict=True))
-
-
-def session_table(made: list[tuple[int, OpenSession]]) -> pa.Table:
-    """Sessions of the machine as a table like ``Assigned.table``."""
-    stragglers = [
-        [{"close_ms": close, "timestamp_ms": time} for close, time in session.stragglers]
-        for _, session in made
-    ]
-    unit, start, end, regular = (
-        np.array(numbers, dtype=np.int64)
-        for numbers in (
-            [unit for unit, _ in made],
-            [session.start for _, session in made],
-            [session.end for _, session in made],
-            [session.regular for _, session in made],
-        )
-    )
-    return _session_table(unit, start, end, regular, pa.array(stragglers, STRAGGLERS))
-
-
-def _session_table(
-    unit: Ints, start: Ints, end: Ints, regular: Ints, stragglers: pa.Array
-) -> pa.Table:
-    names = ("unit", "window_start_ms", "window_end_ms", "regular_ms", "stragglers")
-    return pa.table(dict(zip(names, (unit, start, end, regular, stragglers), strict=True)))
 
 
 def _gathered(stragglers: pa.Array, number: Ints, length: int) -> pa.Array:

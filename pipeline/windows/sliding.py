@@ -152,20 +152,28 @@ class SlidingWindowEngine(WindowEngine):
     ) -> pa.Table:
         """Aggregate the members of each window into its row."""
         table = records.table.take(pa.array(members.rows))
-        evaluated = Members(table, members.ranges)
         end = windows.start + self._difference
-        newest = records.time[members.rows][members.ranges.high - 1]
+        final = ~self._rule.is_open(end, close_ms)
+        aggregated, newest, deleted = self._aggregated(table, members.ranges)
         columns: dict[str, pa.Array] = {
             "key": records.keys.take(pa.array(windows.code)),
             "window_start_ms": pa.array(windows.start),
             "window_end_ms": pa.array(end),
+            **aggregated,
+            "timestamp_ms": pa.array(newest),
+            "final": pa.array(final & ~deleted),
+            "deleted": pa.array(deleted),
         }
-        for name, aggregate in self._aggregates.items():
-            columns[name] = aggregate.of(evaluated)
-        columns["timestamp_ms"] = pa.array(newest)
-        columns["final"] = pa.array(~self._rule.is_open(end, close_ms))
-        columns["deleted"] = pa.array(np.zeros(len(end), dtype=np.bool_))
         return pa.table(columns)
+
+    def _aggregated(
+        self, rows: pa.Table, ranges: Ranges
+    ) -> tuple[dict[str, pa.Array], Ints, Flags]:
+        """The aggregates of each window, its timestamp, and whether it has no value."""
+        members = Members(rows, ranges)
+        columns = {name: aggregate.of(members) for name, aggregate in self._aggregates.items()}
+        newest = np.asarray(rows["timestamp_ms"])[ranges.high - 1]
+        return columns, newest, np.zeros(len(newest), dtype=np.bool_)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,111 @@
+"""The content of one store of the test driver: the newest row of each window, by key."""
+
+from collections.abc import Iterable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+#: A changed row as the engine gives it: ``FIXED_COLUMNS`` and the aggregates by name.
+Row = Mapping[str, Any]
+
+FIXED_COLUMNS = frozenset(
+    ("key", "window_start_ms", "window_end_ms", "timestamp_ms", "final", "deleted")
+)
+
+#: The store clock before the first row (semantics section 7).
+_NOTHING_OBSERVED_MS = -1
+
+
+@dataclass(frozen=True, slots=True)
+class WindowedValue:
+    """One window of a window store or one session: ``value`` has the aggregates by name.
+
+    ``timestamp_ms`` is the greatest time of its records, ``final`` whether it can't change.
+    """
+
+    key: str
+    window_start_ms: int
+    window_end_ms: int
+    value: dict[str, Any]
+    timestamp_ms: int
+    final: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KeyValue:
+    """One entry of a key-value store: ``value`` has the aggregates by name."""
+
+    key: str
+    value: dict[str, Any]
+    timestamp_ms: int
+
+
+class StoreRows:
+    """What a store holds now; the read-only stores read it, the test driver changes it.
+
+    With ``retention_ms`` old windows go out of sight as newer ones come: visible are those
+    with ``start >= observed - retention + 1``, where observed is the greatest start of any
+    row so far; for sessions the same with their ends (semantics section 7).
+    """
+
+    def __init__(self, retention_ms: int | None = None) -> None:
+        """Hold nothing; without ``retention_ms`` every window stays visible."""
+        self._retention_ms = retention_ms
+        self._rows: dict[str, dict[tuple[int, int], WindowedValue]] = {}
+        self._observed_start_ms = _NOTHING_OBSERVED_MS
+        self._observed_end_ms = _NOTHING_OBSERVED_MS
+
+    def apply(self, rows: Iterable[Row]) -> None:
+        """Take changed rows in their order; a deleted one removes its window if it is there."""
+        for row in rows:
+            start_ms, end_ms = row["window_start_ms"], row["window_end_ms"]
+            # A session that is removed moves the clock, too (semantics section 7).
+            self._observed_start_ms = max(self._observed_start_ms, start_ms)
+            self._observed_end_ms = max(self._observed_end_ms, end_ms)
+            if row["deleted"]:
+                self._remove(row["key"], start_ms, end_ms)
+            else:
+                self._rows.setdefault(row["key"], {})[start_ms, end_ms] = _stored(row)
+
+    @property
+    def earliest_start_ms(self) -> int:
+        """The least window start that retention leaves visible."""
+        return self._earliest(self._observed_start_ms)
+
+    @property
+    def earliest_end_ms(self) -> int:
+        """The least session end that retention leaves visible."""
+        return self._earliest(self._observed_end_ms)
+
+    def sorted_keys(self) -> list[str]:
+        """The keys in the order of their UTF-8 bytes."""
+        # Python compares strings by code points, and UTF-8 was made to sort like these.
+        return sorted(self._rows)
+
+    def of_key(self, key: str) -> list[WindowedValue]:
+        """The rows of ``key`` in no order, expired ones too; to be copied for users."""
+        return list(self._rows.get(key, {}).values())
+
+    def _remove(self, key: str, start_ms: int, end_ms: int) -> None:
+        windows = self._rows.get(key, {})
+        windows.pop((start_ms, end_ms), None)
+        if not windows:
+            self._rows.pop(key, None)
+
+    def _earliest(self, observed_ms: int) -> int:
+        if self._retention_ms is None:
+            return 0
+        return max(0, observed_ms - self._retention_ms + 1)
+
+
+def _stored(row: Row) -> WindowedValue:
+    value = {name: item for name, item in row.items() if name not in FIXED_COLUMNS}
+    return WindowedValue(
+        key=row["key"],
+        window_start_ms=row["window_start_ms"],
+        window_end_ms=row["window_end_ms"],
+        # Whoever made the row may go on to change its lists.
+        value=deepcopy(value),
+        timestamp_ms=row["timestamp_ms"],
+        final=row["final"],
+    )

@@ -1,0 +1,372 @@
+"""The stream-stream join: pairs of records within a time range, for all keys of a batch at once.
+
+Every rule is a property of records alone. ``l.t`` is the time of a left record, ``r.t`` of
+a right one, ``st`` the stream time of a record's own partition when it came, G the grace:
+
+    left record late   l.t + max(after, 0) + G < st
+    right record late  r.t + max(before, 0) + G < st
+    pair               same key, neither late, l.t - before <= r.t <= l.t + after
+    left one alone     no pair, and right clock > l.t + after + max(before, 0) + G
+    right one alone    no pair, and left clock > r.t + before + max(after, 0) + G
+
+A side's clock is the least stream time of its partitions. A right record that is still to
+come and not late has ``r.t >= right clock - max(before, 0) - G``, so after the fourth line
+no pair can appear: that is when a record leaves the state, and comes out alone if the join
+wants it. So neither interleaving nor batch cuts can matter. (Kafka Streams shares one clock
+between the sides, and there they do.) The ``max`` is for a range that lies wholly before or
+after the record: a record in time order is never late.
+
+The state is the records that can still pair, sorted by (key, time), both sides on one
+axis; the partners of a record are an index range, found by binary search.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from pipeline.windows.definitions import (
+    Duration,
+    checked_grace,
+    refuse_too_long,
+    to_ms,
+)
+from pipeline.windows.errors import IllegalArgument
+from pipeline.windows.exact_sum import Ints, prefix_sums
+from pipeline.windows.members import Ranges
+from pipeline.windows.timeline import Timeline, pair_order
+
+Flags = NDArray[np.bool_]
+How = Literal["inner", "left", "outer"]
+
+#: The sides of a join, as the column ``side`` has them.
+LEFT, RIGHT = 0, 1
+
+RECORD_FIELDS = (
+    pa.field("key", pa.string()),
+    pa.field("timestamp_ms", pa.int64()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("stream_time_ms", pa.int64()),
+    pa.field("side", pa.int8()),
+)
+RESULT_FIELDS = (*RECORD_FIELDS[:4], pa.field("suborder", pa.int64()), RECORD_FIELDS[4])
+_MATCHED = pa.field("matched", pa.bool_())
+
+#: ``suborder`` of results without a right record, and without a left one.
+LEFT_ALONE, RIGHT_ALONE = 0, -1
+
+#: ``suborder`` of a pair is made of the right record's partition and offset.
+_OFFSET_BITS = 48
+_PARTITION_BITS = 15
+
+
+@dataclass(frozen=True)
+class JoinWindows:
+    """Which records of two streams pair: ``l.t - before_ms <= r.t <= l.t + after_ms``.
+
+    One of ``before_ms`` and ``after_ms`` may be negative; both bounds are inclusive.
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+    def __post_init__(self) -> None:
+        """Refuse ranges that are empty, and times that are longer than any of this system.
+
+        Raises:
+            IllegalArgument: before + after or the grace is negative, or their sum too long.
+        """
+        if self.before_ms + self.after_ms < 0:
+            message = (
+                f"Join window before + after must not be negative, it is {self.before_ms} + "
+                f"{self.after_ms} ms; to make one side negative, set the other one first"
+            )
+            raise IllegalArgument(message)
+        checked_grace(self.grace_ms)
+        refuse_too_long("before", self.before_ms)
+        refuse_too_long("after", self.after_ms)
+        refuse_too_long("before + after + grace", self.before_ms + self.after_ms + self.grace_ms)
+
+    @classmethod
+    def of_time_difference_and_grace(
+        cls, difference_ms: Duration, grace_ms: Duration
+    ) -> "JoinWindows":
+        """Pair records that are at most ``difference_ms`` apart, either first.
+
+        Raises:
+            IllegalArgument: a duration is negative, or 2 * difference + grace is longer than
+                a time of this system can be.
+        """
+        difference = to_ms(difference_ms, "Join time difference")
+        if difference < 0:
+            message = f"Join time difference must not be negative, it is {difference} ms"
+            raise IllegalArgument(message)
+        return cls(difference, difference, checked_grace(grace_ms))
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, difference_ms: Duration) -> "JoinWindows":
+        """Pair records at most ``difference_ms`` apart, with grace 0."""
+        return cls.of_time_difference_and_grace(difference_ms, 0)
+
+    def before(self, before_ms: Duration) -> "JoinWindows":
+        """Let the right record be at most ``before_ms`` earlier; negative: at least so much later.
+
+        Raises:
+            IllegalArgument: before + after is negative, so that nothing could pair, or too long.
+        """
+        return replace(self, before_ms=to_ms(before_ms, "Join window before"))
+
+    def after(self, after_ms: Duration) -> "JoinWindows":
+        """Let the right record be at most ``after_ms`` later; negative: at least so much earlier.
+
+        Raises:
+            IllegalArgument: before + after is negative, so that nothing could pair, or too long.
+        """
+        return replace(self, after_ms=to_ms(after_ms, "Join window after"))
+
+    def allowed_lateness_ms(self, side: int) -> int:
+        """How far a record of ``side`` may be behind its own stream time."""
+        return max(self.after_ms if side == LEFT else self.before_ms, 0) + self.grace_ms
+
+    def wait_ms(self, side: int) -> int:
+        """How far the other side's clock must be past a record of ``side`` for it to leave."""
+        ahead = self.after_ms if side == LEFT else self.before_ms
+        return ahead + self.allowed_lateness_ms(RIGHT if side == LEFT else LEFT)
+
+
+@dataclass(frozen=True)
+class JoinResult:
+    """What one batch made of the state.
+
+    ``results`` has each new pair, and each record that stays alone, once: key,
+    timestamp_ms (the greater of both), partition and offset (the left record's, if there is
+    one), suborder, stream_time_ms (the greater of both), the columns of both sides.
+    (timestamp_ms, partition, offset, suborder) is different for each result. ``late``
+    counts records of the batch that were late: they pair with nothing, nor come out alone.
+    """
+
+    state: pa.Table
+    results: pa.Table
+    late: int
+
+
+@dataclass(frozen=True)
+class _Records:
+    """Both sides sorted by (key code, time) as arrays."""
+
+    table: pa.Table
+    keys: pa.Array
+    code: Ints
+    time: Ints
+    left: Flags
+    new: Flags
+
+    def column(self, name: str) -> Ints:
+        return np.asarray(self.table.column(name)).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class _Found:
+    """Results as row numbers of both sides; -1 where there is no record of the side."""
+
+    left: Ints
+    right: Ints
+
+    def __add__(self, other: "_Found") -> "_Found":
+        return _Found(
+            np.concatenate([self.left, other.left]), np.concatenate([self.right, other.right])
+        )
+
+
+class StreamJoinEngine:
+    """Join of two streams within a time range; holds no state between calls."""
+
+    def __init__(
+        self,
+        windows: JoinWindows,
+        how: How,
+        left: pa.Schema,
+        right: pa.Schema,
+        carried: pa.Schema | None = None,
+    ) -> None:
+        """``left`` and ``right`` are the sides' value columns, without a name in common.
+
+        ``carried`` are columns that the state keeps with each record for the caller's use.
+
+        Raises:
+            IllegalArgument: ``how`` is unknown, or two columns have one name.
+        """
+        check_how(how, get_args(How))
+        carried = carried or pa.schema([])
+        check_names(RESULT_FIELDS, (_MATCHED, RECORD_FIELDS[-1]), carried, left, right)
+        self._windows = windows
+        self._alone = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[how]
+        self._left, self._right = left, right
+        values = [field.with_nullable(nullable=True) for field in (*left, *right)]
+        self.record_schema = pa.schema([*RECORD_FIELDS, *carried, *values])
+        self.state_schema = self.record_schema.append(_MATCHED)
+        self.result_schema = pa.schema([*RESULT_FIELDS, *values])
+
+    @property
+    def delay_ms(self) -> int:
+        """How far behind both clocks a result's time can be: what later windows must wait for.
+
+        A pair comes with one of its records, so its stream time says how late it is.
+        """
+        return max((self._windows.wait_ms(side) for side in self._alone), default=0)
+
+    def empty_state(self) -> pa.Table:
+        """The state before the first record."""
+        return self.state_schema.empty_table()
+
+    def is_late(self, batch: pa.Table) -> Flags:
+        """Which records of ``batch`` pair with nothing because they came too late."""
+        time, stream_time, side = (
+            np.asarray(batch.column(name)) for name in ("timestamp_ms", "stream_time_ms", "side")
+        )
+        allowed = np.where(
+            side == LEFT,
+            self._windows.allowed_lateness_ms(LEFT),
+            self._windows.allowed_lateness_ms(RIGHT),
+        )
+        late: Flags = time + allowed < stream_time
+        return late
+
+    def process(
+        self, state: pa.Table, batch: pa.Table, left_clock_ms: int, right_clock_ms: int
+    ) -> JoinResult:
+        """Join ``batch`` with itself and with ``state``.
+
+        The clocks are the least stream time of each side's partitions after the batch.
+        """
+        batch = batch.select(self.record_schema.names).cast(self.record_schema)
+        late = self.is_late(batch)
+        accepted = batch.filter(pa.array(~late))
+        _refuse_large_places(accepted)
+        records = _sorted_records(state, accepted)
+        pairs = self._pairs(records)
+        matched = np.asarray(records.table.column(_MATCHED.name)).copy()
+        matched[pairs.left] = matched[pairs.right] = True
+        gone = np.where(
+            records.left,
+            records.time + self._windows.wait_ms(LEFT) < right_clock_ms,
+            records.time + self._windows.wait_ms(RIGHT) < left_clock_ms,
+        )
+        results = self._results(records, pairs + self._lonely(records, gone & ~matched))
+        kept = records.table.drop_columns([_MATCHED.name]).append_column(
+            _MATCHED, pa.array(matched)
+        )
+        return JoinResult(kept.filter(pa.array(~gone)), results, int(late.sum()))
+
+    def _pairs(self, records: _Records) -> _Found:
+        """New left records with every right one, old left records with the new right ones."""
+        timeline = Timeline(records.code, records.time)
+        before, after = self._windows.before_ms, self._windows.after_ms
+        new_left = np.flatnonzero(records.left & records.new)
+        new_right = np.flatnonzero(~records.left & records.new)
+        first = _partners(records, timeline, new_left, ~records.left, (before, after))
+        old_left = records.left & ~records.new
+        second = _partners(records, timeline, new_right, old_left, (after, before))
+        return _Found(*first) + _Found(second[1], second[0])
+
+    def _lonely(self, records: _Records, chosen: Flags) -> _Found:
+        """The chosen records without a partner, of the sides that come out alone."""
+        left = np.flatnonzero(chosen & records.left & (LEFT in self._alone))
+        right = np.flatnonzero(chosen & ~records.left & (RIGHT in self._alone))
+        return _Found(left, np.full_like(left, -1)) + _Found(np.full_like(right, -1), right)
+
+    def _results(self, records: _Records, found: _Found) -> pa.Table:
+        no_left, no_right = found.left < 0, found.right < 0
+        first = np.where(no_left, found.right, found.left)
+        second = np.where(no_right, found.left, found.right)
+        partition, offset = records.column("partition"), records.column("offset")
+        pair = (partition[second] << _OFFSET_BITS) + offset[second] + 1
+        suborder = np.where(no_right, LEFT_ALONE, np.where(no_left, RIGHT_ALONE, pair))
+        time, stream_time = records.time, records.column("stream_time_ms")
+        left_rows = pa.array(found.left, mask=no_left)
+        right_rows = pa.array(found.right, mask=no_right)
+        columns = [
+            records.keys.take(pa.array(records.code[first])),
+            np.maximum(time[first], time[second]),
+            partition[first].astype(np.int32),
+            offset[first],
+            suborder,
+            np.maximum(stream_time[first], stream_time[second]),
+            *(records.table.column(name).take(left_rows) for name in self._left.names),
+            *(records.table.column(name).take(right_rows) for name in self._right.names),
+        ]
+        return pa.table(columns, schema=self.result_schema)
+
+
+def check_how(how: str, known: tuple[str, ...]) -> None:
+    """Refuse a join that is not one of ``known``.
+
+    Raises:
+        IllegalArgument: it is unknown.
+    """
+    if how not in known:
+        message = f"a join is one of {', '.join(known)}, not {how!r}"
+        raise IllegalArgument(message)
+
+
+def check_names(*schemas: "pa.Schema | tuple[pa.Field, ...]") -> None:
+    """Refuse columns of one name, across all of ``schemas``.
+
+    Raises:
+        IllegalArgument: a name is there twice.
+    """
+    seen: set[str] = set()
+    for name in (field.name for schema in schemas for field in schema):
+        if name in seen:
+            message = f"column {name!r} is there twice in a join; rename it in one of the inputs"
+            raise IllegalArgument(message)
+        seen.add(name)
+
+
+def coded_keys(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+    """Return (the code of each key, the distinct keys by code); codes go by the keys' bytes."""
+    encoded = column.combine_chunks().dictionary_encode()
+    by_bytes = pc.array_sort_indices(encoded.dictionary)
+    rank = np.empty(len(by_bytes), dtype=np.int64)
+    rank[np.asarray(by_bytes)] = np.arange(len(by_bytes))
+    return rank[np.asarray(encoded.indices)], encoded.dictionary.take(by_bytes)
+
+
+def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
+    """Join state and batch, sorted by (key, time)."""
+    fresh = batch.append_column(_MATCHED, pa.repeat(pa.scalar(False), len(batch)))  # noqa: FBT003
+    table = pa.concat_tables([state, fresh]).combine_chunks()
+    code, keys = coded_keys(table.column("key"))
+    time = np.asarray(table.column("timestamp_ms"))
+    order = pair_order(code, time)
+    table = table.take(pa.array(order))
+    left = np.asarray(table.column("side")) == LEFT
+    return _Records(table, keys, code[order], time[order], left, order >= len(state))
+
+
+def _partners(
+    records: _Records, timeline: Timeline, rows: Ints, others: Flags, reach: tuple[int, int]
+) -> tuple[Ints, Ints]:
+    """Pair ``rows`` with those of ``others`` that are up to ``reach`` before and after them."""
+    before, after = reach
+    code, time = records.code[rows], records.time[rows]
+    place = prefix_sums(others.astype(np.int64))
+    ranges = Ranges(
+        place[timeline.first_at_or_after(code, time - before)],
+        place[timeline.first_after(code, time + after)],
+    )
+    return np.repeat(rows, ranges.sizes), np.flatnonzero(others)[ranges.rows()[1]]
+
+
+def _refuse_large_places(batch: pa.Table) -> None:
+    """Refuse partitions and offsets that would not fit into ``suborder``."""
+    for name, bits in (("partition", _PARTITION_BITS), ("offset", _OFFSET_BITS)):
+        largest = pc.max(batch.column(name)).as_py()
+        if largest is not None and largest >= 2**bits - 1:
+            message = f"{name} {largest}: a join takes a {name} below 2**{bits} - 1 only"
+            raise IllegalArgument(message)

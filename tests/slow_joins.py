@@ -1,0 +1,171 @@
+"""The slow models of the joins: record by record, straight from their definitions.
+
+Pure Python, quadratic, and sharing nothing with the engines. A record is
+``(key, timestamp_ms, value)``, the value None for a deletion in a table; a log is a list of
+records per partition, in offset order. The models know no batches: after any batch, what
+came out so far must be what they say of the logs so far.
+
+Streams, ``st`` being the stream time of a record's own partition at it, G the grace:
+
+    left late    l.t + max(after, 0) + G < st
+    right late   r.t + max(before, 0) + G < st
+    pair         one key, neither late, r.t in [l.t - before, l.t + after]
+    alone        no pair, and every time that a record of the other side could still have
+                 without being late is out of reach
+
+Tables: of each partition the last record of a key, of these the one with the greatest
+(time, partition) counts; the row of two tables has the greatest time of both records.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+Record = tuple[str, int, str | None]
+Logs = Mapping[int, Sequence[Record]]
+#: Key, timestamp, partition, offset, suborder, stream time, left value, right value.
+Result = tuple[str, int, int, int, int, int, str | None, str | None]
+#: Left value, right value, timestamp.
+Row = tuple[str | None, str | None, int]
+
+
+@dataclass(frozen=True)
+class Span:
+    """Which times pair, and the grace."""
+
+    before: int
+    after: int
+    grace: int
+
+
+@dataclass(frozen=True)
+class Arrived:
+    """A record with what its partition's clock said when it came."""
+
+    key: str
+    time: int
+    partition: int
+    offset: int
+    value: str | None
+    stream_time: int
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What the logs come to, whatever kind of join wants it."""
+
+    pairs: list[tuple[Arrived, Arrived]]
+    #: Records that nothing can pair with any more, and never did.
+    left_alone: list[Arrived]
+    right_alone: list[Arrived]
+    #: Records that something could still pair with.
+    left_open: list[Arrived]
+    right_open: list[Arrived]
+    left_late: list[Arrived]
+    right_late: list[Arrived]
+
+    def results(self, how: str) -> list[Result]:
+        """What a join of this kind has put out."""
+        found = [_pair(left, right) for left, right in self.pairs]
+        if how in {"left", "outer"}:
+            found += [_alone(left, 0, left.value, None) for left in self.left_alone]
+        if how == "outer":
+            found += [_alone(right, -1, None, right.value) for right in self.right_alone]
+        return sorted(found, key=lambda result: result[1:5])
+
+
+def joined(left_logs: Logs, right_logs: Logs, span: Span) -> Joined:
+    """Join two streams."""
+    left_lag, right_lag = max(span.after, 0) + span.grace, max(span.before, 0) + span.grace
+    left, left_late = _judged(left_logs, left_lag)
+    right, right_late = _judged(right_logs, right_lag)
+    pairs = [
+        (one, other)
+        for one in left
+        for other in right
+        if one.key == other.key and one.time - span.before <= other.time <= one.time + span.after
+    ]
+    next_left, next_right = clock(left_logs) - left_lag, clock(right_logs) - right_lag
+    left_open = [one for one in left if one.time + span.after >= next_right]
+    right_open = [one for one in right if one.time + span.before >= next_left]
+    return Joined(
+        pairs,
+        _without(left, left_open, [one for one, _ in pairs]),
+        _without(right, right_open, [other for _, other in pairs]),
+        left_open,
+        right_open,
+        left_late,
+        right_late,
+    )
+
+
+def clock(logs: Logs) -> int:
+    """The least stream time of the partitions."""
+    return min(max((time for _, time, _ in log), default=-1) for log in logs.values())
+
+
+def arrivals(logs: Logs) -> list[Arrived]:
+    """Put every record behind the clock of its own partition, in offset order."""
+    arrived = []
+    for partition, log in logs.items():
+        stream_time = -1
+        for offset, (key, time, value) in enumerate(log):
+            stream_time = max(stream_time, time)
+            arrived.append(Arrived(key, time, partition, offset, value, stream_time))
+    return arrived
+
+
+def newest(logs: Logs) -> dict[tuple[str, int], Arrived]:
+    """The last record of each key and partition."""
+    return {(record.key, record.partition): record for record in arrivals(logs)}
+
+
+def counting(logs: Logs) -> dict[str, Arrived]:
+    """The record that counts for each key; its value is None if the key is deleted."""
+    found: dict[str, Arrived] = {}
+    for record in sorted(newest(logs).values(), key=lambda one: (one.time, one.partition)):
+        found[record.key] = record
+    return found
+
+
+def joined_tables(left_logs: Logs, right_logs: Logs, how: str) -> dict[str, Row]:
+    """Join two tables: the row of each key that has one."""
+    left, right = counting(left_logs), counting(right_logs)
+    rows: dict[str, Row] = {}
+    for key in {*left, *right}:
+        sides = [table.get(key) for table in (left, right)]
+        values = [None if record is None else record.value for record in sides]
+        wanted = {"inner": None not in values, "left": values[0] is not None, "outer": any(values)}
+        if wanted[how]:
+            newest_time = max(record.time for record in sides if record is not None)
+            rows[key] = (values[0], values[1], newest_time)
+    return rows
+
+
+def _judged(logs: Logs, lag: int) -> tuple[list[Arrived], list[Arrived]]:
+    """The accepted records, and the late ones."""
+    arrived = arrivals(logs)
+    late = [record for record in arrived if record.time + lag < record.stream_time]
+    return _without(arrived, late), late
+
+
+def _without(records: Iterable[Arrived], *others: list[Arrived]) -> list[Arrived]:
+    taken = {record for other in others for record in other}
+    return [record for record in records if record not in taken]
+
+
+def _pair(left: Arrived, right: Arrived) -> Result:
+    return (
+        left.key,
+        max(left.time, right.time),
+        left.partition,
+        left.offset,
+        right.partition * 2**48 + right.offset + 1,
+        max(left.stream_time, right.stream_time),
+        left.value,
+        right.value,
+    )
+
+
+def _alone(record: Arrived, suborder: int, left: str | None, right: str | None) -> Result:
+    place = (record.time, record.partition, record.offset, suborder)
+    return (record.key, *place, record.stream_time, left, right)

@@ -1,0 +1,110 @@
+"""Two inputs cut into batches: what the tests of the joins share."""
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from tests.slow_joins import Arrived, Logs, Record, arrivals
+
+#: The logs of the left and of the right input.
+Sides = tuple[Logs, Logs]
+#: One batch: how many records of each (side, partition) it takes.
+Cut = dict[tuple[int, int], int]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch: the logs up to its end, and what is new in it."""
+
+    so_far: Sides
+    new: tuple[list[Arrived], list[Arrived]]
+
+
+def random_logs(random: Random, name: str, deletions: float) -> Logs:
+    """Logs that reach the rare branches: few keys, small times, disorder, some partitions."""
+    return {p: _log(random, f"{name}{p}", deletions) for p in range(random.choice((1, 1, 2, 3)))}
+
+
+def _log(random: Random, name: str, deletions: float) -> list[Record]:
+    keys = ["a", "b", "ä/ \0"][: random.randint(1, 3)]
+    drift = random.choice((0.0, 0.5, 2.0))
+    spread = random.choice((0, 2, 8, 20))
+    start = random.choice((0, 0, 5, 30))
+    log: list[Record] = []
+    for i in range(random.choice((0, 1, 4, 10, 20))):
+        time = max(0, round(start + drift * i + random.randint(-spread, spread)))
+        if random.random() < 0.03:
+            time += 60
+        value = None if random.random() < deletions else f"{name}.{i}"
+        log.append((random.choice(keys), time, value))
+    return log
+
+
+def random_cuts(sides: Sides, random: Random) -> list[Cut]:
+    """Cut logs at random: any interleaving of sides and partitions, empty batches included."""
+    left = {(side, p): len(log) for side in (0, 1) for p, log in sides[side].items()}
+    cuts: list[Cut] = []
+    while any(left.values()):
+        most = random.choice((1, 3, 10))
+        cut = {place: random.randint(0, min(most, n)) for place, n in left.items()}
+        for place, n in cut.items():
+            left[place] -= n
+        cuts.append(cut)
+    return cuts
+
+
+def whole(sides: Sides) -> list[Cut]:
+    """Everything in one batch."""
+    return [{(side, p): len(log) for side in (0, 1) for p, log in sides[side].items()}]
+
+
+def batches(sides: Sides, cuts: Sequence[Cut]) -> Iterator[Batch]:
+    """Take the logs batch by batch."""
+    position = {(side, p): 0 for side in (0, 1) for p in sides[side]}
+    for cut in cuts:
+        before = dict(position)
+        for place, taken in cut.items():
+            position[place] += taken
+        so_far = (_prefix(sides, position, 0), _prefix(sides, position, 1))
+        new = (_new(so_far, before, 0), _new(so_far, before, 1))
+        yield Batch(so_far, new)
+    assert all(n == len(sides[s][p]) for (s, p), n in position.items()), "the cuts must cover all"
+
+
+def _prefix(sides: Sides, position: Cut, side: int) -> Logs:
+    return {p: log[: position[side, p]] for p, log in sides[side].items()}
+
+
+def _new(so_far: Sides, before: Cut, side: int) -> list[Arrived]:
+    return [r for r in arrivals(so_far[side]) if r.offset >= before[side, r.partition]]
+
+
+def to_table(schema: pa.Schema, records: Sequence[Arrived], column: str, **more: Any) -> pa.Table:
+    """Records as a batch; ``column`` takes their values, what is not in the schema is left out."""
+    rows = [
+        {
+            "key": record.key,
+            "timestamp_ms": record.time,
+            "partition": record.partition,
+            "offset": record.offset,
+            "stream_time_ms": record.stream_time,
+            "null_value": record.value is None,
+            "key_group": len(record.key),
+            column: record.value,
+            **more,
+        }
+        for record in records
+    ]
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def saved_and_loaded(state: pa.Table) -> pa.Table:
+    """Write the state as a file would have it and read it back."""
+    sink = io.BytesIO()
+    with pa.ipc.new_file(sink, state.schema) as writer:
+        writer.write_table(state)
+    return pa.ipc.open_file(sink.getvalue()).read_all()

@@ -1,0 +1,332 @@
+"""Joins by example: definitions, and the numbers of semantics sections 5 and 6."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipeline.windows import MAX_TIMESTAMP_MS, IllegalArgument
+from pipeline.windows.joins import LEFT, RIGHT, How, JoinWindows, StreamJoinEngine
+from pipeline.windows.table_joins import (
+    TableHow,
+    TableJoinEngine,
+    TableJoinResult,
+    TableTableJoinEngine,
+)
+
+LEFT_VALUES = pa.schema([("l", pa.string())])
+RIGHT_VALUES = pa.schema([("r", pa.string())])
+
+#: Side, value, time; the key is always "A" and the partition 0.
+Step = tuple[int, str, int]
+
+
+def test_a_time_difference_reaches_to_both_sides() -> None:
+    """The difference is before and after; each can be set alone, the grace stays."""
+    windows = JoinWindows.of_time_difference_and_grace(10, 3)
+    assert (windows.before_ms, windows.after_ms, windows.grace_ms) == (10, 10, 3)
+    assert windows.before(4) == JoinWindows(4, 10, 3)
+    assert windows.after(0) == JoinWindows(10, 0, 3)
+    assert JoinWindows.of_time_difference_with_no_grace(10) == JoinWindows(10, 10, 0)
+
+
+def test_durations_are_cut_to_whole_ms() -> None:
+    """A timedelta of 1,999 microseconds is one ms."""
+    windows = JoinWindows.of_time_difference_with_no_grace(timedelta(microseconds=1999))
+    assert windows == JoinWindows(1, 1, 0)
+
+
+def test_one_side_may_be_negative() -> None:
+    """A range may lie wholly before or after the record, as long as it is not empty."""
+    windows = JoinWindows.of_time_difference_with_no_grace(10)
+    assert windows.before(-10) == JoinWindows(-10, 10, 0)
+    assert windows.after(-4) == JoinWindows(10, -4, 0)
+
+
+@pytest.mark.parametrize(
+    ("difference", "grace", "said"),
+    [
+        (-1, 0, "Join time difference must not be negative, it is -1 ms"),
+        (0, -1, "Window grace period must not be negative"),
+        (2**62, 0, "before must not exceed"),
+        (1, 2**63 - 3, r"before \+ after \+ grace must not exceed"),
+        (None, 0, "must be an integer number of ms"),
+        (1.5, 0, "must be an integer number of ms"),
+        (True, 0, "must be an integer number of ms"),
+    ],
+)
+def test_bad_durations_are_illegal_arguments(difference: Any, grace: Any, said: str) -> None:
+    """Negative, overflowing and non-integer durations fail at definition time."""
+    with pytest.raises(IllegalArgument, match=said):
+        JoinWindows.of_time_difference_and_grace(difference, grace)
+
+
+def test_an_empty_range_is_an_illegal_argument() -> None:
+    """Before + after below zero fails, and says what to do about the order of the calls."""
+    windows = JoinWindows.of_time_difference_with_no_grace(10)
+    said = r"must not be negative, it is -11 \+ 10 ms; .* set the other one first"
+    with pytest.raises(IllegalArgument, match=said):
+        windows.before(-11)
+    with pytest.raises(IllegalArgument, match="must not be negative"):
+        windows.after(-11)
+    with pytest.raises(IllegalArgument, match="Join window after must be an integer"):
+        windows.after("1 s")  # type: ignore[arg-type]
+
+
+def test_a_range_far_away_that_is_not_long_is_still_too_far() -> None:
+    """Each bound alone must be a span of this system, not just their sum."""
+    with pytest.raises(IllegalArgument, match="after must not exceed"):
+        JoinWindows(-(2**62), 2**62, 0)
+
+
+def stream_join(how: How, windows: JoinWindows, batches: Sequence[Sequence[Step]]) -> list[Any]:
+    """Results of one key and one partition a side: (l, r, timestamp) of each batch."""
+    engine = StreamJoinEngine(windows, how, LEFT_VALUES, RIGHT_VALUES)
+    state = engine.empty_state()
+    clocks, offsets = [-1, -1], [0, 0]
+    told = []
+    for steps in batches:
+        rows = []
+        for side, value, time in steps:
+            clocks[side] = max(clocks[side], time)
+            row = {"key": "A", "timestamp_ms": time, "partition": 0, "offset": offsets[side]}
+            row |= {"stream_time_ms": clocks[side], "side": side, "lr"[side]: value}
+            offsets[side] += 1
+            rows.append(row)
+        batch = pa.Table.from_pylist(rows, schema=engine.record_schema)
+        result = engine.process(state, batch, clocks[LEFT], clocks[RIGHT])
+        state = result.state
+        found = result.results.to_pylist()
+        told.append([(row["l"], row["r"], row["timestamp_ms"]) for row in found])
+    return told
+
+
+def test_records_pair_at_both_bounds_and_the_later_time_is_the_results() -> None:
+    """Left at 100 with 10 before and 20 after: 90 and 120 pair, 89 and 121 do not."""
+    windows = JoinWindows(10, 20, 100)
+    right = [(RIGHT, str(time), time) for time in (89, 90, 100, 120, 121)]
+    told = stream_join("inner", windows, [[(LEFT, "a", 100)], right])
+    assert told == [[], [("a", "90", 100), ("a", "100", 100), ("a", "120", 120)]]
+
+
+def test_a_range_that_lies_before_the_record_joins_records_in_time_order() -> None:
+    """With after = -5 and no grace, the right record at 93 pairs with the left one at 100."""
+    windows = JoinWindows(10, -5, 0)
+    told = stream_join("outer", windows, [[(RIGHT, "b", 93)], [(LEFT, "a", 100)]])
+    assert told == [[], [("a", "b", 100)]]
+
+
+def test_an_unmatched_record_waits_until_nothing_can_match_it() -> None:
+    """Left at 100 with 10 and 10 and grace 5 waits while the right clock is at most 125."""
+    windows = JoinWindows.of_time_difference_and_grace(10, 5)
+    steps = [[(LEFT, "a", 100)], [(RIGHT, "b", 125)], [(RIGHT, "c", 126)], [(RIGHT, "d", 500)]]
+    assert stream_join("left", windows, steps) == [[], [], [("a", None, 100)], []]
+    assert stream_join("inner", windows, steps) == [[], [], [], []]
+
+
+def test_an_unmatched_right_record_comes_out_of_an_outer_join_only() -> None:
+    """Right at 100 comes out once the left clock is past 120."""
+    windows = JoinWindows.of_time_difference_with_no_grace(10)
+    steps = [[(RIGHT, "b", 100)], [(LEFT, "a", 120)], [(LEFT, "c", 121)]]
+    assert stream_join("outer", windows, steps) == [[], [], [(None, "b", 100)]]
+    assert stream_join("left", windows, steps) == [[], [], []]
+
+
+def test_the_last_moment_to_match_is_used() -> None:
+    """A right record as late as it may be still finds the left one that waited for it."""
+    windows = JoinWindows.of_time_difference_and_grace(10, 5)
+    steps = [[(LEFT, "a", 100)], [(RIGHT, "x", 125)], [(RIGHT, "b", 110)], [(RIGHT, "y", 200)]]
+    assert stream_join("left", windows, steps) == [[], [], [("a", "b", 110)], []]
+
+
+def test_late_records_are_counted_and_pair_with_nothing() -> None:
+    """A right record further than before + grace behind its own clock is late."""
+    engine = StreamJoinEngine(JoinWindows(10, 10, 5), "outer", LEFT_VALUES, RIGHT_VALUES)
+    place = {"key": "A", "partition": 0}
+    rows = [
+        {**place, "offset": 0, "timestamp_ms": 100, "stream_time_ms": 100, "side": LEFT},
+        {**place, "offset": 0, "timestamp_ms": 105, "stream_time_ms": 120, "side": RIGHT},
+        {**place, "offset": 1, "timestamp_ms": 104, "stream_time_ms": 120, "side": RIGHT},
+    ]
+    batch = pa.Table.from_pylist(rows, schema=engine.record_schema)
+    result = engine.process(engine.empty_state(), batch, 100, 120)
+    assert result.late == 1
+    assert result.results.column("timestamp_ms").to_pylist() == [105]
+    assert engine.is_late(batch).tolist() == [False, False, True]
+
+
+def test_results_have_a_total_order() -> None:
+    """Pairs of one left record differ in the suborder; records alone have 0 and -1."""
+    engine = StreamJoinEngine(JoinWindows(5, 5, 0), "outer", LEFT_VALUES, RIGHT_VALUES)
+    rows = [
+        {"key": key, "timestamp_ms": 100, "partition": p, "offset": o, "side": s}
+        for key, p, o, s in (
+            ("A", 3, 7, LEFT),
+            ("A", 0, 0, RIGHT),
+            ("A", 2, 9, RIGHT),
+            ("B", 1, 4, LEFT),
+            ("C", 5, 6, RIGHT),
+        )
+    ]
+    batch = pa.Table.from_pylist(
+        [{**row, "stream_time_ms": 100} for row in rows], schema=engine.record_schema
+    )
+    results = engine.process(engine.empty_state(), batch, 200, 200).results.to_pylist()
+    assert [(r["key"], r["partition"], r["offset"], r["suborder"]) for r in results] == [
+        ("A", 3, 7, 1),
+        ("A", 3, 7, 2 * 2**48 + 10),
+        ("B", 1, 4, 0),
+        ("C", 5, 6, -1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("how", "windows", "delay"),
+    [
+        ("inner", JoinWindows(10, 20, 3), 0),
+        ("left", JoinWindows(10, 20, 3), 33),
+        ("outer", JoinWindows(10, 20, 3), 33),
+        ("left", JoinWindows(10, -4, 3), 9),
+        ("outer", JoinWindows(10, -4, 3), 13),
+    ],
+)
+def test_the_delay_is_how_long_a_record_alone_waits(
+    how: How, windows: JoinWindows, delay: int
+) -> None:
+    """Before + after + grace where records come out alone, 0 where they don't."""
+    assert StreamJoinEngine(windows, how, LEFT_VALUES, RIGHT_VALUES).delay_ms == delay
+
+
+def test_the_longest_times_do_not_overflow() -> None:
+    """Times at both ends of what is accepted, with the longest range, pair."""
+    longest = 2**63 // 1000 - 2 * MAX_TIMESTAMP_MS
+    told = stream_join(
+        "outer",
+        JoinWindows(longest // 2, longest // 2, 0),
+        [[(LEFT, "a", 0), (RIGHT, "b", MAX_TIMESTAMP_MS), (LEFT, "c", MAX_TIMESTAMP_MS)]],
+    )
+    assert told == [[("a", "b", MAX_TIMESTAMP_MS), ("c", "b", MAX_TIMESTAMP_MS)]]
+
+
+@pytest.mark.parametrize(("name", "value"), [("partition", 2**15 - 1), ("offset", 2**48 - 1)])
+def test_a_place_that_does_not_fit_the_suborder_is_refused(name: str, value: int) -> None:
+    """Rather than two results with one place, a clear message."""
+    engine = StreamJoinEngine(JoinWindows(5, 5, 0), "inner", LEFT_VALUES, RIGHT_VALUES)
+    row = {"key": "A", "timestamp_ms": 1, "partition": 0, "offset": 0, "stream_time_ms": 1}
+    row |= {"side": RIGHT, name: value}
+    batch = pa.Table.from_pylist([row], schema=engine.record_schema)
+    with pytest.raises(IllegalArgument, match=f"{name} {value}: a join takes a {name} below"):
+        engine.process(engine.empty_state(), batch, 1, 1)
+
+
+def test_unknown_joins_and_common_names_are_refused() -> None:
+    """A kind of join that is not there, and columns of one name, fail at definition time."""
+    windows = JoinWindows(5, 5, 0)
+    with pytest.raises(IllegalArgument, match="one of inner, left, outer, not 'right'"):
+        StreamJoinEngine(windows, "right", LEFT_VALUES, RIGHT_VALUES)  # type: ignore[arg-type]
+    with pytest.raises(IllegalArgument, match="one of inner, left, not 'outer'"):
+        TableJoinEngine("outer", LEFT_VALUES, RIGHT_VALUES)  # type: ignore[arg-type]
+    with pytest.raises(IllegalArgument, match="'l' is there twice"):
+        StreamJoinEngine(windows, "left", LEFT_VALUES, LEFT_VALUES)
+    with pytest.raises(IllegalArgument, match="'offset' is there twice"):
+        TableTableJoinEngine("left", LEFT_VALUES, pa.schema([("offset", pa.int64())]))
+
+
+def table_join(how: How, steps: Sequence[tuple[int, str | None, int]]) -> list[Any]:
+    """What each record of two tables changes: (l, r, timestamp), or the timestamp deleted."""
+    engine = TableTableJoinEngine(how, LEFT_VALUES, RIGHT_VALUES)
+    state = engine.empty_state()
+    told = []
+    for offset, (side, value, time) in enumerate(steps):
+        row = {"key": "A", "timestamp_ms": time, "partition": 0, "offset": offset}
+        row |= {"null_value": value is None, "lr"[side]: value}
+        left = pa.Table.from_pylist([row] if side == LEFT else [], schema=engine.left_schema)
+        right = pa.Table.from_pylist([row] if side == RIGHT else [], schema=engine.right_schema)
+        result = engine.process(state, left, right)
+        state = result.state
+        told.append([
+            row["timestamp_ms"] if row["deleted"] else (row["l"], row["r"], row["timestamp_ms"])
+            for row in result.changes.to_pylist()
+        ])  # fmt: skip
+    return told
+
+
+def test_the_table_table_example_of_the_semantics() -> None:
+    """(a,b)@10, (c,b)@5, @20, and a deletion @20, as section 5 has them."""
+    steps = [(LEFT, "a", 10), (RIGHT, "b", 5), (LEFT, "c", 3), (RIGHT, "d", 20), (LEFT, None, 15)]
+    assert table_join("inner", steps) == [
+        [],
+        [("a", "b", 10)],
+        [("c", "b", 5)],
+        [("c", "d", 20)],
+        [20],
+    ]
+
+
+def test_left_and_outer_joins_of_tables_have_rows_of_one_side() -> None:
+    """A row without the other side has its own time; a deletion takes part with its time."""
+    steps = [(LEFT, "a", 10), (RIGHT, "b", 20), (RIGHT, None, 30), (LEFT, None, 40)]
+    rows = [[("a", None, 10)], [("a", "b", 20)], [("a", None, 30)], [40]]
+    assert table_join("left", steps) == rows
+    assert table_join("outer", steps) == rows
+    steps = [(RIGHT, "b", 20), (LEFT, "a", 10), (LEFT, None, 30), (RIGHT, None, 25)]
+    assert table_join("left", steps) == [[], [("a", "b", 20)], [30], []]
+    assert table_join("outer", steps) == [
+        [(None, "b", 20)],
+        [("a", "b", 20)],
+        [(None, "b", 30)],
+        [30],
+    ]
+
+
+def lookup(
+    how: TableHow, stream: Sequence[str], table: Sequence[tuple[str, int]]
+) -> TableJoinResult:
+    """Join stream records at 10 with table records, all of one batch."""
+    engine = TableJoinEngine(how, LEFT_VALUES, RIGHT_VALUES)
+    records = [
+        {"key": key, "timestamp_ms": 10, "partition": 1, "offset": i, "stream_time_ms": 12}
+        for i, key in enumerate(stream)
+    ]
+    rows = [
+        {"key": key, "timestamp_ms": time, "partition": 0, "offset": i, "null_value": False}
+        for i, (key, time) in enumerate(table)
+    ]
+    return engine.process(
+        engine.empty_state(),
+        pa.Table.from_pylist([{**r, "l": "a"} for r in records], schema=engine.stream_schema),
+        pa.Table.from_pylist([{**r, "r": "b"} for r in rows], schema=engine.table_schema),
+    )
+
+
+def test_the_stream_table_example_of_the_semantics() -> None:
+    """Right b@50, then left a@10 gives (a,b)@10: the table is read as of now."""
+    result = lookup("inner", ["A", "Z"], [("A", 50)])
+    assert result.results.to_pylist() == [
+        {
+            "key": "A",
+            "timestamp_ms": 10,
+            "partition": 1,
+            "offset": 0,
+            "stream_time_ms": 12,
+            "l": "a",
+            "r": "b",
+        }
+    ]
+    assert result.dropped == 1
+
+
+def test_a_left_lookup_keeps_every_record() -> None:
+    """Records whose key is not in the table come out in their place, with nulls."""
+    result = lookup("left", ["Z", "A", "Z"], [("A", 50)])
+    assert result.results.column("r").to_pylist() == [None, "b", None]
+    assert result.dropped == 0
+
+
+def test_a_table_without_a_record_finds_nothing() -> None:
+    """The lookup works on an empty table, and on an empty stream."""
+    assert lookup("left", ["A"], []).results.column("r").to_pylist() == [None]
+    assert lookup("inner", ["A"], []).dropped == 1
+    assert len(lookup("left", [], [("A", 1)]).results) == 0

@@ -1,0 +1,202 @@
+"""The stream-stream join equals its slow model, whatever the cut, interleaving and restarts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any, get_args
+
+import pyarrow as pa
+import pytest
+
+from pipeline.windows.joins import LEFT, RIGHT, How, JoinWindows, StreamJoinEngine
+from tests.slow_joins import Arrived, Joined, Result, Span, clock, joined
+from tests.windows.join_batches import (
+    Batch,
+    Cut,
+    Sides,
+    batches,
+    random_cuts,
+    random_logs,
+    saved_and_loaded,
+    to_table,
+    whole,
+)
+
+CASES = 250
+#: (before, after); the negative ones reach to one side only.
+REACHES = ((0, 0), (2, 2), (5, 5), (10, 0), (0, 10), (3, 12), (10, -3), (-3, 10), (-4, 4), (4, -4))
+LEFT_VALUES = pa.schema([("l", pa.string())])
+RIGHT_VALUES = pa.schema([("r", pa.string())])
+CARRIED = pa.schema([("key_group", pa.int32())])
+
+
+@dataclass(frozen=True)
+class Case:
+    """One random case, named by its seed."""
+
+    seed: int
+    how: How
+    span: Span
+    sides: Sides
+
+
+def random_case(seed: int) -> Case:
+    """Make the case of ``seed``."""
+    random = Random(seed)
+    before, after = random.choice(REACHES)
+    span = Span(before, after, random.choice((0, 0, 1, 3, 10, 40)))
+    sides = (random_logs(random, "l", 0.05), random_logs(random, "r", 0.05))
+    return Case(seed, random.choice(get_args(How)), span, sides)
+
+
+def engine_of(how: How, span: Span) -> StreamJoinEngine:
+    """The engine under test."""
+    windows = JoinWindows(span.before, span.after, span.grace)
+    return StreamJoinEngine(windows, how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
+
+
+def run_engine(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> list[Result]:
+    """Feed the case by batches; after each, all that came out must be the model's."""
+    engine = engine_of(case.how, case.span)
+    state = engine.empty_state()
+    told: list[Result] = []
+    late = 0
+    for batch in batches(case.sides, cuts):
+        clocks = (clock(batch.so_far[LEFT]), clock(batch.so_far[RIGHT]))
+        result = engine.process(state, _table(engine, batch), *clocks)
+        state = saved_and_loaded(result.state) if restart else result.state
+        told += [_result(row) for row in result.results.to_pylist()]
+        late += result.late
+        model = joined(*batch.so_far, case.span)
+        assert sorted(told, key=lambda one: one[1:5]) == model.results(case.how)
+        assert late == len(model.left_late) + len(model.right_late)
+        assert _kept(state) == _open(model), "the state is not what can still pair"
+    return sorted(told, key=lambda one: one[1:5])
+
+
+def _table(engine: StreamJoinEngine, batch: Batch) -> pa.Table:
+    sides = [
+        to_table(engine.record_schema, batch.new[side], column, side=side)
+        for side, column in ((RIGHT, "r"), (LEFT, "l"))
+    ]
+    return pa.concat_tables(sides)
+
+
+def _result(row: dict[str, Any]) -> Result:
+    names = ("key", "timestamp_ms", "partition", "offset", "suborder", "stream_time_ms", "l", "r")
+    assert tuple(row) == names
+    found: Result = tuple(row.values())
+    return found
+
+
+def _kept(state: pa.Table) -> set[tuple[Any, ...]]:
+    names = ("side", "key", "partition", "offset", "matched", "key_group", "l", "r")
+    kept = {tuple(row[name] for name in names) for row in state.to_pylist()}
+    assert len(kept) == len(state), "the state has a record twice"
+    return kept
+
+
+def _open(model: Joined) -> set[tuple[Any, ...]]:
+    def row(side: int, record: Arrived) -> tuple[Any, ...]:
+        matched = any(pair[side] == record for pair in model.pairs)
+        values = (record.value, None) if side == LEFT else (None, record.value)
+        place = (side, record.key, record.partition, record.offset)
+        return (*place, matched, len(record.key), *values)
+
+    left = {row(LEFT, record) for record in model.left_open}
+    return left | {row(RIGHT, record) for record in model.right_open}
+
+
+def check_case(case: Case) -> set[str]:
+    """Compare one case with the model, whole and cut; return the rare branches it reached."""
+    random = Random(case.seed + 1)
+    once = run_engine(case, whole(case.sides))
+    assert len({result[1:5] for result in once}) == len(once), "two results have one place"
+    for restart in (False, True):
+        cut = run_engine(case, random_cuts(case.sides, random), restart=restart)
+        assert cut == once, "another cut gave another result"
+    return _marks(case)
+
+
+def _marks(case: Case) -> set[str]:
+    """Name the rare branches that a case reaches."""
+    span, model = case.span, joined(*case.sides, case.span)
+    marks = {mark for left, right in model.pairs for mark in _pair_marks(left, right, span)}
+    right_bound = clock(case.sides[RIGHT]) - span.grace - max(span.before, 0) - span.after
+    patient = joined(*case.sides, replace(span, grace=1000))
+    found = {
+        "left late": model.left_late,
+        "right late": model.right_late,
+        "late, though it could have paired": {left for left, _ in patient.pairs}.intersection(
+            model.left_late
+        ),
+        "left alone": model.left_alone,
+        "right alone": model.right_alone,
+        "left waits at the last ms": [one for one in model.left_open if one.time == right_bound],
+        "left has left at the next ms": [
+            one for one in model.left_alone if one.time == right_bound - 1
+        ],
+        "silent partition": [log for logs in case.sides for log in logs.values() if not log],
+    }
+    return marks | {mark for mark, seen in found.items() if seen}
+
+
+def _pair_marks(left: Arrived, right: Arrived, span: Span) -> set[str]:
+    found = {
+        "pair at the lower bound": right.time - left.time == -span.before,
+        "pair at the upper bound": right.time - left.time == span.after,
+        "pair of two partitions": left.partition != right.partition,
+        "pair in a range that lies before": span.after < 0,
+        "pair in a range that lies after": span.before < 0,
+        "pair of two records behind their clocks": left.time < left.stream_time
+        and right.time < right.stream_time,
+    }
+    return {mark for mark, seen in found.items() if seen}
+
+
+ALL_MARKS = {
+    "left late",
+    "right late",
+    "late, though it could have paired",
+    "left alone",
+    "right alone",
+    "left waits at the last ms",
+    "left has left at the next ms",
+    "silent partition",
+    "pair at the lower bound",
+    "pair at the upper bound",
+    "pair of two partitions",
+    "pair in a range that lies before",
+    "pair in a range that lies after",
+    "pair of two records behind their clocks",
+}
+
+
+def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart() -> None:
+    """After each batch of each cut, what came out is what the model says of the logs so far."""
+    reached: set[str] = set()
+    for seed in range(CASES):
+        try:
+            reached |= check_case(random_case(seed))
+        except AssertionError as error:
+            pytest.fail(f"seed {seed}: {error}")
+    assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"grace": 1}, {"before": 1}, {"after": 1}],
+    ids=["grace", "before", "after"],
+)
+def test_a_wrong_model_is_noticed(wrong: dict[str, int]) -> None:
+    """The canary: a model with another bound disagrees with the engine, so the alarm works."""
+    for seed in range(100):
+        case = random_case(seed)
+        results = run_engine(case, whole(case.sides))
+        other = Span(**{
+            name: getattr(case.span, name) + wrong.get(name, 0)
+            for name in ("before", "after", "grace")
+        })  # fmt: skip
+        if joined(*case.sides, other).results(case.how) != results:
+            return
+    pytest.fail(f"a hundred cases did not notice {wrong} more")

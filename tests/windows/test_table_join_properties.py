@@ -1,0 +1,230 @@
+"""The joins with tables equal their slow models, whatever the cut, interleaving and restarts."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, get_args
+
+import pyarrow as pa
+import pytest
+
+from pipeline.windows.joins import LEFT, RIGHT, How
+from pipeline.windows.table_joins import TableHow, TableJoinEngine, TableTableJoinEngine
+from tests.slow_joins import Logs, Row, arrivals, counting, joined_tables, newest
+from tests.windows.join_batches import (
+    Batch,
+    Cut,
+    Sides,
+    batches,
+    random_cuts,
+    random_logs,
+    saved_and_loaded,
+    to_table,
+    whole,
+)
+
+CASES = 80
+LEFT_VALUES = pa.schema([("l", pa.string())])
+RIGHT_VALUES = pa.schema([("r", pa.string())])
+CARRIED = pa.schema([("key_group", pa.int32())])
+#: The joined rows, and the state as a set of rows.
+Outcome = tuple[dict[str, Row], set[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One random case, named by its seed."""
+
+    seed: int
+    how: How
+    sides: Sides
+
+
+def random_case(seed: int) -> Case:
+    """Make the case of ``seed``."""
+    random = Random(seed)
+    sides = (random_logs(random, "l", 0.25), random_logs(random, "r", 0.25))
+    return Case(seed, random.choice(get_args(How)), sides)
+
+
+def run_tables(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> Outcome:
+    """Feed two tables by batches; after each, rows and changes must be the model's."""
+    engine = TableTableJoinEngine(case.how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
+    state = engine.empty_state()
+    rows: dict[str, Row] = {}
+    counted: tuple[Any, Any] = ({}, {})
+    for batch in batches(case.sides, cuts):
+        left = to_table(engine.left_schema, batch.new[LEFT], "l")
+        right = to_table(engine.right_schema, batch.new[RIGHT], "r")
+        result = engine.process(state, left, right)
+        state = saved_and_loaded(result.state) if restart else result.state
+        before, counted_before = dict(rows), counted
+        counted = (counting(batch.so_far[LEFT]), counting(batch.so_far[RIGHT]))
+        told = _fold(rows, result.changes.to_pylist(), counted)
+        assert rows == joined_tables(*batch.so_far, case.how)
+        other = {
+            key
+            for now, then in zip(counted, counted_before, strict=True)
+            for key in now
+            if now[key] != then.get(key)
+        }
+        assert told == other & {*before, *rows}, "a row is told when a record that counts is new"
+        assert _state_rows(state, LEFT) == _newest_rows(batch.so_far[LEFT])
+        assert _state_rows(state, RIGHT) == _newest_rows(batch.so_far[RIGHT])
+    return rows, {tuple(row.values()) for row in state.to_pylist()}
+
+
+def _fold(rows: dict[str, Row], changes: Sequence[dict[str, Any]], counted: Any) -> set[str]:
+    """Apply one batch's changes, checking what no batch may do; return the keys told of."""
+    keys = {change["key"] for change in changes}
+    assert len(keys) == len(changes), "a row came twice in one batch"
+    for change in changes:
+        assert tuple(change) == ("key", "l", "r", "timestamp_ms", "deleted")
+        key, row = change["key"], (change["l"], change["r"], change["timestamp_ms"])
+        if change["deleted"]:
+            times = [table[key].time for table in counted if key in table]
+            assert row == (None, None, max(times))
+            del rows[key]
+        else:
+            rows[key] = row
+    return keys
+
+
+def _state_rows(state: pa.Table, side: int) -> set[tuple[Any, ...]]:
+    mine = [row for row in state.to_pylist() if row["side"] == side]
+    assert all(row["key_group"] == len(row["key"]) for row in mine)
+    value, other = ("l", "r") if side == LEFT else ("r", "l")
+    assert all(row[other] is None for row in mine)
+    return {_place(row, value) for row in mine}
+
+
+def _place(row: dict[str, Any], value: str) -> tuple[Any, ...]:
+    assert row["null_value"] == (row[value] is None)
+    return row["key"], row["timestamp_ms"], row["partition"], row["offset"], row[value]
+
+
+def _newest_rows(logs: Logs) -> set[tuple[Any, ...]]:
+    records = newest(logs).values()
+    return {(r.key, r.time, r.partition, r.offset, r.value) for r in records}
+
+
+def run_lookups(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> int:
+    """Join the left logs as a stream with the right ones as a table, batch by batch.
+
+    Each batch must give what the model's table has at its end. Returns how many were dropped.
+    """
+    how: TableHow = "inner" if case.how == "inner" else "left"
+    engine = TableJoinEngine(how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
+    state = engine.empty_state()
+    dropped = 0
+    for batch in batches(case.sides, cuts):
+        stream = to_table(engine.stream_schema, batch.new[LEFT], "l")
+        result = engine.process(state, stream, to_table(engine.table_schema, batch.new[RIGHT], "r"))
+        state = saved_and_loaded(result.state) if restart else result.state
+        wanted, left_out = _lookups(batch, how)
+        assert result.results.to_pylist() == wanted
+        assert result.dropped == left_out
+        dropped += left_out
+        found = {_place(row, "r") for row in state.to_pylist()}
+        assert found == _newest_rows(batch.so_far[RIGHT])
+        assert len(found) == len(state)
+    return dropped
+
+
+def _lookups(batch: Batch, how: TableHow) -> tuple[list[dict[str, Any]], int]:
+    table = {key: record.value for key, record in counting(batch.so_far[RIGHT]).items()}
+    rows = [
+        {
+            "key": record.key,
+            "timestamp_ms": record.time,
+            "partition": record.partition,
+            "offset": record.offset,
+            "stream_time_ms": record.stream_time,
+            "l": record.value,
+            "r": table.get(record.key),
+        }
+        for record in batch.new[LEFT]
+    ]
+    kept = [row for row in rows if how == "left" or row["r"] is not None]
+    return kept, len(rows) - len(kept)
+
+
+def check_case(case: Case) -> set[str]:
+    """Compare one case with the models, whole and cut; return the rare branches it reached."""
+    random = Random(case.seed + 1)
+    once = run_tables(case, whole(case.sides))
+    dropped = run_lookups(case, whole(case.sides))
+    for restart in (False, True):
+        cuts = random_cuts(case.sides, random)
+        assert run_tables(case, cuts, restart=restart) == once, "another cut, another state"
+        dropped += run_lookups(case, cuts, restart=restart)
+    return _marks(case) | ({"looked up in vain"} if dropped else set())
+
+
+def _marks(case: Case) -> set[str]:
+    """Name the rare branches that a case reaches."""
+    marks = set()
+    for logs in case.sides:
+        latest = newest(logs)
+        for key, record in counting(logs).items():
+            others = [r for (k, _), r in latest.items() if k == key and r != record]
+            mine = [r for r in arrivals(logs) if (r.key, r.partition) == (key, record.partition)]
+            found = {
+                "newest of several partitions": others,
+                "decided by the partition": [r for r in others if r.time == record.time],
+                "a deletion hides another partition's value": record.value is None
+                and [r for r in others if r.value is not None],
+                "a value outlives another partition's deletion": record.value is not None
+                and [r for r in others if r.value is None],
+                "a later offset with an earlier time": max(r.time for r in mine) > record.time,
+                "deleted": record.value is None,
+            }
+            marks |= {mark for mark, seen in found.items() if seen}
+    rows = joined_tables(*case.sides, case.how)
+    marks |= {f"{case.how} row without a right value" for row in rows.values() if row[1] is None}
+    return marks | {f"{case.how} row without a left value" for r in rows.values() if r[0] is None}
+
+
+ALL_MARKS = {
+    "newest of several partitions",
+    "decided by the partition",
+    "a deletion hides another partition's value",
+    "a value outlives another partition's deletion",
+    "a later offset with an earlier time",
+    "deleted",
+    "left row without a right value",
+    "outer row without a right value",
+    "outer row without a left value",
+    "looked up in vain",
+}
+
+
+def test_engines_equal_the_models_on_random_logs_under_any_cut_and_restart() -> None:
+    """After each batch of each cut, tables, changes and looked-up records are the model's."""
+    reached: set[str] = set()
+    for seed in range(CASES):
+        try:
+            reached |= check_case(random_case(seed))
+        except AssertionError as error:
+            pytest.fail(f"seed {seed}: {error}")
+    assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
+
+
+@pytest.mark.parametrize("rule", ["last record", "partition order", "deletions"])
+def test_a_wrong_model_is_noticed(rule: str) -> None:
+    """The canary: a model with another rule disagrees with the engine, so the alarm works."""
+    for seed in range(100):
+        case = random_case(seed)
+        rows, _ = run_tables(case, whole(case.sides))
+        left, right = (_wrong(logs, rule) for logs in case.sides)
+        if rows != joined_tables(left, right, case.how):
+            return
+    pytest.fail(f"a hundred cases did not notice a wrong {rule}")
+
+
+def _wrong(logs: Logs, rule: str) -> Logs:
+    if rule == "last record":
+        return {p: log[:-1] for p, log in logs.items()}
+    if rule == "partition order":
+        return {-p: log for p, log in logs.items()}
+    return {p: [record for record in log if record[2] is not None] for p, log in logs.items()}
