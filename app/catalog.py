@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import orjson
 
+from app.read_kinds import READS_OF_KIND
 from storage.errors import BehindPositionBound, InvalidDefinition, StoreNotReady, UnknownStore
 from storage.index.folder import IndexFolder
-from storage.index.reader import IndexReader, IndexSnapshot
+from storage.index.reader import IndexReader
+from storage.index.snapshot import IndexSnapshot
 from storage.index.state import IndexState
 from storage.layout import DataLayout, check_store_name
 from storage.position_bound import PositionBound
@@ -20,11 +22,12 @@ _TABLE_SECONDS = 1.0
 
 
 class Frame(NamedTuple):
-    """What all answers of one version have in common, as finished bytes."""
+    """What all answers of one version have in common, as finished bytes, and which reads fit."""
 
     state: IndexState
     opening: bytes
     etag: bytes
+    reads: tuple[bytes, ...]
 
 
 class StoreView:
@@ -164,9 +167,12 @@ def position_of(state: IndexState) -> dict[str, object]:
 
 
 def _make_frame(name: str, state: IndexState) -> Frame:
-    opening = b'{"store":%b,"position":%b,"windows":[' % (
+    window = state.definition.window
+    opening = b'{"store":%b,"position":%b,"%b":[' % (
         orjson.dumps(name),
         orjson.dumps(position_of(state)),
+        b"windows" if window.is_windowed else b"rows",
     )
     # The table id tells versions of different tables of one name apart, the digest rewritten ones.
-    return Frame(state, opening, f"{state.version}-{state.table_id[:8]}{state.digest[:8]}".encode())
+    etag = f"{state.version}-{state.table_id[:8]}{state.digest[:8]}".encode()
+    return Frame(state, opening, etag, READS_OF_KIND[window.kind])

@@ -35,13 +35,28 @@ class Window(BaseModel):
     key: str = Field(examples=["EWR"])
     window_start_ms: int = Field(description="Start, inclusive, in ms since the epoch")
     window_end_ms: int = Field(
-        description="End in ms since the epoch; inclusive for sliding windows (KIP-450)"
+        description="End in ms since the epoch; inclusive for sliding windows (KIP-450) and "
+        "sessions (the time of the last record), exclusive for tumbling and hopping windows"
     )
-    timestamp_ms: int = Field(description="Greatest record time in the window (KIP-259)")
+    timestamp_ms: int = Field(
+        description="Greatest record time in the window, of a session its end (KIP-259)"
+    )
     final: bool = Field(
         description="True when no record can change the window any more: every partition's "
         "stream time minus grace has passed its end"
     )
+
+
+class Row(BaseModel):
+    """The row of one key in a store without windows; it has one field per aggregate beside these.
+
+    Aggregates are as in a `Window`.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    key: str = Field(examples=["EWR"])
+    timestamp_ms: int = Field(description="Greatest record time of the key (KIP-259)")
 
 
 class WindowsAnswer(Model):
@@ -51,6 +66,15 @@ class WindowsAnswer(Model):
     position: Position
     windows: list[Window]
     next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
+class RowsAnswer(Model):
+    """Rows of a store without windows, all from one table version."""
+
+    store: str = Field(examples=["totals"])
+    position: Position
+    rows: list[Row]
+    next_cursor: str | None = Field(description="Always null: a key has one row")
 
 
 class KeysAnswer(Model):
@@ -65,9 +89,19 @@ class KeysAnswer(Model):
 class WindowKind(Model):
     """The window kind and its parameters."""
 
-    kind: str = Field(examples=["sliding"])
-    size_ms: int = Field(description="Time difference of a sliding window, in ms")
+    kind: str = Field(
+        description="tumbling, hopping, sliding, session, or none: a store of one row a key",
+        examples=["sliding"],
+    )
+    size_ms: int = Field(
+        description="In ms: size of tumbling and hopping windows, time difference of sliding ones, "
+        "inactivity gap of sessions; 0 without windows"
+    )
     grace_ms: int = Field(description="How late a record may come, in ms")
+    advance_ms: int | None = Field(
+        description="How far each hopping window starts after the one before, in ms; null for "
+        "other kinds"
+    )
 
 
 class Aggregate(Model):
@@ -87,8 +121,15 @@ class Definition(Model):
     window: WindowKind
     aggregates: list[Aggregate]
     key_groups: int
-    retention_ms: int | None = Field(description="Kept history in ms of window start; null: all")
+    retention_ms: int | None = Field(
+        description="Kept history in ms of window start, of sessions in ms of their end; null: all"
+    )
     application: str
+    emit: str = Field(
+        description="window-update: rows are written at each change; window-close: once, when "
+        "the window is final",
+        examples=["window-update"],
+    )
     format: int
 
 
@@ -119,7 +160,9 @@ class IndexDetail(Model):
         "nothing was heard of it"
     )
     problem: str | None = Field(description="What failed, in words")
-    windows: int = Field(description="Records in the index, expired ones not yet deleted included")
+    windows: int = Field(
+        description="Windows or rows in the index, expired ones not yet deleted included"
+    )
 
 
 class StoreDetail(Model):
@@ -134,7 +177,13 @@ class StoreDetail(Model):
         description="Running totals of records; input = applied + late + dead_lettered + filtered",
         examples=[{"input": 10, "applied": 8, "late": 1, "dead_lettered": 1, "filtered": 0}],
     )
-    earliest_start_ms: int = Field(description="Windows that start before this have expired")
+    earliest_start_ms: int | None = Field(
+        description="Windows that start before this have expired; null for sessions and for "
+        "stores without windows"
+    )
+    earliest_end_ms: int | None = Field(
+        description="Sessions that end before this have expired; null for other stores"
+    )
     index: IndexDetail
 
 

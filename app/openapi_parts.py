@@ -8,6 +8,7 @@ from app.parameters import (
     KEYS_PARAMETERS,
     POSITION_PARAMETERS,
     RANGE_PARAMETERS,
+    SESSION_PARAMETERS,
     Parameter,
 )
 from app.problems import (
@@ -47,6 +48,14 @@ _START_PARAMETER: Json = {
     "schema": {"type": "integer", "format": "int64"},
     "example": 1357034400000,
 }
+_END_PARAMETER: Json = {
+    "name": "window_end_ms",
+    "in": "path",
+    "required": True,
+    "description": "End of the session in ms since the epoch, inclusive",
+    "schema": {"type": "integer", "format": "int64"},
+    "example": 1357036200000,
+}
 _ETAG_PARAMETER: Json = {
     "name": "If-None-Match",
     "in": "header",
@@ -67,11 +76,13 @@ class Shape(NamedTuple):
 _STORE_PROBLEMS = ("unknown-store", "store-not-ready", "index-damaged")
 _QUERY_PROBLEMS = ("invalid-parameter", "unknown-parameter", "invalid-key")
 _READ_PROBLEMS = (*_QUERY_PROBLEMS, *_STORE_PROBLEMS, "behind-position-bound")
+_HOT_PROBLEMS = (*_READ_PROBLEMS, "wrong-store-kind")
 _RANGE_SHAPE = Shape(
     (_STORE_PARAMETER, _KEY_PARAMETER, _ETAG_PARAMETER),
     RANGE_PARAMETERS,
-    (*_READ_PROBLEMS, "invalid-cursor"),
+    (*_HOT_PROBLEMS, "invalid-cursor"),
 )
+_SESSIONS_SHAPE = _RANGE_SHAPE._replace(query_parameters=SESSION_PARAMETERS)
 
 SHAPES: dict[str, Shape] = {
     "list_stores": Shape((), (), ("unknown-parameter",)),
@@ -85,12 +96,24 @@ SHAPES: dict[str, Shape] = {
     "latest": Shape(
         (_STORE_PARAMETER, _KEY_PARAMETER, _ETAG_PARAMETER),
         POSITION_PARAMETERS,
-        (*_READ_PROBLEMS, "window-not-found"),
+        (*_HOT_PROBLEMS, "window-not-found"),
     ),
     "window": Shape(
         (_STORE_PARAMETER, _START_PARAMETER, _KEY_PARAMETER, _ETAG_PARAMETER),
         POSITION_PARAMETERS,
-        (*_READ_PROBLEMS, "window-not-found"),
+        (*_HOT_PROBLEMS, "window-not-found"),
+    ),
+    "findSessions": _SESSIONS_SHAPE,
+    "backwardFindSessions": _SESSIONS_SHAPE,
+    "session": Shape(
+        (_STORE_PARAMETER, _START_PARAMETER, _END_PARAMETER, _KEY_PARAMETER, _ETAG_PARAMETER),
+        POSITION_PARAMETERS,
+        (*_HOT_PROBLEMS, "window-not-found"),
+    ),
+    "get": Shape(
+        (_STORE_PARAMETER, _KEY_PARAMETER, _ETAG_PARAMETER),
+        POSITION_PARAMETERS,
+        (*_HOT_PROBLEMS, "row-not-found"),
     ),
 }
 

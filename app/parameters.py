@@ -80,6 +80,23 @@ TO_MS = Parameter(
     default=_INT64_MAX,
     example=1357038000000,
 )
+EARLIEST_END_MS = Parameter(
+    "earliest_end_ms",
+    _TIME_SCHEMA,
+    "Least end of a session in ms since the epoch, inclusive. Default: no bound.",
+    integer("earliest_end_ms", _INT64_MIN, _INT64_MAX),
+    default=0,
+    example=1357034400000,
+)
+LATEST_START_MS = Parameter(
+    "latest_start_ms",
+    _TIME_SCHEMA,
+    "Greatest start of a session in ms since the epoch, inclusive. Below 0: no sessions, no "
+    "error. Default: no bound.",
+    integer("latest_start_ms", _INT64_MIN, _INT64_MAX),
+    default=_INT64_MAX,
+    example=1357038000000,
+)
 LIMIT = Parameter(
     "limit",
     {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
@@ -126,6 +143,7 @@ PREFIX = Parameter(
 
 POSITION_PARAMETERS = (MIN_VERSION, MIN_OFFSET, WAIT_MS)
 RANGE_PARAMETERS = (FROM_MS, TO_MS, LIMIT, CURSOR, *POSITION_PARAMETERS)
+SESSION_PARAMETERS = (EARLIEST_END_MS, LATEST_START_MS, LIMIT, CURSOR, *POSITION_PARAMETERS)
 KEYS_PARAMETERS = (PREFIX, LIMIT, CURSOR, *POSITION_PARAMETERS)
 
 

@@ -40,7 +40,11 @@ KINDS: dict[type[Exception], ProblemKind] = {
     api.InvalidParameter: ProblemKind(400, "invalid-parameter", "A parameter is not valid"),
     api.UnknownParameter: ProblemKind(400, "unknown-parameter", "There is no such parameter"),
     api.InvalidKey: ProblemKind(400, "invalid-key", "The path is not percent-encoded UTF-8"),
+    api.WrongStoreKind: ProblemKind(
+        400, "wrong-store-kind", "The read does not fit the store's kind of windows"
+    ),
     api.WindowNotFound: ProblemKind(404, "window-not-found", "There is no such window"),
+    api.RowNotFound: ProblemKind(404, "row-not-found", "There is no such row"),
     api.UnknownRoute: ProblemKind(404, "unknown-route", "There is nothing at this path"),
     api.MethodNotAllowed: ProblemKind(405, "method-not-allowed", "Only GET and HEAD are allowed"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not of this request"),

@@ -10,8 +10,9 @@ from app.cursors import KeysCursor, keys_token, read_keys_token, request_digest
 from app.models import KeysAnswer, StoreDetail, StoresAnswer
 from app.openapi_parts import operation_extras
 from app.parameters import KEYS_PARAMETERS, Query, decode_path
+from storage.definition import SESSION
 from storage.errors import StoreNotReady
-from storage.index.reader import IndexSnapshot
+from storage.index.snapshot import IndexSnapshot
 from storage.position_bound import PositionBound
 from storage.tailer_status import StatusFile, StoreStatus
 
@@ -59,7 +60,7 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
         **operation_extras("list_keys"),
     )
     async def list_keys(request: Request) -> Any:
-        """Keys that have a visible window, ordered by their UTF-8 bytes."""
+        """Keys that have a visible window (or a row), ordered by their UTF-8 bytes."""
         values = _KEYS_QUERY.read(request.scope["query_string"])
         view = catalog.view(_store_of(request))
         bound = PositionBound(values["min_version"], values["min_offset"])
@@ -99,6 +100,9 @@ def _summary(view: StoreView) -> dict[str, Any]:
 def _detail(name: str, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str, Any]:
     state = snapshot.state
     record = state.record
+    window = state.definition.window
+    by_end = window.kind == SESSION
+    by_start = window.is_windowed and not by_end
     return {
         "store": name,
         "definition": asdict(state.definition),
@@ -106,7 +110,8 @@ def _detail(name: str, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str
         "stream_time_ms": {} if record is None else record.stream_time_ms,
         "close_ms": None if record is None else record.close_ms,
         "counters": {} if record is None else record.counters,
-        "earliest_start_ms": snapshot.earliest_start_ms,
+        "earliest_start_ms": snapshot.earliest_ms if by_start else None,
+        "earliest_end_ms": snapshot.earliest_ms if by_end else None,
         "index": {
             "state": status.state,
             "problem": status.problem,

@@ -1,9 +1,10 @@
-"""The hot reads: fetch, backwardFetch, latest and window, as a plain ASGI application.
+"""The hot reads of windows, sessions and rows, as a plain ASGI application.
 
-Each request goes down one ladder: take the path apart (``route``), check the parameters, read
-one snapshot, cut the page, join the bytes. Measured: an ordinary FastAPI route with ``Query``
-parameters answers less than half as many requests (benchmarks/query.py compares), so these
-reads come before FastAPI's middleware; ``app.openapi`` describes them all the same.
+Each request goes down one ladder: take the path apart (``route``), check the parameters, take
+one snapshot, check that the read fits the store's kind, cut the page, join the bytes.
+Measured: an ordinary FastAPI route with ``Query`` parameters answers less than half as many
+requests (benchmarks/query.py compares), so these reads come before FastAPI's middleware;
+``app.openapi`` describes them all the same.
 """
 
 import zlib
@@ -12,29 +13,37 @@ from typing import Any, NamedTuple
 
 from app.catalog import Frame, StoreCatalog, StoreView, require_version
 from app.cursors import WindowsCursor, read_windows_token, request_digest, windows_token
-from app.errors import MethodNotAllowed, UnknownRoute, WindowNotFound
+from app.errors import MethodNotAllowed, RowNotFound, UnknownRoute, WindowNotFound
 from app.parameters import (
     POSITION_PARAMETERS,
     RANGE_PARAMETERS,
+    SESSION_PARAMETERS,
     Query,
     decode_path,
     integer,
 )
 from app.problems import ProblemAnswer, problem_answer
-from storage.contracts import WindowId, WindowRange
-from storage.index.reader import IndexSnapshot
+from app.read_kinds import wrong_kind
+from storage.contracts import SessionRange, WindowId, WindowPage, WindowRange
+from storage.index.sessions import SessionSnapshot
+from storage.index.snapshot import IndexSnapshot, KeyValueSnapshot
 from storage.position_bound import PositionBound
 
 Scope = Mapping[str, Any]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _METHODS = ("GET", "HEAD")
+_SESSION_BOUNDS = ("earliest_end_ms", "latest_start_ms")
 
 _JSON = (b"content-type", b"application/json")
 #: A poller may keep the answer, but must ask (with If-None-Match) before it uses it again.
 _REVALIDATE = (b"cache-control", b"no-cache")
 
-_read_start = integer("window_start_ms", -(2**63), 2**63 - 1)
+#: Times in the path, in their order: ``window`` has the first, ``session`` both.
+_PATH_TIMES = (
+    integer("window_start_ms", -(2**63), 2**63 - 1),
+    integer("window_end_ms", -(2**63), 2**63 - 1),
+)
 
 
 class Target(NamedTuple):
@@ -51,22 +60,26 @@ class Request(NamedTuple):
     store: str
     operation: bytes
     key: str
-    window_start_ms: int
+    times_ms: tuple[int, ...]
     values: Mapping[str, Any]
 
 
 class Found(NamedTuple):
-    """What a read found: finished windows, and the token of the next page."""
+    """What a read found: finished windows or rows, and the token of the next page."""
 
     windows: list[bytes]
     next_cursor: str | None = None
 
 
 class Operation(NamedTuple):
-    """One hot read: its query parameters, and how it reads a snapshot."""
+    """One hot read: its query parameters, how it reads a snapshot, and the times in its path.
+
+    ``read`` is given snapshots of the kinds that the read fits only (``app.read_kinds``).
+    """
 
     query: Query
-    read: Callable[[IndexSnapshot, Request], Found]
+    read: Callable[[Any, Request], Found]
+    path_times: int = 0
 
 
 class Answer(NamedTuple):
@@ -109,24 +122,32 @@ class WindowReads:
             raise MethodNotAllowed(message)
         view = self._catalog.view(decode_path(target.store))
         operation = OPERATIONS[target.operation]
-        request = _check(target, view, operation.query.read(scope["query_string"]))
+        request = _check(target, view, operation, operation.query.read(scope["query_string"]))
         bound = PositionBound(request.values["min_version"], request.values["min_offset"])
         with await view.snapshot_at(bound, request.values["wait_ms"]) as snapshot:
             frame = view.frame(snapshot.state)
+            if target.operation not in frame.reads:
+                kind = snapshot.state.definition.window.kind
+                raise wrong_kind(view.name, kind, target.operation)
             found = operation.read(snapshot, request)
         return _serialise(frame, found, scope)
 
 
-def _check(target: Target, view: StoreView, values: Mapping[str, Any]) -> Request:
-    if target.operation != b"window":
-        key = decode_path(target.rest)
-        return Request(view.name, target.operation, key, 0, values)
-    start, slash, raw_key = target.rest.partition(b"/")
-    if not slash:
-        message = "the path is /v1/stores/{store}/window/{window_start_ms}/{key}"
+def _check(
+    target: Target, view: StoreView, operation: Operation, values: Mapping[str, Any]
+) -> Request:
+    if not operation.path_times:
+        return Request(view.name, target.operation, decode_path(target.rest), (), values)
+    *times, raw_key = target.rest.split(b"/", operation.path_times)
+    if len(times) < operation.path_times:
+        wanted = ("{window_start_ms}/", "{window_end_ms}/")[: operation.path_times]
+        path = f"/v1/stores/{{store}}/{target.operation.decode()}/{''.join(wanted)}{{key}}"
+        message = f"the path is {path}"
         raise UnknownRoute(message)
-    start_ms = _read_start(decode_path(start))
-    return Request(view.name, target.operation, decode_path(raw_key), start_ms, values)
+    # There are as many texts as the operation has times, the readers may be more.
+    readers = zip(_PATH_TIMES, times, strict=False)
+    times_ms = tuple(read(decode_path(text)) for read, text in readers)
+    return Request(view.name, target.operation, decode_path(raw_key), times_ms, values)
 
 
 def _read_latest(snapshot: IndexSnapshot, request: Request) -> Found:
@@ -138,14 +159,36 @@ def _read_latest(snapshot: IndexSnapshot, request: Request) -> Found:
 
 
 def _read_window(snapshot: IndexSnapshot, request: Request) -> Found:
-    window = snapshot.fetch_window(request.key, request.window_start_ms)
+    (start_ms,) = request.times_ms
+    window = snapshot.fetch_window(request.key, start_ms)
     if window is None:
+        by = "end" if isinstance(snapshot, SessionSnapshot) else "start"
         message = (
-            f"key {request.key[:200]!r} has no window starting at {request.window_start_ms} in "
-            f"store {request.store!r} (earliest visible start: {snapshot.earliest_start_ms})"
+            f"key {request.key[:200]!r} has no window starting at {start_ms} in "
+            f"store {request.store!r} (earliest visible {by}: {snapshot.earliest_ms})"
         )
         raise WindowNotFound(message)
     return Found([window])
+
+
+def _read_session(snapshot: SessionSnapshot, request: Request) -> Found:
+    start_ms, end_ms = request.times_ms
+    session = snapshot.fetch_session(request.key, start_ms, end_ms)
+    if session is None:
+        message = (
+            f"key {request.key[:200]!r} has no session from {start_ms} to {end_ms} in "
+            f"store {request.store!r} (earliest visible end: {snapshot.earliest_ms})"
+        )
+        raise WindowNotFound(message)
+    return Found([session])
+
+
+def _read_row(snapshot: KeyValueSnapshot, request: Request) -> Found:
+    row = snapshot.get(request.key)
+    if row is None:
+        message = f"key {request.key[:200]!r} has no row in store {request.store!r}"
+        raise RowNotFound(message)
+    return Found([row])
 
 
 def _read_range(snapshot: IndexSnapshot, request: Request) -> Found:
@@ -156,6 +199,24 @@ def _read_range(snapshot: IndexSnapshot, request: Request) -> Found:
         wanted = wanted._replace(after=_place(values["cursor"], snapshot, request))
     backward = request.operation == b"backwardFetch"
     page = snapshot.backward_fetch(wanted) if backward else snapshot.fetch(wanted)
+    return _found(page, snapshot, request)
+
+
+def _read_sessions(snapshot: SessionSnapshot, request: Request) -> Found:
+    """One page of findSessions or backwardFindSessions."""
+    values = request.values
+    wanted = SessionRange(
+        request.key, values["earliest_end_ms"], values["latest_start_ms"], values["limit"]
+    )
+    if values["cursor"] is not None:
+        wanted = wanted._replace(after=_place(values["cursor"], snapshot, request))
+    backward = request.operation == b"backwardFindSessions"
+    page = snapshot.backward_find_sessions(wanted) if backward else snapshot.find_sessions(wanted)
+    return _found(page, snapshot, request)
+
+
+def _found(page: WindowPage, snapshot: IndexSnapshot, request: Request) -> Found:
+    """A page with the token of the next one."""
     if page.next_after is None:
         return Found(page.windows)
     cursor = WindowsCursor(snapshot.state.version, page.next_after)
@@ -176,12 +237,13 @@ def _place(token: str, snapshot: IndexSnapshot, request: Request) -> WindowId:
 
 def _digest(snapshot: IndexSnapshot, request: Request) -> bytes:
     values = request.values
+    low, high = ("from_ms", "to_ms") if "from_ms" in values else _SESSION_BOUNDS
     return request_digest(
         snapshot.state.table_id,
         request.operation,
         request.key,
-        max(values["from_ms"], 0),
-        values["to_ms"],
+        max(values[low], 0),
+        values[high],
     )
 
 
@@ -216,5 +278,9 @@ OPERATIONS: Mapping[bytes, Operation] = {
     b"fetch": Operation(Query(RANGE_PARAMETERS), _read_range),
     b"backwardFetch": Operation(Query(RANGE_PARAMETERS), _read_range),
     b"latest": Operation(Query(POSITION_PARAMETERS), _read_latest),
-    b"window": Operation(Query(POSITION_PARAMETERS), _read_window),
+    b"window": Operation(Query(POSITION_PARAMETERS), _read_window, path_times=1),
+    b"findSessions": Operation(Query(SESSION_PARAMETERS), _read_sessions),
+    b"backwardFindSessions": Operation(Query(SESSION_PARAMETERS), _read_sessions),
+    b"session": Operation(Query(POSITION_PARAMETERS), _read_session, path_times=2),
+    b"get": Operation(Query(POSITION_PARAMETERS), _read_row),
 }

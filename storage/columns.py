@@ -4,6 +4,7 @@ In the tables times are TIMESTAMPs (UTC, microseconds); everywhere else they are
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -33,34 +34,52 @@ def arrow_type(name: str) -> pa.DataType:
     return _ARROW_TYPES[name]
 
 
-def store_schema(aggregates: Mapping[str, pa.DataType]) -> pa.Schema:
-    """The Arrow schema of a store's table."""
+def store_schema(aggregates: Mapping[str, pa.DataType], *, windowed: bool = True) -> pa.Schema:
+    """The Arrow schema of a store's table; without windows it has no column that speaks of them."""
+    window = ["window_start", "window_end"] if windowed else []
+    final = ["final"] if windowed else []
     return pa.schema([
         pa.field("key", pa.string(), nullable=False),
-        pa.field("window_start", TIMESTAMP, nullable=False),
-        pa.field("window_end", TIMESTAMP, nullable=False),
+        *(pa.field(name, TIMESTAMP, nullable=False) for name in window),
         *(pa.field(name, found) for name, found in aggregates.items()),
         pa.field("timestamp", TIMESTAMP, nullable=False),
-        pa.field("final", pa.bool_(), nullable=False),
+        *(pa.field(name, pa.bool_(), nullable=False) for name in final),
         pa.field("deleted", pa.bool_(), nullable=False),
         pa.field("revision", pa.int64(), nullable=False),
     ])  # fmt: skip
 
 
-def table_rows(changes: pa.Table, aggregates: Mapping[str, pa.DataType], batch: int) -> pa.Table:
-    """Turn the engine's changed windows into rows of the store's table."""
+def table_rows(
+    changes: pa.Table,
+    aggregates: Mapping[str, pa.DataType],
+    batch: int,
+    *,
+    windowed: bool = True,
+) -> pa.Table:
+    """Turn the engine's changed windows into rows of the store's table.
+
+    ``changes`` may lack ``deleted``: then no row is a removal.
+    """
     length = len(changes)
     columns = {
         "key": changes["key"],
-        "window_start": _timestamps(changes["window_start_ms"]),
-        "window_end": _timestamps(changes["window_end_ms"]),
         **{name: changes[name] for name in aggregates},
         "timestamp": _timestamps(changes["timestamp_ms"]),
-        "final": changes["final"],
-        "deleted": pa.repeat(pa.scalar(value=False), length),
+        "deleted": _deleted(changes),
         "revision": pa.repeat(pa.scalar(batch, pa.int64()), length),
     }
-    return pa.table(columns, schema=store_schema(aggregates))
+    if windowed:
+        columns["window_start"] = _timestamps(changes["window_start_ms"])
+        columns["window_end"] = _timestamps(changes["window_end_ms"])
+        columns["final"] = changes["final"]
+    schema = store_schema(aggregates, windowed=windowed)
+    return pa.table([columns[name] for name in schema.names], schema=schema)
+
+
+def _deleted(changes: pa.Table) -> Any:
+    if "deleted" in changes.column_names:
+        return changes["deleted"]
+    return pa.repeat(pa.scalar(value=False), len(changes))
 
 
 def _timestamps(times_ms: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -1,7 +1,11 @@
-"""What a window store answers: Kafka Streams' ``ReadOnlyWindowStore`` in Python.
+"""What stores answer: Kafka Streams' read-only stores in Python.
 
-Every implementation (the index, the model in the tests) passes one conformance suite,
-``tests/storage/window_store_conformance.py``. The words here are those of the API document.
+    ReadOnlyWindowStore       tumbling, hopping, sliding windows
+    ReadOnlySessionStore      sessions: all that a window store answers, and searches by overlap
+    ReadOnlyKeyValueStore     no windows, one row a key
+
+Every implementation (the index, the model in the tests) passes one conformance suite per
+kind, ``tests/storage/*_store_conformance.py``. The words here are those of the API document.
 
 Bounds are on the window *start* and inclusive at both ends::
 
@@ -12,7 +16,11 @@ Bounds are on the window *start* and inclusive at both ends::
     fetch_window(30)                             30
 
 A window expired by retention is in no answer, whether or not its bytes are still there:
-visible are those with ``window_start_ms >= earliest_start_ms`` (semantics 7).
+visible are those with ``window_start_ms >= earliest_ms`` (semantics 7).
+
+Sessions of one key may overlap, and several may start or end at the same ms
+(docs/decisions/0009). They are ordered by start, then end. Retention counts by their *end*:
+visible are those with ``window_end_ms >= earliest_ms``.
 """
 
 from typing import NamedTuple, Protocol
@@ -43,6 +51,21 @@ class WindowRange(NamedTuple):
     after: WindowId | None = None
 
 
+class SessionRange(NamedTuple):
+    """Which sessions of one key to find: those that reach into a span of time.
+
+    Found are sessions with ``end >= earliest_end_ms`` and ``start <= latest_start_ms``, both
+    inclusive; ``latest_start_ms < 0`` finds none. ``limit`` and ``after`` are as in a
+    ``WindowRange``.
+    """
+
+    key: str
+    earliest_end_ms: int = 0
+    latest_start_ms: int = LATEST_MS
+    limit: int = 100
+    after: WindowId | None = None
+
+
 class WindowPage(NamedTuple):
     """Windows as finished JSON, in reading order.
 
@@ -54,7 +77,7 @@ class WindowPage(NamedTuple):
 
 
 class KeyPage(NamedTuple):
-    """Keys that have a visible window, in order of their UTF-8 bytes.
+    """Keys that have a visible window (or a row), in order of their UTF-8 bytes.
 
     ``next_after`` is the last key when there may be more, else None.
     """
@@ -67,11 +90,13 @@ class ReadOnlyWindowStore(Protocol):
     """One consistent view of a window store: all answers are from the same table version."""
 
     @property
-    def earliest_start_ms(self) -> int:
-        """The least window start that retention leaves visible."""
+    def earliest_ms(self) -> int:
+        """The least window start (of sessions the least end) that retention leaves visible."""
 
     def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
         """Read the window of ``key`` that starts exactly then.
+
+        Of several sessions that do it is the one that ends first.
 
         Returns:
             The window as JSON, or None when there is none (negative and unknown starts too).
@@ -92,7 +117,10 @@ class ReadOnlyWindowStore(Protocol):
         """
 
     def latest(self, key: str) -> bytes | None:
-        """Read the window of ``key`` with the greatest start, None when the key has none."""
+        """Read the window of ``key`` with the greatest start, None when the key has none.
+
+        Of several sessions with that start it is the one that ends last.
+        """
 
     def keys(self, prefix: str, limit: int, after: str | None = None) -> KeyPage:
         """List keys that begin with ``prefix``, in order of their UTF-8 bytes.
@@ -100,3 +128,38 @@ class ReadOnlyWindowStore(Protocol):
         ``after`` (exclusive) is the last key of the page before. Keys of more than 459 bytes
         are ordered by their first 459 bytes only.
         """
+
+
+class ReadOnlySessionStore(ReadOnlyWindowStore, Protocol):
+    """One consistent view of a session store; its window reads go by the sessions' start."""
+
+    def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
+        """Read the session of ``key`` that has exactly this start and end.
+
+        Returns:
+            The session as JSON, or None when there is none (negative times too).
+        """
+
+    def find_sessions(self, wanted: SessionRange) -> WindowPage:
+        """Find sessions of one key that reach into a span of time, oldest start first.
+
+        Returns:
+            The page; empty for an unknown key.
+        """
+
+    def backward_find_sessions(self, wanted: SessionRange) -> WindowPage:
+        """Find sessions of one key that reach into a span of time, newest start first (KIP-617).
+
+        Returns:
+            The page; empty for an unknown key.
+        """
+
+
+class ReadOnlyKeyValueStore(Protocol):
+    """One consistent view of a store without windows: one row a key."""
+
+    def get(self, key: str) -> bytes | None:
+        """Read the row of ``key`` as JSON, None when the key has none."""
+
+    def keys(self, prefix: str, limit: int, after: str | None = None) -> KeyPage:
+        """List keys that begin with ``prefix``, as ``ReadOnlyWindowStore.keys`` does."""

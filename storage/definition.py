@@ -2,6 +2,8 @@
 
 The definition travels in the table property ``oriel.store`` as JSON, so that whoever
 opens the table (tailer, API, a later run of the pipeline) knows what it holds.
+
+Format 1 knew sliding windows only, written at each update; its texts are still read.
 """
 
 from dataclasses import asdict, dataclass
@@ -12,8 +14,15 @@ import orjson
 from storage.errors import InvalidDefinition
 from storage.layout import check_store_name
 
-FORMAT = 1
+FORMAT = 2
 STORE_PROPERTY = "oriel.store"
+
+#: Every kind of store; those of kind ``none`` have no windows, one row a key.
+TUMBLING, HOPPING, SLIDING, SESSION, NONE = "tumbling", "hopping", "sliding", "session", "none"
+KINDS = (TUMBLING, HOPPING, SLIDING, SESSION, NONE)
+
+#: When a window's row is written: at each change, or once when it is final.
+WINDOW_UPDATE, WINDOW_CLOSE = "window-update", "window-close"
 
 #: Columns every store table has beside its aggregates; no aggregate may take these names,
 #: nor the names that the same columns have in the API.
@@ -27,12 +36,33 @@ RESERVED_COLUMNS = frozenset({
 class WindowSpec:
     """The window kind and its parameters, all in ms.
 
-    ``kind`` is ``sliding`` (``size_ms`` = time difference, both ends inclusive, KIP-450).
+    ``size_ms`` is the size of ``tumbling`` and ``hopping`` windows (end exclusive), the time
+    difference of ``sliding`` ones (end inclusive, KIP-450), the inactivity gap of ``session``
+    windows (end inclusive, KIP-94), 0 for ``none``. ``advance_ms`` is for hopping windows
+    only: how far each one starts after the one before.
     """
 
     kind: str
     size_ms: int
     grace_ms: int
+    advance_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a kind that there is not, and an advance where there is none."""
+        if self.kind not in KINDS:
+            message = f"window kind {self.kind!r} is unknown; the kinds are {', '.join(KINDS)}"
+            raise InvalidDefinition(message)
+        if (self.advance_ms is None) == (self.kind == HOPPING):
+            message = (
+                f"{self.kind} windows with advance_ms {self.advance_ms}: hopping windows have an "
+                "advance, no other kind does"
+            )
+            raise InvalidDefinition(message)
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether rows are of windows at all."""
+        return self.kind != NONE
 
 
 @dataclass(frozen=True)
@@ -60,11 +90,18 @@ class StoreDefinition:
     key_groups: int
     retention_ms: int | None = None
     application: str = ""
+    emit: str = WINDOW_UPDATE
     format: int = FORMAT
 
     def __post_init__(self) -> None:
         """Refuse names that would collide with the columns every table has."""
         check_store_name(self.name)
+        if self.emit not in {WINDOW_UPDATE, WINDOW_CLOSE}:
+            message = (
+                f"store {self.name!r}: emit is {self.emit!r}, it must be {WINDOW_UPDATE!r} or "
+                f"{WINDOW_CLOSE!r}"
+            )
+            raise InvalidDefinition(message)
         names = [aggregate.name for aggregate in self.aggregates]
         taken = sorted(RESERVED_COLUMNS.intersection(names))
         if taken:

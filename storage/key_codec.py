@@ -42,17 +42,17 @@ def key_prefix(key: str) -> bytes:
 
 def record_key(key: str, window_start_ms: int, window_end_ms: int) -> bytes:
     """The full key of one window."""
-    return key_prefix(key) + _time(window_start_ms) + _time(window_end_ms)
+    return key_prefix(key) + encoded_time(window_start_ms) + encoded_time(window_end_ms)
 
 
 def lower_bound(prefix: bytes, from_ms: int) -> bytes:
     """The least bytes that a window of this key prefix with start >= ``from_ms`` can have."""
-    return prefix + _time(from_ms)
+    return prefix + encoded_time(from_ms)
 
 
 def upper_bound(prefix: bytes, to_ms: int) -> bytes:
     """Greater than each window of this key prefix with start <= ``to_ms``, less than the others."""
-    return prefix + _time(to_ms) + _AFTER_ALL_ENDS
+    return prefix + encoded_time(to_ms) + _AFTER_ALL_ENDS
 
 
 def after_key(prefix: bytes) -> bytes:
@@ -110,5 +110,6 @@ def _cut(escaped: bytes) -> bytes:
     return cut[:-1] if cut.endswith(b"\x00") else cut
 
 
-def _time(time_ms: int) -> bytes:
+def encoded_time(time_ms: int) -> bytes:
+    """A start or end as it is written in a record key; compares as the times do."""
     return (time_ms + TIME_BIAS).to_bytes(TIME_BYTES, "big")

@@ -31,8 +31,10 @@ from storage.position import COMMIT_APPLICATION_KEY
 #: Versions between two Delta checkpoints; each costs a read of the whole file list.
 CHECKPOINT_INTERVAL = 100
 
-#: How many leading columns get statistics: key, window start and window end.
+#: How many leading columns get statistics: key, window start and window end. A store without
+#: windows has its aggregates right after the key, which may be lists: only the key gets them.
 _STATISTICS_COLUMNS = 3
+_STATISTICS_COLUMNS_WITHOUT_WINDOWS = 1
 
 _LOG = "_delta_log"
 
@@ -154,7 +156,7 @@ def open_table(
         schema=schema,
         configuration={
             "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-            "delta.dataSkippingNumIndexedCols": str(_STATISTICS_COLUMNS),
+            "delta.dataSkippingNumIndexedCols": str(_statistics_columns(schema)),
             **properties,
         },
         raise_if_key_not_exists=False,
@@ -218,6 +220,11 @@ def _is_whole(entry: Path) -> bool:
         return False
 
 
+def _statistics_columns(schema: pa.Schema) -> int:
+    key_alone = schema.names[0] == "key" and "window_start" not in schema.names
+    return _STATISTICS_COLUMNS_WITHOUT_WINDOWS if key_alone else _STATISTICS_COLUMNS
+
+
 def _statistics(rows: pa.Table) -> str:
     """Delta's file statistics: row count, and least and greatest of the leading columns.
 
@@ -226,7 +233,7 @@ def _statistics(rows: pa.Table) -> str:
     """
     least, greatest, nulls = {}, {}, {}
     try:
-        for name in rows.column_names[:_STATISTICS_COLUMNS]:
+        for name in rows.column_names[: _statistics_columns(rows.schema)]:
             bounds = pc.min_max(rows.column(name))
             least[name] = _stat_value(bounds["min"])
             greatest[name] = _stat_value(bounds["max"])

@@ -174,13 +174,12 @@ class StoreTailer:
 
     def _apply(self, writer: IndexWriter, state: IndexState, entry: LogEntry) -> None:
         batches = self._read_rows(entry, state.definition)
-        latest_ms = max((rows.latest_start_ms for rows in batches), default=state.observed_ms)
         following = replace(
             state,
             version=entry.version,
             digest=entry.digest,
             record=entry.record or state.record,
-            observed_ms=max(state.observed_ms, latest_ms),
+            extent=state.extent.joined(rows.extent for rows in batches),
         )
         writer.apply(batches, following)
         self._state = following
@@ -234,9 +233,9 @@ class StoreTailer:
         if retention_ms is None:
             return False
         if self._sweep_from is None:
-            if state.earliest_start_ms - self._swept_ms < max(1, retention_ms // 10):
+            if state.earliest_ms - self._swept_ms < max(1, retention_ms // 10):
                 return False
-            self._swept_ms = state.earliest_start_ms
+            self._swept_ms = state.earliest_ms
             self._sweep_from = b""
         self._sweep_from = writer.sweep(self._sweep_from)
         return self._sweep_from is not None

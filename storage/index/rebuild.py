@@ -20,12 +20,12 @@ from storage.delta_log import TableSnapshot
 from storage.index.environment import MAP_BYTES
 from storage.index.rows import (
     IndexRows,
+    file_extent,
     index_rows,
-    latest_start_ms,
     read_batches,
     visible_rows,
 )
-from storage.index.state import NOTHING_OBSERVED_MS, IndexState
+from storage.index.state import Extent, IndexState
 from storage.index.writer import IndexWriter
 
 _REVISIONS = "revisions"
@@ -40,14 +40,14 @@ def build_generation(table: Path, snapshot: TableSnapshot, generation: Path) -> 
         StoreNotReady: it could not be written (disk full).
     """
     files = [table / name for name in snapshot.files]
-    observed_ms = max((latest_start_ms(path) for path in files), default=NOTHING_OBSERVED_MS)
+    extents = [file_extent(path, snapshot.definition) for path in files]
     state = IndexState(
         table_id=snapshot.table_id,
         version=snapshot.version,
         digest=snapshot.digest,
         definition=snapshot.definition,
         record=snapshot.record,
-        observed_ms=observed_ms,
+        extent=Extent().joined(extents),
     )
     writer = IndexWriter(generation, sync=False)
     try:
@@ -71,9 +71,11 @@ def _fill(writer: IndexWriter, files: list[Path], state: IndexState, scratch: Pa
 
 
 def _encoded(files: list[Path], state: IndexState) -> Iterator[IndexRows]:
+    definition = state.definition
     for path in files:
-        for batch in read_batches(path, state.definition):
-            rows = index_rows(visible_rows(batch, state.earliest_start_ms), state.definition)
+        for batch in read_batches(path, definition):
+            visible = visible_rows(batch, definition, state.earliest_ms)
+            rows = index_rows(visible, definition)
             if rows is not None:
                 yield rows
 
@@ -94,5 +96,5 @@ def _not_superseded(revisions: lmdb.Environment, rows: IndexRows) -> IndexRows:
         values=[rows.values[i] for i in chosen],
         deleted=rows.deleted[wins],
         revisions=rows.revisions[wins],
-        latest_start_ms=rows.latest_start_ms,
+        extent=rows.extent,
     )

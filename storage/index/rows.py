@@ -11,8 +11,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from storage.columns import arrow_type, store_schema
-from storage.definition import StoreDefinition
+from storage.definition import SESSION, StoreDefinition
 from storage.index.key_columns import encode_columns
+from storage.index.state import NOTHING_OBSERVED_MS, Extent
 from storage.window_json import window_json
 
 #: Rows that are encoded at once: bounds the memory of reading a big file.
@@ -26,22 +27,35 @@ class IndexRows(NamedTuple):
     values: list[bytes]
     deleted: npt.NDArray[np.bool_]
     revisions: npt.NDArray[np.int64]
-    latest_start_ms: int
+    extent: Extent
+
+
+class _Times(NamedTuple):
+    """Starts and ends of rows' windows; both 0 in a store without windows."""
+
+    starts_ms: npt.NDArray[np.int64]
+    ends_ms: npt.NDArray[np.int64]
+
+    def extent(self, kind: str) -> Extent:
+        if kind == SESSION:
+            longest_ms = (self.ends_ms - self.starts_ms).max(initial=0)
+            return Extent(int(self.ends_ms.max(initial=NOTHING_OBSERVED_MS)), int(longest_ms))
+        return Extent(int(self.starts_ms.max(initial=NOTHING_OBSERVED_MS)))
 
 
 def index_rows(rows: Any, definition: StoreDefinition) -> IndexRows | None:
     """Encode rows of a store's table (as ``read_batches`` gives them); None when there are none."""
     if not len(rows):
         return None
-    starts = _times_ms(rows, "window_start")
-    encoded = encode_columns(_flat(rows["key"]), starts, _times_ms(rows, "window_end"))
+    times = _window_times(rows)
+    encoded = encode_columns(_flat(rows["key"]), times.starts_ms, times.ends_ms)
     chosen = _newest_of_each(encoded, rows)
     return IndexRows(
         keys=_bytes_list(encoded.take(chosen)),
         values=_bytes_list(_json(rows.take(chosen), definition)),
         deleted=_flat(rows["deleted"]).take(chosen).to_numpy(zero_copy_only=False),
         revisions=_flat(rows["revision"]).take(chosen).to_numpy(),
-        latest_start_ms=int(starts.max()),
+        extent=times.extent(definition.window.kind),
     )
 
 
@@ -50,22 +64,37 @@ def read_batches(path: Path, definition: StoreDefinition) -> Iterator[Any]:
 
     Other writers (compaction) may leave other Arrow types for the same Delta type.
     """
-    schema = store_schema({a.name: arrow_type(a.type) for a in definition.aggregates})
+    aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
+    schema = store_schema(aggregates, windowed=definition.window.is_windowed)
     with pq.ParquetFile(path) as file:
         for batch in file.iter_batches(_BATCH_ROWS):
             rows = pa.Table.from_batches([batch])
             yield pa.table([_column(rows, field) for field in schema], schema=schema)
 
 
-def latest_start_ms(path: Path) -> int:
-    """The greatest window start of a table file, -1 for an empty one."""
+def file_extent(path: Path, definition: StoreDefinition) -> Extent:
+    """How far the windows of a table file reach, removed ones included."""
+    if not definition.window.is_windowed:
+        return Extent()
     with pq.ParquetFile(path) as file:
-        return int(_times_ms(file.read(["window_start"]), "window_start").max(initial=-1))
+        times = _window_times(file.read(["window_start", "window_end"]))
+    return times.extent(definition.window.kind)
 
 
-def visible_rows(rows: Any, earliest_start_ms: int) -> Any:
-    """Only the rows whose window starts at or after ``earliest_start_ms``."""
-    return rows.filter(pa.array(_times_ms(rows, "window_start") >= earliest_start_ms))
+def visible_rows(rows: Any, definition: StoreDefinition, earliest_ms: int) -> Any:
+    """Only the rows of windows that start (sessions: end) at or after ``earliest_ms``."""
+    if earliest_ms == 0:
+        return rows
+    times = _window_times(rows)
+    by = times.ends_ms if definition.window.kind == SESSION else times.starts_ms
+    return rows.filter(pa.array(by >= earliest_ms))
+
+
+def _window_times(rows: Any) -> _Times:
+    if "window_start" in rows.column_names:
+        return _Times(_times_ms(rows, "window_start"), _times_ms(rows, "window_end"))
+    zeros = np.zeros(len(rows), np.int64)
+    return _Times(zeros, zeros)
 
 
 def _newest_of_each(encoded: Any, rows: Any) -> Any:
@@ -78,14 +107,19 @@ def _newest_of_each(encoded: Any, rows: Any) -> Any:
 
 
 def _json(rows: Any, definition: StoreDefinition) -> Any:
-    return window_json([
+    columns = [
         ("key", _flat(rows["key"])),
-        ("window_start_ms", pa.array(_times_ms(rows, "window_start"))),
-        ("window_end_ms", pa.array(_times_ms(rows, "window_end"))),
         *((aggregate.name, _flat(rows[aggregate.name])) for aggregate in definition.aggregates),
         ("timestamp_ms", pa.array(_times_ms(rows, "timestamp"))),
-        ("final", _flat(rows["final"])),
-    ])  # fmt: skip
+    ]
+    if definition.window.is_windowed:
+        times = _window_times(rows)
+        columns[1:1] = [
+            ("window_start_ms", pa.array(times.starts_ms)),
+            ("window_end_ms", pa.array(times.ends_ms)),
+        ]
+        columns.append(("final", _flat(rows["final"])))
+    return window_json(columns)
 
 
 def _column(rows: Any, field: Any) -> Any:

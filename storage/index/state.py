@@ -1,5 +1,6 @@
 """What an index says of itself: which table, which version of it, and how far that reaches."""
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,10 +11,29 @@ from storage.errors import IndexDamaged
 from storage.position import CommitRecord, Offsets
 
 #: Rises with every change of the key layout, the JSON of a window or this record.
-FORMAT = 1
+FORMAT = 2
 
 #: The store clock before the first window (semantics 7).
 NOTHING_OBSERVED_MS = -1
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How far the windows of an index reach.
+
+    ``observed_ms`` is the store clock: the greatest window start ever put, of sessions the
+    greatest end ever put or removed (semantics 7). ``longest_ms`` is the length of the longest
+    session ever put, 0 for other windows: a session that ends at E or later starts at
+    E - longest or later, so that a search by ends needn't begin at a key's first session.
+    """
+
+    observed_ms: int = NOTHING_OBSERVED_MS
+    longest_ms: int = 0
+
+    def joined(self, others: Iterable["Extent"]) -> "Extent":
+        """The extent of all of them together."""
+        every = (self, *others)
+        return Extent(max(e.observed_ms for e in every), max(e.longest_ms for e in every))
 
 
 @dataclass(frozen=True)
@@ -22,8 +42,7 @@ class IndexState:
 
     ``digest`` is that of the version's log entry ("" if it was not there), so that an entry
     that was replaced is noticed. ``record`` is the last commit of the pipeline at or before
-    ``version``, None before the first. ``observed_ms`` is the store clock: the greatest
-    window start ever put.
+    ``version``, None before the first.
     """
 
     table_id: str
@@ -31,13 +50,18 @@ class IndexState:
     digest: str
     definition: StoreDefinition
     record: CommitRecord | None
-    observed_ms: int = NOTHING_OBSERVED_MS
+    extent: Extent = Extent()
 
     @property
-    def earliest_start_ms(self) -> int:
-        """The least visible window start: ``observed - retention + 1`` (semantics 7)."""
+    def earliest_ms(self) -> int:
+        """The least visible window start, of sessions the least visible end (semantics 7).
+
+        That is ``observed - retention + 1``. Rows without windows never expire.
+        """
         retention_ms = self.definition.retention_ms
-        return 0 if retention_ms is None else max(0, self.observed_ms - retention_ms + 1)
+        if retention_ms is None or not self.definition.window.is_windowed:
+            return 0
+        return max(0, self.extent.observed_ms - retention_ms + 1)
 
     @property
     def offsets(self) -> Offsets:
@@ -62,6 +86,7 @@ class IndexState:
                 raise IndexDamaged(message)
             record = fields["record"]
             fields["record"] = None if record is None else CommitRecord(**record)
+            fields["extent"] = Extent(**fields["extent"])
             fields["definition"] = StoreDefinition.from_json(orjson.dumps(fields["definition"]))
             return cls(**fields)
         except (KeyError, TypeError, ValueError) as error:

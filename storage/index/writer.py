@@ -5,6 +5,7 @@ from pathlib import Path
 
 import lmdb
 
+from storage.definition import SESSION
 from storage.errors import IndexDamaged
 from storage.index.environment import STATE_KEY, open_for_writing, storage_error
 from storage.index.rows import IndexRows
@@ -61,10 +62,11 @@ class IndexWriter:
             Where to go on, or None when the end was reached. Changes no answer: expired
             windows are filtered from every read anyway.
         """
-        earliest_ms = self.state().earliest_start_ms
+        state = self.state()
+        by_end = state.definition.window.kind == SESSION
         try:
             with self._opened.env.begin(db=self._opened.windows, write=True) as txn:
-                return _sweep(txn.cursor(), resume, earliest_ms)
+                return _sweep(txn.cursor(), resume, state.earliest_ms, by_end=by_end)
         except lmdb.Error as error:
             raise storage_error(error, self.generation) from error
 
@@ -110,17 +112,24 @@ def _where(items: Sequence[bytes], mask: Iterable[bool]) -> list[bytes]:
     return [item for item, chosen in zip(items, mask, strict=True) if chosen]
 
 
-def _sweep(cursor: "lmdb.Cursor[bytes]", resume: bytes, earliest_ms: int) -> bytes | None:
-    """Skip from key to key; of each, delete the windows that start before ``earliest_ms``."""
+def _sweep(
+    cursor: "lmdb.Cursor[bytes]", resume: bytes, earliest_ms: int, *, by_end: bool
+) -> bytes | None:
+    """Skip from key to key; of each, delete what starts (sessions: ends) before ``earliest_ms``."""
     found = cursor.set_range(resume)
     for _ in range(_SWEEP_STEPS):
         if not found:
             return None
         encoded = cursor.key()
-        if window_times(encoded)[0] < earliest_ms:
+        start_ms, end_ms = window_times(encoded)
+        if start_ms >= earliest_ms:
+            # What starts in time ends in time: the rest of this key stays.
+            found = cursor.set_range(after_key(prefix_of(encoded)))
+        elif by_end and end_ms >= earliest_ms:
+            # Behind a long session that is still visible there may be a short one that isn't.
+            found = cursor.next()
+        else:
             # Deleting moves the cursor to the next record, if there is one.
             cursor.delete()
             found = bool(cursor.key())
-        else:
-            found = cursor.set_range(after_key(prefix_of(encoded)))
     return cursor.key() if found else None

@@ -10,12 +10,13 @@ from urllib.parse import unquote
 import orjson
 
 from app.service import Service
+from storage.definition import StoreDefinition, WindowSpec
 from storage.delta_log import DeltaLog
 from storage.index.folder import IndexFolder
 from storage.layout import DataLayout
 from storage.tailer_status import StatusFile, StoreStatus
 from storage.tailer_store import StoreTailer
-from tests.storage.store_tables import Row, StoreTable, make_definition
+from tests.storage.store_tables import SLIDING, Row, StoreTable, make_definition
 
 _STEPS_MAX = 100
 
@@ -96,13 +97,14 @@ async def _call(service: Service, scope: dict[str, Any]) -> Answer:
 
 
 class Served:
-    """A data folder with one store, its index, and a client of the service over it."""
+    """A data folder with one store or more, and a client of the service over it."""
 
-    def __init__(self, data: Path, retention_ms: int | None = None) -> None:
+    def __init__(self, data: Path, definition: StoreDefinition) -> None:
         """Make the store's table; nothing is indexed yet."""
         self.data = data
-        self.definition = make_definition(retention_ms=retention_ms)
+        self.definition = definition
         self.table = StoreTable(data, self.definition)
+        self._tables = {definition.name: self.table}
         self.service = Service(data)
         self.client = ApiClient(self.service)
 
@@ -116,29 +118,37 @@ class Served:
         self.table.commit(rows)
         self.index()
 
+    def add(self, definition: StoreDefinition, *rows: Row) -> None:
+        """Make one more store that holds these rows, and index it."""
+        self._tables[definition.name] = StoreTable(self.data, definition)
+        self._tables[definition.name].commit(rows)
+        self.index()
+
     def index(self) -> None:
-        """Bring the index to the table's version, as the tailer would.
+        """Bring all indexes to their tables' versions, as the tailer would.
 
         LMDB allows one open environment per file and process, so the service closes it first.
         """
         self.service.catalog.close()
         layout = DataLayout(self.data)
-        name = self.definition.name
-        tailer = StoreTailer(DeltaLog(layout.table(name)), IndexFolder(layout.index(name)))
-        for _ in range(_STEPS_MAX):
-            if not tailer.step():
-                break
-        tailer.close()
+        for name in self._tables:
+            tailer = StoreTailer(DeltaLog(layout.table(name)), IndexFolder(layout.index(name)))
+            for _ in range(_STEPS_MAX):
+                if not tailer.step():
+                    break
+            tailer.close()
 
     def tailer_says(self, status: StoreStatus | None) -> None:
-        """Write the tailer's word on the store."""
-        stores = {} if status is None else {self.definition.name: status}
+        """Write the tailer's word on every store."""
+        stores = {} if status is None else dict.fromkeys(self._tables, status)
         StatusFile(DataLayout(self.data)).write(stores)
 
 
 @contextmanager
-def served(data: Path, retention_ms: int | None = None) -> Iterator[Served]:
+def served(
+    data: Path, retention_ms: int | None = None, window: WindowSpec = SLIDING
+) -> Iterator[Served]:
     """A served store, closed at the end."""
-    made = Served(data, retention_ms)
+    made = Served(data, make_definition(retention_ms=retention_ms, window=window))
     yield made
     made.service.catalog.close()

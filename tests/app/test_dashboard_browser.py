@@ -1,14 +1,16 @@
 """The dashboard in real Chromium, over the real service."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 import pytest
 
+from storage.definition import WindowSpec
 from tests.app.test_serve import Serving
-from tests.storage.store_tables import StoreTable, make_definition
+from tests.storage.store_tables import NONE, StoreTable, make_definition
 from tests.storage.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -57,6 +59,10 @@ def _rows(browser: "Chrome") -> int:
     return len(_texts(browser, "tbody tr"))
 
 
+def _facts(browser: "Chrome") -> dict[str, str]:
+    return dict(zip(_texts(browser, "dt"), _texts(browser, "dd"), strict=True))
+
+
 def _alert(browser: "Chrome") -> str:
     script = "const p = document.getElementById('problem'); return p.hidden ? '' : p.textContent"
     return str(browser.execute_script(script))
@@ -71,7 +77,7 @@ def test_it_shows_the_windows_of_a_key(browser: "Chrome", serving: Serving, tmp_
     assert _texts(browser, "#charts h2") == ["n", "mean"]
     assert len(_texts(browser, "[data-chart=n] .dot")) == 30
     assert len(_texts(browser, "[data-chart=mean] .dot")) == 29
-    facts = dict(zip(_texts(browser, "dt"), _texts(browser, "dd"), strict=True))
+    facts = _facts(browser)
     assert facts["Table version"] == "2"
     assert facts["Includes records below"] == "events:0:200"
     assert facts["Applied"] == "200"
@@ -124,6 +130,79 @@ def test_errors_are_shown_kindly(browser: "Chrome", serving: Serving) -> None:
     serving.end()
     wait_until(lambda: "can't be reached" in _alert(browser), "the alert")
     assert _rows(browser) == 30
+
+
+def test_it_shows_sessions_with_start_and_end(
+    browser: "Chrome", serving: Serving, table: StoreTable
+) -> None:
+    """The store's kind and parameters in words, sessions newest first."""
+    window = WindowSpec("session", 1_800_000, 60_000)
+    visits = StoreTable(table.path.parent.parent, make_definition("visits", window=window))
+    visits.commit([{"key": "EWR", "start": s, "end": s + 90_000} for s in (0, 86_400_000)])
+    _open(browser, serving, store="visits", key="EWR")
+    wait_until(lambda: _rows(browser) == 2, "2 rows")
+    assert _facts(browser)["Windows"] == "sessions, 30 min gap, grace 1 min"
+    heads = _texts(browser, "thead th")
+    assert heads[:2] == ["session start (UTC)", "session end (UTC)"]
+    row = _texts(browser, "tbody tr:first-child td")
+    assert row[:2] == ["1970-01-02 00:00:00", "1970-01-02 00:01:30"]
+    assert _texts(browser, "#caption") == ["Newest 2 sessions of EWR"]
+    assert len(_texts(browser, "[data-chart=n] .dot")) == 2
+
+
+def test_it_shows_the_row_of_a_store_without_windows(
+    browser: "Chrome", serving: Serving, table: StoreTable
+) -> None:
+    """Values without lines and without window columns; it follows, and says when there is none."""
+    totals = StoreTable(table.path.parent.parent, make_definition("totals", window=NONE))
+    totals.commit([{"key": "EWR", "n": 41}])
+    _open(browser, serving, store="totals", key="EWR")
+    wait_until(lambda: _rows(browser) == 1, "the row")
+    facts = _facts(browser)
+    assert facts["Windows"] == "none, one row a key"
+    assert "Final before" not in facts
+    assert _texts(browser, "thead th") == ["n", "mean", "last", "all", "newest record (UTC)"]
+    assert _texts(browser, "[data-chart=n] .value") == ["41"]
+    assert _texts(browser, "#charts svg") == []
+    totals.commit([{"key": "EWR", "n": 42}])
+    wait_until(lambda: _texts(browser, "[data-chart=n] .value") == ["42"], "the new value")
+    totals.commit([{"key": "EWR", "deleted": True}])
+    wait_until(lambda: "no rows" in "".join(_texts(browser, "#empty")), "the note")
+    assert _alert(browser) == ""
+
+
+@pytest.mark.parametrize(
+    ("window", "emit", "said"),
+    [
+        (WindowSpec("tumbling", 10_000, 0), "window-update", "tumbling, 10 s, grace 0 ms"),
+        (
+            WindowSpec("hopping", 86_400_000, 1_500, 3_600_000),
+            "window-close",
+            "hopping, 1 d every 1 h, grace 1500 ms",
+        ),
+        (
+            WindowSpec("sliding", 7_200_000, 1),
+            "window-update",
+            "sliding, 2 h difference, grace 1 ms",
+        ),
+    ],
+)
+def test_it_says_what_the_windows_are(
+    browser: "Chrome",
+    serving: Serving,
+    table: StoreTable,
+    window: WindowSpec,
+    emit: str,
+    said: str,
+) -> None:
+    """Kind and parameters in words, and whether only final rows are written."""
+    definition = replace(make_definition("other", window=window), emit=emit)
+    StoreTable(table.path.parent.parent, definition).commit([{"key": "EWR", "start": 0}])
+    _open(browser, serving, store="other", key="EWR")
+    wait_until(lambda: _rows(browser) == 1, "the row")
+    facts = _facts(browser)
+    assert facts["Windows"] == said
+    assert facts.get("Rows") == ("only when final" if emit == "window-close" else None)
 
 
 def test_nothing_comes_from_elsewhere(browser: "Chrome", serving: Serving) -> None:

@@ -15,14 +15,17 @@ from app.window_reads import OPERATIONS
 from storage.tailer_status import StoreStatus
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import all_codes
+from tests.storage.store_tables import NONE, SESSION, make_definition
 
 _ROOT = "/v1/stores/store"
 
 
 @pytest.fixture
 def example(tmp_path: Path) -> Iterator[Served]:
-    """A store with one key of two windows."""
+    """A store with one key of two windows, one of sessions, and one without windows."""
     with served(tmp_path) as made:
+        made.add(make_definition("visits", window=SESSION), {"key": "a/b", "start": 10, "end": 12})
+        made.add(make_definition("totals", window=NONE), {"key": "a/b", "mean": None})
         made.commit({"key": "a/b", "start": 10}, {"key": "a/b", "start": 20, "mean": None})
         made.tailer_says(StoreStatus("following", 1))
         yield made
@@ -108,6 +111,22 @@ _CALLS = {
     ],
     "/v1/stores/{store}/window/{window_start_ms}/{key}": [
         f"{_ROOT}/window/10/a/b", f"{_ROOT}/window/11/a/b", f"{_ROOT}/window/x/a",
+    ],
+    "/v1/stores/{store}/findSessions/{key}": [
+        "/v1/stores/visits/findSessions/a/b?earliest_end_ms=1", f"{_ROOT}/findSessions/a/b",
+        "/v1/stores/visits/findSessions/a?limit=0",
+    ],
+    "/v1/stores/{store}/backwardFindSessions/{key}": [
+        "/v1/stores/visits/backwardFindSessions/a/b?latest_start_ms=99",
+        f"{_ROOT}/backwardFindSessions/a/b", "/v1/stores/visits/backwardFindSessions/a?cursor=x",
+    ],
+    "/v1/stores/{store}/session/{window_start_ms}/{window_end_ms}/{key}": [
+        "/v1/stores/visits/session/10/12/a/b", "/v1/stores/visits/session/10/13/a/b",
+        "/v1/stores/visits/session/x/1/a", f"{_ROOT}/session/10/20/a/b",
+    ],
+    "/v1/stores/{store}/get/{key}": [
+        "/v1/stores/totals/get/a/b", "/v1/stores/totals/get/none", f"{_ROOT}/get/a/b",
+        "/v1/stores/totals/fetch/a/b", "/v1/stores/totals/get/a?min_version=99",
     ],
 }  # fmt: skip
 

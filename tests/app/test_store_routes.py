@@ -32,7 +32,9 @@ def test_the_list_says_what_each_store_is_and_how_far_it_reaches(store: Served) 
         "close_ms": None,
     }  # fmt: skip
     assert ours["ready"] is True
-    assert ours["window"] == {"kind": "sliding", "size_ms": 10, "grace_ms": 5}
+    assert ours["window"] == {
+        "kind": "sliding", "size_ms": 10, "grace_ms": 5, "advance_ms": None,
+    }  # fmt: skip
     assert ours["aggregates"][0] == {"name": "n", "function": "count()", "type": "long"}
     assert ours["position"] == {"version": 1, "offsets": {"events": {"0": 100}}}
     assert ours["close_ms"] == -5

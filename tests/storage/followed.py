@@ -7,12 +7,19 @@ import orjson
 import pytest
 
 from storage.contracts import WindowRange
+from storage.definition import WindowSpec
 from storage.delta_log import DeltaLog
 from storage.index.folder import IndexFolder
 from storage.index.reader import IndexReader
 from storage.index.state import IndexState
 from storage.tailer_store import StoreTailer
-from tests.storage.store_tables import Row, StoreTable, make_definition, window_fields
+from tests.storage.store_tables import (
+    SLIDING,
+    Row,
+    StoreTable,
+    make_definition,
+    window_fields,
+)
 
 _STEPS_MAX = 200
 
@@ -23,9 +30,11 @@ class Followed:
     LMDB allows one open environment per file and process, hence the closing.
     """
 
-    def __init__(self, data: Path, retention_ms: int | None = None) -> None:
+    def __init__(
+        self, data: Path, retention_ms: int | None = None, window: WindowSpec = SLIDING
+    ) -> None:
         """Make the table and a tailer that has done nothing yet."""
-        self.definition = make_definition(retention_ms=retention_ms)
+        self.definition = make_definition(retention_ms=retention_ms, window=window)
         self.data = data
         self.table = StoreTable(data, self.definition)
         self.folder = IndexFolder(data / "index" / "store")
@@ -59,9 +68,28 @@ class Followed:
         assert state.version == version
         expected = [window_fields(row, self.definition) for row in rows]
         assert windows == sorted(
-            expected, key=lambda w: (w["key"].encode(), w["window_start_ms"], w["window_end_ms"])
+            expected,
+            key=lambda w: (
+                w["key"].encode(),
+                w.get("window_start_ms", 0),
+                w.get("window_end_ms", 0),
+            ),
         )
         return state
+
+    def records(self) -> int:
+        """Number of records in the index, expired ones included."""
+        self.tailer.close()
+        reader = IndexReader(self.folder)
+        with reader.snapshot() as snapshot:
+            count = snapshot.window_count()
+        reader.close()
+        return count
+
+    def restart(self) -> None:
+        """Another tailer goes on."""
+        self.tailer.close()
+        self.tailer = StoreTailer(DeltaLog(self.table.path), self.folder)
 
     def generation(self) -> Path:
         """The current generation."""

@@ -11,19 +11,26 @@ from storage.columns import arrow_type, store_schema
 from storage.definition import STORE_PROPERTY, AggregateSpec, StoreDefinition, WindowSpec
 from storage.position import COMMIT_INFO_KEY, CommitRecord
 
-#: A window as a test writes it down: key, start, and what differs from the defaults.
+#: A window as a test writes it down: key, start (but for a store without windows), and what
+#: differs from the defaults.
 Row = Mapping[str, Any]
+
+TUMBLING = WindowSpec("tumbling", 10, 5)
+HOPPING = WindowSpec("hopping", 10, 5, 2)
+SLIDING = WindowSpec("sliding", 10, 5)
+SESSION = WindowSpec("session", 10, 5)
+NONE = WindowSpec("none", 0, 0)
 
 
 def make_definition(
-    name: str = "store", *, retention_ms: int | None = None, size_ms: int = 10
+    name: str = "store", *, retention_ms: int | None = None, window: WindowSpec = SLIDING
 ) -> StoreDefinition:
-    """Define a sliding store with one aggregate of each scalar type and a list."""
+    """Define a store with one aggregate of each scalar type and a list."""
     return StoreDefinition(
         name=name,
         topic="events",
         grouped_by="key",
-        window=WindowSpec("sliding", size_ms, 5),
+        window=window,
         aggregates=(
             AggregateSpec("n", "count()", "long"),
             AggregateSpec("mean", "avg(v)", "double"),
@@ -58,7 +65,7 @@ class StoreTable:
         self.path = data / "tables" / definition.name
         self.log = self.path / "_delta_log"
         kinds = {a.name: arrow_type(a.type) for a in definition.aggregates}
-        self.schema = store_schema(kinds)
+        self.schema = store_schema(kinds, windowed=definition.window.is_windowed)
         self.batch = -1
         self.path.mkdir(parents=True)
         DeltaTable.create(
@@ -100,18 +107,19 @@ class StoreTable:
 
 def window_row(row: Row, definition: StoreDefinition, batch: int) -> dict[str, Any]:
     """A full table row (times in microseconds) from what a test cares about."""
-    start_ms = row["start"]
+    windowed = definition.window.is_windowed
+    start_ms = row["start"] if windowed else 0
     end_ms = row.get("end", start_ms + definition.window.size_ms)
+    window = {"window_start": start_ms * 1000, "window_end": end_ms * 1000}
     return {
         "key": row["key"],
-        "window_start": start_ms * 1000,
-        "window_end": end_ms * 1000,
+        **(window if windowed else {}),
         "n": row.get("n", 1),
         "mean": row.get("mean", 1.5),
         "last": row.get("last", "x"),
         "all": row.get("all", [1.0]),
         "timestamp": row.get("timestamp", end_ms) * 1000,
-        "final": row.get("final", False),
+        **({"final": row.get("final", False)} if windowed else {}),
         "deleted": row.get("deleted", False),
         "revision": row.get("revision", batch),
     }
@@ -120,14 +128,12 @@ def window_row(row: Row, definition: StoreDefinition, batch: int) -> dict[str, A
 def window_fields(row: Row, definition: StoreDefinition) -> dict[str, Any]:
     """What the API answers for such a row, worked out without any of the product's code."""
     full = window_row(row, definition, 0)
-    return {
-        "key": full["key"],
+    fields = {name: full[name] for name in ("key", "n", "mean", "last", "all")}
+    fields["timestamp_ms"] = full["timestamp"] // 1000
+    if not definition.window.is_windowed:
+        return fields
+    return fields | {
         "window_start_ms": full["window_start"] // 1000,
         "window_end_ms": full["window_end"] // 1000,
-        "n": full["n"],
-        "mean": full["mean"],
-        "last": full["last"],
-        "all": full["all"],
-        "timestamp_ms": full["timestamp"] // 1000,
         "final": full["final"],
     }

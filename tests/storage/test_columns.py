@@ -76,3 +76,33 @@ def test_no_change_is_no_row() -> None:
     rows = table_rows(changes(), {"n": pa.int64()}, 0)
     assert rows.num_rows == 0
     assert rows.schema == store_schema({"n": pa.int64()})
+
+
+def test_a_store_without_windows_has_no_column_of_them() -> None:
+    """No window start, no window end, and nothing is final."""
+    aggregates = {"n": pa.int64(), "all": pa.list_(pa.string())}
+    schema = store_schema(aggregates, windowed=False)
+    assert schema.names == ["key", "n", "all", "timestamp", "deleted", "revision"]
+    found = table_rows(changes(("a", 0, 5)), {"n": pa.int64()}, 7, windowed=False)
+    assert found.to_pylist() == [
+        {
+            "key": "a",
+            "n": None,
+            "timestamp": EPOCH + timedelta(milliseconds=5),
+            "deleted": False,
+            "revision": 7,
+        }
+    ]
+
+
+@pytest.mark.parametrize("windowed", [True, False])
+def test_removed_windows_are_marked(windowed: bool) -> None:
+    """The engine's ``deleted`` is the table's; without that column nothing is removed."""
+    both = changes(("a", 0, 5), ("b", 0, 5))
+    marked = both.append_column("deleted", pa.array([True, False]))
+    aggregates = {"n": pa.int64()}
+    found = table_rows(marked, aggregates, 0, windowed=windowed)
+    assert found["deleted"].to_pylist() == [True, False]
+    unmarked = table_rows(both, aggregates, 0, windowed=windowed)
+    assert unmarked["deleted"].to_pylist() == [False, False]
+    assert unmarked.schema == store_schema(aggregates, windowed=windowed)

@@ -5,8 +5,9 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from storage.definition import AggregateSpec, StoreDefinition, WindowSpec
+from storage.definition import KINDS, AggregateSpec, StoreDefinition, WindowSpec
 from storage.errors import InvalidDefinition
+from tests.storage.store_tables import HOPPING, NONE, SESSION, SLIDING, TUMBLING
 
 DEFINITION = StoreDefinition(
     name="s",
@@ -20,9 +21,49 @@ DEFINITION = StoreDefinition(
 )
 
 
-def test_a_definition_comes_back_as_it_was() -> None:
-    """The table property holds all of it."""
-    assert StoreDefinition.from_json(DEFINITION.to_json()) == DEFINITION
+@pytest.mark.parametrize("window", [TUMBLING, HOPPING, SLIDING, SESSION, NONE])
+@pytest.mark.parametrize("emit", ["window-update", "window-close"])
+def test_a_definition_comes_back_as_it_was(window: WindowSpec, emit: str) -> None:
+    """The table property holds all of it, for every kind."""
+    definition = replace(DEFINITION, window=window, emit=emit)
+    assert StoreDefinition.from_json(definition.to_json()) == definition
+    assert definition.format == 2
+
+
+def test_format_1_is_read() -> None:
+    """It had sliding windows only, and rows at each update; it stays what it says it is."""
+    text = (
+        '{"aggregates":[{"function":"count()","name":"n","type":"long"}],"application":"app",'
+        '"format":1,"grouped_by":"key","key_groups":64,"name":"s","retention_ms":1000,"topic":"t",'
+        '"window":{"grace_ms":5,"kind":"sliding","size_ms":10}}'
+    )
+    assert StoreDefinition.from_json(text) == replace(DEFINITION, format=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "advance_ms", "said"),
+    [
+        ("hoping", None, "tumbling, hopping, sliding, session, none"),
+        ("hopping", None, "hopping windows have an advance"),
+        ("tumbling", 10, "no other kind does"),
+    ],
+)
+def test_a_window_is_of_a_known_kind(kind: str, advance_ms: int | None, said: str) -> None:
+    """Hopping windows, and only these, have an advance."""
+    with pytest.raises(InvalidDefinition, match=said):
+        WindowSpec(kind, 10, 5, advance_ms)
+
+
+def test_only_a_store_of_kind_none_has_no_windows() -> None:
+    """All others have rows of windows."""
+    windowed = {w.kind: w.is_windowed for w in (TUMBLING, HOPPING, SLIDING, SESSION, NONE)}
+    assert windowed == {kind: kind != "none" for kind in KINDS}
+
+
+def test_an_unknown_way_to_emit_is_refused() -> None:
+    """The two ways are named."""
+    with pytest.raises(InvalidDefinition, match="'window-update' or 'window-close'"):
+        replace(DEFINITION, emit="sometimes")
 
 
 def test_a_newer_format_is_refused() -> None:

@@ -13,11 +13,11 @@ from storage.index.check import check_in_own_process, find_damage
 from storage.index.environment import storage_error
 from storage.index.folder import IndexFolder, damage
 from storage.index.reader import IndexReader
-from storage.index.state import IndexState
+from storage.index.state import Extent, IndexState
 from storage.index.writer import IndexWriter
-from tests.storage.store_tables import make_definition, make_record
-from tests.storage.test_window_store import write_index
+from tests.storage.store_tables import SLIDING, make_definition, make_record
 from tests.storage.window_store_conformance import put
+from tests.storage.written_index import write_index
 
 _PAGE_BYTES = 4096
 
@@ -26,7 +26,7 @@ _PAGE_BYTES = 4096
 def folder(tmp_path: Path) -> IndexFolder:
     """An index of 5,000 windows, closed."""
     made = IndexFolder(tmp_path / "index" / "store")
-    write_index(made, [put(f"key {i % 50}", i) for i in range(5_000)], None)
+    write_index(made, [put(f"key {i % 50}", i) for i in range(5_000)], None, SLIDING)
     return made
 
 
@@ -150,7 +150,7 @@ def test_a_state_that_cannot_be_read_is_damage(content: bytes | None) -> None:
 
 def test_a_state_reads_back() -> None:
     """Definition, record and clock come back whole, with and without a record."""
-    state = IndexState("table", 3, "digest", make_definition(), make_record(2), 99)
+    state = IndexState("table", 3, "digest", make_definition(), make_record(2), Extent(99, 7))
     assert IndexState.from_json(state.to_json()) == state
     fresh = IndexState("table", 0, "digest", make_definition(), None)
     assert IndexState.from_json(fresh.to_json()) == fresh
@@ -201,7 +201,7 @@ def test_a_deleted_index_answers_until_its_successor_is_there(folder: IndexFolde
     reader._pointer_seen_at = 0.0
     with reader.snapshot() as snapshot:
         assert snapshot.latest("key 1") is not None
-    write_index(folder, [put("other", 1)], None)
+    write_index(folder, [put("other", 1)], None, SLIDING)
     reader._pointer_seen_at = 0.0
     with reader.snapshot() as snapshot:
         assert snapshot.latest("key 1") is None

@@ -137,6 +137,32 @@ def test_statistics_never_hide_a_row(tmp_path: Path, key: str) -> None:
     assert by_start["key"].to_pylist() == [key]
 
 
+def test_a_table_without_windows_has_statistics_of_the_key_alone(
+    tmp_path: Path, spark: SparkSession
+) -> None:
+    """Aggregates come right after the key and may be lists; delta-rs and Spark find each key."""
+    aggregates = {"all": pa.list_(pa.string()), "mean": pa.float64()}
+    schema = store_schema(aggregates, windowed=False)
+    table = open_table(tmp_path, schema, {"oriel.store": "{}"}, sync=True)
+    for batch, key in enumerate(("a", "b")):
+        columns = {
+            "key": [key], "all": [["x"]], "mean": [float("nan")], "timestamp_ms": [5],
+        }  # fmt: skip
+        changes = pa.table(columns).cast(pa.schema({
+            "key": pa.string(), **aggregates, "timestamp_ms": pa.int64()
+        }))  # fmt: skip
+        written = table_rows(changes, aggregates, batch, windowed=False)
+        file = write_file(tmp_path, written, "part", sync=True)
+        assert orjson.loads(file.stats) == {
+            "numRecords": 1, "minValues": {"key": key}, "maxValues": {"key": key},
+            "nullCount": {"key": 0},
+        }  # fmt: skip
+        table.commit([file], APPLICATION, batch, {})
+    assert table.properties["delta.dataSkippingNumIndexedCols"] == "1"
+    assert DeltaTable(tmp_path).to_pyarrow_table(filters=[("key", "=", "a")]).num_rows == 1
+    assert spark.read.format("delta").load(str(tmp_path)).where("key = 'b'").count() == 1
+
+
 def test_a_checkpoint_changes_nothing(tmp_path: Path, spark: SparkSession) -> None:
     """Readers and the writer go on from a Delta checkpoint."""
     table = opened(tmp_path)

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from storage.delta_log import DeltaLog
 from storage.errors import CorruptLog, StoreNotReady
 from storage.index.folder import IndexFolder, mark_damaged, mark_suspect
-from storage.index.reader import IndexReader
 from storage.tailer_store import StoreTailer
 from tests.storage.followed import Followed
 from tests.storage.store_tables import Row, StoreTable, make_definition, make_record
@@ -143,8 +142,7 @@ def test_a_replaced_table_replaces_the_index(followed: Followed, restart: bool) 
     followed.table.commit([A2])
     followed.catch_up()
     if restart:
-        followed.tailer.close()
-        followed.tailer = StoreTailer(DeltaLog(followed.table.path), followed.folder)
+        followed.restart()
     shutil.rmtree(followed.table.path)
     followed.table = StoreTable(followed.data, followed.definition)
     followed.table.commit([B1])
@@ -293,21 +291,12 @@ def test_expired_windows_are_deleted_in_the_background(tmp_path: Path) -> None:
     followed.catch_up()
     visible: list[Row] = [{"key": k, "start": s} for k, s in [("a", 50), ("b", 50), ("b", 140)]]
     followed.assert_content(2, *visible)
-    assert _records(followed) == 3
+    assert followed.records() == 3
     followed.folder.remove()
     followed.catch_up()
     followed.assert_content(2, *visible)
-    assert _records(followed) == 3
+    assert followed.records() == 3
     followed.tailer.close()
-
-
-def _records(followed: Followed) -> int:
-    followed.tailer.close()
-    reader = IndexReader(followed.folder)
-    with reader.snapshot() as snapshot:
-        count = snapshot.window_count()
-    reader.close()
-    return count
 
 
 def test_no_table_yet_is_not_ready(tmp_path: Path) -> None:
@@ -345,8 +334,7 @@ def test_any_history_ends_in_the_same_index(
 
 def _happen(followed: Followed, event: str) -> None:
     if event == "restart":
-        followed.tailer.close()
-        followed.tailer = StoreTailer(DeltaLog(followed.table.path), followed.folder)
+        followed.restart()
     elif event == "delete":
         followed.folder.remove()
     elif event == "compact":

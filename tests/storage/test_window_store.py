@@ -1,10 +1,9 @@
 """The index and the model are window stores; and they agree on random ones."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,11 +11,7 @@ from hypothesis import strategies as st
 from storage.contracts import ReadOnlyWindowStore, WindowRange
 from storage.index.folder import IndexFolder
 from storage.index.reader import IndexReader
-from storage.index.rows import IndexRows
-from storage.index.state import IndexState
-from storage.index.writer import IndexWriter
-from storage.key_codec import record_key
-from tests.storage.store_tables import make_definition
+from tests.storage.store_tables import SLIDING
 from tests.storage.window_store_conformance import (
     LONG_KEYS,
     MakeStore,
@@ -24,23 +19,7 @@ from tests.storage.window_store_conformance import (
     put,
 )
 from tests.storage.window_store_model import ModelWindowStore, Put
-
-
-def write_index(folder: IndexFolder, puts: Iterable[Put], retention_ms: int | None) -> None:
-    """Publish an index that holds these puts."""
-    windows = {record_key(p.key, p.start_ms, p.end_ms): p.value for p in puts}
-    observed_ms = max((p.start_ms for p in puts), default=-1)
-    count = len(windows)
-    rows = IndexRows(
-        list(windows), list(windows.values()), np.zeros(count, np.bool_),
-        np.zeros(count, np.int64), observed_ms,
-    )  # fmt: skip
-    definition = make_definition(retention_ms=retention_ms)
-    generation = folder.new_generation()
-    writer = IndexWriter(generation, sync=False)
-    writer.apply([rows], IndexState("table", 1, "", definition, None, observed_ms))
-    writer.close()
-    folder.publish(generation)
+from tests.storage.written_index import write_index, written_stores
 
 
 class TestModelIsAWindowStore(WindowStoreConformance):
@@ -58,17 +37,8 @@ class TestIndexIsAWindowStore(WindowStoreConformance):
     @pytest.fixture
     def make_store(self, tmp_path: Path) -> Iterator[MakeStore]:
         """Make a snapshot of an index on disk."""
-        opened: list[IndexReader] = []
-
-        def make(puts: Iterable[Put], retention_ms: int | None) -> ReadOnlyWindowStore:
-            folder = IndexFolder(tmp_path / "index" / "store")
-            write_index(folder, list(puts), retention_ms)
-            opened.append(IndexReader(folder))
-            return opened[-1].snapshot()
-
-        yield make
-        for reader in opened:
-            reader.close()
+        with written_stores(tmp_path, SLIDING) as make:
+            yield make
 
 
 _KEYS = st.sampled_from(["", "a", "a\x00", "ab", "b", "\x00", "é", LONG_KEYS[0]])
@@ -85,7 +55,7 @@ def test_index_and_model_agree(
     model = ModelWindowStore(puts, retention_ms)
     with TemporaryDirectory() as name:
         folder = IndexFolder(Path(name) / "store")
-        write_index(folder, puts, retention_ms)
+        write_index(folder, puts, retention_ms, SLIDING)
         reader = IndexReader(folder)
         with reader.snapshot() as index:
             assert _all_pages(index, wanted) == _all_pages(model, wanted)

@@ -1,4 +1,4 @@
-"""The model of a window store: a plain list, searched from end to end.
+"""The models of stores: plain lists, searched from end to end.
 
 Shares no code with the index, so that what they agree on is right.
 """
@@ -6,7 +6,7 @@ Shares no code with the index, so that what they agree on is right.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from storage.contracts import KeyPage, WindowId, WindowPage, WindowRange
+from storage.contracts import KeyPage, SessionRange, WindowId, WindowPage, WindowRange
 
 
 class Put(NamedTuple):
@@ -24,10 +24,8 @@ class ModelWindowStore:
     def __init__(self, puts: Iterable[Put], retention_ms: int | None = None) -> None:
         """Put them all; the store clock is the greatest start ever put."""
         self._windows = {(put.key, put.start_ms, put.end_ms): put for put in puts}
-        observed_ms = max((put.start_ms for put in self._windows.values()), default=-1)
-        self.earliest_start_ms = (
-            0 if retention_ms is None else max(0, observed_ms - retention_ms + 1)
-        )
+        observed_ms = max((self._clock_ms(put) for put in self._windows.values()), default=-1)
+        self.earliest_ms = 0 if retention_ms is None else max(0, observed_ms - retention_ms + 1)
 
     def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""
@@ -78,9 +76,70 @@ class ModelWindowStore:
         found = [
             put
             for put in self._windows.values()
-            if put.key == key and put.start_ms >= self.earliest_start_ms
+            if put.key == key and self._clock_ms(put) >= self.earliest_ms
         ]
         return sorted(found, key=lambda put: (put.start_ms, put.end_ms))
+
+    def _clock_ms(self, put: Put) -> int:
+        """The time by which retention counts."""
+        return put.start_ms
+
+
+class ModelSessionStore(ModelWindowStore):
+    """A ``ReadOnlySessionStore`` over everything that was put."""
+
+    def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
+        """See ``ReadOnlySessionStore``."""
+        wanted = (window_start_ms, window_end_ms)
+        found = [put.value for put in self._visible(key) if (put.start_ms, put.end_ms) == wanted]
+        return found[0] if found else None
+
+    def find_sessions(self, wanted: SessionRange) -> WindowPage:
+        """See ``ReadOnlySessionStore``."""
+        inside = [
+            put
+            for put in self._overlapping(wanted)
+            if wanted.after is None or (put.start_ms, put.end_ms) > wanted.after
+        ]
+        return _page(inside, wanted.limit)
+
+    def backward_find_sessions(self, wanted: SessionRange) -> WindowPage:
+        """See ``ReadOnlySessionStore``."""
+        inside = [
+            put
+            for put in reversed(self._overlapping(wanted))
+            if wanted.after is None or (put.start_ms, put.end_ms) < wanted.after
+        ]
+        return _page(inside, wanted.limit)
+
+    def _overlapping(self, wanted: SessionRange) -> list[Put]:
+        return [
+            put
+            for put in self._visible(wanted.key)
+            if put.end_ms >= wanted.earliest_end_ms and put.start_ms <= wanted.latest_start_ms
+        ]
+
+    def _clock_ms(self, put: Put) -> int:
+        return put.end_ms
+
+
+class ModelKeyValueStore:
+    """A ``ReadOnlyKeyValueStore`` over everything that was put, the last put of a key winning."""
+
+    def __init__(self, puts: Iterable[Put]) -> None:
+        """Put them all."""
+        self._rows = {put.key: put.value for put in puts}
+
+    def get(self, key: str) -> bytes | None:
+        """See ``ReadOnlyKeyValueStore``."""
+        return self._rows.get(key)
+
+    def keys(self, prefix: str, limit: int, after: str | None = None) -> KeyPage:
+        """See ``ReadOnlyKeyValueStore``."""
+        found = sorted((key for key in self._rows if key.startswith(prefix)), key=str.encode)
+        if after is not None:
+            found = [key for key in found if key.encode() > after.encode()]
+        return KeyPage(found[:limit], found[limit - 1] if len(found) > limit else None)
 
 
 def _page(inside: list[Put], limit: int) -> WindowPage:

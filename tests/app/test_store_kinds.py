@@ -1,0 +1,117 @@
+"""Stores of each kind over HTTP: rows without windows, and reads that do not fit."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.read_kinds import READS_OF_KIND
+from app.window_reads import OPERATIONS
+from storage.definition import KINDS, WindowSpec
+from tests.app.api_client import Served, served
+from tests.app.problem_shape import assert_problem
+from tests.storage.store_tables import (
+    HOPPING,
+    NONE,
+    SESSION,
+    SLIDING,
+    TUMBLING,
+    make_definition,
+    window_fields,
+)
+
+ROOT = "/v1/stores/store"
+EVERY = [TUMBLING, HOPPING, SLIDING, SESSION, NONE]
+#: A request of each hot read.
+REQUESTS = {
+    "fetch": "fetch/a", "backwardFetch": "backwardFetch/a", "latest": "latest/a",
+    "window": "window/1/a", "findSessions": "findSessions/a",
+    "backwardFindSessions": "backwardFindSessions/a", "session": "session/1/2/a", "get": "get/a",
+}  # fmt: skip
+BY_START = {"fetch", "backwardFetch", "latest", "window"}
+FITTING = {
+    "tumbling": BY_START,
+    "hopping": BY_START,
+    "sliding": BY_START,
+    "session": BY_START | {"findSessions", "backwardFindSessions", "session"},
+    "none": {"get"},
+}
+
+
+@pytest.fixture
+def totals(tmp_path: Path) -> Iterator[Served]:
+    """A store without windows with one row, at table version 1."""
+    with served(tmp_path, window=NONE) as made:
+        made.commit({"key": "a", "n": 7, "timestamp": 99})
+        yield made
+
+
+@pytest.mark.parametrize("window", EVERY)
+def test_each_kind_has_its_own_reads(tmp_path: Path, window: WindowSpec) -> None:
+    """Those that fit answer; each other is one clear problem that names the fitting ones."""
+    assert REQUESTS.keys() == {name.decode() for name in OPERATIONS}
+    assert READS_OF_KIND.keys() == set(KINDS)
+    fitting = FITTING[window.kind]
+    with served(tmp_path, window=window) as made:
+        made.commit({"key": "a", "start": 1, "end": 2})
+        for read, path in REQUESTS.items():
+            answer = made.get(f"{ROOT}/{path}")
+            if read in fitting:
+                assert answer.status == 200, answer.body
+            else:
+                assert_problem(answer, 400, "wrong-store-kind", "'store'", read, *fitting)
+
+
+def test_a_row_has_no_window(totals: Served) -> None:
+    """Key, aggregates and time, in the envelope that all reads have."""
+    answer = totals.get(f"{ROOT}/get/a")
+    row = window_fields({"key": "a", "n": 7, "timestamp": 99}, totals.definition)
+    assert answer.json == {
+        "store": "store",
+        "position": {"version": 1, "offsets": {"events": {"0": 100}}},
+        "rows": [row],
+        "next_cursor": None,
+    }
+    assert list(answer.json["rows"][0]) == ["key", "n", "mean", "last", "all", "timestamp_ms"]
+
+
+def test_a_row_is_replaced_and_removed(totals: Served) -> None:
+    """One row a key; a key without a row is a 404."""
+    totals.commit({"key": "a", "n": 8}, {"key": "b/c"})
+    assert totals.get(f"{ROOT}/get/a").json["rows"][0]["n"] == 8
+    assert totals.get(f"{ROOT}/get/b/c").json["rows"][0]["key"] == "b/c"
+    assert totals.get(f"{ROOT}/keys").json["keys"] == ["a", "b/c"]
+    totals.commit({"key": "a", "deleted": True})
+    assert_problem(totals.get(f"{ROOT}/get/a"), 404, "row-not-found", "'a'")
+    assert totals.get(f"{ROOT}/keys").json["keys"] == ["b/c"]
+
+
+def test_rows_have_positions_and_entity_tags(totals: Served) -> None:
+    """The same ladder as for windows."""
+    answer = totals.get(f"{ROOT}/get/a?min_version=2")
+    assert_problem(answer, 503, "behind-position-bound", "version 1 < 2")
+    tag = totals.get(f"{ROOT}/get/a").headers["etag"]
+    assert totals.get(f"{ROOT}/get/a", [("If-None-Match", tag)]).status == 304
+    assert_problem(totals.get(f"{ROOT}/get/a?limit=1"), 400, "unknown-parameter", "min_version")
+    assert_problem(totals.get(f"{ROOT}/get/%ff"), 400, "invalid-key")
+
+
+@pytest.mark.parametrize("window", EVERY)
+def test_details_say_what_a_store_is(tmp_path: Path, window: WindowSpec) -> None:
+    """Kind and parameters in the list and in the details, and what has expired."""
+    definition = replace(make_definition("other", window=window), emit="window-close")
+    with served(tmp_path) as made:
+        made.add(definition, {"key": "a", "start": 30, "end": 40})
+        listed = {store["store"]: store for store in made.get("/v1/stores").json["stores"]}
+        detail = made.get("/v1/stores/other").json
+    wanted = {
+        "kind": window.kind, "size_ms": window.size_ms, "grace_ms": window.grace_ms,
+        "advance_ms": 2 if window.kind == "hopping" else None,
+    }  # fmt: skip
+    assert listed["other"]["window"] == wanted
+    assert detail["definition"]["window"] == wanted
+    assert detail["definition"]["emit"] == "window-close"
+    assert detail["index"]["windows"] == 1
+    expired = (detail["earliest_start_ms"], detail["earliest_end_ms"])
+    assert expired == {"session": (None, 0), "none": (None, None)}.get(window.kind, (0, None))

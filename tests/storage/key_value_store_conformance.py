@@ -1,0 +1,52 @@
+"""What every ``ReadOnlyKeyValueStore`` must do. A test class per implementation inherits this."""
+
+from collections.abc import Callable, Iterable
+
+from storage.contracts import ReadOnlyKeyValueStore
+from tests.storage.window_store_conformance import LONG_KEYS, ODD_KEYS
+from tests.storage.window_store_model import Put
+
+#: Makes a store that holds the puts.
+MakeKeyValueStore = Callable[[Iterable[Put]], ReadOnlyKeyValueStore]
+
+
+def row(key: str, value: bytes = b"{}") -> Put:
+    """The row of a key."""
+    return Put(key, 0, 0, value)
+
+
+class KeyValueStoreConformance:
+    """The suite; ``make_store`` is the fixture that a test class must give."""
+
+    def test_each_key_has_its_own_row(self, make_store: MakeKeyValueStore) -> None:
+        """Whatever bytes a key is made of, and however long it is."""
+        keys = (*ODD_KEYS, *LONG_KEYS)
+        values = {key: b'{"key":%b,"n":%d}' % (_quoted(key), i) for i, key in enumerate(keys)}
+        store = make_store([row(key, value) for key, value in values.items()])
+        assert {key: store.get(key) for key in keys} == values
+
+    def test_an_unknown_key_has_no_row(self, make_store: MakeKeyValueStore) -> None:
+        """A neighbour's row is not given for it."""
+        store = make_store([row("a"), row("ab")])
+        for key in ("", "A", "aa", "b", "a\x00", LONG_KEYS[0]):
+            assert store.get(key) is None
+        assert make_store([]).get("a") is None
+
+    def test_a_later_put_replaces_an_earlier_one(self, make_store: MakeKeyValueStore) -> None:
+        """A key has one row."""
+        assert make_store([row("a", b'{"n":1}'), row("a", b'{"n":2}')]).get("a") == b'{"n":2}'
+
+    def test_keys_come_in_order_of_their_bytes(self, make_store: MakeKeyValueStore) -> None:
+        """With a prefix, and page after page."""
+        store = make_store([row(key) for key in ODD_KEYS])
+        expected = sorted(ODD_KEYS, key=str.encode)
+        assert store.keys("", 100) == (expected, None)
+        assert store.keys("a\x00", 100) == (["a\x00", "a\x00\x00b"], None)
+        first = store.keys("", 5)
+        assert store.keys("", 100, first.next_after) == (expected[5:], None)
+        assert first == (expected[:5], expected[4])
+
+
+def _quoted(key: str) -> bytes:
+    escapes = {"\x00": "\\u0000", "\x01": "\\u0001"}
+    return ('"' + "".join(escapes.get(c, c) for c in key) + '"').encode()

@@ -1,0 +1,181 @@
+"""What every ``ReadOnlySessionStore`` must do. A test class per implementation inherits this.
+
+By start it is a window store, so it passes that suite too. The picture of most cases, sessions
+of key "a" (one of them around two others, and two of the same start):
+
+    0    5    10   15   20   25   30   35   40
+    |=========[0,20]====|
+         |=[5,12]=|
+              |[10,10]
+                             |====[25,35]===|
+                             |===========[25,40]==|
+"""
+
+from collections.abc import Callable, Iterable
+
+import orjson
+import pytest
+
+from storage.contracts import LATEST_MS, ReadOnlySessionStore, SessionRange, WindowId, WindowRange
+from tests.storage.window_store_conformance import ODD_KEYS, WindowStoreConformance, put
+from tests.storage.window_store_model import Put
+
+#: Makes a store that holds the puts, with that retention.
+MakeSessionStore = Callable[[Iterable[Put], int | None], ReadOnlySessionStore]
+
+Spans = list[tuple[int, int]]
+
+SPANS: Spans = [(0, 20), (5, 12), (10, 10), (25, 35), (25, 40)]
+
+
+def session(key: str, start_ms: int, end_ms: int) -> Put:
+    """A session whose value says which one it is."""
+    return put(key, start_ms, end_ms - start_ms)
+
+
+def spans(sessions: Iterable[bytes]) -> Spans:
+    """Start and end of sessions, in the order in which they came."""
+    found = [orjson.loads(one) for one in sessions]
+    return [(one["window_start_ms"], one["window_end_ms"]) for one in found]
+
+
+SESSIONS = (*(session("a", *span) for span in SPANS), session("ab", 11, 13))
+
+
+class SessionStoreConformance(WindowStoreConformance):
+    """The suite; ``make_store`` is the fixture that a test class must give."""
+
+    @pytest.mark.parametrize(
+        ("earliest_end_ms", "latest_start_ms", "expected"),
+        [
+            (0, LATEST_MS, SPANS),
+            (-(2**63), LATEST_MS, SPANS),
+            (10, 10, [(0, 20), (5, 12), (10, 10)]),
+            (12, 12, [(0, 20), (5, 12)]),
+            (13, 13, [(0, 20)]),
+            (20, 20, [(0, 20)]),
+            (21, 24, []),
+            (21, 25, [(25, 35), (25, 40)]),
+            (36, LATEST_MS, [(25, 40)]),
+            (40, LATEST_MS, [(25, 40)]),
+            (41, LATEST_MS, []),
+            (0, 4, [(0, 20)]),
+            (0, 0, [(0, 20)]),
+            (0, -1, []),
+            (0, -(2**63), []),
+            (LATEST_MS, LATEST_MS, []),
+            (30, 5, []),
+        ],
+    )
+    def test_sessions_are_found_by_end_and_start(
+        self,
+        make_store: MakeSessionStore,
+        earliest_end_ms: int,
+        latest_start_ms: int,
+        expected: Spans,
+    ) -> None:
+        """Those with end >= earliest end and start <= latest start, oldest or newest first."""
+        store = make_store(SESSIONS, None)
+        wanted = SessionRange("a", earliest_end_ms, latest_start_ms)
+        assert spans(store.find_sessions(wanted).windows) == expected
+        assert spans(store.backward_find_sessions(wanted).windows) == expected[::-1]
+
+    @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
+    def test_pages_of_sessions_join_to_all_of_them(
+        self, make_store: MakeSessionStore, limit: int
+    ) -> None:
+        """Following ``next_after`` gives each session once, equal starts too, whatever the page."""
+        store = make_store(SESSIONS, None)
+        for read, expected in (
+            (store.find_sessions, [span for span in SPANS if span[1] >= 12]),
+            (store.backward_find_sessions, [span for span in SPANS[::-1] if span[1] >= 12]),
+        ):
+            found: Spans = []
+            after: WindowId | None = None
+            for _ in SPANS:
+                page = read(SessionRange("a", 12, limit=limit, after=after))
+                found += spans(page.windows)
+                after = page.next_after
+                if after is None:
+                    break
+                assert len(page.windows) == limit
+            assert found == expected
+
+    def test_many_short_sessions_around_a_long_one(self, make_store: MakeSessionStore) -> None:
+        """Sessions that are passed over don't end the search, however many there are."""
+        short = [session("k", start, start + 1) for start in range(0, 2000, 2)]
+        store = make_store([*short, session("k", 1, 3000), session("l", 5, 9)], None)
+        wanted = SessionRange("k", 1990)
+        expected = [(1, 3000), *((start, start + 1) for start in range(1990, 2000, 2))]
+        assert spans(store.find_sessions(wanted).windows) == expected
+        assert spans(store.backward_find_sessions(wanted).windows) == expected[::-1]
+        last = store.backward_find_sessions(wanted._replace(limit=5))
+        assert last.next_after == (1990, 1991)
+        rest = store.backward_find_sessions(wanted._replace(limit=5, after=last.next_after))
+        assert (spans(rest.windows), rest.next_after) == ([(1, 3000)], None)
+
+    def test_one_session_needs_its_exact_start_and_end(self, make_store: MakeSessionStore) -> None:
+        """Anything else is no session, negative times too."""
+        store = make_store(SESSIONS, None)
+        for span in SPANS:
+            assert store.fetch_session("a", *span) == session("a", *span).value
+        for span in ((0, 19), (1, 20), (25, 36), (-1, 20), (-2, -1), (0, LATEST_MS)):
+            assert store.fetch_session("a", *span) is None
+        assert store.fetch_session("b", 0, 20) is None
+
+    def test_equal_starts_are_apart(self, make_store: MakeSessionStore) -> None:
+        """Latest is the one that ends last, a fetch by start the one that ends first."""
+        store = make_store(SESSIONS, None)
+        assert store.latest("a") == session("a", 25, 40).value
+        assert store.fetch_window("a", 25) == session("a", 25, 35).value
+        assert spans(store.fetch(WindowRange("a", 25, 25)).windows) == [(25, 35), (25, 40)]
+
+    def test_an_unknown_key_has_no_sessions(self, make_store: MakeSessionStore) -> None:
+        """Neither a neighbour's nor an error come back."""
+        store = make_store(SESSIONS, None)
+        for key in ("", "A", "aa", "b", "a\x00"):
+            assert store.find_sessions(SessionRange(key)) == ([], None)
+            assert store.backward_find_sessions(SessionRange(key)) == ([], None)
+
+    def test_odd_keys_have_their_own_sessions(self, make_store: MakeSessionStore) -> None:
+        """Whatever bytes a key is made of."""
+        store = make_store([session(key, i, i + 3) for i, key in enumerate(ODD_KEYS)], None)
+        for i, key in enumerate(ODD_KEYS):
+            assert spans(store.find_sessions(SessionRange(key, i + 3, i)).windows) == [(i, i + 3)]
+            assert store.fetch_session(key, i, i + 3) == session(key, i, i + 3).value
+
+    @pytest.mark.parametrize(
+        ("retention_ms", "visible"),
+        [
+            (1, [(25, 40)]),
+            (6, [(25, 35), (25, 40)]),
+            (21, [(0, 20), (25, 35), (25, 40)]),
+            (29, [(0, 20), (5, 12), (25, 35), (25, 40)]),
+            (31, SPANS),
+        ],
+    )
+    def test_retention_counts_by_end(
+        self, make_store: MakeSessionStore, retention_ms: int, visible: Spans
+    ) -> None:
+        """Visible are ends >= greatest end - retention + 1, in every read (semantics 7)."""
+        store = make_store(SESSIONS, retention_ms)
+        assert store.earliest_ms == max(0, 40 - retention_ms + 1)
+        for wanted in (WindowRange("a"), WindowRange("a", limit=len(visible))):
+            assert spans(store.fetch(wanted).windows) == visible
+            assert spans(store.backward_fetch(wanted).windows) == visible[::-1]
+        assert spans(store.find_sessions(SessionRange("a")).windows) == visible
+        assert spans(store.backward_find_sessions(SessionRange("a")).windows) == visible[::-1]
+        for span in SPANS:
+            assert (store.fetch_session("a", *span) is not None) == (span in visible)
+        assert store.latest("a") == session("a", 25, 40).value
+        assert store.keys("", 9).keys == (["a", "ab"] if retention_ms >= 28 else ["a"])
+
+    def test_the_latest_session_may_have_expired_before_another(
+        self, make_store: MakeSessionStore
+    ) -> None:
+        """A long session outlives a short one that started after it."""
+        puts = [session("a", 0, 100), session("a", 50, 60), session("b", 105, 110)]
+        store = make_store(puts, 20)
+        assert store.latest("a") == puts[0].value
+        assert store.fetch_window("a", 50) is None
+        assert store.keys("", 9).keys == ["a", "b"]

@@ -1,0 +1,94 @@
+"""The index and the model are session stores; and they agree on random ones."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from storage.contracts import ReadOnlySessionStore, SessionRange, WindowRange
+from storage.index.folder import IndexFolder
+from storage.index.reader import IndexReader
+from storage.index.sessions import SessionSnapshot
+from tests.storage.session_store_conformance import (
+    MakeSessionStore,
+    SessionStoreConformance,
+    session,
+)
+from tests.storage.store_tables import SESSION
+from tests.storage.window_store_conformance import LONG_KEYS
+from tests.storage.window_store_model import ModelSessionStore, Put
+from tests.storage.written_index import write_index, written_stores
+
+
+class TestModelIsASessionStore(SessionStoreConformance):
+    """The model passes the suite that it is the measure of."""
+
+    @pytest.fixture
+    def make_store(self) -> MakeSessionStore:
+        """Make a model."""
+        return ModelSessionStore
+
+
+class TestIndexIsASessionStore(SessionStoreConformance):
+    """A snapshot of the index passes the suite."""
+
+    @pytest.fixture
+    def make_store(self, tmp_path: Path) -> Iterator[MakeSessionStore]:
+        """Make a snapshot of an index on disk."""
+        with written_stores(tmp_path, SESSION) as make:
+            yield make
+
+
+_KEYS = st.sampled_from(["", "a", "a\x00", "ab", "\x00", LONG_KEYS[0]])
+_PUTS = st.lists(
+    st.builds(
+        lambda key, start, length: session(key, start, start + length),
+        _KEYS, st.integers(0, 30), st.one_of(st.integers(0, 6), st.integers(0, 40)),
+    ),
+    max_size=40,
+)  # fmt: skip
+_BOUNDS = st.integers(-3, 75)
+_RANGES = st.builds(SessionRange, _KEYS, _BOUNDS, _BOUNDS, st.integers(1, 6), st.none())
+
+
+@given(_PUTS, _RANGES, st.one_of(st.none(), st.integers(1, 50)))
+def test_index_and_model_agree(
+    puts: list[Put], wanted: SessionRange, retention_ms: int | None
+) -> None:
+    """Every read of a random store gives what the model gives, page after page."""
+    model = ModelSessionStore(puts, retention_ms)
+    with TemporaryDirectory() as name:
+        folder = IndexFolder(Path(name) / "store")
+        write_index(folder, puts, retention_ms, SESSION)
+        reader = IndexReader(folder)
+        with reader.snapshot() as index:
+            assert isinstance(index, SessionSnapshot)
+            assert _all_pages(index, wanted) == _all_pages(model, wanted)
+            assert index.latest(wanted.key) == model.latest(wanted.key)
+            assert index.keys("a", 3) == model.keys("a", 3)
+            for put in puts:
+                place = (put.key, put.start_ms, put.end_ms)
+                assert index.fetch_session(*place) == model.fetch_session(*place)
+                assert index.fetch_window(*place[:2]) == model.fetch_window(*place[:2])
+        reader.close()
+
+
+def _all_pages(store: ReadOnlySessionStore, wanted: SessionRange) -> list[list[bytes]]:
+    by_start = WindowRange(wanted.key, wanted.earliest_end_ms, wanted.latest_start_ms, wanted.limit)
+    pages: list[list[bytes]] = []
+    for find in (store.find_sessions, store.backward_find_sessions):
+        page = find(wanted)
+        pages.append(page.windows)
+        while page.next_after is not None:
+            page = find(wanted._replace(after=page.next_after))
+            pages.append(page.windows)
+    for fetch in (store.fetch, store.backward_fetch):
+        page = fetch(by_start)
+        pages.append(page.windows)
+        while page.next_after is not None:
+            page = fetch(by_start._replace(after=page.next_after))
+            pages.append(page.windows)
+    return pages

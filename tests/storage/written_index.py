@@ -1,0 +1,63 @@
+"""Indexes written straight from puts, without a table, for the conformance suites."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from storage.definition import WindowSpec
+from storage.index.folder import IndexFolder
+from storage.index.reader import IndexReader
+from storage.index.rows import IndexRows
+from storage.index.state import Extent, IndexState
+from storage.index.writer import IndexWriter
+from storage.key_codec import record_key
+from tests.storage.store_tables import make_definition
+from tests.storage.window_store_model import Put
+
+
+def write_index(
+    folder: IndexFolder, puts: Iterable[Put], retention_ms: int | None, window: WindowSpec
+) -> None:
+    """Publish an index that holds these puts."""
+    windows = {record_key(p.key, p.start_ms, p.end_ms): p for p in puts}
+    count = len(windows)
+    extent = _extent(windows.values(), window)
+    values = [p.value for p in windows.values()]
+    rows = IndexRows(
+        list(windows), values, np.zeros(count, np.bool_), np.zeros(count, np.int64), extent
+    )
+    definition = make_definition(retention_ms=retention_ms, window=window)
+    generation = folder.new_generation()
+    writer = IndexWriter(generation, sync=False)
+    writer.apply([rows], IndexState("table", 1, "", definition, None, extent))
+    writer.close()
+    folder.publish(generation)
+
+
+@contextmanager
+def written_stores(data: Path, window: WindowSpec) -> Iterator[Callable[..., Any]]:
+    """Give a function that makes a snapshot of an index of puts, with a retention."""
+    opened: list[IndexReader] = []
+
+    def make(puts: Iterable[Put], retention_ms: int | None = None) -> Any:
+        folder = IndexFolder(data / "index" / "store")
+        write_index(folder, list(puts), retention_ms, window)
+        opened.append(IndexReader(folder))
+        return opened[-1].snapshot()
+
+    yield make
+    for reader in opened:
+        reader.close()
+
+
+def _extent(puts: Iterable[Put], window: WindowSpec) -> Extent:
+    every = list(puts)
+    if window.kind == "session":
+        return Extent(
+            max((p.end_ms for p in every), default=-1),
+            max((p.end_ms - p.start_ms for p in every), default=0),
+        )
+    return Extent(max((p.start_ms for p in every), default=-1))
