@@ -5,10 +5,15 @@ read anywhere.
 """
 
 from pipeline.errors import InvalidTopology, PipelineError
-from pipeline.topology import StreamsBuilder, Topology
+from pipeline.grouped import until_window_closes
+from pipeline.streams import StreamsBuilder
+from pipeline.topology import EmitStrategy, Topology
 from pipeline.windows import (
     IllegalArgument,
+    JoinWindows,
+    SessionWindows,
     SlidingWindows,
+    TimeWindows,
     approx_count_distinct,
     approx_quantile,
     avg,
@@ -23,11 +28,15 @@ from pipeline.windows import (
 )
 
 __all__ = [
+    "EmitStrategy",
     "IllegalArgument",
     "InvalidTopology",
+    "JoinWindows",
     "PipelineError",
+    "SessionWindows",
     "SlidingWindows",
     "StreamsBuilder",
+    "TimeWindows",
     "Topology",
     "approx_count_distinct",
     "approx_quantile",
@@ -40,4 +49,5 @@ __all__ = [
     "min",
     "stddev",
     "sum",
+    "until_window_closes",
 ]

@@ -14,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 
 import orjson
+from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.errors import PySparkException
 
 from pipeline.checkpoint import PreparedBatch
@@ -22,9 +23,10 @@ from pipeline.kafka_connector import kafka_settings
 from pipeline.run import PipelineRun, RunSettings
 from pipeline.session import build_session
 from pipeline.sources import EventLog, Kafka, Log
+from pipeline.topics import check_topic
 from pipeline.topology import Topology
 from pipeline.windows import WindowsError
-from storage.errors import StorageError
+from storage.errors import InvalidDefinition, StorageError
 from storage.layout import check_store_name
 
 #: How often the query is asked whether it still runs.
@@ -105,7 +107,8 @@ def _run(options: argparse.Namespace) -> int:
     started = time.monotonic()
     cores = options.cores or os.cpu_count() or 1
     extra = kafka_settings() if options.kafka else {}
-    name = check_store_name(options.name or options.topology.stem)
+    name = _checkpoint_name(options)
+    data = _data_folder(options.data)
     topology = None
     if not _uses_spark(options.topology):
         # Mistakes are told before Spark is started.
@@ -118,7 +121,7 @@ def _run(options: argparse.Namespace) -> int:
         else EventLog(options.event_log, options.max_batch_bytes)
     )
     settings = RunSettings(
-        data=options.data.resolve(),
+        data=data,
         application=name,
         trigger_ms=None if options.once else options.trigger,
         tasks=cores,
@@ -147,6 +150,28 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def _checkpoint_name(options: argparse.Namespace) -> str:
+    """``--name``, or the name of the topology's file."""
+    name = options.topology.stem if options.name is None else options.name
+    try:
+        return check_store_name(name)
+    except InvalidDefinition as error:
+        told = "--name" if options.name is not None else "the topology's file, without --name,"
+        message = (
+            f"{told} names the checkpoint, and {name!r} can't be its name: give --name with 1 to "
+            "128 letters, digits, '.', '_' or '-', beginning with a letter or digit"
+        )
+        raise InvalidTopology(message) from error
+
+
+def _data_folder(path: Path) -> Path:
+    """``--data`` as an absolute path; it need not be there yet."""
+    if path.exists() and not path.is_dir():
+        message = f"--data {path} is a file: name a folder, which is made if it is not there"
+        raise NotADirectoryError(message)
+    return path.resolve()
+
+
 def _uses_spark(path: Path) -> bool:
     """Whether a topology builds Spark columns itself, for which a session has to be there."""
     return path.is_file() and b"pyspark" in path.read_bytes()
@@ -168,11 +193,15 @@ def load_topology(path: Path) -> Topology:
     module = importlib.util.module_from_spec(spec)
     # Dataclasses look their module up there.
     sys.modules[name] = module
+    # Spark's workers can't import the file: its functions travel as they are.
+    register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     loader.exec_module(module)
     topology = getattr(module, "topology", None)
     if not isinstance(topology, Topology):
         message = f"{path} must define `topology = builder.build()`"
         raise InvalidTopology(message)
+    for source in topology.sources:
+        check_topic(source.topic)
     return topology
 
 

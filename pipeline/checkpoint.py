@@ -32,6 +32,7 @@ class PreparedBatch:
 
     record: CommitRecord
     segments: dict[int, list[str]]
+    join_segments: dict[int, dict[int, list[str]]]
     files: list[AddedFile]
     dead_letters: list[AddedFile]
     changed: int
@@ -47,12 +48,26 @@ class PreparedBatch:
         fields = orjson.loads(text)
         return cls(
             record=CommitRecord(**fields["record"]),
-            segments={int(task): names for task, names in fields["segments"].items()},
+            segments=_by_task(fields["segments"]),
+            join_segments={
+                int(place): _by_task(segments)
+                for place, segments in fields["join_segments"].items()
+            },
             files=[AddedFile(**file) for file in fields["files"]],
             dead_letters=[AddedFile(**file) for file in fields["dead_letters"]],
             changed=fields["changed"],
             open_records=fields["open_records"],
         )
+
+    @property
+    def state_files(self) -> set[str]:
+        """The names of all state files that this version needs."""
+        everything = [self.segments, *self.join_segments.values()]
+        return {name for by_task in everything for names in by_task.values() for name in names}
+
+
+def _by_task(segments: dict[str, list[str]]) -> dict[int, list[str]]:
+    return {int(task): names for task, names in segments.items()}
 
 
 class StateVersions:
@@ -85,7 +100,7 @@ class StateVersions:
 
     def forget_before(self, batch: int, keep: Iterable[PreparedBatch]) -> None:
         """Remove versions below ``batch`` and every segment that none of ``keep`` names."""
-        named = {name for version in keep for names in version.segments.values() for name in names}
+        named = {name for version in keep for name in version.state_files}
         for path in self.folder.iterdir():
             old = path.suffix == ".json" and path.stem.isdecimal() and int(path.stem) < batch
             if old or (path.suffix == ".arrow" and path.name not in named):

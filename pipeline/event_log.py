@@ -25,6 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from pipeline.errors import EventLogError
+from pipeline.topics import check_topic
 
 FORMAT = "oriel_event_log"
 
@@ -57,8 +58,8 @@ class EventLogSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """Keep the options."""
         super().__init__(options)
-        self._folder = Path(options["root"]) / options["topic"]
-        self._topic = options["topic"]
+        self._topic = check_topic(options["topic"])
+        self._folder = Path(options["root"]) / self._topic
         self._max_batch_bytes = int(options.get("max_batch_bytes", DEFAULT_MAX_BATCH_BYTES))
 
     @classmethod
@@ -102,7 +103,7 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return how far the next batch goes in each partition."""
-        begun: Mapping[str, int] = start.get(self._topic, {})
+        begun = self._begun(start)
         files = partition_files(self._folder)
         _refuse_lost_partitions(begun, files)
         sizes = {p: self._available(p, path) for p, path in files.items()}
@@ -118,10 +119,10 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return one slice per partition that has something new."""
-        begun: Mapping[str, int] = start.get(self._topic, {})
+        begun = self._begun(start)
         return [
             _Slice(str(self._folder / f"{p}.jsonl"), int(p), begun.get(p, 0), upto)
-            for p, upto in end[self._topic].items()
+            for p, upto in self._begun(end).items()
             if upto > begun.get(p, 0)
         ]
 
@@ -129,6 +130,18 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Yield the slice's lines in order, as Arrow batches."""
         assert isinstance(partition, _Slice)
         return read_lines(partition)
+
+    def _begun(self, offsets: Mapping[str, Any]) -> Mapping[str, int]:
+        """This topic's part of Spark's offsets, which are told apart by their order alone."""
+        if self._topic not in offsets:
+            message = (
+                f"the checkpoint has offsets of topic {', '.join(offsets)} where those of topic "
+                f"{self._topic} should be: the topology reads other topics than when the "
+                "checkpoint was made, or in another order. Start it anew with an empty data folder"
+            )
+            raise EventLogError(message)
+        found: Mapping[str, int] = offsets[self._topic]
+        return found
 
     def _available(self, partition: str, path: Path) -> int:
         size = path.stat().st_size
@@ -259,7 +272,16 @@ def _lines(partition: int, position: int, data: bytes) -> pa.RecordBatch:
 
 
 def ensure_topic_folder(root: Path, topic: str) -> Path:
-    """Make the folder of ``topic`` if it isn't there, so that a producer can begin."""
-    folder = root / topic
-    folder.mkdir(parents=True, exist_ok=True)
+    """Make the folder of ``topic`` if it isn't there, so that a producer can begin.
+
+    Raises:
+        InvalidTopology: the topic's name is none.
+        EventLogError: there is a file where a folder is to be.
+    """
+    folder = root / check_topic(topic)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        message = f"no event log at {folder}: there is a file in the place of a folder"
+        raise EventLogError(message) from error
     return folder

@@ -8,13 +8,13 @@ until the driver has committed it, so a task may run any number of times.
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.plan import BatchPlan, GroupReport, StampReport
+from pipeline.plan import BatchPlan, GroupReport, Reports
 from pipeline.state_files import next_segments, read_state
-from pipeline.windows import close_time_ms
+from pipeline.task_rows import dead_letters, write_dead_letters
+from pipeline.windows import EngineResult
 from storage.columns import table_rows
 from storage.table import AddedFile, write_file
 
@@ -32,32 +32,30 @@ def group_with(plan: BatchPlan) -> Callable[[Batches], Batches]:
         reports = rows.filter(told)
         if not len(reports):
             return
-        stamps = [stamp_report(text) for text in reports["report"].to_pylist()]
-        records = rows.filter(pc.invert(told)).select(plan.engine.record_schema.names)
-        report = _advance(plan, reports["task"][0].as_py(), records, stamps)
-        text = orjson.dumps(report, option=orjson.OPT_NON_STR_KEYS).decode()
-        yield pa.RecordBatch.from_pydict({"report": [text]}, schema=RESULT_SCHEMA)
+        records = rows.filter(pc.invert(told))
+        given = Reports.from_texts(reports["report"].to_pylist())
+        report = _advance(plan, reports["task"][0].as_py(), records, given)
+        yield pa.RecordBatch.from_pydict({"report": [report.to_text()]}, schema=RESULT_SCHEMA)
 
     return group
 
 
-def _advance(
-    plan: BatchPlan, task: int, records: pa.Table, stamps: list[StampReport]
-) -> GroupReport:
+def _advance(plan: BatchPlan, task: int, records: pa.Table, told: Reports) -> GroupReport:
     """Take this task's state one batch further."""
-    clocks = dict(plan.stream_time_ms)
-    for stamp in stamps:
-        clocks.update(stamp.stream_time_ms)
-    close_ms = close_time_ms(clocks, plan.grace_ms)
-    old, own = plan.segments_of(task)
-    state = read_state(plan.state, old, plan.engine.record_schema)
+    engine = plan.assembly.engine
+    close_ms = plan.close_time_of(told.clocks_after(plan.clocks))
+    old, own = plan.segments_of(task, plan.segments)
+    state = read_state(plan.state, old, engine.state_schema)
     if not own:
         state = state.filter(pa.array(np.asarray(state["key_group"]) % plan.tasks == task))
-    result = plan.engine.process(state, records, plan.close_ms, close_ms)
+    batch = records.select(engine.record_schema.names)
+    result = engine.process(state, batch, plan.close_ms, close_ms)
     name = f"{plan.batch:012d}-{task:04d}"
-    batch = records if own else pa.concat_tables([state, records])
+    added = None
+    if engine.state_is_records and not len(result.rejected):
+        added = batch if own else pa.concat_tables([state, batch])
     segments = next_segments(
-        plan.state, old if own else [], batch, result.state, name, sync=plan.sync
+        plan.state, old if own else [], added, result.state, name, sync=plan.sync
     )
     return GroupReport(
         task=task,
@@ -65,35 +63,30 @@ def _advance(
         open_records=len(result.state),
         changed=len(result.changes),
         close_ms=close_ms,
+        late=result.late,
+        rejected=len(result.rejected),
         files=_written(plan, result.changes, name),
-        stamps=stamps,
+        dead_letters=_rejected(plan, records, result),
+        told=told,
     )
 
 
 def _written(plan: BatchPlan, changes: pa.Table, name: str) -> list[AddedFile]:
     if not len(changes):
         return []
-    rows = table_rows(changes, plan.engine.aggregate_types, plan.batch)
+    types = plan.assembly.engine.aggregate_types
+    rows = table_rows(changes, types, plan.batch, windowed=plan.windowed)
     return [write_file(plan.table, rows, f"part-{name}", sync=plan.sync)]
 
 
-def stamp_report(text: str) -> StampReport:
-    """Read a stamp's report row."""
-    fields = orjson.loads(text)
-    clocks = {int(partition): time for partition, time in fields["stream_time_ms"].items()}
-    files = [AddedFile(**file) for file in fields["dead_letters"]]
-    return StampReport(clocks, fields["counters"], files)
-
-
-def group_report(text: str) -> GroupReport:
-    """Read an engine task's report row."""
-    fields = orjson.loads(text)
-    return GroupReport(
-        task=fields["task"],
-        segments=fields["segments"],
-        open_records=fields["open_records"],
-        changed=fields["changed"],
-        close_ms=fields["close_ms"],
-        files=[AddedFile(**file) for file in fields["files"]],
-        stamps=[stamp_report(orjson.dumps(stamp).decode()) for stamp in fields["stamps"]],
-    )
+def _rejected(plan: BatchPlan, records: pa.Table, result: EngineResult) -> list[AddedFile]:
+    """Write the records for which the user's function raised as dead letters."""
+    letters = []
+    for place in np.unique(np.asarray(result.rejected["input"])).tolist():
+        rows = result.rejected.filter(pc.equal(result.rejected["input"], place))
+        raw = records.filter(pc.equal(records["input"], place))
+        raw = raw.group_by(["partition", "offset"], use_threads=False).aggregate([("raw", "first")])
+        found = rows.join(raw.rename_columns({"raw_first": "raw"}), ["partition", "offset"])
+        found = found.append_column("reason", pa.repeat("function-raised", len(found)))
+        letters.append(dead_letters(plan, plan.topics[place], found, tells_source_reasons=False))
+    return write_dead_letters(plan, letters)

@@ -1,23 +1,30 @@
 """What the tasks of one micro-batch need to know, and what they report back.
 
 Everything here is plain data: it travels to Spark's Python workers with the task, and
-back as one JSON row a task.
+back as JSON rows.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import orjson
 import pyarrow as pa
 
-from pipeline.windows import SlidingWindowEngine
+from pipeline.assembly import Assembly
+from pipeline.join_stage import JoinStage
+from pipeline.windows import NEVER_CLOSED_MS, close_time_ms
 from storage.table import AddedFile
 
 #: Columns that a stamped row has in front of the engine's record columns.
 STAMPED_FIELDS = (pa.field("task", pa.int32()), pa.field("report", pa.string()))
-KEY_GROUP = pa.field("key_group", pa.int32())
+RAW = pa.field("raw", pa.binary())
 
 #: What is counted of each record: input is the sum of the others.
 COUNTERS = ("input", "applied", "late", "dead_lettered", "filtered")
+#: Counted beside them where a store has a join: results that came too late for any window.
+LATE_RESULTS = "late_results"
 
 #: The dead-letter table's columns. ``store`` is null where the record is bad for every store.
 DEAD_LETTER_SCHEMA = pa.schema([
@@ -31,64 +38,196 @@ DEAD_LETTER_SCHEMA = pa.schema([
     pa.field("revision", pa.int64(), nullable=False),
 ])  # fmt: skip
 
+#: Clock name -> partition -> stream time in ms.
+Clocks = dict[str, dict[int, int]]
+#: Task -> names of its state files.
+Segments = dict[int, list[str]]
+
+
+@dataclass(frozen=True)
+class ClockPlan:
+    """The clock of one stream of a store: its name and topic, and what waits for it.
+
+    Final windows wait until the clock is ``delay_ms`` further (an outer join's results come
+    that late); None: nothing waits for it (a table is read as it is).
+    """
+
+    name: str
+    topic: str
+    delay_ms: int | None
+
+
+@dataclass(frozen=True)
+class StampPlan:
+    """What one stamp does: its clock, and the columns of the rows that it makes.
+
+    ``columns`` maps the stream's value columns to those of the next task; ``constants`` are
+    columns with one value (which input or side a record is of).
+    """
+
+    clock: ClockPlan
+    columns: Mapping[str, str]
+    constants: Mapping[str, Any]
+    tells_source_reasons: bool
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """One join of a store: its engine, its two stamps and its state files."""
+
+    place: int
+    stage: JoinStage
+    left: StampPlan
+    right: StampPlan
+    segments: Segments
+    output: StampPlan
+
+    @property
+    def arriving_schema(self) -> pa.Schema:
+        """The columns that go through the shuffle to the join's tasks."""
+        return pa.schema([*STAMPED_FIELDS, *self.stage.record_schema])
+
+    @property
+    def joined_schema(self) -> pa.Schema:
+        """The columns that the join's tasks give."""
+        return pa.schema([*STAMPED_FIELDS, *self.stage.result_schema])
+
 
 @dataclass(frozen=True)
 class BatchPlan:
     """One store's part of one micro-batch, as its tasks see it.
 
-    ``stream_time_ms`` has every partition known to this batch with its clock before it;
+    ``topics`` has the topic of each input (of a join: its left side's).
+    ``clocks`` has every partition known to this batch with its stream time before it;
     ``segments`` the state files of each task of the batch before, which may have had
-    another number of tasks; ``tells_source_reasons`` whether this store writes the dead
-    letters that are bad for every store of the topic.
+    another number of tasks.
     """
 
     store: str
-    topic: str
+    topics: tuple[str, ...]
     batch: int
     tasks: int
-    engine: SlidingWindowEngine
-    grace_ms: int
-    stream_time_ms: dict[int, int]
+    assembly: Assembly
+    close_delay_ms: int
+    delays: tuple[ClockPlan, ...]
+    clocks: Clocks
     close_ms: int
-    segments: dict[int, list[str]]
+    segments: Segments
     table: Path
     state: Path
     dead_letters: Path
-    tells_source_reasons: bool
+    windowed: bool
     sync: bool
 
-    def segments_of(self, task: int) -> tuple[list[str], bool]:
+    def segments_of(self, task: int, segments: Segments) -> tuple[list[str], bool]:
         """Return the state files that ``task`` has to read, and whether they are its own alone.
 
         After a change of the number of tasks each reads all files and takes its key groups.
         """
-        if len(self.segments) in {0, self.tasks}:
-            return self.segments.get(task, []), True
-        return [name for names in self.segments.values() for name in names], False
+        if len(segments) in {0, self.tasks}:
+            return segments.get(task, []), True
+        return [name for names in segments.values() for name in names], False
 
     @property
     def stamped_schema(self) -> pa.Schema:
-        """The columns that go through the shuffle."""
-        return pa.schema([*STAMPED_FIELDS, *self.engine.record_schema])
+        """The columns that go through the shuffle to the engine's tasks."""
+        raw = [RAW] if self.assembly.keeps_raw else []
+        return pa.schema([*STAMPED_FIELDS, *raw, *self.assembly.engine.record_schema])
+
+    def close_time_of(self, clocks: Clocks) -> int:
+        """The close time of all partitions of all streams; nothing closes before all are known."""
+        times = [
+            close_time_ms(clocks[one.name], self.close_delay_ms + one.delay_ms)
+            for one in self.delays
+            if one.delay_ms is not None
+        ]
+        return min(times, default=NEVER_CLOSED_MS)
 
 
 @dataclass
 class StampReport:
     """What one stamp task saw: its clocks, its counts and the dead letters it wrote."""
 
+    clock: str
     stream_time_ms: dict[int, int] = field(default_factory=dict)
     counters: dict[str, int] = field(default_factory=dict)
     dead_letters: list[AddedFile] = field(default_factory=list)
 
 
 @dataclass
+class JoinReport:
+    """What one join task made: its state files, and records that were late or found nothing."""
+
+    place: int
+    task: int
+    segments: list[str]
+    open_records: int
+    late: int
+    filtered: int
+
+
+@dataclass
+class Reports:
+    """What a task is told by the tasks before it."""
+
+    stamps: list[StampReport] = field(default_factory=list)
+    joins: list[JoinReport] = field(default_factory=list)
+
+    def clocks_after(self, clocks: Clocks) -> Clocks:
+        """The clocks with what the stamps saw."""
+        after = {name: dict(partitions) for name, partitions in clocks.items()}
+        for stamp in self.stamps:
+            after[stamp.clock].update(stamp.stream_time_ms)
+        return after
+
+    def to_text(self) -> str:
+        """The content of a report row."""
+        return orjson.dumps(self, option=orjson.OPT_NON_STR_KEYS).decode()
+
+    @classmethod
+    def from_texts(cls, texts: list[str]) -> "Reports":
+        """Put report rows together."""
+        reports = cls()
+        for text in texts:
+            fields = orjson.loads(text)
+            reports.stamps += [_stamp_report(one) for one in fields["stamps"]]
+            reports.joins += [JoinReport(**one) for one in fields["joins"]]
+        return reports
+
+
+@dataclass
 class GroupReport:
-    """What one engine task made: its state files and table files, and the stamps' reports."""
+    """What one engine task made: its state files and table files, and what it was told."""
 
     task: int
     segments: list[str]
     open_records: int
     changed: int
     close_ms: int
+    late: int
+    rejected: int
     files: list[AddedFile]
-    stamps: list[StampReport]
+    dead_letters: list[AddedFile]
+    told: Reports
+
+    def to_text(self) -> str:
+        """The content of a report row."""
+        return orjson.dumps(self, option=orjson.OPT_NON_STR_KEYS).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> "GroupReport":
+        """Read back what ``to_text`` wrote."""
+        fields = orjson.loads(text)
+        for name in ("files", "dead_letters"):
+            fields[name] = [AddedFile(**file) for file in fields[name]]
+        fields["told"] = Reports.from_texts([orjson.dumps(fields["told"]).decode()])
+        return cls(**fields)
+
+
+def _stamp_report(fields: dict[str, Any]) -> StampReport:
+    return StampReport(
+        clock=fields["clock"],
+        stream_time_ms={int(p): time for p, time in fields["stream_time_ms"].items()},
+        counters=fields["counters"],
+        dead_letters=[AddedFile(**file) for file in fields["dead_letters"]],
+    )

@@ -1,11 +1,11 @@
-"""A store's row-wise steps as one Spark projection in front of the stamp.
+"""Row-wise steps as one Spark projection in front of the stamp.
 
 Rows are never dropped here, only marked (``__keep``, ``__reason``), so that every record
 is counted and partitions keep their order. A step's expression is evaluated only for
 rows that are still wanted.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -15,39 +15,62 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline.errors import InvalidTopology
-from pipeline.topology import Filter, MapValues, Step, Store
+from pipeline.topology import Filter, Input, MapValues, Side, Step
 
 _META = ("__partition", "__offset", "__raw", "__reason", "__null_value", "__keep")
 _SCOPE = ("key", "timestamp_ms")
+#: What a join's results carry beside, and how it is called among the steps.
+JOIN_COLUMNS = {"suborder": "__suborder", "stream_time_ms": "__stream_time_ms",
+                "report": "__report", "task": "__task"}  # fmt: skip
 
 
 class RowSteps:
-    """One store's steps, checked and built once; ``rows`` then applies them to each batch."""
+    """The steps of one input, checked and built once; ``rows`` then applies them to each batch."""
 
-    def __init__(self, records: DataFrame, store: Store, key_groups: int) -> None:
-        """Build the projections for decoded records like ``records`` (which may be empty).
+    def __init__(self, records: DataFrame, origin: Input | Side, store: str) -> None:
+        """Build the projections for records like ``records`` (which may be empty).
+
+        Records are decoded ones, with their value in the column ``value``, or a join's
+        results, whose value is the columns that no join needs.
 
         Raises:
             InvalidTopology: a step names an unknown column or isn't valid SQL; the
                 message names the store and the step.
         """
         self._projections: list[list[Column]] = []
-        rows = self._project(records, _unpacked(records, store))
-        for step in store.steps:
-            rows = self._checked(store, str(step), rows, partial(_applied, step=step))
+        self._store = store
+        joined = "value" not in records.columns
+        self._meta = (*_META, *(JOIN_COLUMNS.values() if joined else ()))
+        unpacked = _unpacked_results(records) if joined else _unpacked(records, origin)
+        rows = self._project(records, unpacked)
+        for step in origin.steps:
+            rows = self._checked(str(step), rows, partial(self._applied, step=step))
         #: The Arrow schema of the value columns after the steps.
-        self.values: pa.Schema = to_arrow_schema(rows.drop(*_META, *_SCOPE).schema)
-        named = f"group_by({store.grouped_by})"
-        rows = self._checked(store, named, rows, partial(_with_key, store=store))
-        read = {aggregate.column for aggregate in store.aggregates.values()}
-        used = [name for name in self.values.names if name in read]
-        self._project(rows, _selected(used, key_groups))
+        self.values: pa.Schema = to_arrow_schema(rows.drop(*self._meta, *_SCOPE).schema)
+        named = ", ".join(str(part) for part in origin.group_by) or "key"
+        self._rows = self._checked(
+            f"group_by({named})", rows, partial(self._with_key, group_by=origin.group_by)
+        )
+
+    def select(
+        self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
+    ) -> None:
+        """Choose what ``rows`` gives: the value columns ``used``.
+
+        ``null_values``: whether records without a value are wanted; ``keeps_raw``: whether the
+        raw bytes of good records are.
+        """
+        self._project(
+            self._rows,
+            self._selected(used, key_groups, null_values=null_values, keeps_raw=keeps_raw),
+        )
 
     def rows(self, records: DataFrame) -> DataFrame:
         """Return the rows for the stamp.
 
-        Columns: partition, offset, reason, keep, raw (of dead letters only), key,
-        key_group, timestamp_ms and the value columns that aggregates read.
+        Columns: partition, offset, reason, keep, null_value, raw (of dead letters, or of
+        all), key, key_group, timestamp_ms, for a join's results suborder, stream_time_ms,
+        report and task, and the chosen value columns.
         """
         for columns in self._projections:
             records = records.select(*columns)
@@ -58,28 +81,65 @@ class RowSteps:
         return rows.select(*columns)
 
     def _checked(
-        self,
-        store: Store,
-        step: str,
-        rows: DataFrame,
-        build: Callable[[list[str]], list[Column]],
+        self, step: str, rows: DataFrame, build: Callable[[list[str]], list[Column]]
     ) -> DataFrame:
         """Build one step and let Spark analyse it now; name the step if Spark refuses it."""
-        values = [name for name in rows.columns if name not in (*_META, *_SCOPE)]
+        values = [name for name in rows.columns if name not in (*self._meta, *_SCOPE)]
         try:
             rows = self._project(rows, build(values))
             _ = rows.schema
         except PySparkException as error:
             reason = str(error).split("\n", maxsplit=1)[0]
-            message = f"store {store.name!r}, step {step}: {reason}"
+            message = f"store {self._store!r}, step {step}: {reason}"
             raise InvalidTopology(message) from error
         return rows
 
+    def _applied(self, values: list[str], step: Step) -> list[Column]:
+        if isinstance(step, Filter):
+            holds = F.coalesce(_expression(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
+            keep = F.when(_wanted(), holds).otherwise(F.lit(False))  # noqa: FBT003
+            meta = [name for name in self._meta if name != "__keep"]
+            return [*_columns(meta), keep.alias("__keep"), *_columns((*_SCOPE, *values))]
+        return [*_columns((*self._meta, *_SCOPE)), *_mapped(values, step)]
 
-def _unpacked(records: DataFrame, store: Store) -> list[Column]:
+    def _with_key(self, values: list[str], group_by: tuple["str | Column", ...]) -> list[Column]:
+        parts = [_text(part) for part in group_by] or [F.col("key")]
+        if len(parts) > 1:
+            joined: list[Column] = []
+            for part in map(_escaped, parts):
+                joined += [F.lit("|"), part]
+            parts = [F.concat(*joined[1:])]
+        key = F.when(_wanted(), parts[0]).alias("__key")
+        return [*_columns((*self._meta, *_SCOPE, *values)), key]
+
+    def _selected(
+        self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool
+    ) -> list[Column]:
+        reason = F.when(_wanted() & F.col("__key").isNull(), "null-key").otherwise(
+            F.col("__reason")
+        )
+        if not null_values:
+            reason = F.when(_wanted() & F.col("__null_value"), "null-value").otherwise(reason)
+        raw = F.col("__raw") if keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
+        extra = [name for name in JOIN_COLUMNS.values() if name in self._meta]
+        return [
+            F.col("__partition").alias("partition"),
+            F.col("__offset").alias("offset"),
+            reason.alias("reason"),
+            F.col("__keep").alias("keep"),
+            F.col("__null_value").alias("null_value"),
+            raw.alias("raw"),
+            F.col("__key").alias("key"),
+            F.pmod(F.xxhash64("__key"), F.lit(key_groups)).cast("int").alias("key_group"),
+            *(F.col(name).alias(name.removeprefix("__")) for name in extra),
+            *_columns(["timestamp_ms", *used]),
+        ]
+
+
+def _unpacked(records: DataFrame, origin: Input | Side) -> list[Column]:
     """Value columns to the top level, everything else behind a prefix."""
     names = records.schema["value"].dataType.fieldNames()  # type: ignore[attr-defined]
-    _refuse_taken(f"stream({store.source.topic!r})", names)
+    _refuse_taken(str(origin.source), names)
     return [
         F.col("partition").alias("__partition"),
         F.col("offset").alias("__offset"),
@@ -89,6 +149,23 @@ def _unpacked(records: DataFrame, store: Store) -> list[Column]:
         F.lit(True).alias("__keep"),  # noqa: FBT003
         *_columns(_SCOPE),
         *(F.col(f"value.`{name}`").alias(name) for name in names),
+    ]
+
+
+def _unpacked_results(results: DataFrame) -> list[Column]:
+    """The same for a join's results; rows that report are no records."""
+    own = {"partition", "offset", *JOIN_COLUMNS, *_SCOPE}
+    is_report = F.col("report").isNotNull()
+    return [
+        F.col("partition").alias("__partition"),
+        F.col("offset").alias("__offset"),
+        F.lit(b"").alias("__raw"),
+        F.when(is_report, "report").alias("__reason"),
+        F.lit(False).alias("__null_value"),  # noqa: FBT003
+        F.lit(True).alias("__keep"),  # noqa: FBT003
+        *(F.col(name).alias(inner) for name, inner in JOIN_COLUMNS.items()),
+        *_columns(_SCOPE),
+        *_columns(name for name in results.columns if name not in own),
     ]
 
 
@@ -103,15 +180,6 @@ def _refuse_taken(step: str, names: Iterable[str]) -> None:
         raise InvalidTopology(message)
 
 
-def _applied(values: list[str], step: Step) -> list[Column]:
-    if isinstance(step, Filter):
-        holds = F.coalesce(_expression(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
-        keep = F.when(_wanted(), holds).otherwise(F.lit(False))  # noqa: FBT003
-        meta = [name for name in _META if name != "__keep"]
-        return [*_columns(meta), keep.alias("__keep"), *_columns((*_SCOPE, *values))]
-    return [*_columns((*_META, *_SCOPE)), *_mapped(values, step)]
-
-
 def _mapped(values: list[str], step: MapValues) -> list[Column]:
     _refuse_taken(str(step), step.columns)
     made_names = {name.lower() for name in step.columns}
@@ -123,38 +191,9 @@ def _mapped(values: list[str], step: MapValues) -> list[Column]:
     return [*_columns(kept), *made]
 
 
-def _with_key(values: list[str], store: Store) -> list[Column]:
-    parts = [_expression(part).cast("string") for part in store.group_by] or [F.col("key")]
-    if len(parts) > 1:
-        joined: list[Column] = []
-        for part in map(_escaped, parts):
-            joined += [F.lit("|"), part]
-        parts = [F.concat(*joined[1:])]
-    key = F.when(_wanted(), parts[0]).alias("__key")
-    return [*_columns((*_META, *_SCOPE, *values)), key]
-
-
 def _escaped(part: Column) -> Column:
     backslashes = F.replace(part, F.lit("\\"), F.lit("\\\\"))
     return F.replace(backslashes, F.lit("|"), F.lit("\\|"))
-
-
-def _selected(used: list[str], key_groups: int) -> list[Column]:
-    reason = (
-        F.when(_wanted() & F.col("__null_value"), "null-value")
-        .when(_wanted() & F.col("__key").isNull(), "null-key")
-        .otherwise(F.col("__reason"))
-    )
-    return [
-        F.col("__partition").alias("partition"),
-        F.col("__offset").alias("offset"),
-        reason.alias("reason"),
-        F.col("__keep").alias("keep"),
-        F.when(reason.isNotNull(), F.col("__raw")).alias("raw"),
-        F.col("__key").alias("key"),
-        F.pmod(F.xxhash64("__key"), F.lit(key_groups)).cast("int").alias("key_group"),
-        *_columns(["timestamp_ms", *used]),
-    ]
 
 
 def _wanted() -> Column:
@@ -168,3 +207,8 @@ def _columns(names: Iterable[str]) -> list[Column]:
 
 def _expression(expression: "str | Column") -> Column:
     return F.expr(expression) if isinstance(expression, str) else expression
+
+
+def _text(part: "str | Column") -> Column:
+    """A part of the key as text; bytes that are no UTF-8 make no key."""
+    return F.try_validate_utf8(_expression(part).cast("string"))

@@ -2,21 +2,22 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.streaming import StreamingQuery
 
 from pipeline.checkpoint import Checkpoint, PreparedBatch
+from pipeline.decoding import Decoder
 from pipeline.errors import InvalidTopology
-from pipeline.row_steps import RowSteps
 from pipeline.sources import Log
 from pipeline.store_batch import StoreBatches
+from pipeline.store_plans import StorePlans
 from pipeline.store_tables import StoreTables, define
-from pipeline.topology import Source, Store, Topology
-from pipeline.windows import IllegalArgument, SlidingWindowEngine
+from pipeline.topology import Source, Topology
 from storage.layout import DataLayout
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
@@ -47,25 +48,22 @@ class PipelineRun:
         """Open the checkpoint and the tables.
 
         Raises:
-            InvalidTopology: a step does not fit the schema, or several topics are read.
+            InvalidTopology: a step does not fit the schema.
             AlreadyRunning, CheckpointError, ForeignCheckpoint, IncompatibleStore: what is
                 in the data folder can't be gone on with.
         """
         self._spark = spark
         self._log = log
         self._settings = settings
-        self._source = _only_source(topology)
-        self._decoder = log.decoder(self._source.schema)
+        self._topology = topology
+        self._decoders = {source: self._decoder(source) for source in topology.sources}
         self.failure: BaseException | None = None
-        types = {store.name: self._aggregate_types(store) for store in topology.stores}
+        plans = self._plans()
         self._layout = DataLayout(settings.data)
         folder = self._layout.checkpoint(settings.application)
         self._checkpoint = Checkpoint(folder, sync=settings.sync)
         try:
-            self._stores = {
-                store.name: self._open(store, types[store.name], first=store is topology.stores[0])
-                for store in topology.stores
-            }
+            self._stores = {one.store.name: self._open(one) for one in plans}
         except BaseException:
             self._checkpoint.close()
             raise
@@ -81,9 +79,13 @@ class PipelineRun:
                 self.failure = error
                 raise
 
-        stream = self._log.stream(self._spark, self._source.topic)
+        streams = [
+            self._log.stream(self._spark, topic).withColumn("topic", F.lit(topic))
+            for topic in self._topology.topics
+        ]
         writer = (
-            stream.writeStream.foreachBatch(each_batch)
+            reduce(DataFrame.union, streams)
+            .writeStream.foreachBatch(each_batch)
             .queryName(self._settings.application)
             .option("checkpointLocation", str(self._checkpoint.spark))
         )
@@ -97,59 +99,68 @@ class PipelineRun:
             store.close()
         self._checkpoint.close()
 
-    def _open(self, store: Store, types: dict[str, pa.DataType], *, first: bool) -> StoreBatches:
-        """Open one store's tables and state; the first writes what is bad for all of them."""
+    def _plans(self) -> list[StorePlans]:
+        """Check every store's steps and aggregates, before anything is made."""
+        raw = self._spark.createDataFrame([], self._log.raw_schema)
+        empty = {source: self._decoded(raw, source) for source in self._topology.sources}
+        told: set[str] = set()
+        plans = []
+        for store in self._topology.stores:
+            # The first store that reads a topic tells what is bad for all of them.
+            tells = [topic for topic in store.topics if topic not in told]
+            told.update(tells)
+            plans.append(StorePlans(self._spark, store, empty, tells))
+        return plans
+
+    def _open(self, plans: StorePlans) -> StoreBatches:
+        """Open one store's tables and state."""
         settings = self._settings
-        definition = define(store, types, self._checkpoint.application, settings.key_groups)
+        types = plans.assembly.engine.aggregate_types
+        application = self._checkpoint.application
+        definition = define(plans.store, types, application, settings.key_groups)
         return StoreBatches(
-            store,
+            plans,
             StoreTables(self._layout, definition, types, sync=settings.sync),
-            self._checkpoint.versions(store.name),
+            self._checkpoint.versions(plans.store.name),
             tasks=settings.tasks,
-            tells_source_reasons=first,
             sync=settings.sync,
         )
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         ends = self._checkpoint.end_offsets(batch)
-        records = self._decoder.decode(rows)
-        if len(self._stores) == 1:
-            return {name: store.run(records, batch, ends) for name, store in self._stores.items()}
-        # One read and one parse for all stores.
-        records.persist()
+        records = {
+            source: self._decoded(rows.filter(F.col("topic") == source.topic), source)
+            for source in self._topology.sources
+        }
+        # One read and one parse, however many stores and sides of joins read a source.
+        shared = [records[source] for source in self._read_often()]
+        for frame in shared:
+            frame.persist()
         try:
             return {name: store.run(records, batch, ends) for name, store in self._stores.items()}
         finally:
-            records.unpersist()
+            for frame in shared:
+                frame.unpersist()
 
-    def _aggregate_types(self, store: Store) -> dict[str, pa.DataType]:
-        """Check the store's steps and aggregates against the schema, before anything is made."""
-        raw = self._spark.createDataFrame([], self._log.raw_schema)
+    def _read_often(self) -> list[Source]:
+        readings = [
+            source
+            for store in self._topology.stores
+            for one in store.inputs
+            for source in one.sources
+        ]
+        return [source for source in self._topology.sources if readings.count(source) > 1]
+
+    def _decoded(self, raw: DataFrame, source: Source) -> DataFrame:
+        return self._decoders[source].decode(raw)
+
+    def _decoder(self, source: Source) -> Decoder:
+        """The decoder of a source, its schema checked."""
+        decoder = self._log.decoder(source.schema)
         try:
-            records = self._decoder.decode(raw)
+            decoder.decode(self._spark.createDataFrame([], self._log.raw_schema))
         except PySparkException as error:
             reason = str(error).split("\n", maxsplit=1)[0]
-            message = (
-                f"stream({store.source.topic!r}): the schema {store.source.schema!r} can't be "
-                f"read: {reason}"
-            )
+            message = f"{source}: the schema {source.schema!r} can't be read: {reason}"
             raise InvalidTopology(message) from error
-        values = RowSteps(records, store, 1).values
-        try:
-            engine = SlidingWindowEngine(store.windows, store.aggregates, values)
-        except IllegalArgument as error:
-            message = f"store {store.name!r}, aggregate: {error}"
-            raise InvalidTopology(message) from error
-        return engine.aggregate_types
-
-
-def _only_source(topology: Topology) -> Source:
-    sources = topology.sources
-    if len(sources) > 1:
-        told = ", ".join(f"{source.topic!r} ({source.schema})" for source in sources)
-        message = (
-            f"the stores of one topology must read one topic with one schema, these read {told}: "
-            "run a topology per topic"
-        )
-        raise InvalidTopology(message)
-    return sources[0]
+        return decoder

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 _PROJECT_ROOT = Path(__file__).resolve().parent.parent
@@ -68,6 +69,7 @@ def build_session(
     """
     threads = cores or os.cpu_count() or 1
     _prepare_python_workers()
+    _quiet_query_contexts()
     settings = {
         **_SETTINGS,
         "spark.driver.extraJavaOptions": " ".join(_JAVA_OPTIONS),
@@ -83,6 +85,12 @@ def build_session(
     for name, value in settings.items():
         builder = builder.config(name, value)
     return builder.getOrCreate()
+
+
+def _quiet_query_contexts() -> None:
+    """Don't let pyspark log an error of a query that it raises as well, with all it says."""
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
 
 
 def _prepare_python_workers() -> None:

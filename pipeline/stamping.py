@@ -2,117 +2,153 @@
 
 Runs on each partition in offset order, so the clock of a partition is a running max
 (semantics 1.1) and lateness is decided once, for good. Accepted rows go on to the task
-of their key group; at its end the stamp sends one report row to *every* engine task, so
-that each of them knows the clocks of the whole batch without a second pass.
+of their key group; at its end the stamp sends one report row to *every* task, so that
+each of them knows the clocks of the whole batch without a second pass.
 """
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.decoding import REASONS
-from pipeline.plan import COUNTERS, DEAD_LETTER_SCHEMA, BatchPlan, StampReport
+from pipeline.plan import COUNTERS, LATE_RESULTS, BatchPlan, Reports, StampPlan, StampReport
+from pipeline.task_rows import addressed, as_batch, dead_letters, report_rows, write_dead_letters
 from pipeline.windows import StreamClock
-from storage.table import AddedFile, write_file
 
 Batches = Iterator[pa.RecordBatch]
 
 
-def stamp_with(plan: BatchPlan) -> Callable[[Batches], Batches]:
-    """Return the function for Spark's ``mapInArrow``."""
+def stamp_with(plan: BatchPlan, stamp: StampPlan) -> Callable[[Batches], Batches]:
+    """Return the function for Spark's ``mapInArrow``: from decoded rows to the engine's tasks."""
 
-    def stamp(batches: Batches) -> Batches:
-        stamper = _Stamper(plan)
+    def stamping(batches: Batches) -> Batches:
+        stamper = Stamper(plan, stamp, plan.stamped_schema)
         for batch in batches:
             if batch.num_rows:
-                yield stamper.stamped(pa.table(batch))
+                yield stamper.for_engine(pa.table(batch))
         yield stamper.reports()
 
-    return stamp
+    return stamping
 
 
-class _Stamper:
+def stamp_for_join(
+    plan: BatchPlan, stamp: StampPlan, schema: pa.Schema
+) -> Callable[[Batches], Batches]:
+    """Return the function for ``mapInArrow``: from decoded rows to the join's tasks."""
+
+    def stamping(batches: Batches) -> Batches:
+        stamper = Stamper(plan, stamp, schema)
+        for batch in batches:
+            if batch.num_rows:
+                yield stamper.for_join(pa.table(batch))
+        yield stamper.reports()
+
+    return stamping
+
+
+def route_with(plan: BatchPlan, stamp: StampPlan) -> Callable[[Batches], Batches]:
+    """Return the function for ``mapInArrow``: from a join's results to the engine's tasks.
+
+    A result's lateness is that of its records; reports go through to their tasks.
+    """
+
+    def routing(batches: Batches) -> Batches:
+        stamper = Stamper(plan, stamp, plan.stamped_schema)
+        for batch in batches:
+            if batch.num_rows:
+                yield from stamper.routed(pa.table(batch))
+        yield stamper.reports()
+
+    return routing
+
+
+class Stamper:
     """One stamp task's clocks, counts and dead letters."""
 
-    def __init__(self, plan: BatchPlan) -> None:
+    def __init__(self, plan: BatchPlan, stamp: StampPlan, schema: pa.Schema) -> None:
+        """Begin with the clocks of the batch before; ``schema`` is what the next task takes."""
         self._plan = plan
-        self._clock = StreamClock(plan.stream_time_ms)
+        self._stamp = stamp
+        self._schema = schema
+        self._clock = StreamClock(plan.clocks.get(stamp.clock.name, {}))
         self._seen: set[int] = set()
-        self._counters = dict.fromkeys(COUNTERS, 0)
+        self._counters: dict[str, int] = dict.fromkeys(COUNTERS, 0)
         self._dead: list[pa.Table] = []
 
-    def stamped(self, rows: pa.Table) -> pa.RecordBatch:
+    def for_engine(self, rows: pa.Table) -> pa.RecordBatch:
         """Stamp one Arrow batch: the accepted rows with their close time and task."""
-        self._counters["input"] += len(rows)
-        bad = pc.is_valid(rows["reason"])
-        self._bury(rows.filter(bad))
-        kept = pc.and_(pc.invert(bad), rows["keep"])
-        good = rows.filter(kept)
-        self._counters["filtered"] += len(rows) - len(good) - pc.sum(bad).as_py()
-        partition = np.asarray(good["partition"])
-        time = np.asarray(good["timestamp_ms"])
-        close = self._clock.advance(partition, time) - self._plan.grace_ms
-        self._seen.update(np.unique(partition).tolist())
-        late = self._plan.engine.is_late(time, close)
+        good = self._good(rows)
+        close = self._stream_time(good) - self._plan.close_delay_ms
+        late = self._late(good, close)
         self._counters["late"] += int(late.sum())
         self._counters["applied"] += int((~late).sum())
-        good = good.append_column("close_ms", pa.array(close))
-        task = np.asarray(good["key_group"]) % self._plan.tasks
-        good = good.append_column("task", pa.array(task, pa.int32()))
-        good = good.append_column("report", pa.nulls(len(good), pa.string()))
-        accepted = good.filter(pa.array(~late)).select(self._plan.stamped_schema.names)
-        return _as_batch(accepted.cast(self._plan.stamped_schema))
+        return self._named(good.append_column("close_ms", pa.array(close)), ~late)
+
+    def for_join(self, rows: pa.Table) -> pa.RecordBatch:
+        """Stamp one Arrow batch for a join, which decides about lateness itself."""
+        good = self._good(rows)
+        self._counters["applied"] += len(good)
+        stream_time = pa.array(self._stream_time(good))
+        everything = np.ones(len(good), dtype=np.bool_)
+        return self._named(good.append_column("stream_time_ms", stream_time), everything)
+
+    def routed(self, rows: pa.Table) -> Batches:
+        """Pass reports on, and give a join's results their close time and task."""
+        told = pc.is_valid(rows["report"])
+        reports = rows.filter(told)
+        if len(reports):
+            given = {name: reports[name] for name in ("task", "report")}
+            nulls = [given.get(f.name, pa.nulls(len(reports), f.type)) for f in self._schema]
+            yield as_batch(pa.table(nulls, names=self._schema.names).cast(self._schema))
+        rows = rows.filter(pc.invert(told))
+        bad = pc.is_valid(rows["reason"])
+        self._bury(rows.filter(bad))
+        good = rows.filter(pc.and_(pc.invert(bad), rows["keep"]))
+        close = np.asarray(good["stream_time_ms"]) - self._plan.close_delay_ms
+        late = self._late(good, close)
+        self._counters[LATE_RESULTS] = self._counters.get(LATE_RESULTS, 0) + int(late.sum())
+        yield self._named(good.append_column("close_ms", pa.array(close)), ~late)
 
     def reports(self) -> pa.RecordBatch:
-        """One report row for every engine task."""
-        report = StampReport(
-            {p: self._clock.stream_time_ms[p] for p in self._seen},
-            self._counters,
-            self._write_dead(),
-        )
-        text = orjson.dumps(report, option=orjson.OPT_NON_STR_KEYS).decode()
-        tasks = self._plan.tasks
-        columns = [pa.array(range(tasks), pa.int32()), pa.array([text] * tasks)]
-        columns += [pa.nulls(tasks, field.type) for field in self._plan.stamped_schema][2:]
-        return pa.RecordBatch.from_arrays(columns, schema=self._plan.stamped_schema)
+        """One report row for every task."""
+        clocks = {p: self._clock.stream_time_ms[p] for p in self._seen}
+        dead = write_dead_letters(self._plan, self._dead)
+        report = StampReport(self._stamp.clock.name, clocks, self._counters, dead)
+        return report_rows(Reports([report]), self._schema, self._plan.tasks)
+
+    def _good(self, rows: pa.Table) -> pa.Table:
+        """Count rows, bury the bad ones, return those that are wanted."""
+        self._counters["input"] += len(rows)
+        bad = pc.is_valid(rows["reason"])
+        number = pc.sum(bad).as_py()
+        self._counters["dead_lettered"] += number
+        self._bury(rows.filter(bad))
+        good = rows.filter(pc.and_(pc.invert(bad), rows["keep"]))
+        self._counters["filtered"] += len(rows) - len(good) - number
+        return good
+
+    def _stream_time(self, good: pa.Table) -> Any:
+        partition = np.asarray(good["partition"])
+        stream_time = self._clock.advance(partition, np.asarray(good["timestamp_ms"]))
+        self._seen.update(np.unique(partition).tolist())
+        return stream_time
+
+    def _late(self, good: pa.Table, close: Any) -> Any:
+        return self._plan.assembly.engine.is_late(np.asarray(good["timestamp_ms"]), close)
+
+    def _named(self, rows: pa.Table, chosen: Any) -> pa.RecordBatch:
+        """The chosen rows, under the column names that the next task knows."""
+        rows = rows.filter(pa.array(chosen))
+        names = [self._stamp.columns.get(name, name) for name in rows.column_names]
+        rows = rows.rename_columns(names)
+        for name, value in self._stamp.constants.items():
+            rows = rows.append_column(name, pa.repeat(value, len(rows)))
+        return addressed(rows, self._schema, self._plan.tasks)
 
     def _bury(self, rows: pa.Table) -> None:
         """Keep bad rows for the dead-letter table; each store counts them all."""
-        self._counters["dead_lettered"] += len(rows)
-        for_this_store = pc.is_in(rows["reason"], pa.array(["null-key", "null-value"]))
-        if not self._plan.tells_source_reasons:
-            rows, for_this_store = (
-                rows.filter(for_this_store),
-                for_this_store.filter(for_this_store),
-            )
-        if not len(rows):
-            return
-        names = pa.scalar(self._plan.store)
-        columns = {
-            "topic": pa.repeat(self._plan.topic, len(rows)),
-            "partition": rows["partition"],
-            "offset": rows["offset"],
-            "store": pc.if_else(for_this_store, names, pa.scalar(None, pa.string())),
-            "reason": rows["reason"],
-            "detail": pa.array([REASONS[reason] for reason in rows["reason"].to_pylist()]),
-            "raw": rows["raw"],
-            "revision": pa.repeat(pa.scalar(self._plan.batch, pa.int64()), len(rows)),
-        }
-        self._dead.append(pa.table(columns, schema=DEAD_LETTER_SCHEMA))
-
-    def _write_dead(self) -> list[AddedFile]:
-        if not self._dead:
-            return []
-        plan = self._plan
-        name = f"dead-{plan.store}-{plan.batch:012d}"
-        rows = pa.concat_tables(self._dead)
-        return [write_file(plan.dead_letters, rows, name, sync=plan.sync)]
-
-
-def _as_batch(rows: pa.Table) -> pa.RecordBatch:
-    """One record batch of a table's rows."""
-    columns = [column.combine_chunks() for column in rows.columns]
-    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+        if len(rows):
+            topic, tells = self._stamp.clock.topic, self._stamp.tells_source_reasons
+            self._dead.append(dead_letters(self._plan, topic, rows, tells_source_reasons=tells))

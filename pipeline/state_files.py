@@ -1,9 +1,10 @@
 """Versioned engine state: Arrow files in the checkpoint, one list of segments per task.
 
-The state is a set of records, so a batch's new state is the old segments plus one
+Where the state is a set of records, a batch's new state is the old segments plus one
 segment with the batch's records; now and then all of it is written anew without the
-records that no longer matter. A version is nothing but a list of file names, and files
-are never changed: any version can be read as long as its files are there.
+records that no longer matter. Other states are written whole. A version is nothing but a
+list of file names, and files are never changed: any version can be read as long as its
+files are there.
 
 The format number is in the schema metadata of each file.
 """
@@ -62,22 +63,25 @@ def write_segment(folder: Path, records: pa.Table, name: str, *, sync: bool) -> 
 def next_segments(
     folder: Path,
     old: Sequence[str],
-    batch: pa.Table,
+    added: pa.Table | None,
     state: pa.Table,
     name: str,
     *,
     sync: bool,
 ) -> list[str]:
-    """Write what makes the next version: only the batch, or all of a state that has shrunk.
+    """Write what makes the next version: only what was added, or all of the state.
 
-    Segments keep records that no longer matter; all is written anew once they are the
-    majority, so a batch's writing is in proportion to the batch.
+    ``added`` is for states that are sets of records: the new state is the old segments and
+    these, and segments may keep records that no longer matter; all is written anew once
+    they are the majority, so a batch's writing is in proportion to the batch. None: the
+    state's rows themselves changed, so all of it is written.
     """
-    kept = sum(_rows(folder / segment) for segment in old) + len(batch)
-    if len(old) < MAX_SEGMENTS and kept <= 2 * len(state):
-        if not len(batch):
-            return list(old)
-        return [*old, write_segment(folder, batch, name, sync=sync)]
+    if added is not None:
+        kept = sum(_rows(folder / segment) for segment in old) + len(added)
+        if len(old) < MAX_SEGMENTS and kept <= 2 * len(state):
+            if not len(added):
+                return list(old)
+            return [*old, write_segment(folder, added, name, sync=sync)]
     if not len(state):
         return []
     return [write_segment(folder, state, name, sync=sync)]

@@ -12,27 +12,15 @@ A crash before 2 repeats the batch from state version n-1; after 2 only what is 
 of 3 and 4 is done. Each commit records the batch id, so none is done twice.
 """
 
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-import pyarrow as pa
-from pyspark.sql import DataFrame
-from pyspark.sql.pandas.types import from_arrow_schema
-
+from pipeline.batch_tasks import run_tasks
 from pipeline.checkpoint import PreparedBatch, StateVersions
-from pipeline.grouping import RESULT_SCHEMA, group_report, group_with
-from pipeline.plan import COUNTERS, KEY_GROUP, BatchPlan, GroupReport
-from pipeline.row_steps import RowSteps
-from pipeline.stamping import stamp_with
+from pipeline.prepared import prepared_batch
+from pipeline.store_plans import Place, Records, StorePlans
 from pipeline.store_tables import StoreTables
-from pipeline.topology import Store
-from pipeline.windows import (
-    NEVER_CLOSED_MS,
-    NO_STREAM_TIME_MS,
-    SlidingWindowEngine,
-)
 from storage.errors import ForeignCheckpoint
-from storage.position import COMMIT_INFO_KEY, CommitRecord, Offsets
+from storage.position import COMMIT_INFO_KEY, Offsets
 from storage.table import CHECKPOINT_INTERVAL, add_checkpoint
 
 
@@ -41,26 +29,25 @@ class StoreBatches:
 
     def __init__(
         self,
-        store: Store,
+        plans: StorePlans,
         tables: StoreTables,
         versions: StateVersions,
         *,
         tasks: int,
-        tells_source_reasons: bool,
         sync: bool,
     ) -> None:
-        """Run ``store`` with ``tasks`` engine tasks a batch."""
-        self._store = store
+        """Run the store of ``plans`` with ``tasks`` engine tasks a batch."""
+        self._plans = plans
+        self._store = plans.store
         self._tables = tables
         self._versions = versions
-        self._tasks = min(tasks, tables.definition.key_groups)
-        self._tells_source_reasons = tells_source_reasons
-        self._sync = sync
-        self._steps: RowSteps | None = None
+        key_groups = tables.definition.key_groups
+        self._place = Place(tables, versions.folder, min(tasks, key_groups), sync)
+        plans.finish(key_groups)
         self._last: tuple[int, PreparedBatch] | None = None
-        self._maintenance = ThreadPoolExecutor(1, thread_name_prefix=f"maintain-{store.name}")
+        self._maintenance = ThreadPoolExecutor(1, thread_name_prefix=f"maintain-{self._store.name}")
 
-    def run(self, records: DataFrame, batch: int, ends: Offsets) -> PreparedBatch:
+    def run(self, records: Records, batch: int, ends: Offsets) -> PreparedBatch:
         """Bring batch ``batch`` into the tables, whatever of it is there already.
 
         Raises:
@@ -97,8 +84,7 @@ class StoreBatches:
 
     def _is_of(self, prepared: PreparedBatch, ends: Offsets) -> bool:
         """Whether a prepared batch holds the records that Spark offers as that batch."""
-        topic = self._store.source.topic
-        return prepared.record.offsets[topic] == ends.get(topic, {})
+        return prepared.record.offsets == {t: ends.get(t, {}) for t in self._store.topics}
 
     def _refuse_foreign(self, batch: int, recorded: int) -> None:
         """Go on only if the table is exactly at the batch before, or has this one already."""
@@ -125,49 +111,11 @@ class StoreBatches:
             return self._last[1]
         return self._versions.load(batch - 1)
 
-    def _prepare(self, records: DataFrame, batch: int, ends: Offsets) -> PreparedBatch:
+    def _prepare(self, records: Records, batch: int, ends: Offsets) -> PreparedBatch:
         previous = self._previous(batch)
-        if self._steps is None:
-            self._steps = RowSteps(records, self._store, self._tables.definition.key_groups)
-        plan = self._plan(batch, self._engine(self._steps), previous, ends)
-        rows = self._steps.rows(records)
-        stamped = rows.mapInArrow(stamp_with(plan), from_arrow_schema(plan.stamped_schema))
-        grouped = stamped.repartitionById(self._tasks, "task").mapInArrow(
-            group_with(plan), from_arrow_schema(RESULT_SCHEMA)
-        )
-        reports = [group_report(row.report) for row in grouped.collect()]
-        return _prepared(plan, reports, previous, ends)
-
-    def _engine(self, steps: RowSteps) -> SlidingWindowEngine:
-        carried = pa.schema([KEY_GROUP])
-        return SlidingWindowEngine(
-            self._store.windows, self._store.aggregates, steps.values, carried
-        )
-
-    def _plan(
-        self,
-        batch: int,
-        engine: SlidingWindowEngine,
-        previous: PreparedBatch | None,
-        ends: Offsets,
-    ) -> BatchPlan:
-        topic = self._store.source.topic
-        return BatchPlan(
-            store=self._store.name,
-            topic=topic,
-            batch=batch,
-            tasks=self._tasks,
-            engine=engine,
-            grace_ms=self._store.windows.grace_ms,
-            stream_time_ms=_clocks(previous, topic, ends),
-            close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
-            segments=previous.segments if previous else {},
-            table=self._tables.table_folder,
-            state=self._versions.folder,
-            dead_letters=self._tables.dead_letters_folder,
-            tells_source_reasons=self._tells_source_reasons,
-            sync=self._sync,
-        )
+        plan, joins = self._plans.plan(batch, self._place, previous, ends)
+        reports = run_tasks(self._plans, plan, joins, records)
+        return prepared_batch(plan, joins, reports, previous, ends)
 
     def _forget(self, batch: int, prepared: PreparedBatch) -> None:
         """Drop what no replay can need: Spark may offer this batch again, never an older one."""
@@ -175,49 +123,3 @@ class StoreBatches:
         kept = [version for version in (previous, prepared) if version is not None]
         self._versions.forget_before(batch - 1, kept)
         self._last = (batch, prepared)
-
-
-def _clocks(previous: PreparedBatch | None, topic: str, ends: Offsets) -> dict[int, int]:
-    """Stream time of every partition that this batch knows.
-
-    A partition that appears later starts at the slowest clock there is: windows that
-    are final stay final.
-    """
-    known: dict[int, int] = {}
-    if previous is not None:
-        told = previous.record.stream_time_ms.get(topic, {})
-        known = {int(partition): time for partition, time in told.items()}
-    newcomer = min(known.values(), default=NO_STREAM_TIME_MS)
-    return {int(p): known.get(int(p), newcomer) for p in ends.get(topic, {})}
-
-
-def _prepared(
-    plan: BatchPlan,
-    reports: Sequence[GroupReport],
-    previous: PreparedBatch | None,
-    ends: Offsets,
-) -> PreparedBatch:
-    """Put the tasks' reports together; all of them carry the same stamps."""
-    clocks = dict(plan.stream_time_ms)
-    counters = dict(previous.record.counters) if previous else dict.fromkeys(COUNTERS, 0)
-    stamps = reports[0].stamps if reports else []
-    for stamp in stamps:
-        clocks.update(stamp.stream_time_ms)
-        for name, number in stamp.counters.items():
-            counters[name] += number
-    segments = {report.task: report.segments for report in reports} or plan.segments
-    record = CommitRecord(
-        batch=plan.batch,
-        offsets={plan.topic: ends.get(plan.topic, {})},
-        stream_time_ms={plan.topic: {str(p): time for p, time in sorted(clocks.items())}},
-        close_ms=reports[0].close_ms if reports else plan.close_ms,
-        counters=counters,
-    )
-    return PreparedBatch(
-        record=record,
-        segments=segments,
-        files=[file for report in reports for file in report.files],
-        dead_letters=[file for stamp in stamps for file in stamp.dead_letters],
-        changed=sum(report.changed for report in reports),
-        open_records=sum(report.open_records for report in reports),
-    )

@@ -6,8 +6,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipeline.assembly import aggregate_calls
 from pipeline.plan import DEAD_LETTER_SCHEMA
-from pipeline.topology import Store
+from pipeline.topology import Functions, Store
+from pipeline.windows import TimeWindows
 from storage.columns import delta_type, store_schema
 from storage.definition import (
     STORE_PROPERTY,
@@ -40,7 +42,8 @@ class StoreTables:
         self.table_folder = layout.table(definition.name)
         self.dead_letters_folder = layout.dead_letters
         properties = {STORE_PROPERTY: definition.to_json()}
-        self._table = open_table(self.table_folder, store_schema(aggregates), properties, sync=sync)
+        schema = store_schema(aggregates, windowed=definition.window.is_windowed)
+        self._table = open_table(self.table_folder, schema, properties, sync=sync)
         self.definition = _settled(self._table, definition)
         self._dead_letters = open_table(self.dead_letters_folder, DEAD_LETTER_SCHEMA, {}, sync=sync)
         self._dead_letter_id = f"{definition.application}/{definition.name}"
@@ -67,19 +70,35 @@ def define(
     store: Store, aggregates: Mapping[str, pa.DataType], application: str, key_groups: int
 ) -> StoreDefinition:
     """Return what the table will say about ``store``."""
+    calls = aggregate_calls(store)
+    windows = store.windows
+    advance_ms = windows.advance_ms if isinstance(windows, TimeWindows) else None
     return StoreDefinition(
         name=store.name,
-        topic=store.source.topic,
+        topic=", ".join(store.topics),
         grouped_by=store.grouped_by,
-        window=WindowSpec("sliding", store.windows.time_difference_ms, store.windows.grace_ms),
+        window=WindowSpec(
+            windows.kind,
+            windows.length_ms,
+            windows.grace_ms,
+            advance_ms if windows.kind == "hopping" else None,
+        ),
         aggregates=tuple(
-            AggregateSpec(name, aggregate.call, delta_type(aggregates[name]))
-            for name, aggregate in store.aggregates.items()
+            AggregateSpec(name, calls.get(name, _made_by(store)), delta_type(found))
+            for name, found in aggregates.items()
         ),
         key_groups=key_groups,
         retention_ms=store.retention_ms,
         application=application,
+        emit=store.emit.name,
     )
+
+
+def _made_by(store: Store) -> str:
+    """How columns that no declarative aggregate makes come about, for people."""
+    if isinstance(store.aggregation, Functions):
+        return store.aggregation.step
+    return "the table's own column"
 
 
 def _settled(table: Table, wanted: StoreDefinition) -> StoreDefinition:
@@ -97,7 +116,7 @@ def _settled(table: Table, wanted: StoreDefinition) -> StoreDefinition:
         )
         raise ForeignCheckpoint(message)
     settled = replace(wanted, key_groups=found.key_groups)
-    for name in ("topic", "grouped_by", "window", "aggregates"):
+    for name in ("topic", "grouped_by", "window", "aggregates", "emit"):
         before, now = getattr(found, name), getattr(settled, name)
         if before != now:
             message = (

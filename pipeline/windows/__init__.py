@@ -31,6 +31,7 @@ from pipeline.windows.definitions import (
 from pipeline.windows.engine import EngineResult, WindowEngine
 from pipeline.windows.engines import engine_for
 from pipeline.windows.errors import IllegalArgument, WindowsError
+from pipeline.windows.joins import JoinWindows
 from pipeline.windows.sliding import SlidingWindowEngine
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "Aggregate",
     "EngineResult",
     "IllegalArgument",
+    "JoinWindows",
     "NoWindows",
     "SessionWindows",
     "SlidingWindowEngine",

@@ -26,8 +26,10 @@ RECORD_FIELDS = (
     pa.field("close_ms", pa.int64()),
 )
 
-#: Which stream of a cogroup a record is from, and its place behind equal offsets (joins).
+#: Which stream of a cogroup a record is from.
 INPUT = pa.field("input", pa.int8())
+#: The order of records that share a place: results of a join that share their left record.
+SUBORDER = pa.field("suborder", pa.int64())
 
 #: Records that the user's function raised on.
 REJECTED_SCHEMA = pa.schema([
@@ -66,6 +68,12 @@ class WindowEngine(ABC):
     #: Whether the state is a set of records: the next state holds the old rows as they were.
     state_is_records: bool = False
 
+    def order_by_suborder(self) -> None:
+        """Expect records that are results of a join, which ``suborder`` puts in order."""
+        self.record_schema = self.record_schema.append(SUBORDER)
+        if self.state_is_records:
+            self.state_schema = self.record_schema
+
     def empty_state(self) -> pa.Table:
         """The state before the first record."""
         return self.state_schema.empty_table()
@@ -83,6 +91,12 @@ class WindowEngine(ABC):
         ``close_ms`` is the close time of all partitions after the batch, ``previous_close_ms``
         the same before it; windows that end between the two become final now.
         """
+
+
+def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
+    """Sort keys, the last first as in ``np.lexsort``, of arrival: partition, then offset."""
+    names = [name for name in ("suborder", "offset", "partition") if name in records.column_names]
+    return tuple(np.asarray(records[name]) for name in names)
 
 
 def coded_keys(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:

@@ -36,8 +36,8 @@ class Fold:
     ``initializer`` makes the aggregate of an empty window; None is Kafka's reduce: the first
     value is the first aggregate. ``aggregators`` has one function for each input stream,
     ``(key, value, aggregate) -> aggregate``. ``merger`` is ``(key, left, right) -> aggregate``.
-    ``types`` are the columns of the aggregate: with one column the functions see its bare
-    value, with several a dict. ``step`` names the place in the topology, for messages.
+    ``types`` are the columns of the aggregate: with one column (and ``bare``) the functions
+    see its value, else a dict. ``step`` names the place in the topology, for messages.
     """
 
     initializer: Callable[[], Any] | None
@@ -45,6 +45,11 @@ class Fold:
     merger: Merger | None
     types: Mapping[str, pa.DataType]
     step: str
+    bare: bool = True
+
+    @property
+    def _is_bare(self) -> bool:
+        return self.bare and len(self.types) == 1
 
     def start(self) -> Any:
         """The aggregate of an empty window, None for reduce."""
@@ -98,7 +103,7 @@ class Fold:
 
     def columns(self, aggregates: Sequence[Any]) -> dict[str, pa.Array]:
         """Aggregates as columns of their types; None is null in each."""
-        if len(self.types) == 1:
+        if self._is_bare:
             ((name, found),) = self.types.items()
             return {name: pa.array(aggregates, found)}
         return {
@@ -108,7 +113,7 @@ class Fold:
 
     def read(self, rows: pa.Table) -> list[Any]:
         """The aggregates of rows with columns of their types."""
-        if len(self.types) == 1:
+        if self._is_bare:
             values: list[Any] = rows[next(iter(self.types))].to_pylist()
             return values
         return list(rows.select(list(self.types)).to_pylist())
@@ -119,7 +124,7 @@ class Fold:
     def _typed(self, aggregate: Any) -> Any:
         if aggregate is None:
             return None
-        if len(self.types) == 1:
+        if self._is_bare:
             ((name, found),) = self.types.items()
             if isinstance(aggregate, dict) and set(aggregate) == {name}:
                 aggregate = aggregate[name]

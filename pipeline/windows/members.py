@@ -146,7 +146,9 @@ class Members:
         return self._values[column]
 
     def place(self, name: str, rows: Ints) -> pa.Array:
-        """One column of the records' places (their time, partition or offset), by row."""
+        """One column of the records' places (time, partition, offset, suborder), by row."""
+        if name not in self._rows.column_names:
+            return pa.array(np.zeros(len(rows), dtype=np.int64))
         return self._rows.column(name).combine_chunks().take(pa.array(rows))
 
 

@@ -20,7 +20,7 @@ from pipeline.windows.exact_sum import Ints, prefix_sums
 from pipeline.windows.members import Members, Ranges, Values, range_minima
 
 #: The order of records inside a window, which ``first``, ``last`` and lists follow.
-PLACE_FIELDS = ("timestamp_ms", "partition", "offset")
+PLACE_FIELDS = ("timestamp_ms", "partition", "offset", "suborder")
 
 
 @dataclass(frozen=True)
@@ -221,6 +221,7 @@ def placed_type(found: pa.DataType) -> pa.DataType:
         pa.field("timestamp_ms", pa.int64()),
         pa.field("partition", pa.int32()),
         pa.field("offset", pa.int64()),
+        pa.field("suborder", pa.int64()),
     ])  # fmt: skip
 
 
@@ -246,8 +247,8 @@ def _null_where(empty: NDArray[np.bool_], items: pa.Array) -> pa.Array:
 
 def _by_place(items: pa.Array, owner: Ints) -> Ints:
     """The order of items by owner, then place."""
-    time, partition, offset = (np.asarray(items.field(name)) for name in PLACE_FIELDS)
-    order: Ints = np.lexsort((offset, partition, time, owner))
+    places = [np.asarray(items.field(name)) for name in reversed(PLACE_FIELDS)]
+    order: Ints = np.lexsort((*places, owner))
     return order
 
 

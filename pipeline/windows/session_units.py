@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from pipeline.windows.engine import heads
+from pipeline.windows.engine import arrival_keys, heads
 from pipeline.windows.exact_sum import Ints
 from pipeline.windows.session_links import STRAGGLERS
 from pipeline.windows.session_machine import Arrival, OpenSession
@@ -60,8 +60,7 @@ def arrivals_by_unit(
     batch: pa.Table, unit: Ints, rows: Ints
 ) -> Iterator[tuple[int, Iterator[Arrival]]]:
     """The chosen records of each unit in offset order."""
-    offset = np.asarray(batch["offset"])[rows]
-    rows = rows[np.lexsort((offset, unit[rows]))]
+    rows = rows[np.lexsort((*(key[rows] for key in arrival_keys(batch)), unit[rows]))]
     time, close = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
     begin = np.flatnonzero(heads(unit[rows]))
     for part in np.split(rows, begin[1:]) if len(rows) else []:

@@ -20,6 +20,7 @@ from pipeline.windows.engine import (
     EngineResult,
     Flags,
     WindowEngine,
+    arrival_keys,
     coded_keys,
     heads,
 )
@@ -197,10 +198,9 @@ class SessionWindowEngine(WindowEngine):
         """The state rows of the sessions: old parts and the records' parts merged."""
         taken = np.flatnonzero(assigned.of_record >= 0)
         session = assigned.of_record[taken]
-        time, partition, offset = (
-            np.asarray(batch[name])[taken] for name in ("timestamp_ms", "partition", "offset")
-        )
-        order = np.lexsort((offset, partition, time, session))
+        time = np.asarray(batch["timestamp_ms"])[taken]
+        arrival = (key[taken] for key in arrival_keys(batch))
+        order = np.lexsort((*arrival, time, session))
         session = session[order]
         begin = np.flatnonzero(heads(session))
         ranges = Ranges(begin, np.append(begin[1:], len(session)) if len(begin) else begin)

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from pipeline.windows.aggregates import Aggregate
 from pipeline.windows.definitions import SlidingWindows
@@ -31,6 +30,7 @@ from pipeline.windows.engine import (
     EngineResult,
     Flags,
     WindowEngine,
+    arrival_keys,
     coded_keys,
     heads,
 )
@@ -188,14 +188,11 @@ def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
     """Join state and batch, sorted by (key, time, partition, offset); keys coded in byte order."""
     table = pa.concat_tables([state, batch]).combine_chunks()
     (code,), keys = coded_keys(table["key"])
-    time, partition, offset, close = (
-        np.asarray(table.column(name))
-        for name in ("timestamp_ms", "partition", "offset", "close_ms")
-    )
+    time, close = np.asarray(table["timestamp_ms"]), np.asarray(table["close_ms"])
     order = pair_order(code, time)
     same = (np.diff(code[order]) == 0) & (np.diff(time[order]) == 0)
     if same.any():
-        order = _ties_ordered(order, same, partition, offset)
+        order = _ties_ordered(order, same, table)
     return _Records(
         table=table.take(pa.array(order)),
         keys=keys,
@@ -206,10 +203,10 @@ def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
     )
 
 
-def _ties_ordered(order: Ints, same: Flags, partition: NDArray[np.int32], offset: Ints) -> Ints:
+def _ties_ordered(order: Ints, same: Flags, table: pa.Table) -> Ints:
     """Order records of one key and time by (partition, offset); ``same`` links neighbours."""
     group = prefix_sums((~same).astype(np.int64))
-    return order[np.lexsort((offset[order], partition[order], group))]
+    return order[np.lexsort((*(key[order] for key in arrival_keys(table)), group))]
 
 
 def _distinct(windows: _Windows) -> _Windows:

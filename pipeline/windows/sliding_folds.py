@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.windows.definitions import SlidingWindows
-from pipeline.windows.engine import RECORD_FIELDS, EngineResult, Flags
+from pipeline.windows.engine import RECORD_FIELDS, EngineResult, Flags, arrival_keys
 from pipeline.windows.exact_sum import Ints
 from pipeline.windows.folds import (
     Fold,
@@ -74,12 +74,14 @@ class SlidingFoldEngine(SlidingWindowEngine):
         self, rows: pa.Table, ranges: Ranges
     ) -> tuple[dict[str, pa.Array], Ints, Flags]:
         """Fold the members of each window in arrival order."""
-        names = ["key", "partition", "offset", "timestamp_ms", "input"]
+        arrived = np.empty(len(rows), dtype=np.int64)
+        arrived[np.lexsort(arrival_keys(rows))] = np.arange(len(rows))
+        names = ["key", "partition", "timestamp_ms", "input"]
         places = [tuple(row.values()) for row in rows.select(names).to_pylist()]
         values = fold_values(rows, self._values)
         aggregates, newest = [], []
         for low, high in zip(ranges.low.tolist(), ranges.high.tolist(), strict=True):
-            members = sorted(range(low, high), key=lambda row: places[row][1:3])
+            members = sorted(range(low, high), key=arrived.__getitem__)
             value, time = self._folded([(places[row], values[row]) for row in members])
             aggregates.append(value)
             newest.append(time)
@@ -89,7 +91,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
     def _folded(self, members: list[tuple[Any, Any]]) -> tuple[Any, int]:
         """The value and timestamp of one window; a null value starts both anew."""
         kept: dict[int, tuple[Any, int]] = {}
-        for (key, partition, _, time, source), value in members:
+        for (key, partition, time, source), value in members:
             aggregate, newest = kept.get(partition, (None, time))
             try:
                 result = self._fold.applied(source, key, value, aggregate)
@@ -102,5 +104,5 @@ class SlidingFoldEngine(SlidingWindowEngine):
         value = in_partition_order(
             self._fold, members[0][0][0], [(p, v) for p, (v, _) in kept.items()]
         )
-        fallback = max(place[3] for place, _ in members)
+        fallback = max(place[2] for place, _ in members)
         return value, max((time for _, time in kept.values()), default=fallback)

@@ -19,6 +19,7 @@ from pipeline.windows.engine import (
     EngineResult,
     Flags,
     WindowEngine,
+    arrival_keys,
 )
 from pipeline.windows.exact_sum import Ints
 from pipeline.windows.folds import (
@@ -154,11 +155,9 @@ class TimeFoldEngine(WindowEngine):
 
     def _in_order(self, batch: pa.Table) -> Iterator[tuple[int, list[int]]]:
         """Rows in offset order of their partition, with the starts of their open windows."""
-        time, close, partition, offset = (
-            np.asarray(batch[name]) for name in ("timestamp_ms", "close_ms", "partition", "offset")
-        )
+        time, close = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
         first, last = self._grid.open_windows(time, close)
-        for row in np.lexsort((offset, partition)).tolist():
+        for row in np.lexsort(arrival_keys(batch)).tolist():
             numbers = np.arange(first[row], last[row] + 1)
             yield row, self._grid.starts(numbers).tolist()
 

@@ -26,6 +26,7 @@ from pipeline.windows.engine import (
     EngineResult,
     Flags,
     WindowEngine,
+    arrival_keys,
     coded_keys,
     heads,
 )
@@ -150,11 +151,9 @@ class TimeWindowEngine(WindowEngine):
 
         Returns the part table, and each group's key code, first and last window.
         """
-        time, close, partition, offset = (
-            np.asarray(batch[name]) for name in ("timestamp_ms", "close_ms", "partition", "offset")
-        )
+        time, close = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
         first, last = self._grid.open_windows(time, close)
-        order = np.lexsort((offset, partition, time, first, last, code))
+        order = np.lexsort((*arrival_keys(batch), time, first, last, code))
         code, first, last = code[order], first[order], last[order]
         begin = np.flatnonzero(heads(code, first, last))
         ranges = Ranges(begin, np.append(begin[1:], len(order)) if len(begin) else begin)

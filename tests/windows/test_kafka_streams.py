@@ -1,97 +1,63 @@
-"""The real Kafka Streams 4.3.1 as a peer: the same rows wherever records came in time."""
+"""Sliding windows: the rows of the real Kafka Streams 4.3.1 wherever records came in time."""
 
-import os
-import shutil
-import subprocess
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import replace
 from random import Random
-from typing import NamedTuple
 
 import pytest
 
-from tests.slow_model import Record, expected
-from tests.windows.batches import random_cuts, run_engine
-from tests.windows.random_logs import random_case
+from pipeline.windows.definitions import SlidingWindows
+from tests.slow_model import expected
+from tests.windows.kafka_peer import (
+    Case,
+    KafkaPeer,
+    Place,
+    Row,
+    Rows,
+    log_of,
+    our_calls,
+    our_rows,
+    our_run,
+    random_log,
+    running_peer,
+)
 
-PEER = Path(__file__).with_name("kafka_streams")
 CASES = 600
+CLOSE_CASES = 300
 FIRST_SEED = 9_000_000
 
 
-class Row(NamedTuple):
-    """A window's aggregates; the places of its members in the log stand sorted."""
-
-    timestamp: int
-    number: int
-    total: int
-    members: list[int]
-
-
-#: (key, start) -> row.
-Rows = dict[tuple[str, int], Row]
-#: Time difference, grace, the log of the one partition.
-KafkaCase = tuple[int, int, list[Record]]
-
-
 @pytest.fixture(scope="module")
-def class_path(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Kafka Streams and the peer program, compiled by Maven."""
-    if shutil.which("mvn") is None or shutil.which("javac") is None:
-        reason = "mvn or javac not found (Debian: apt-get install maven default-jdk-headless)"
-        if os.environ.get("CI"):
-            pytest.fail(reason)
-        pytest.skip(reason)
-    target = tmp_path_factory.mktemp("peer")
-    listed = target / "class-path.txt"
-    goals = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
-    maven = ["mvn", "-q", "-B", f"-Dtarget={target}", *goals]
-    subprocess.run(maven, cwd=PEER, check=True)
-    return f"{target / 'classes'}{os.pathsep}{listed.read_text()}"
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaPeer]:
+    """Kafka Streams, running in one JVM for all tests of the module."""
+    with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as running:
+        yield running
 
 
-def kafka_rows(class_path: str, cases: list[KafkaCase]) -> list[Rows]:
-    """Run every case in one JVM."""
-    lines = [
-        " ".join([str(difference), str(grace), *(f"{key}:{time}" for key, time, _ in log)])
-        for difference, grace, log in cases
-    ]
-    done = subprocess.run(
-        ["java", "-cp", class_path, "oriel.SlidingPeer"],
-        input="\n".join(lines) + "\n",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = [_rows(line) for line in done.stdout.splitlines()]
-    assert len(found) == len(cases)
-    return found
+def make_case(seed: int) -> Case:
+    """Make a random case; Kafka can't run a time difference of 0."""
+    random = Random(seed)
+    difference, grace = random.choice((1, 2, 3, 5, 10)), random.choice((0, 1, 5, 20))
+    windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
+    return Case(windows, random_log(random))
 
 
-def _rows(line: str) -> Rows:
-    rows: Rows = {}
-    for token in line.split():
-        key, start, timestamp, count, total, places = token.split(":")
-        members = sorted(int(place) for place in places.split(",") if place)
-        rows[key, int(start)] = Row(int(timestamp), int(count), int(total), members)
-    return rows
+CASES_BY_SEED = {seed: make_case(seed) for seed in range(FIRST_SEED, FIRST_SEED + CASES)}
 
 
-def make_case(seed: int) -> KafkaCase:
-    """One partition's log of plain keys; values are places, so members can be told apart."""
-    case = random_case(seed)
-    log: list[Record] = [
-        (key[:1].replace("ä", "c"), time, float(place))
-        for place, (key, time, _) in enumerate(case.logs[0])
-    ]
-    # Kafka can't run a time difference of 0.
-    return max(case.difference, 1), case.grace, log
+def example(text: str, difference: int, grace: int) -> Case:
+    """Make a case from words."""
+    windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
+    return Case(windows, log_of(text))
 
 
-def is_in_time(difference: int, grace: int, log: list[Record]) -> bool:
+def is_in_time(case: Case) -> bool:
     """Whether each accepted record came while its own left window was open."""
+    difference, grace = case.windows.length_ms, case.windows.grace_ms
     stream_time = -1
-    for _, time, _ in log:
+    for _, time, value in case.log:
+        if value is None:
+            continue
         stream_time = max(stream_time, time)
         close = stream_time - grace
         if time + difference >= close > max(time, difference):
@@ -100,61 +66,185 @@ def is_in_time(difference: int, grace: int, log: list[Record]) -> bool:
 
 
 @pytest.mark.kafka
-def test_rows_equal_kafka_streams_where_records_came_in_time(class_path: str) -> None:
+def test_rows_equal_kafka_streams_where_records_came_in_time(peer: KafkaPeer) -> None:
     """Kafka's rows are ours where all came in time; elsewhere it never knows more than we do."""
-    seeds = range(FIRST_SEED, FIRST_SEED + CASES)
-    cases = [make_case(seed) for seed in seeds]
     in_time, different = 0, 0
-    for seed, case, kafka in zip(seeds, cases, kafka_rows(class_path, cases), strict=True):
-        ours = model_rows(case)
-        assert engine_rows(seed, case) == ours, f"seed {seed}: engine and model differ"
-        if is_in_time(*case):
-            in_time += len(case[2]) >= 5
-            assert kafka == ours, f"seed {seed}: Kafka differs"
+    answers = peer.answers(CASES_BY_SEED.values())
+    for (seed, case), kafka in zip(CASES_BY_SEED.items(), answers, strict=True):
+        ours = our_rows(case, our_run(case, seed))
+        assert ours == model_rows(case), f"seed {seed}: engine and model differ: {case.line}"
+        if is_in_time(case):
+            in_time += len(case.log) >= 5
+            assert kafka.rows == ours, f"seed {seed}: Kafka differs: {case.line}"
+            assert our_calls(case, seed) == kafka.calls, f"seed {seed}: {case.line}"
         else:
-            different += kafka != ours
-            check_kafka_knows_no_more(seed, case, kafka, ours)
+            different += kafka.rows != ours
+            check_kafka_knows_no_more(seed, case, kafka.rows, ours)
     assert in_time >= CASES // 4, f"seeds from {FIRST_SEED}: few cases compare whole results"
     assert different >= 10, f"seeds from {FIRST_SEED}: few cases lose records in Kafka"
 
 
-def check_kafka_knows_no_more(seed: int, case: KafkaCase, kafka: Rows, ours: Rows) -> None:
+def check_kafka_knows_no_more(seed: int, case: Case, kafka: Rows, ours: Rows) -> None:
     """No window that we lack, and within its bounds no record that we lack."""
-    difference, _, log = case
     assert set(kafka) <= set(ours), f"seed {seed}: Kafka has more windows"
-    for (key, start), row in kafka.items():
-        mine = ours[key, start]
-        inside = {p for p in row.members if start <= log[p][1] <= start + difference}
-        assert inside <= set(mine.members), f"seed {seed}: Kafka has more in {key} {start}"
-        assert row.timestamp <= mine.timestamp, f"seed {seed}: Kafka is later in {key} {start}"
+    time_of = {int(value): time for _, time, value in case.log if value is not None}
+    for place, row in kafka.items():
+        mine = ours[place]
+        inside = {p for p in row.members if place.start <= time_of[p] <= place.end}
+        assert inside <= set(mine.members), f"seed {seed}: Kafka has more in {place}"
+        assert row.timestamp <= mine.timestamp, f"seed {seed}: Kafka is later in {place}"
 
 
-@pytest.mark.kafka
-def test_kafka_copies_a_partly_late_record_into_a_window_it_lies_before(class_path: str) -> None:
-    """The reason for "within its bounds": Kafka's window [2, 6] holds a record of time 1."""
-    times = (("a", 0), ("c", 5), ("a", 1), ("a", 2), ("a", 1))
-    case: KafkaCase = (4, 0, [(key, time, float(p)) for p, (key, time) in enumerate(times)])
-    [kafka] = kafka_rows(class_path, [case])
-    assert kafka["a", 2] == Row(timestamp=2, number=2, total=5, members=[2, 3])
-    assert engine_rows(0, case)["a", 2] == Row(timestamp=2, number=1, total=3, members=[3])
-
-
-def model_rows(case: KafkaCase) -> Rows:
+def model_rows(case: Case) -> Rows:
     """Work out the rows by the slow model."""
-    difference, grace, log = case
+    log = [record for record in case.log if record[2] is not None]
+    outcome = expected({0: log}, case.windows.length_ms, case.windows.grace_ms)
     rows: Rows = {}
-    for place, window in expected({0: log}, difference, grace).windows.items():
-        members = sorted(member.offset for member in window.members)
-        rows[place] = Row(window.timestamp, len(members), sum(members), members)
+    for (key, start), window in outcome.windows.items():
+        members = sorted(map(int, window.values))
+        row = Row(window.timestamp, len(members), sum(members), members)
+        rows[Place(key, start, window.end)] = row
     return rows
 
 
-def engine_rows(seed: int, case: KafkaCase) -> Rows:
-    """Run the engine on a random cut of the log."""
-    difference, grace, log = case
-    logs = {0: log}
-    run = run_engine(logs, difference, grace, random_cuts(logs, Random(seed)))
-    return {
-        place: Row(row["timestamp_ms"], row["n"], row["total"], sorted(map(int, row["all"])))
-        for place, row in run.rows.items()
-    }
+@pytest.mark.kafka
+def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer) -> None:
+    """Our final rows are those that Kafka emits, each once, where records came in time."""
+    final = 0
+    in_time = {seed: case for seed, case in CASES_BY_SEED.items() if is_in_time(case)}
+    cases = {s: replace(c, emit="close") for s, c in list(in_time.items())[:CLOSE_CASES]}
+    assert len(cases) == CLOSE_CASES
+    answers = peer.answers(cases.values())
+    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
+        ours = our_rows(case, our_run(case, seed))
+        assert ours == kafka.left, f"seed {seed}: {case.line}"
+        assert len(kafka.emitted) == len(ours), f"seed {seed}: emitted twice: {case.line}"
+        final += len(ours)
+    assert final > CLOSE_CASES, f"seeds from {FIRST_SEED}: few windows are final"
+
+
+# semantics 2: input, (time difference, grace), start -> places of the members
+EXAMPLES = {
+    # time      10   14    19     26
+    # [0,10]    a|
+    # [4,14]    a----b|
+    # [9,19]    a----b-----c|
+    # [11,21]        b-----c .|
+    # [15,25]              c     .|
+    # [16,26]              c------d|
+    # [20,30]                     d   |
+    "KIP-450 figure 1: seven windows for four records": (
+        "10 14 19 26",
+        (10, 100),
+        {0: [1], 4: [1, 2], 9: [1, 2, 3], 11: [2, 3], 15: [3], 16: [3, 4], 20: [4]},
+    ),
+    "updates with an equal time": (
+        "10 10 14 15 20",
+        (10, 100),
+        {
+            0: [1, 2],
+            4: [1, 2, 3],
+            5: [1, 2, 3, 4],
+            10: [1, 2, 3, 4, 5],
+            11: [3, 4, 5],
+            15: [4, 5],
+            16: [5],
+        },
+    ),
+    "exactly the time difference apart": ("20 30", (10, 0), {10: [1], 20: [1, 2], 21: [2]}),
+    "one ms more apart": ("20 31", (10, 0), {10: [1], 21: [2]}),
+    "two ms more apart": ("20 32", (10, 0), {10: [1], 22: [2]}),
+    "early records share one window": (
+        "10 3 6",
+        (10, 100),
+        {0: [1, 2, 3], 4: [1, 3], 7: [1]},
+    ),
+    "a predecessor exactly the time difference away": (
+        "50 53 54 51",
+        (1, 3),
+        {49: [1], 50: [1, 4], 51: [4], 52: [2], 53: [2, 3], 54: [3]},
+    ),
+    "a record without a value does not exist": ("10 40! 11", (10, 0), {0: [1], 1: [1, 3], 11: [3]}),
+}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(peer: KafkaPeer, name: str) -> None:
+    """Each example of semantics section 2 is Kafka's and ours."""
+    text, (difference, grace), members = EXAMPLES[name]
+    case = example(text, difference, grace)
+    kafka = peer.answer(case)
+    assert {place.start: row.members for place, row in kafka.rows.items()} == members
+    assert our_rows(case, our_run(case, 0)) == kafka.rows
+
+
+@pytest.mark.kafka
+def test_each_update_is_told_in_kafkas_order(peer: KafkaPeer) -> None:
+    """The emissions of semantics 2.2: the first window of each record's updates comes first."""
+    kafka = peer.answer(example("10 10 14 15 20", 10, 100))
+    assert [f"[{e.place.start},{e.place.end}]={e.calls}" for e in kafka.emitted] == [
+        "[0,10]=0+1",
+        "[0,10]=0+1+2",
+        "[11,21]=0+3",
+        "[4,14]=0+1+2+3",
+        "[11,21]=0+3+4",
+        "[15,25]=0+4",
+        "[5,15]=0+1+2+3+4",
+        "[15,25]=0+4+5",
+        "[11,21]=0+3+4+5",
+        "[16,26]=0+5",
+        "[10,20]=0+1+2+3+4+5",
+    ]
+
+
+# semantics 2.3: input, (time difference, grace), Kafka's windows of B, ours
+PARTLY_LATE = {
+    "accepted, but written nowhere": (
+        "A:100 B:95 B:101",
+        (10, 0),
+        {91: [3]},
+        {91: [2, 3], 96: [3]},
+    ),
+    "a new window copies a frozen one": (
+        "B:90 A:95 B:88 B:86",
+        (10, 0),
+        {80: [1], 87: [1], 89: [1]},
+        {80: [1], 87: [1, 3], 89: [1]},
+    ),
+    "a closed window is made by neither": (
+        "B:1 A:3 B:2",
+        (1, 0),
+        {0: [1], 2: [3]},
+        {0: [1], 2: [3]},
+    ),
+}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", PARTLY_LATE)
+def test_partly_late_records(peer: KafkaPeer, name: str) -> None:
+    """What Kafka does with them, and what we do: an open window holds all accepted records."""
+    text, (difference, grace), theirs, ours = PARTLY_LATE[name]
+    case = example(text, difference, grace)
+    found = (peer.answer(case).rows, our_rows(case, our_run(case, 0)))
+    members = [{p.start: r.members for p, r in rows.items() if p.key == "B"} for rows in found]
+    assert members == [theirs, ours]
+
+
+@pytest.mark.kafka
+def test_kafka_copies_a_partly_late_record_into_a_window_it_lies_before(peer: KafkaPeer) -> None:
+    """The reason for "within its bounds": Kafka's window [2, 6] holds a record of time 1."""
+    case = example("a:0 c:5 a:1 a:2 a:1", 4, 0)
+    place = Place("a", 2, 6)
+    assert peer.answer(case).rows[place] == Row(timestamp=2, number=2, total=7, members=[3, 4])
+    ours = our_rows(case, our_run(case, 0))
+    assert ours[place] == Row(timestamp=2, number=1, total=4, members=[4])
+
+
+@pytest.mark.kafka
+def test_suppress_tells_an_open_window_as_final(peer: KafkaPeer) -> None:
+    """Why suppress is not compared: with grace 5, [0,10] comes at 15 and again with a late 10."""
+    case = replace(example("10 15 10", 10, 5), emit="suppress")
+    told = [e.calls for e in peer.answer(case).emitted if e.place.start == 0]
+    assert told == ["0+1", "0+1+3"]

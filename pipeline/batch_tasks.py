@@ -1,0 +1,56 @@
+"""A store's batch as Spark sees it: stamps, joins, row-wise steps and engine tasks in one job."""
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pipeline.grouping import RESULT_SCHEMA, group_with
+from pipeline.joining import join_with
+from pipeline.plan import BatchPlan, GroupReport, JoinPlan
+from pipeline.stamping import route_with, stamp_for_join, stamp_with
+from pipeline.store_plans import InputPlan, Records, StorePlans
+
+
+def run_tasks(
+    plans: StorePlans, plan: BatchPlan, joins: Sequence[JoinPlan], records: Records
+) -> list[GroupReport]:
+    """Run a batch's tasks and return what the engine's tasks report."""
+    by_place = {join.place: join for join in joins}
+    stamped = [
+        _joined(one, plan, by_place[place], records)
+        if place in by_place
+        else _stamped(one, plan, records)
+        for place, one in enumerate(plans.inputs)
+    ]
+    everything = reduce(DataFrame.union, stamped)
+    grouped = everything.repartitionById(plan.tasks, "task").mapInArrow(
+        group_with(plan), from_arrow_schema(RESULT_SCHEMA)
+    )
+    return [GroupReport.from_text(row.report) for row in grouped.collect()]
+
+
+def _stamped(one: InputPlan, plan: BatchPlan, records: Records) -> DataFrame:
+    rows = one.steps.rows(records[one.source])
+    return rows.mapInArrow(stamp_with(plan, one.stamp), from_arrow_schema(plan.stamped_schema))
+
+
+def _joined(one: InputPlan, plan: BatchPlan, join: JoinPlan, records: Records) -> DataFrame:
+    """Both sides through the join, its results through the steps behind it."""
+    assert one.join is not None
+    arriving = from_arrow_schema(join.arriving_schema)
+    sides = [
+        side.steps.rows(records[side.source]).mapInArrow(
+            stamp_for_join(plan, side.stamp, join.arriving_schema), arriving
+        )
+        for side in (one.join.left, one.join.right)
+    ]
+    results = (
+        sides[0]
+        .union(sides[1])
+        .repartitionById(plan.tasks, "task")
+        .mapInArrow(join_with(plan, join), from_arrow_schema(join.joined_schema))
+    )
+    rows = one.steps.rows(results)
+    return rows.mapInArrow(route_with(plan, one.stamp), from_arrow_schema(plan.stamped_schema))

@@ -1,0 +1,79 @@
+"""The join in front of a store's engine: one shape for stream-stream and stream-table joins.
+
+Records of both sides come with ``side``; results go on like records, with the stream time
+that says how late they are.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.assembly import KEY_GROUP
+from pipeline.errors import InvalidTopology
+from pipeline.topology import Join, StreamJoin
+from pipeline.windows import IllegalArgument
+from pipeline.windows.folds import NULL_VALUE
+from pipeline.windows.joins import RECORD_FIELDS, RESULT_FIELDS, StreamJoinEngine
+from pipeline.windows.table_joins import TableJoinEngine
+
+
+@dataclass(frozen=True)
+class JoinedBatch:
+    """What one batch made: the next state, results, and how many were late or found nothing."""
+
+    state: pa.Table
+    results: pa.Table
+    late: int
+    filtered: int
+
+
+class JoinStage:
+    """One join of a topology; holds no state between calls."""
+
+    def __init__(self, store: str, join: Join, left: pa.Schema, right: pa.Schema) -> None:
+        """Join value columns ``left`` with ``right``.
+
+        Raises:
+            InvalidTopology: two columns have one name, or a name that the join needs.
+        """
+        carried = pa.schema([KEY_GROUP])
+        try:
+            if isinstance(join, StreamJoin):
+                self._streams: StreamJoinEngine | None = StreamJoinEngine(
+                    join.windows, join.how, left, right, carried
+                )
+                self.delay_ms = self._streams.delay_ms
+                self.state_schema = self._streams.state_schema
+            else:
+                self._streams = None
+                self._table = TableJoinEngine(join.how, left, right, carried)
+                self.delay_ms = 0
+                self.state_schema = self._table.state_schema
+        except IllegalArgument as error:
+            message = f"store {store!r}, {join}: {error}; rename columns with map_values before"
+            raise InvalidTopology(message) from error
+        self.values = pa.schema([*left, *right])
+        self.record_schema = pa.schema([*RECORD_FIELDS, NULL_VALUE, KEY_GROUP, *self.values])
+        self.result_schema = pa.schema([*RESULT_FIELDS, *self.values])
+
+    def empty_state(self) -> pa.Table:
+        """The state before the first record."""
+        return self.state_schema.empty_table()
+
+    def process(
+        self, state: pa.Table, batch: pa.Table, left_clock_ms: int, right_clock_ms: int
+    ) -> JoinedBatch:
+        """Join a batch; the clocks are the least stream times of both sides after it."""
+        if self._streams is not None:
+            done = self._streams.process(state, batch, left_clock_ms, right_clock_ms)
+            return JoinedBatch(done.state, self._typed(done.results), done.late, 0)
+        side = np.asarray(batch["side"])
+        stream, table = (batch.filter(pa.array(side == place)) for place in (0, 1))
+        looked_up = self._table.process(state, stream, table)
+        suborder = pa.array(np.zeros(len(looked_up.results), dtype=np.int64))
+        results = looked_up.results.append_column("suborder", suborder)
+        return JoinedBatch(looked_up.state, self._typed(results), 0, looked_up.dropped)
+
+    def _typed(self, results: pa.Table) -> pa.Table:
+        return results.select(self.result_schema.names).cast(self.result_schema)

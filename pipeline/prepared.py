@@ -1,0 +1,63 @@
+"""The tasks' reports put together: what a batch will commit, and its state version."""
+
+from collections.abc import Sequence
+
+from pipeline.checkpoint import PreparedBatch
+from pipeline.plan import COUNTERS, BatchPlan, GroupReport, JoinPlan, Reports, Segments
+from storage.position import CommitRecord, Offsets
+
+
+def prepared_batch(
+    plan: BatchPlan,
+    joins: Sequence[JoinPlan],
+    reports: Sequence[GroupReport],
+    previous: PreparedBatch | None,
+    ends: Offsets,
+) -> PreparedBatch:
+    """Put the tasks' reports together; all of them carry the same reports of tasks before."""
+    told = reports[0].told if reports else Reports()
+    clocks = told.clocks_after(plan.clocks)
+    record = CommitRecord(
+        batch=plan.batch,
+        offsets={clock.topic: ends.get(clock.topic, {}) for clock in plan.delays},
+        stream_time_ms={
+            name: {str(p): time for p, time in sorted(partitions.items())}
+            for name, partitions in clocks.items()
+        },
+        close_ms=reports[0].close_ms if reports else plan.close_ms,
+        counters=_counters(previous, told, reports),
+    )
+    dead_letters = [file for stamp in told.stamps for file in stamp.dead_letters]
+    return PreparedBatch(
+        record=record,
+        segments={report.task: report.segments for report in reports} or plan.segments,
+        join_segments={join.place: _join_segments(join, told) for join in joins},
+        files=[file for report in reports for file in report.files],
+        dead_letters=[*dead_letters, *(file for r in reports for file in r.dead_letters)],
+        changed=sum(report.changed for report in reports),
+        open_records=sum(report.open_records for report in reports)
+        + sum(join.open_records for join in told.joins),
+    )
+
+
+def _counters(
+    previous: PreparedBatch | None, told: Reports, reports: Sequence[GroupReport]
+) -> dict[str, int]:
+    """Running totals; what later tasks found late or bad was applied as far as stamps knew."""
+    counters = dict(previous.record.counters) if previous else dict.fromkeys(COUNTERS, 0)
+    for stamp in told.stamps:
+        for name, number in stamp.counters.items():
+            counters[name] = counters.get(name, 0) + number
+    late = sum(r.late for r in reports) + sum(j.late for j in told.joins)
+    filtered = sum(join.filtered for join in told.joins)
+    rejected = sum(report.rejected for report in reports)
+    counters["late"] += late
+    counters["filtered"] += filtered
+    counters["dead_lettered"] += rejected
+    counters["applied"] -= late + filtered + rejected
+    return counters
+
+
+def _join_segments(join: JoinPlan, told: Reports) -> Segments:
+    found = {one.task: one.segments for one in told.joins if one.place == join.place}
+    return found or join.segments

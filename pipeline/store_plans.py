@@ -1,0 +1,226 @@
+"""What a store needs for every batch, built once: steps, engine, joins, clocks.
+
+A clock is named after its topic; a topic that a store reads more than once has a clock
+for each reading, ``topic#2`` and so on, because a filter in front decides what moves it.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from pipeline.assembly import Assembly, assemble
+from pipeline.checkpoint import PreparedBatch
+from pipeline.join_stage import JoinStage
+from pipeline.plan import STAMPED_FIELDS, BatchPlan, ClockPlan, Clocks, JoinPlan, StampPlan
+from pipeline.row_steps import RowSteps
+from pipeline.store_tables import StoreTables
+from pipeline.topology import Input, Source, Store, StreamJoin, TableRows
+from pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS
+from storage.position import Offsets
+
+#: The decoded records of each source, as Spark reads them.
+Records = Mapping[Source, DataFrame]
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """An input before its key groups are known: steps, clock, and the sides of its join."""
+
+    source: Source
+    steps: RowSteps
+    clock: ClockPlan
+    stage: JoinStage | None = None
+    sides: tuple["_Begun", ...] = ()
+
+
+@dataclass(frozen=True)
+class SidePlan:
+    """One side of a join: its steps and its stamp."""
+
+    source: Source
+    steps: RowSteps
+    stamp: StampPlan
+
+
+@dataclass(frozen=True)
+class JoinInput:
+    """The join of an input."""
+
+    stage: JoinStage
+    left: SidePlan
+    right: SidePlan
+
+
+@dataclass(frozen=True)
+class InputPlan:
+    """One input: the steps in front of its last stamp, and that stamp; its join, if any."""
+
+    source: Source
+    steps: RowSteps
+    stamp: StampPlan
+    join: JoinInput | None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a store's batches go: its tables, the folder of its state, and by how many tasks."""
+
+    tables: StoreTables
+    state: Path
+    tasks: int
+    sync: bool
+
+
+class StorePlans:
+    """Plans the batches of one store."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: Store,
+        empty: Records,
+        tells: Collection[str],
+    ) -> None:
+        """Check the steps of ``store`` against ``empty``, decoded records without a row.
+
+        ``tells`` are the topics of which this store writes the dead letters that are bad for
+        every store. Call ``finish`` before the first plan.
+
+        Raises:
+            InvalidTopology: a step does not fit; the message names it.
+        """
+        self.store = store
+        self._spark = spark
+        self._tells = tells
+        self.clocks: list[ClockPlan] = []
+        self.inputs: list[InputPlan] = []
+        self._begun = [self._begin(one, empty) for one in store.inputs]
+        self.assembly: Assembly = assemble(store, [one.steps.values for one in self._begun])
+
+    def finish(self, key_groups: int) -> None:
+        """Build what depends on the number of key groups, which the store's table knows."""
+        self.inputs = [
+            self._finished(place, one, key_groups) for place, one in enumerate(self._begun)
+        ]
+
+    def plan(
+        self, batch: int, place: Place, previous: PreparedBatch | None, ends: Offsets
+    ) -> tuple[BatchPlan, list[JoinPlan]]:
+        """Return the plan of one batch, and of its joins."""
+        tables = place.tables
+        plan = BatchPlan(
+            store=self.store.name,
+            topics=tuple(one.source.topic for one in self.store.inputs),
+            batch=batch,
+            tasks=place.tasks,
+            assembly=self.assembly,
+            close_delay_ms=self.store.windows.close_delay_ms,
+            delays=tuple(self.clocks),
+            clocks=_clocks(self.clocks, previous, ends),
+            close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
+            segments=previous.segments if previous else {},
+            table=tables.table_folder,
+            state=place.state,
+            dead_letters=tables.dead_letters_folder,
+            windowed=tables.definition.window.is_windowed,
+            sync=place.sync,
+        )
+        joins = [
+            JoinPlan(
+                place=place,
+                stage=one.join.stage,
+                left=one.join.left.stamp,
+                right=one.join.right.stamp,
+                segments=previous.join_segments.get(place, {}) if previous else {},
+                output=one.stamp,
+            )
+            for place, one in enumerate(self.inputs)
+            if one.join is not None
+        ]
+        return plan, joins
+
+    def _begin(self, one: Input, empty: Records) -> _Begun:
+        """Check the steps of an input."""
+        if one.join is None:
+            steps = RowSteps(empty[one.source], one, self.store.name)
+            return _Begun(one.source, steps, self._clock(one.source.topic, 0))
+        join = one.join
+        steps_of = [
+            RowSteps(empty[side.source], side, self.store.name) for side in (join.left, join.right)
+        ]
+        stage = JoinStage(self.store.name, join, *(steps.values for steps in steps_of))
+        # A table is read as it is; nothing waits for it.
+        delays = (stage.delay_ms, stage.delay_ms if isinstance(join, StreamJoin) else None)
+        sides = tuple(
+            _Begun(side.source, steps, self._clock(side.source.topic, delay))
+            for side, steps, delay in zip((join.left, join.right), steps_of, delays, strict=True)
+        )
+        schema = pa.schema([*STAMPED_FIELDS, *stage.result_schema])
+        results = self._spark.createDataFrame([], from_arrow_schema(schema))
+        steps = RowSteps(results, one, self.store.name)
+        return _Begun(one.source, steps, sides[0].clock, stage, sides)
+
+    def _clock(self, topic: str, delay_ms: int | None) -> ClockPlan:
+        number = sum(clock.topic == topic for clock in self.clocks) + 1
+        clock = ClockPlan(topic if number == 1 else f"{topic}#{number}", topic, delay_ms)
+        self.clocks.append(clock)
+        return clock
+
+    def _finished(self, place: int, one: _Begun, key_groups: int) -> InputPlan:
+        """Choose the columns that the engine reads."""
+        schema = self.assembly.engine.record_schema
+        columns = {
+            own: name for own, name in self.assembly.columns[place].items() if name in schema.names
+        }
+        takes_null = self.store.windows.rule.takes_null_values
+        is_table = isinstance(self.store.aggregation, TableRows)
+        one.steps.select(
+            list(columns), key_groups,
+            null_values=takes_null or is_table, keeps_raw=self.assembly.keeps_raw,
+        )  # fmt: skip
+        constants: dict[str, Any] = {"input": pa.scalar(place, pa.int8())}
+        marker = self.assembly.markers[place]
+        if marker is not None:
+            constants[marker] = pa.scalar(value=True)
+        stamp = StampPlan(one.clock, columns, constants, self._tells_of(one.clock))
+        if one.stage is None:
+            return InputPlan(one.source, one.steps, stamp, None)
+        is_lookup = one.sides[1].clock.delay_ms is None
+        left = _side(one.sides[0], 0, key_groups, self._tells_of(one.sides[0].clock), table=False)
+        right = _side(
+            one.sides[1], 1, key_groups, self._tells_of(one.sides[1].clock), table=is_lookup
+        )
+        return InputPlan(one.source, one.steps, stamp, JoinInput(one.stage, left, right))
+
+    def _tells_of(self, clock: ClockPlan) -> bool:
+        return clock.topic in self._tells and clock.name == clock.topic
+
+
+def _side(one: _Begun, side: int, key_groups: int, tells: bool, *, table: bool) -> SidePlan:  # noqa: FBT001
+    """One side of a join: all of its columns go on; a table may have records without a value."""
+    one.steps.select(one.steps.values.names, key_groups, null_values=table)
+    stamp = StampPlan(one.clock, {}, {"side": pa.scalar(side, pa.int8())}, tells)
+    return SidePlan(one.source, one.steps, stamp)
+
+
+def _clocks(clocks: list[ClockPlan], previous: PreparedBatch | None, ends: Offsets) -> Clocks:
+    """Stream time of every partition that this batch knows, by clock.
+
+    A partition that appears later starts at the slowest clock of its topic there is:
+    windows that are final stay final.
+    """
+    return {clock.name: _partitions(clock, previous, ends) for clock in clocks}
+
+
+def _partitions(clock: ClockPlan, previous: PreparedBatch | None, ends: Offsets) -> dict[int, int]:
+    known: dict[int, int] = {}
+    if previous is not None:
+        told = previous.record.stream_time_ms.get(clock.name, {})
+        known = {int(partition): time for partition, time in told.items()}
+    newcomer = min(known.values(), default=NO_STREAM_TIME_MS)
+    return {int(p): known.get(int(p), newcomer) for p in ends.get(clock.topic, {})}

@@ -1,0 +1,82 @@
+"""Rows between the tasks of a batch: their addressees, reports, dead letters."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.decoding import REASONS
+from pipeline.plan import DEAD_LETTER_SCHEMA, BatchPlan, Reports
+from storage.table import AddedFile, write_file
+
+#: Reasons that hold for one store only: it alone tells of them.
+STORE_REASONS = ("null-key", "null-value", "function-raised")
+
+
+def addressed(rows: pa.Table, schema: pa.Schema, tasks: int) -> pa.RecordBatch:
+    """Rows for the tasks of their key groups, with null for the columns that they lack."""
+    length = len(rows)
+    task = np.asarray(rows["key_group"]) % tasks
+    given = {"task": pa.array(task, pa.int32()), "report": pa.nulls(length, pa.string())}
+    columns = [
+        given[field.name] if field.name in given
+        else rows[field.name] if field.name in rows.column_names
+        else pa.nulls(length, field.type)
+        for field in schema
+    ]  # fmt: skip
+    return as_batch(pa.table(columns, names=schema.names).cast(schema))
+
+
+def report_rows(reports: Reports, schema: pa.Schema, tasks: int) -> pa.RecordBatch:
+    """One report row for every task."""
+    given = {
+        "task": pa.array(range(tasks), pa.int32()),
+        "report": pa.array([reports.to_text()] * tasks),
+    }
+    columns = [given.get(field.name, pa.nulls(tasks, field.type)) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def as_batch(rows: pa.Table) -> pa.RecordBatch:
+    """One record batch of a table's rows."""
+    columns = [column.combine_chunks() for column in rows.columns]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def dead_letters(
+    plan: BatchPlan, topic: str, rows: pa.Table, *, tells_source_reasons: bool
+) -> pa.Table:
+    """Bad rows (partition, offset, reason, raw and perhaps detail) as dead letters.
+
+    What is bad for every store of the topic is told by one store only.
+    """
+    for_this_store = pc.is_in(rows["reason"], pa.array(STORE_REASONS))
+    if not tells_source_reasons:
+        rows, for_this_store = rows.filter(for_this_store), for_this_store.filter(for_this_store)
+    details = (
+        rows["detail"]
+        if "detail" in rows.column_names
+        else pa.array([REASONS[reason] for reason in rows["reason"].to_pylist()], pa.string())
+    )
+    store = pc.if_else(for_this_store, pa.scalar(plan.store), pa.scalar(None, pa.string()))
+    columns = {
+        "topic": pa.repeat(topic, len(rows)),
+        "partition": rows["partition"],
+        "offset": rows["offset"],
+        "store": store,
+        "reason": rows["reason"],
+        "detail": details,
+        "raw": rows["raw"],
+        "revision": pa.repeat(pa.scalar(plan.batch, pa.int64()), len(rows)),
+    }
+    return pa.table(columns, schema=DEAD_LETTER_SCHEMA)
+
+
+def write_dead_letters(plan: BatchPlan, letters: Sequence[pa.Table]) -> list[AddedFile]:
+    """Write dead letters as a file of their table, if there are any."""
+    found = [table for table in letters if len(table)]
+    if not found:
+        return []
+    name = f"dead-{plan.store}-{plan.batch:012d}"
+    return [write_file(plan.dead_letters, pa.concat_tables(found), name, sync=plan.sync)]

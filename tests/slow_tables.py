@@ -1,0 +1,206 @@
+"""The slow model of a grouping without windows, and the shapes that the slow models share.
+
+Pure Python, record by record, sharing nothing with the engines. A record is
+``(key, timestamp_ms, value)``, the value a dict of columns or None; a log is a list of
+records per partition, in offset order.
+
+    row           one a key, over all of its records, never late, never final
+    timestamp     the greatest time of its records
+    folded        each partition's records one by one in offset order; the partitions' results
+                  are merged in the order of their numbers. A null result deletes the row; a
+                  record whose function raises changes nothing.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Value = Mapping[str, Any] | None
+Record = tuple[str, int, Value]
+Logs = Mapping[int, Sequence[Record]]
+#: Key, start, end.
+Place = tuple[str, int, int]
+
+#: Stands for the end of time, as the engines write it.
+FOREVER = 2**61
+
+
+@dataclass(frozen=True, eq=False)
+class Arrived:
+    """A record with what its partition's clock said when it came: stream time - delay."""
+
+    key: str
+    time: int
+    partition: int
+    offset: int
+    value: Value
+    close: int
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """Where it stands inside a window."""
+        return self.time, self.partition, self.offset
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window: its members in order of (timestamp, partition, offset)."""
+
+    members: tuple[Arrived, ...]
+    final: bool
+
+    def values(self, column: str) -> list[Any]:
+        """The members' values of one column, without nulls."""
+        found = [m.value.get(column) for m in self.members if m.value is not None]
+        return [value for value in found if value is not None]
+
+    @property
+    def timestamp(self) -> int:
+        """The greatest member time (KIP-259)."""
+        return max(member.time for member in self.members)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the logs come to: the windows, and how many records were late."""
+
+    windows: dict[Place, Window]
+    applied: int
+    late: int
+
+
+@dataclass(frozen=True)
+class Functions:
+    """The user's functions of a fold; a reduce has no initializer.
+
+    A cogroup has an aggregator an input; partition p belongs to input p modulo their number.
+    """
+
+    initializer: Callable[[], Any] | None
+    aggregators: tuple[Callable[[str, Any, Any], Any], ...]
+    merger: Callable[[str, Any, Any], Any]
+
+    def initial(self) -> Any:
+        """What a new row begins with; None where the first value is the first aggregate."""
+        return None if self.initializer is None else self.initializer()
+
+    def added(self, record: "Arrived", old: Any) -> Any:
+        """The aggregate after one more record; a reduce is not called for the first."""
+        if old is None and self.initializer is None:
+            return None if record.value is None else next(iter(record.value.values()))
+        aggregator = self.aggregators[record.partition % len(self.aggregators)]
+        return aggregator(record.key, record.value, old)
+
+    def merged(self, key: str, left: Any, right: Any) -> Any:
+        """Two aggregates as one; a reduce takes the right one where there is no left."""
+        if left is None and self.initializer is None:
+            return right
+        return self.merger(key, left, right)
+
+
+@dataclass(frozen=True)
+class Folded:
+    """One row of a fold."""
+
+    value: Any
+    timestamp: int
+    final: bool
+
+
+@dataclass(frozen=True)
+class FoldOutcome:
+    """What a fold of the logs comes to; ``rejected`` are (partition, offset)."""
+
+    rows: dict[Place, Folded]
+    applied: int
+    late: int
+    rejected: set[tuple[int, int]]
+
+
+def arrivals(logs: Logs, delay: int) -> list[Arrived]:
+    """Put every record behind the clock of its own partition, in offset order."""
+    arrived = []
+    for partition, log in logs.items():
+        stream_time = -1
+        for offset, (key, time, value) in enumerate(log):
+            stream_time = max(stream_time, time)
+            arrived.append(Arrived(key, time, partition, offset, value, stream_time - delay))
+    return arrived
+
+
+def final_close(logs: Logs, delay: int) -> int:
+    """The close time of the slowest partition: what ends before it is final."""
+    return min(max((time for _, time, _ in log), default=-1) for log in logs.values()) - delay
+
+
+def in_order(records: Iterable[Arrived]) -> tuple[Arrived, ...]:
+    """Sort the members of a window."""
+    return tuple(sorted(records, key=lambda record: record.order))
+
+
+def table_rows(logs: Logs) -> Outcome:
+    """Work out the one row of each key."""
+    arrived = arrivals(logs, 0)
+    rows = {
+        (key, 0, FOREVER): Window(in_order(r for r in arrived if r.key == key), final=False)
+        for key in {record.key for record in arrived}
+    }
+    return Outcome(rows, len(arrived), 0)
+
+
+def folded_table(logs: Logs, functions: Functions) -> FoldOutcome:
+    """Fold the records of each key, without windows."""
+    starts: dict[int, list[int]] = {}
+    arrived = arrivals(logs, 0)
+    for record in arrived:
+        starts.setdefault(id(record), []).append(0)
+    rows, rejected = fold_into_starts(arrived, starts, functions)
+    merged = {
+        (key, 0, FOREVER): Folded(value, timestamp, final=False)
+        for (key, _), (value, timestamp) in rows.items()
+    }
+    return FoldOutcome(merged, len(arrived) - len(rejected), 0, rejected)
+
+
+def fold_into_starts(
+    arrived: Sequence[Arrived], starts: Mapping[int, Sequence[int]], functions: Functions
+) -> tuple[dict[tuple[str, int], tuple[Any, int]], set[tuple[int, int]]]:
+    """Fold records into windows of known start, by partition, and merge the partitions.
+
+    ``starts`` has for ``id(record)`` the starts of the windows that take it, ascending.
+    Returns (key, start) -> (value, timestamp), and which records were rejected.
+    """
+    merged: dict[tuple[str, int], tuple[Any, int]] = {}
+    rejected: set[tuple[int, int]] = set()
+    for partition in sorted({record.partition for record in arrived}):
+        rows: dict[tuple[str, int], tuple[Any, int]] = {}
+        for record in sorted(
+            (r for r in arrived if r.partition == partition), key=lambda r: r.offset
+        ):
+            places = [(record.key, start) for start in starts[id(record)]]
+            try:
+                results = [_updated(record, rows.get(place), functions) for place in places]
+            except ArithmeticError:
+                rejected.add((record.partition, record.offset))
+                continue
+            for place, result in zip(places, results, strict=True):
+                rows.pop(place, None)
+                if result is not None:
+                    rows[place] = result
+        for place, (value, timestamp) in rows.items():
+            if place in merged:
+                left, other = merged[place]
+                merged[place] = functions.merged(place[0], left, value), max(other, timestamp)
+            else:
+                merged[place] = value, timestamp
+    return merged, rejected
+
+
+def _updated(
+    record: Arrived, row: tuple[Any, int] | None, functions: Functions
+) -> tuple[Any, int] | None:
+    """One window's row after the record; None where the result is null."""
+    old = functions.initial() if row is None else row[0]
+    timestamp = record.time if row is None else max(row[1], record.time)
+    value = functions.added(record, old)
+    return None if value is None else (value, timestamp)

@@ -1,0 +1,288 @@
+"""Ask the real Kafka Streams 4.3.1 what a log of one partition comes to.
+
+The peer program (kafka_streams/) runs case after case in one JVM. A record's value is its place
+in the log, counted from 1, so the members of a window can be told apart.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+import pytest
+
+from pipeline import windows as w
+from pipeline.windows.definitions import SessionWindows, TimeWindows, Windows
+from pipeline.windows.folds import Fold
+from tests.windows.engine_runs import Run, Setup, random_cuts, run_engine
+
+_SOURCE = Path(__file__).with_name("kafka_streams")
+#: Retention far beyond need: Kafka's default hides windows that are still open.
+_AMPLE_MS = 1_000_000_000
+
+#: Key, time, value: None, or the record's place.
+Record = tuple[str, int, float | None]
+Emit = Literal["update", "close", "suppress"]
+
+
+class Place(NamedTuple):
+    """Where a row stands in a store; without windows both ends are 0."""
+
+    key: str
+    start: int
+    end: int
+
+
+class Row(NamedTuple):
+    """A window's aggregates; its members stand sorted, without those that have no value."""
+
+    timestamp: int
+    number: int
+    total: int
+    members: list[int]
+
+
+Rows = dict[Place, Row]
+
+
+class Emitted(NamedTuple):
+    """A record that Kafka forwarded.
+
+    ``calls`` tells how it came about: "0" is an initial aggregate, "+" a call of aggregator
+    or merger. None is a tombstone.
+    """
+
+    place: Place
+    timestamp: int
+    calls: str | None
+
+
+def _with_place(_: str, value: Mapping[str, Any] | None, calls: str) -> str:
+    return f"{calls}+{'null' if value is None else int(value['v'])}"
+
+
+def _with_calls(_: str, left: str, right: str) -> str:
+    return f"{left}+{right}"
+
+
+VALUES = pa.schema([("v", pa.float64())])
+AGGREGATES: Mapping[str, w.Aggregate] = {
+    "n": w.count(),
+    "total": w.sum("v"),
+    "all": w.collect_list("v"),
+}
+#: The peer's own aggregation, as our users write one.
+CALLS = Fold(lambda: "0", (_with_place,), _with_calls, {"calls": pa.string()}, "the peer")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One partition's log and what is to be made of it."""
+
+    windows: Windows
+    log: Sequence[Record]
+    emit: Emit = "update"
+    retention_ms: int | None = None
+
+    @property
+    def line(self) -> str:
+        """The case as the peer program reads it."""
+        windows = self.windows
+        advance = windows.advance_ms if isinstance(windows, TimeWindows) else 0
+        numbers = (windows.length_ms, advance, windows.grace_ms, self._retention_ms)
+        words = [windows.kind, *map(str, numbers), self.emit]
+        for key, time, value in self.log:
+            words.append(f"{key}:{time}" + (":null" if value is None else ""))
+        return " ".join(words)
+
+    @property
+    def _retention_ms(self) -> int:
+        if self.retention_ms is not None:
+            return self.retention_ms
+        least = self.windows.least_retention_ms
+        # One ms over the default hides a session exactly when it is closed: less hides open
+        # ones, more lets closed ones be reopened.
+        return least + (1 if isinstance(self.windows, SessionWindows) else _AMPLE_MS)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Kafka made of a case.
+
+    ``rows``: the store as it can be read in the end; ``left``: the newest value of each row
+    that was forwarded and not taken back, so also rows that retention hides by now;
+    ``dropped``: Kafka's count of drops, which may count a record more than once.
+    """
+
+    rows: Rows
+    left: Rows
+    emitted: list[Emitted]
+    dropped: int
+
+    @property
+    def calls(self) -> dict[Place, str]:
+        """How each row of ``left`` came about."""
+        newest = {e.place: e.calls for e in self.emitted}
+        return {place: calls for place, calls in newest.items() if calls is not None}
+
+
+class KafkaPeer:
+    """The peer program, running."""
+
+    def __init__(self, process: "subprocess.Popen[str]", complaints: Path) -> None:
+        """``complaints`` is where the process writes its errors to."""
+        self._process = process
+        self._complaints = complaints
+
+    def answers(self, cases: Iterable[Case]) -> list[Answer]:
+        """What Kafka makes of each case."""
+        return [self.answer(case) for case in cases]
+
+    def answer(self, case: Case) -> Answer:
+        """What Kafka makes of one case."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{case.line}\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"{case.line}: {self._complaints.read_text()[-3000:]}"
+        return _answer(line)
+
+
+@contextmanager
+def running_peer(target: Path) -> Iterator[KafkaPeer]:
+    """Yield the peer, compiled into ``target``, in a JVM with a state folder of its own."""
+    # Short runs: compiling the Java code well would cost more than it gains.
+    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
+    command = ["java", *quick, "-cp", _class_path(target), "oriel.Peer"]
+    with tempfile.TemporaryDirectory(prefix="kafka-peer-") as folder:
+        complaints = Path(folder) / "errors.txt"
+        with (
+            complaints.open("w") as errors,
+            subprocess.Popen(
+                [*command, str(Path(folder) / "state")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            ) as process,
+        ):
+            # Leaving the block ends its input, and with it the program.
+            yield KafkaPeer(process, complaints)
+
+
+@cache
+def _class_path(target: Path) -> str:
+    """Have Maven compile the peer program into ``target``, once a test run."""
+    if shutil.which("mvn") is None or shutil.which("javac") is None:
+        reason = "mvn or javac not found (Debian: apt-get install maven default-jdk-headless)"
+        if os.environ.get("CI"):
+            pytest.fail(reason)
+        pytest.skip(reason)
+    listed = target / "class-path.txt"
+    goals = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
+    maven = ["mvn", "-q", "-B", f"-Dtarget={target}", *goals]
+    # What Maven has in its cache needs no network; the first time it fetches.
+    cached = subprocess.run([*maven, "--offline"], cwd=_SOURCE, check=False, capture_output=True)
+    if cached.returncode != 0:
+        subprocess.run(maven, cwd=_SOURCE, check=True)
+    return f"{target / 'classes'}{os.pathsep}{listed.read_text()}"
+
+
+def our_run(
+    case: Case, seed: int, aggregates: Mapping[str, w.Aggregate] | Fold = AGGREGATES
+) -> Run:
+    """Run our engine on a random cut of the log, leaving out what Kafka too takes for no record."""
+    takes_nulls = case.windows.rule.takes_null_values
+    taken = [record for record in case.log if takes_nulls or record[2] is not None]
+    logs = {0: [(key, time, None if v is None else {"v": v}) for key, time, v in taken]}
+    setup = Setup(case.windows, aggregates, VALUES, emit_final_only=case.emit == "close")
+    return run_engine(setup, logs, random_cuts(logs, Random(seed)))
+
+
+def our_rows(case: Case, run: Run) -> Rows:
+    """The rows of ``run`` as Kafka tells them: a sum of nothing is 0, no windows end at 0."""
+    return {
+        _our_place(case, place): Row(
+            row["timestamp_ms"], row["n"], int(row["total"] or 0), sorted(map(int, row["all"]))
+        )
+        for place, row in run.rows.items()
+    }
+
+
+def our_calls(case: Case, seed: int) -> dict[Place, str]:
+    """Run our engine with the peer's aggregator and merger; return how each row came about."""
+    run = our_run(case, seed, CALLS)
+    return {_our_place(case, place): row["calls"] for place, row in run.rows.items()}
+
+
+def log_of(text: str) -> list[Record]:
+    """Read words in arrival order: KEY:TIME, or TIME of key k; with "!" one without a value."""
+    log: list[Record] = []
+    for place, word in enumerate(text.split(), start=1):
+        key, _, time = word.removesuffix("!").rpartition(":")
+        log.append((key or "k", int(time), None if word.endswith("!") else float(place)))
+    return log
+
+
+def random_log(random: Random) -> list[Record]:
+    """Few keys, small times, disorder, some jumps and some records without a value."""
+    keys = "abc"[: random.randint(1, 3)]
+    drift = random.choice((0.0, 0.5, 2.0, 6.0, -2.0))
+    spread = random.choice((2, 8, 25))
+    start = 60 if drift < 0 else random.choice((0, 0, 5, 40))
+    nulls = random.choice((0.0, 0.0, 0.2))
+    log: list[Record] = []
+    for i in range(random.choice((1, 5, 15, 40))):
+        time = max(0, round(start + drift * i + random.randint(-spread, spread)))
+        if random.random() < 0.03:
+            time += 60
+        value = None if random.random() < nulls else float(i + 1)
+        log.append((random.choice(keys), time, value))
+    return log
+
+
+def _our_place(case: Case, place: tuple[str, int, int]) -> Place:
+    key, start, end = place
+    return Place(key, start, 0 if case.windows.kind == "none" else end)
+
+
+def _answer(line: str) -> Answer:
+    rows, emitted, dropped = line.split("|")
+    forwarded = [token.split(":") for token in emitted.split()]
+    left: Rows = {}
+    for words in forwarded:
+        left.pop(_place(words), None)
+        if _has_value(words):
+            left[_place(words)] = _row(words)
+    return Answer(
+        rows={_place(words): _row(words) for words in (token.split(":") for token in rows.split())},
+        left=left,
+        emitted=[
+            Emitted(_place(words), int(words[3]), words[-1] if _has_value(words) else None)
+            for words in forwarded
+        ],
+        dropped=int(dropped),
+    )
+
+
+def _place(words: Sequence[str]) -> Place:
+    return Place(words[0], int(words[1]), int(words[2]))
+
+
+def _has_value(words: Sequence[str]) -> bool:
+    return len(words) > len(("key", "start", "end", "timestamp", "null"))
+
+
+def _row(words: Sequence[str]) -> Row:
+    _, _, _, timestamp, number, total, calls = words
+    members = sorted(int(call) for call in calls.split("+") if call not in ("0", "null"))
+    return Row(int(timestamp), int(number), int(total), members)

@@ -1,0 +1,274 @@
+"""Property tests of the user's own functions: called as the slow models call them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipeline.windows.definitions import (
+    NoWindows,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    Windows,
+)
+from pipeline.windows.folds import Fold
+from tests.slow_sessions import folded_sessions
+from tests.slow_sliding_folds import folded_sliding
+from tests.slow_tables import FoldOutcome, Functions, Logs, Record, folded_table
+from tests.slow_time_windows import Hopping, folded_windows
+from tests.windows.engine_runs import (
+    Setup,
+    check_fold_against_model,
+    random_cuts,
+    run_engine,
+    valued_logs,
+    whole,
+)
+from tests.windows.random_logs import random_case
+
+CASES = 30
+FIRST_SEED = 3_000_000
+VALUES = pa.schema([("s", pa.string())])
+STEP = "store 's', aggregate"
+
+
+class Refused(ArithmeticError):
+    """What the user's functions raise."""
+
+
+def joined(key: str, value: Any, old: str) -> str | None:
+    """Put texts together in the order of the calls.
+
+    "-" gives null, "!" raises, "?" only in some windows of the record: no window may keep it.
+    """
+    text = "" if value is None else value["s"]
+    if text == "!" or (text == "?" and len(old) % 2):
+        raise Refused(key)
+    return None if text == "-" else f"{old}+{text}"
+
+
+def merged(key: str, left: str, right: str) -> str:
+    """Tell which came left: no order of calls but the right one gives the same text."""
+    return f"({key}:{left}|{right})"
+
+
+def counted(key: str, value: Any, old: dict[str, Any]) -> dict[str, Any] | None:
+    """Two columns: the text, and how many records it is of."""
+    text = joined(key, value, old["text"])
+    return None if text is None else {"text": text, "n": old["n"] + 1}
+
+
+def added(key: str, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+    """Merge both columns."""
+    return {"text": merged(key, left["text"], right["text"]), "n": left["n"] + right["n"]}
+
+
+def starred(key: str, value: Any, old: str) -> str | None:
+    """What a second input does."""
+    text = joined(key, value, old)
+    return None if text is None else f"{text}*"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One way to fold: the functions and the columns that they make."""
+
+    functions: Functions
+    types: dict[str, pa.DataType]
+
+    def fold(self) -> Fold:
+        """The engine's side of it."""
+        f = self.functions
+        return Fold(f.initializer, f.aggregators, f.merger, types=self.types, step=STEP)
+
+
+TEXT = {"text": pa.string()}
+KINDS = {
+    "aggregate": Kind(Functions(lambda: "0", (joined,), merged), TEXT),
+    "two columns": Kind(
+        Functions(lambda: {"text": "", "n": 0}, (counted,), added), {**TEXT, "n": pa.int64()}
+    ),
+    "cogroup": Kind(Functions(lambda: "", (joined, starred), merged), TEXT),
+    "reduce": Kind(Functions(None, (joined,), merged), {"s": pa.string()}),
+}
+
+
+@dataclass(frozen=True)
+class FoldCase:
+    """One random case, named by its seed."""
+
+    seed: int
+    windows: Windows
+    kind: str
+    logs: Logs
+    model: Callable[[Logs, Functions], FoldOutcome]
+
+    def expected(self) -> FoldOutcome:
+        """What the model comes to."""
+        return self.model(self.logs, KINDS[self.kind].functions)
+
+    @property
+    def setup(self) -> Setup:
+        """The engine's side of it."""
+        return Setup(self.windows, KINDS[self.kind].fold(), VALUES)
+
+
+def time_case(seed: int, kind: str) -> FoldCase:
+    """Fold into tumbling or hopping windows."""
+    case, random = random_case(seed), Random(seed + 5)
+    size = random.choice((1, 3, 5, 12))
+    hopping = Hopping(size, random.randint(1, size), case.grace)
+    windows = TimeWindows.of_size_and_grace(size, case.grace).advance_by(hopping.advance)
+    logs = told_apart(valued_logs(seed), seed)
+    return FoldCase(seed, windows, kind, logs, lambda logs, f: folded_windows(logs, hopping, f))
+
+
+def session_case(seed: int, kind: str) -> FoldCase:
+    """Fold into sessions."""
+    case = random_case(seed)
+    gap, grace = case.difference, case.grace
+    windows = SessionWindows.of_inactivity_gap_and_grace(gap, grace)
+    logs = told_apart(valued_logs(seed), seed)
+    return FoldCase(seed, windows, kind, logs, lambda logs, f: folded_sessions(logs, gap, grace, f))
+
+
+def sliding_case(seed: int, kind: str) -> FoldCase:
+    """Fold into sliding windows, where records without a value are refused before."""
+    case = random_case(seed)
+    difference, grace = case.difference, case.grace
+    windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
+    logs = with_values(told_apart(valued_logs(seed), seed))
+    return FoldCase(
+        seed, windows, kind, logs, lambda logs, f: folded_sliding(logs, difference, grace, f)
+    )
+
+
+def table_case(seed: int, kind: str) -> FoldCase:
+    """Fold without windows, where records without a value are refused before."""
+    logs = with_values(told_apart(valued_logs(seed), seed))
+    return FoldCase(seed, NoWindows(), kind, logs, folded_table)
+
+
+def told_apart(
+    logs: Mapping[int, Sequence[tuple[str, int, object]]], seed: int
+) -> dict[int, list[Record]]:
+    """The logs with a text for each record that no other has; some are special."""
+    random = Random(seed + 9)
+    told: dict[int, list[Record]] = {}
+    for p, log in logs.items():
+        told[p] = []
+        for place, (key, time, _) in enumerate(log):
+            chance = random.random()
+            text = f"{p}.{place}"
+            if chance < 0.16:
+                text = "!" if chance < 0.03 else "?" if chance < 0.07 else "-"
+            told[p].append((key, time, None if chance > 0.95 else {"s": text}))
+    return told
+
+
+def with_values(logs: Logs) -> Logs:
+    """The logs without the records that have no value."""
+    return {p: [record for record in log if record[2] is not None] for p, log in logs.items()}
+
+
+MAKERS = {
+    "time": time_case,
+    "sliding": sliding_case,
+    "session": session_case,
+    "table": table_case,
+}
+
+
+def check_case(case: FoldCase) -> set[str]:
+    """Compare one case with the model, whole, cut and final only; return its marks."""
+    outcome = case.expected()
+    names = list(KINDS[case.kind].types)
+    once = run_engine(case.setup, case.logs, whole(case.logs))
+    check_fold_against_model(once, outcome, case.setup, names)
+    cuts = random_cuts(case.logs, Random(case.seed + 1))
+    cut = run_engine(case.setup, case.logs, cuts, restart=True, seed=case.seed)
+    assert cut.result() == once.result(), "another cut gave another result"
+    closed = replace(case.setup, emit_final_only=True)
+    last = run_engine(closed, case.logs, cuts, restart=True)
+    check_fold_against_model(last, outcome, closed, names)
+    marks = {"rejected"} if outcome.rejected else set()
+    marks |= {"late"} if outcome.late else set()
+    marks |= {"deleted"} if cut.deleted else set()
+    marks |= {"final"} if any(row.final for row in outcome.rows.values()) else set()
+    texts = [row.value if isinstance(row.value, str) else row.value["text"]
+             for row in outcome.rows.values()]  # fmt: skip
+    return marks | ({"merged"} if any("|" in text for text in texts) else set())
+
+
+def check_any_kind(maker: Callable[[int, str], FoldCase], seed: int) -> set[str]:
+    """Check the case of ``seed`` with each kind of fold in turn."""
+    return check_case(maker(seed, list(KINDS)[seed % len(KINDS)]))
+
+
+#: Without windows nothing is late or final.
+ALL_MARKS = {"rejected", "deleted", "merged"}
+WINDOW_MARKS = ALL_MARKS | {"late", "final"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("windows", MAKERS)
+def test_functions_are_called_as_the_model_calls_them(windows: str, kind: str) -> None:
+    """Random logs give the model's rows under any cut and restart, order of calls included."""
+    reached: set[str] = set()
+    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
+        try:
+            reached |= check_case(MAKERS[windows](seed, kind))
+        except AssertionError as error:
+            pytest.fail(f"seed {seed}: {error}")
+    wanted = ALL_MARKS if windows == "table" else WINDOW_MARKS
+    if (windows, kind) == ("sliding", "reduce"):
+        # What is tried when a record comes is a fresh aggregate, where a reducer isn't called.
+        wanted = wanted - {"rejected"}
+    assert reached == wanted, "the random logs no longer reach every rare branch"
+
+
+def test_a_wrong_order_of_calls_is_noticed() -> None:
+    """The canary: a model that calls the merger with its sides changed disagrees."""
+    wrong = Functions(lambda: "0", (joined,), lambda key, left, right: merged(key, right, left))
+    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
+        case = table_case(seed, "aggregate")
+        run = run_engine(case.setup, case.logs, whole(case.logs))
+        try:
+            check_fold_against_model(run, case.model(case.logs, wrong), case.setup, ["text"])
+        except AssertionError:
+            return
+    pytest.fail("no case noticed a merger with its sides changed")
+
+
+def test_a_rejected_record_says_which_step_failed_and_why() -> None:
+    """The detail names the step, the error and its message."""
+    log: list[Record] = [("k", 1, {"s": "a"}), ("k", 2, {"s": "!"}), ("k", 3, {"s": "b"})]
+    setup = Setup(NoWindows(), KINDS["aggregate"].fold(), VALUES)
+    run = run_engine(setup, {0: log}, whole({0: log}))
+    (place, detail), *rest = run.rejected.items()
+    assert (place, rest) == ((0, 1), [])
+    assert STEP in detail
+    assert "Refused" in detail
+    (row,) = run.rows.values()
+    assert row["text"] == "0+a+b"
+
+
+@pytest.mark.parametrize("windows", MAKERS)
+def test_records_that_share_an_offset_are_called_in_their_order(windows: str) -> None:
+    """Results of a join have the place of one record, and an order among themselves."""
+    for seed in range(FIRST_SEED, FIRST_SEED + 10):
+        case = MAKERS[windows](seed, "aggregate")
+        # Without records that are rejected: places tell those apart.
+        logs = {
+            p: [r for r in log if r[2] is None or r[2]["s"] not in {"!", "?"}]
+            for p, log in case.logs.items()
+        }
+        wanted = run_engine(case.setup, logs, whole(logs))
+        shared = replace(case.setup, shared_offsets=True)
+        cuts = random_cuts(logs, Random(seed))
+        found = run_engine(shared, logs, cuts, restart=True, seed=seed)
+        assert found.result() == wanted.result(), f"seed {seed}"

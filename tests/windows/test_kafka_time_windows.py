@@ -1,0 +1,169 @@
+"""Tumbling and hopping windows: our rows are those of the real Kafka Streams 4.3.1."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from pipeline.windows.definitions import TimeWindows
+from tests.windows.kafka_peer import (
+    Case,
+    Emit,
+    KafkaPeer,
+    Place,
+    log_of,
+    our_calls,
+    our_rows,
+    our_run,
+    random_log,
+    running_peer,
+)
+
+CASES = 300
+FIRST_SEED = 9_100_000
+
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaPeer]:
+    """Kafka Streams, running in one JVM for all tests of the module."""
+    with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as running:
+        yield running
+
+
+def make_case(seed: int) -> Case:
+    """Make a random case; half of them hop, mostly by an advance that does not divide the size."""
+    random = Random(seed)
+    size = random.choice((1, 3, 5, 10, 12))
+    windows = TimeWindows.of_size_and_grace(size, random.choice((0, 1, 5, 20)))
+    advance = random.choice((size, random.randint(1, size)))
+    return Case(windows.advance_by(advance), random_log(random))
+
+
+CASES_BY_SEED = {seed: make_case(seed) for seed in range(FIRST_SEED, FIRST_SEED + CASES)}
+
+
+@pytest.mark.kafka
+def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer) -> None:
+    """Every row of the store is Kafka's, with a user's functions too; tumbling drops are ours."""
+    late = 0
+    answers = peer.answers(CASES_BY_SEED.values())
+    for (seed, case), kafka in zip(CASES_BY_SEED.items(), answers, strict=True):
+        run = our_run(case, seed)
+        assert our_rows(case, run) == kafka.rows == kafka.left, f"seed {seed}: {case.line}"
+        assert our_calls(case, seed) == kafka.calls, f"seed {seed}: {case.line}"
+        # Kafka counts a drop for each closed window that a record lies in.
+        if case.windows.kind == "tumbling":
+            assert run.late == kafka.dropped, f"seed {seed}: {case.line}"
+            late += run.late
+    assert late > CASES, f"seeds from {FIRST_SEED}: few records are late"
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("emit", ["close", "suppress"])
+def test_final_rows_equal_what_kafka_streams_emits(peer: KafkaPeer, emit: Emit) -> None:
+    """Our final rows are those that Kafka emits once, on window close and by suppress alike."""
+    final = 0
+    cases = {seed: replace(case, emit=emit) for seed, case in CASES_BY_SEED.items()}
+    answers = peer.answers(cases.values())
+    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
+        ours = our_rows(case, our_run(replace(case, emit="close"), seed))
+        assert ours == kafka.left, f"seed {seed}: {case.line}"
+        assert len(kafka.emitted) == len(ours), f"seed {seed}: emitted twice: {case.line}"
+        final += len(ours)
+    assert final > CASES, f"seeds from {FIRST_SEED}: few windows are final"
+
+
+# semantics 3: input, (size, advance, grace), (key, start) -> places of the members, drops
+EXAMPLES = {
+    #          |10        22|
+    #               |15        27|
+    #                    |20        32|
+    #                     21
+    "a record lies in every window that reaches over it": (
+        "21",
+        (12, 5, 0),
+        {("k", 10): [1], ("k", 15): [1], ("k", 20): [1]},
+        0,
+    ),
+    "no window starts below 0": ("0", (12, 5, 0), {("k", 0): [1]}, 0),
+    "a record at the end is in the next window": (
+        "9 10",
+        (10, 10, 0),
+        {("k", 0): [1], ("k", 10): [2]},
+        0,
+    ),
+    # stream time 14: [0,10) is open, as 0 + 10 > 14 - 5; at 15 it is closed
+    "the last ms of the grace": ("14 3", (10, 10, 5), {("k", 10): [1], ("k", 0): [2]}, 0),
+    "the first ms after the grace": ("15 3", (10, 10, 5), {("k", 10): [1]}, 1),
+    # stream time 100: [5,15) is open, [0,10) is not
+    "a record that is partly late": (
+        "100 5",
+        (10, 5, 90),
+        {("k", 95): [1], ("k", 100): [1], ("k", 5): [2]},
+        1,
+    ),
+    "a record without a value is counted": ("1 2! 3", (10, 10, 0), {("k", 0): [1, 3]}, 0),
+}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(peer: KafkaPeer, name: str) -> None:
+    """Each example of semantics section 3 is Kafka's and ours."""
+    text, (size, advance, grace), members, dropped = EXAMPLES[name]
+    windows = TimeWindows.of_size_and_grace(size, grace).advance_by(advance)
+    case = Case(windows, log_of(text))
+    kafka = peer.answer(case)
+    assert {(p.key, p.start): row.members for p, row in kafka.rows.items()} == members
+    assert {place.end - place.start for place in kafka.rows} == {size}
+    assert our_rows(case, our_run(case, 0)) == kafka.rows
+    assert kafka.dropped == dropped
+
+
+@pytest.mark.kafka
+def test_a_null_value_counts_and_adds_nothing(peer: KafkaPeer) -> None:
+    """Kafka calls the aggregator with null: the count grows, sum and members don't."""
+    case = Case(TimeWindows.of_size_and_grace(10, 0), log_of("1 2! 7!"))
+    row = peer.answer(case).rows[Place("k", 0, 10)]
+    assert (row.number, row.total, row.timestamp) == (3, 1, 7)
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("emit", ["close", "suppress"])
+def test_emission_on_close_is_in_the_order_of_starts_then_keys(peer: KafkaPeer, emit: Emit) -> None:
+    """The example of semantics 3: [0,10) of A and B come out at A:10, A:3 is dropped."""
+    windows = TimeWindows.of_size_and_grace(10, 0)
+    case = Case(windows, log_of("B:1 A:2 A:9 A:10 A:3 A:25"), emit=emit)
+    kafka = peer.answer(case)
+    assert [(e.place.key, e.place.start, e.timestamp, e.calls) for e in kafka.emitted] == [
+        ("A", 0, 9, "0+2+3"),
+        ("B", 0, 1, "0+1"),
+        ("A", 10, 10, "0+4"),
+    ]
+    assert kafka.dropped == 1
+
+
+@pytest.mark.kafka
+def test_kafka_loses_final_rows_with_its_default_retention(peer: KafkaPeer) -> None:
+    """Why the comparison gives the store ample retention: 1, 25, 37 emits only [20, 30)."""
+    windows = TimeWindows.of_size_and_grace(10, 0)
+    short = Case(windows, log_of("1 25 37"), emit="close", retention_ms=10)
+    assert [e.place.start for e in peer.answer(short).emitted] == [20]
+    ample = replace(short, retention_ms=None)
+    assert [e.place.start for e in peer.answer(ample).emitted] == [0, 20]
+    assert sorted(place.start for place in our_rows(ample, our_run(ample, 0))) == [0, 20]
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("size", "timestamps"),
+    [(5, [1, 2, 5, 6, 4, 4, 7, 9]), (10, [1, 2, 5, 6, 6, 6, 7, 9])],
+)
+def test_timestamps_of_kip_259(peer: KafkaPeer, size: int, timestamps: list[int]) -> None:
+    """Each update carries its window's greatest time, not that of the record."""
+    windows = TimeWindows.of_size_and_grace(size, 100)
+    case = Case(windows, log_of("1 2 5 6 4 3 7 9"))
+    kafka = peer.answer(case)
+    assert [e.timestamp for e in kafka.emitted] == timestamps
+    assert our_rows(case, our_run(case, 0)) == kafka.rows

@@ -1,0 +1,62 @@
+"""Aggregation without windows: our rows are those of the real Kafka Streams 4.3.1."""
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+
+from pipeline.windows.definitions import NoWindows
+from tests.windows.kafka_peer import (
+    Case,
+    KafkaPeer,
+    Place,
+    Row,
+    log_of,
+    our_calls,
+    our_rows,
+    our_run,
+    random_log,
+    running_peer,
+)
+
+CASES = 300
+FIRST_SEED = 9_300_000
+
+
+@pytest.fixture(scope="module")
+def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaPeer]:
+    """Kafka Streams, running in one JVM for all tests of the module."""
+    with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as running:
+        yield running
+
+
+@pytest.mark.kafka
+def test_rows_equal_kafka_streams(peer: KafkaPeer) -> None:
+    """Every key's row is Kafka's, whatever the disorder; only records without a value go."""
+    seeds = range(FIRST_SEED, FIRST_SEED + CASES)
+    cases = [Case(NoWindows(), random_log(Random(seed))) for seed in seeds]
+    for seed, case, kafka in zip(seeds, cases, peer.answers(cases), strict=True):
+        run = our_run(case, seed)
+        assert our_rows(case, run) == kafka.rows == kafka.left, f"seed {seed}: {case.line}"
+        assert our_calls(case, seed) == kafka.calls, f"seed {seed}: {case.line}"
+        assert run.late == 0, f"seed {seed}: {case.line}"
+        assert kafka.dropped == sum(value is None for _, _, value in case.log)
+
+
+@pytest.mark.kafka
+def test_timestamps_of_kip_259(peer: KafkaPeer) -> None:
+    """Each update carries the key's greatest time so far."""
+    case = Case(NoWindows(), log_of("1 2 5 6 4 3 7 9"))
+    kafka = peer.answer(case)
+    assert [e.timestamp for e in kafka.emitted] == [1, 2, 5, 6, 6, 6, 7, 9]
+    assert our_rows(case, our_run(case, 0)) == kafka.rows
+
+
+@pytest.mark.kafka
+def test_a_record_without_a_value_does_not_exist(peer: KafkaPeer) -> None:
+    """It is dropped before it counts or moves the timestamp (semantics 1.2)."""
+    case = Case(NoWindows(), log_of("A:5 A:9! B:7!"))
+    kafka = peer.answer(case)
+    row = Row(timestamp=5, number=1, total=1, members=[1])
+    assert kafka.rows == our_rows(case, our_run(case, 0)) == {Place("A", 0, 0): row}
+    assert kafka.dropped == 2

@@ -1,0 +1,165 @@
+"""Property tests of sessions: the engine against the slow model of decision 0009."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from random import Random
+
+import pytest
+
+from pipeline.windows.definitions import SessionWindows
+from tests.slow_sessions import PartSession, components, expected_sessions, part_sessions
+from tests.slow_tables import Logs, Outcome
+from tests.windows.engine_runs import (
+    Run,
+    Setup,
+    check_against_model,
+    random_cuts,
+    run_engine,
+    ties_against_offsets,
+    valued_logs,
+    whole,
+)
+from tests.windows.random_logs import random_case
+
+CASES = 30
+#: Thirty cases from here on reach every rare branch; few others do.
+FIRST_SEED = 7_002_552
+
+
+@dataclass(frozen=True)
+class SessionCase:
+    """One random case, named by its seed."""
+
+    seed: int
+    gap: int
+    grace: int
+    logs: Logs
+
+    @property
+    def setup(self) -> Setup:
+        """The engine's side of it."""
+        return Setup(SessionWindows.of_inactivity_gap_and_grace(self.gap, self.grace))
+
+
+def session_case(seed: int) -> SessionCase:
+    """Make the case of ``seed``."""
+    case = random_case(seed)
+    return SessionCase(seed, case.difference, case.grace, valued_logs(seed))
+
+
+def check_case(case: SessionCase) -> set[str]:
+    """Compare one case with the model, whole, cut and final only; return its marks."""
+    outcome = expected_sessions(case.logs, case.gap, case.grace)
+    once = run_engine(case.setup, case.logs, whole(case.logs))
+    check_against_model(once, outcome, case.setup)
+    cuts = random_cuts(case.logs, Random(case.seed + 1))
+    cut = run_engine(case.setup, case.logs, cuts, restart=True, seed=case.seed)
+    assert cut.result() == once.result(), "another cut gave another result"
+    closed = replace(case.setup, emit_final_only=True, shared_offsets=True)
+    check_against_model(run_engine(closed, case.logs, cuts, restart=True), outcome, closed)
+    return _marks(case, outcome, cut)
+
+
+def _marks(case: SessionCase, outcome: Outcome, run: Run) -> set[str]:
+    """Name the rare branches that a case reaches."""
+    marks = {"late"} if outcome.late else set()
+    marks |= {"a session vanished"} if run.deleted else set()
+    for window in outcome.windows.values():
+        marks.add("final" if window.final else "not final")
+        if ties_against_offsets(window):
+            marks.add("equal times in an order that is not that of offsets")
+        if any(m.value is None for m in window.members):
+            marks.add("record without a value")
+        if any(m.time < m.close for m in window.members):
+            marks.add("record behind the grace that touched an open session")
+    parts = part_sessions(case.logs, case.gap, case.grace)
+    for component in components(parts, case.gap):
+        if len({session.partition for session in component}) < len(component) > 2:
+            marks.add("two sessions of one partition joined by another partition's")
+        if len({session.partition for session in component}) > 2:
+            marks.add("session of three partitions")
+    return marks | _pair_marks(parts, case.gap)
+
+
+def _pair_marks(parts: Sequence[PartSession], gap: int) -> set[str]:
+    """What two partition sessions of one key can be to each other."""
+    marks = set()
+    together = {id(s): i for i, c in enumerate(components(parts, gap)) for s in c}
+    for one, other in combinations(parts, 2):
+        near = one.start - gap <= other.end and other.start - gap <= one.end
+        if one.records[0].key != other.records[0].key or not near:
+            continue
+        same = one.partition == other.partition
+        if together[id(one)] == together[id(other)]:
+            marks |= set() if same else {"sessions of two partitions joined"}
+        elif same:
+            marks.add("frozen session near an open one of its partition")
+        elif one.start <= other.end and other.start <= one.end:
+            marks.add("overlap of two partitions' sessions that are not one")
+        else:
+            marks.add("two partitions' sessions within the gap that are not one")
+    return marks
+
+
+ALL_MARKS = {
+    "late",
+    "a session vanished",
+    "final",
+    "not final",
+    "equal times in an order that is not that of offsets",
+    "record without a value",
+    "record behind the grace that touched an open session",
+    "two sessions of one partition joined by another partition's",
+    "session of three partitions",
+    "sessions of two partitions joined",
+    "frozen session near an open one of its partition",
+    "overlap of two partitions' sessions that are not one",
+    "two partitions' sessions within the gap that are not one",
+}
+
+
+def test_engine_equals_the_model_under_any_cut_restart_and_emission() -> None:
+    """Random logs give the model's sessions, bit for bit, however they are cut."""
+    reached: set[str] = set()
+    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
+        try:
+            reached |= check_case(session_case(seed))
+        except AssertionError as error:
+            pytest.fail(f"seed {seed}: {error}")
+    assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
+
+
+def test_a_wrong_model_is_noticed() -> None:
+    """The canary: a model with another gap disagrees with the engine, so the alarm works."""
+    for seed in range(FIRST_SEED, FIRST_SEED + 50):
+        case = session_case(seed)
+        run = run_engine(case.setup, case.logs, whole(case.logs))
+        wrong = expected_sessions(case.logs, case.gap + 1, max(case.grace - 1, 0))
+        try:
+            check_against_model(run, wrong, case.setup)
+        except AssertionError:
+            return
+    pytest.fail("fifty cases did not notice a wrong gap")
+
+
+def test_the_state_forgets_what_is_final() -> None:
+    """Once every partition has passed them, no row of the state is left of older sessions."""
+    for seed in range(FIRST_SEED, FIRST_SEED + 8):
+        case = session_case(seed)
+        logs = {p: [*log, ("later", 10_000, None)] for p, log in case.logs.items()}
+        run = run_engine(case.setup, logs, random_cuts(logs, Random(seed)))
+        assert run.state_rows <= len(logs), f"seed {seed}"
+
+
+def test_a_final_session_never_changes_whatever_comes_later() -> None:
+    """What is final after any prefix of the logs is final and the same after all of them."""
+    for seed in range(FIRST_SEED, FIRST_SEED + 60):
+        case, random = session_case(seed), Random(seed)
+        prefix = {p: log[: random.randint(0, len(log))] for p, log in case.logs.items()}
+        before = expected_sessions(prefix, case.gap, case.grace).windows
+        after = expected_sessions(case.logs, case.gap, case.grace).windows
+        for place, window in before.items():
+            if window.final:
+                told, kept = ([m.order for m in w.members] for w in (window, after[place]))
+                assert told == kept, f"seed {seed}"

@@ -1,0 +1,129 @@
+"""Property tests of tumbling and hopping windows: the engine against the slow model."""
+
+from dataclasses import dataclass, replace
+from random import Random
+
+import pytest
+
+from pipeline.windows.definitions import TimeWindows
+from tests.slow_tables import Logs, Outcome, arrivals
+from tests.slow_time_windows import Hopping, expected_windows
+from tests.windows.engine_runs import (
+    Setup,
+    check_against_model,
+    random_cuts,
+    run_engine,
+    ties_against_offsets,
+    valued_logs,
+    whole,
+)
+from tests.windows.random_logs import random_case
+
+CASES = 25
+FIRST_SEED = 6_000_000
+
+
+@dataclass(frozen=True)
+class TimeCase:
+    """One random case, named by its seed."""
+
+    seed: int
+    windows: Hopping
+    logs: Logs
+
+    @property
+    def setup(self) -> Setup:
+        """The engine's side of it."""
+        size, advance, grace = self.windows.size, self.windows.advance, self.windows.grace
+        return Setup(TimeWindows.of_size_and_grace(size, grace).advance_by(advance))
+
+
+def time_case(seed: int) -> TimeCase:
+    """Make the case of ``seed``: tumbling in one of three."""
+    case, random = random_case(seed), Random(seed + 5)
+    size = random.choice((1, 2, 3, 5, 10, 12))
+    advance = random.choice((size, max(1, size // 2), random.randint(1, size)))
+    return TimeCase(seed, Hopping(size, advance, case.grace), valued_logs(seed))
+
+
+def check_case(case: TimeCase) -> set[str]:
+    """Compare one case with the model, whole, cut and final only; return its marks."""
+    outcome = expected_windows(case.logs, case.windows)
+    once = run_engine(case.setup, case.logs, whole(case.logs))
+    check_against_model(once, outcome, case.setup)
+    cuts = random_cuts(case.logs, Random(case.seed + 1))
+    cut = run_engine(case.setup, case.logs, cuts, restart=True, seed=case.seed)
+    assert cut.result() == once.result(), "another cut gave another result"
+    closed = replace(case.setup, emit_final_only=True, shared_offsets=True)
+    check_against_model(run_engine(closed, case.logs, cuts, restart=True), outcome, closed)
+    return _marks(case, outcome)
+
+
+def _marks(case: TimeCase, outcome: Outcome) -> set[str]:
+    """Name the rare branches that a case reaches."""
+    marks = {"late"} if outcome.late else set()
+    for window in outcome.windows.values():
+        if len({m.partition for m in window.members}) > 1:
+            marks.add("window with records of several partitions")
+        if ties_against_offsets(window):
+            marks.add("equal times in an order that is not that of offsets")
+        if any(m.value is None for m in window.members):
+            marks.add("record without a value")
+        marks.add("final" if window.final else "not final")
+    for record in arrivals(case.logs, case.windows.grace):
+        starts = case.windows.starts(record.time)
+        opened = case.windows.open_starts(record)
+        if 0 < len(opened) < len(starts):
+            marks.add("partly late")
+        if record.time < case.windows.size - case.windows.advance:
+            marks.add("fewer windows near zero")
+        if len({start for start in starts if start % case.windows.size}) > 1:
+            marks.add("starts that are no multiples of the size")
+    return marks
+
+
+ALL_MARKS = {
+    "late",
+    "window with records of several partitions",
+    "equal times in an order that is not that of offsets",
+    "record without a value",
+    "final",
+    "not final",
+    "partly late",
+    "fewer windows near zero",
+    "starts that are no multiples of the size",
+}
+
+
+def test_engine_equals_the_model_under_any_cut_restart_and_emission() -> None:
+    """Random logs give the model's windows, bit for bit, however they are cut."""
+    reached: set[str] = set()
+    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
+        try:
+            reached |= check_case(time_case(seed))
+        except AssertionError as error:
+            pytest.fail(f"seed {seed}: {error}")
+    assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
+
+
+def test_a_wrong_model_is_noticed() -> None:
+    """The canary: a model with another grace disagrees with the engine, so the alarm works."""
+    for seed in range(FIRST_SEED, FIRST_SEED + 50):
+        case = time_case(seed)
+        wrong = replace(case.windows, grace=case.windows.grace + 1)
+        run = run_engine(case.setup, case.logs, whole(case.logs))
+        try:
+            check_against_model(run, expected_windows(case.logs, wrong), case.setup)
+        except AssertionError:
+            return
+    pytest.fail("fifty cases did not notice a wrong grace")
+
+
+def test_the_state_forgets_what_is_final() -> None:
+    """Once every partition has passed them, no row of the state is left of older windows."""
+    for seed in range(FIRST_SEED, FIRST_SEED + 8):
+        case = time_case(seed)
+        logs = {p: [*log, ("later", 10_000, None)] for p, log in case.logs.items()}
+        run = run_engine(case.setup, logs, random_cuts(logs, Random(seed)))
+        latest = sum(place[0] == "later" for place in run.rows)
+        assert run.state_rows <= latest * len(logs), f"seed {seed}"

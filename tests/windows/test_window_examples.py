@@ -1,0 +1,370 @@
+"""The numeric examples of semantics sections 1 to 5 and 9 for every kind that isn't sliding.
+
+An example names its input as ``KEY:TIME`` in arrival order, all in one partition. A window
+is told as the times of its members in order of time. Where Kafka Streams does otherwise
+(retention decides, or a final result changes), the comment says what it does.
+"""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+from pipeline import windows as w
+from pipeline.windows.definitions import (
+    NoWindows,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    Windows,
+)
+from tests.slow_tables import Record
+from tests.windows.engine_runs import Row, Run, Setup, one_by_one, run_engine, whole
+
+VALUES = pa.schema([("t", pa.int64())])
+AGGREGATES = {"n": w.count(), "times": w.collect_list("t")}
+Told = dict[tuple[str, int, int], list[int]]
+
+
+def tumbling(size: int, grace: int = 0, advance: int | None = None) -> TimeWindows:
+    """Time windows in one call."""
+    windows = TimeWindows.of_size_and_grace(size, grace)
+    return windows if advance is None else windows.advance_by(advance)
+
+
+sessions = SessionWindows.of_inactivity_gap_and_grace
+
+
+def log_of(text: str) -> list[Record]:
+    """The records of ``text``; each has its own time as value ``t``."""
+    log: list[Record] = []
+    for record in text.split():
+        key, _, time = record.rpartition(":")
+        log.append((key or "k", int(time), {"t": int(time)}))
+    return log
+
+
+def run(text: str, windows: Windows, *, closed: bool = False, batches: bool = True) -> Run:
+    """Run the records of ``text``, each in a batch of its own or all in one."""
+    setup = Setup(windows, AGGREGATES, VALUES, emit_final_only=closed)
+    logs = {0: log_of(text)}
+    return run_engine(setup, logs, one_by_one(logs) if batches else whole(logs))
+
+
+def told(rows: Sequence[Row]) -> Told:
+    """Each row's bounds and member times."""
+    return {(r["key"], r["window_start_ms"], r["window_end_ms"]): r["times"] for r in rows}
+
+
+EXAMPLES: dict[str, tuple[str, Windows, Told, int]] = {
+    # time 10        15        20 21     22        27        32
+    # [10,22)   |...................21...|
+    # [15,27)             |.........21.............|
+    # [20,32)                       |21......................|
+    "3: hopping windows of one record": (
+        "21",
+        tumbling(12, advance=5),
+        {("k", 10, 22): [21], ("k", 15, 27): [21], ("k", 20, 32): [21]},
+        0,
+    ),
+    "3: no window starts before 0": ("0", tumbling(12, advance=5), {("k", 0, 12): [0]}, 0),
+    "3: times below the size have fewer windows": (
+        "11",
+        tumbling(12, advance=5),
+        {("k", 0, 12): [11], ("k", 5, 17): [11], ("k", 10, 22): [11]},
+        0,
+    ),
+    "3: a tumbling window starts at a multiple of its size": (
+        "29 30 39",
+        tumbling(10, 100),
+        {("k", 20, 30): [29], ("k", 30, 40): [30, 39]},
+        0,
+    ),
+    # close time 100 - 90 = 10: [0,10) is closed, [5,15) is open
+    "3: a hopping record can be partly late": (
+        "A:100 B:5",
+        tumbling(10, 90, advance=5),
+        {("A", 95, 105): [100], ("A", 100, 110): [100], ("B", 5, 15): [5]},
+        0,
+    ),
+    "3: a window takes records until stream time is its end plus grace less 1": (
+        "A:14 B:9",
+        tumbling(10, 5),
+        {("A", 10, 20): [14], ("B", 0, 10): [9]},
+        0,
+    ),
+    "3: and refuses them from there on": (
+        "A:15 B:9",
+        tumbling(10, 5),
+        {("A", 10, 20): [15]},
+        1,
+    ),
+    # 1.1: the clock moves before the record is tested, over all keys
+    "1: a record of another key closes a window": (
+        "A:5 B:10 A:6",
+        tumbling(10),
+        {("A", 0, 10): [5], ("B", 10, 20): [10]},
+        1,
+    ),
+    # 4: 0 -- 10: one session; 0 -- 11: two
+    "4: records exactly the gap apart are one session": (
+        "0 10",
+        sessions(10, 100),
+        {("k", 0, 10): [0, 10]},
+        0,
+    ),
+    "4: one more apart are two": (
+        "0 11",
+        sessions(10, 100),
+        {("k", 0, 0): [0], ("k", 11, 11): [11]},
+        0,
+    ),
+    "4: a gap of 0 merges equal times only": (
+        "5 5 6",
+        sessions(0, 0),
+        {("k", 5, 5): [5, 5], ("k", 6, 6): [6]},
+        0,
+    ),
+    # close time 18 after B:28; each old record touches the open session, which ends at 20
+    "4: an old record that touches an open session is rescued": (
+        "A:20 B:28 A:17 A:11 A:7",
+        sessions(10, 0),
+        {("A", 7, 20): [7, 11, 17, 20], ("B", 28, 28): [28]},
+        0,
+    ),
+    "4: an old record that touches none is late": (
+        "A:20 B:28 A:9",
+        sessions(10, 0),
+        {("A", 20, 20): [20], ("B", 28, 28): [28]},
+        1,
+    ),
+    "4: a record on its own is accepted down to its close time": (
+        "B:28 A:18 C:17",
+        sessions(10, 0),
+        {("A", 18, 18): [18], ("B", 28, 28): [28]},
+        1,
+    ),
+    # Kafka's default retention hides [0,0]; with one ms more it gives [0,30] too
+    "4: a session exactly the gap away is found whatever the retention": (
+        "0 30 15 20 10",
+        sessions(10, 20),
+        {("k", 0, 30): [0, 10, 15, 20, 30]},
+        0,
+    ),
+    # Kafka's default retention gives [0,0] and [10,10]
+    "4: retention does not decide what merges": (
+        "A:0 B:10 A:10",
+        sessions(10, 0),
+        {("A", 0, 10): [0, 10], ("B", 10, 10): [10]},
+        0,
+    ),
+    # close time 5 after B:15; with a long retention Kafka reopens [0,0]
+    "4: a closed session is frozen": (
+        "A:0 B:15 A:8",
+        sessions(10, 0),
+        {("A", 0, 0): [0], ("A", 8, 8): [8], ("B", 15, 15): [15]},
+        0,
+    ),
+    "the latest time there is, tumbling": (
+        "0 253402300799999",
+        tumbling(10, advance=5),
+        {
+            ("k", 0, 10): [0],
+            ("k", 253402300799990, 253402300800000): [253402300799999],
+            ("k", 253402300799995, 253402300800005): [253402300799999],
+        },
+        0,
+    ),
+    "the latest time there is, a session": (
+        "0 253402300799999",
+        sessions(10, 0),
+        {("k", 0, 0): [0], ("k", 253402300799999, 253402300799999): [253402300799999]},
+        0,
+    ),
+    "the longest session there is": (
+        "0 253402300799999",
+        sessions(253402300799999, 0),
+        {("k", 0, 253402300799999): [0, 253402300799999]},
+        0,
+    ),
+    "5: without windows every record counts, however old": (
+        "A:100 B:0 A:3",
+        NoWindows(),
+        {("A", 0, 2**61): [3, 100], ("B", 0, 2**61): [0]},
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("batches", [False, True], ids=["one batch", "batch a record"])
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example(name: str, *, batches: bool) -> None:
+    """Each example gives its windows and late records, in one batch and record by record."""
+    text, windows, wanted, late = EXAMPLES[name]
+    found = run(text, windows, batches=batches)
+    assert told(list(found.rows.values())) == wanted
+    assert found.late == late
+
+
+def test_sessions_that_merge_are_told_as_deleted() -> None:
+    """Section 4's example: each batch deletes what was replaced and tells what came of it."""
+    #            0          10      15   20         30
+    # 0:1        |
+    # 30:2       |                                  |
+    # 15:3       |                  |               |
+    # 20:4       |                  |===============|
+    # 10:5       |==================================|
+    found = run("0 30 15 20 10", sessions(10, 20))
+    changes = [
+        sorted((r["window_start_ms"], r["window_end_ms"], r["deleted"]) for r in batch)
+        for batch in found.batches
+    ]
+    assert changes == [
+        [(0, 0, False)],
+        [(30, 30, False)],
+        [(15, 15, False)],
+        [(15, 15, True), (15, 30, False), (30, 30, True)],
+        [(0, 0, True), (0, 30, False), (15, 30, True)],
+    ]
+    assert all(r["timestamp_ms"] == r["window_end_ms"] for b in found.batches for r in b)
+
+
+def test_the_same_single_time_again_deletes_nothing() -> None:
+    """A second record at the time of a session of one ms updates it."""
+    found = run("7 7", sessions(10, 0))
+    assert [[(r["n"], r["deleted"]) for r in b] for b in found.batches] == [
+        [(1, False)],
+        [(2, False)],
+    ]
+
+
+@pytest.mark.parametrize("batches", [False, True], ids=["one batch", "batch a record"])
+def test_a_frozen_session_waits_for_the_other_partition_untouched(*, batches: bool) -> None:
+    """While it is not final, neither an old record nor one in time makes it grow."""
+    #                        0         5    8        15  18
+    # close time of k:8      |         |    |
+    # [0,0]      frozen      k
+    # [8,18]                                k============k    8 is the gap from 18, and open for it
+    logs = {0: log_of("k:0 z:15 k:8 k:18"), 1: log_of("y:0")}
+    setup = Setup(sessions(10, 0), AGGREGATES, VALUES)
+    found = run_engine(setup, logs, one_by_one(logs) if batches else whole(logs))
+    assert found.late == 0
+    assert told([row for row in found.rows.values() if row["key"] == "k"]) == {
+        ("k", 0, 0): [0],
+        ("k", 8, 18): [8, 18],
+    }
+    assert not any(row["final"] for row in found.rows.values())
+
+
+#: Input, windows, and what each record makes final: with emission on close nothing else is told.
+CLOSING: dict[str, tuple[str, Windows, list[Told]]] = {
+    "3: closed windows come by key and start": (
+        "B:1 A:2 A:9 A:10 A:3 A:25",
+        tumbling(10),
+        [{}, {}, {}, {("A", 0, 10): [2, 9], ("B", 0, 10): [1]}, {}, {("A", 10, 20): [10]}],
+    ),
+    # Kafka's default retention loses [0,10)
+    "3: a jump of stream time loses nothing": (
+        "1 25 37",
+        tumbling(10),
+        [{}, {("k", 0, 10): [1]}, {("k", 20, 30): [25]}],
+    ),
+    "3: a window closes at its end plus grace": (
+        "9 14 15",
+        tumbling(10, 5),
+        [{}, {}, {("k", 0, 10): [9]}],
+    ),
+    # Kafka emits nothing at all: whole segments of its store are gone before the scan
+    "4: sessions far apart are all told": (
+        "0 70000 200000",
+        sessions(10, 0),
+        [{}, {("k", 0, 0): [0]}, {("k", 70_000, 70_000): [70_000]}],
+    ),
+    # Kafka's suppress is 1 ms early: it fires at 15
+    "4: a session closes once stream time is more than gap and grace behind its end": (
+        "0 A:15 A:16",
+        sessions(10, 5),
+        [{}, {}, {("k", 0, 0): [0]}],
+    ),
+    # Kafka's suppress fires at once for each left window, and twice for [0,10]
+    "2.6: a sliding window is told once, after its end": (
+        "10 10 12",
+        SlidingWindows.of_time_difference_and_grace(10, 0),
+        [{}, {}, {("k", 0, 10): [10, 10]}],
+    ),
+    "2.6: with grace a record at its end is in it": (
+        "10 15 10 16",
+        SlidingWindows.of_time_difference_and_grace(10, 5),
+        [{}, {}, {}, {("k", 0, 10): [10, 10]}],
+    ),
+    # Kafka hides [0,10] and [1,11] before its scan: starts below 52 do not come out
+    "2.6: a jump of stream time hides no sliding window": (
+        "1 10 60 181",
+        SlidingWindows.of_time_difference_and_grace(10, 100),
+        [
+            {},
+            {},
+            {},
+            {("k", 0, 10): [1, 10], ("k", 2, 12): [10], ("k", 50, 60): [60]},
+        ],
+    ),
+    "without windows nothing is ever final": ("1 2 99999", NoWindows(), [{}, {}, {}]),
+}
+
+
+@pytest.mark.parametrize("name", CLOSING)
+def test_emission_on_close(name: str) -> None:
+    """Each window is told once, by the record that closes it."""
+    text, windows, wanted = CLOSING[name]
+    assert [told(batch) for batch in run(text, windows, closed=True).batches] == wanted
+
+
+@pytest.mark.parametrize("name", CLOSING)
+def test_emission_on_update_tells_the_same_windows_final(name: str) -> None:
+    """With emission on update the same record makes the same windows final."""
+    text, windows, wanted = CLOSING[name]
+    found = run(text, windows).batches
+    assert [told([row for row in batch if row["final"]]) for batch in found] == wanted
+
+
+KIP_259 = "1 2 5 6 4 3 7 9"
+
+
+@pytest.mark.parametrize(
+    ("windows", "wanted"),
+    [
+        (NoWindows(), [1, 2, 5, 6, 6, 6, 7, 9]),
+        (tumbling(10, 100), [1, 2, 5, 6, 6, 6, 7, 9]),
+        # [0,5) has 1, 2, 4, 3; [5,10) has 5, 6, 7, 9
+        (tumbling(5, 100), [1, 2, 5, 6, 4, 4, 7, 9]),
+        # one session from the beginning: its timestamp is its end
+        (sessions(4, 100), [1, 2, 5, 6, 6, 6, 7, 9]),
+    ],
+    ids=["no window", "tumbling 10", "tumbling 5", "session"],
+)
+def test_timestamps_of_kip_259(windows: Windows, wanted: list[int]) -> None:
+    """A result's timestamp is the greatest time of its window so far."""
+    batches = run(KIP_259, windows).batches
+    assert [[r["timestamp_ms"] for r in b if not r["deleted"]] for b in batches] == [
+        [timestamp] for timestamp in wanted
+    ]
+
+
+@pytest.mark.parametrize("windows", [tumbling(10), sessions(10, 0)], ids=["tumbling", "session"])
+def test_a_record_without_a_value_is_counted(windows: Windows) -> None:
+    """1.2: in time windows and sessions a null value adds 1 to the count of records."""
+    log: list[Record] = [("k", 1, None), ("k", 2, {"t": 2})]
+    setup = Setup(windows, {"n": w.count(), "values": w.count("t")}, VALUES)
+    (row,) = run_engine(setup, {0: log}, one_by_one({0: log})).rows.values()
+    assert (row["n"], row["values"], row["timestamp_ms"]) == (2, 1, 2)
+
+
+def test_the_slowest_partition_decides_what_is_final() -> None:
+    """A window is final once every partition's clock has passed it, also without new records."""
+    logs = {0: log_of("a:1 b:500"), 1: log_of("c:2 c:40")}
+    for windows, ends in ((tumbling(10), {10}), (sessions(10, 0), {1, 2})):
+        setup = Setup(windows, AGGREGATES, VALUES)
+        held_back = run_engine(setup, logs, [{0: 2, 1: 1}, {0: 0, 1: 1}])
+        first, second = held_back.batches
+        assert not any(row["final"] for row in first)
+        assert {row["window_end_ms"] for row in second if row["final"]} == ends
