@@ -1,6 +1,6 @@
 """A store's batch as Spark sees it: stamps, joins, row-wise steps and engine tasks in one job."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -10,7 +10,11 @@ from pipeline.grouping import RESULT_SCHEMA, group_with
 from pipeline.joining import join_with
 from pipeline.plan import BatchPlan, GroupReport, JoinPlan
 from pipeline.stamping import route_with, stamp_for_join, stamp_with
-from pipeline.store_plans import InputPlan, Records, StorePlans
+from pipeline.store_plans import InputPlan, StorePlans
+from pipeline.topology import Source
+
+#: The decoded records of each source, as Spark reads them.
+Records = Mapping[Source, DataFrame]
 
 
 def run_tasks(
@@ -32,7 +36,7 @@ def run_tasks(
 
 
 def _stamped(one: InputPlan, plan: BatchPlan, records: Records) -> DataFrame:
-    rows = one.steps.rows(records[one.source])
+    rows: DataFrame = one.steps.rows(records[one.source])
     return rows.mapInArrow(stamp_with(plan, one.stamp), from_arrow_schema(plan.stamped_schema))
 
 
@@ -52,5 +56,5 @@ def _joined(one: InputPlan, plan: BatchPlan, join: JoinPlan, records: Records) -
         .repartitionById(plan.tasks, "task")
         .mapInArrow(join_with(plan, join), from_arrow_schema(join.joined_schema))
     )
-    rows = one.steps.rows(results)
+    rows: DataFrame = one.steps.rows(results)
     return rows.mapInArrow(route_with(plan, one.stamp), from_arrow_schema(plan.stamped_schema))

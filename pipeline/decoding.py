@@ -16,20 +16,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
 from pyspark.sql.types import StructType
 
+from pipeline.errors import InvalidTopology
 from pipeline.windows import MAX_TIMESTAMP_MS
-
-#: Why a record is a dead letter, by code; the codes are part of the table's contract.
-REASONS = {
-    "not-utf8": "the bytes are not UTF-8",
-    "not-json": "the line is not one JSON object",
-    "wrong-type": "a field does not have the type that the schema or the envelope says",
-    "missing-timestamp": "timestamp_ms is missing or null",
-    "negative-timestamp": "timestamp_ms is negative",
-    "timestamp-too-large": f"timestamp_ms is above {MAX_TIMESTAMP_MS}, the end of the year 9999",
-    "null-key": "the key to group by is missing or null",
-    "null-value": "the value is missing or null, which this store can't hold",
-    "function-raised": "a function of the topology raised on the record",
-}
 
 _OPTIONS = {
     "mode": "PERMISSIVE",
@@ -65,12 +53,26 @@ class Decoder:
 
         Raises:
             PySparkException: the schema is none.
+            InvalidTopology: the schema has a column twice.
         """
         if self._unchecked is not None:
-            # By itself first: about a schema within another one Spark's message is unclear.
-            StructType.fromDDL(self._unchecked)
+            _check_schema(self._unchecked)
             self._unchecked = None
         return raw.withColumn("_json", self._parsed).select(*self._columns)
+
+
+def _check_schema(schema: str) -> None:
+    """Look at a schema by itself: Spark's messages are unclear about one within another."""
+    parsed = StructType.fromDDL(schema)
+    fields = parsed.fields if isinstance(parsed, StructType) else []
+    names = [field.name.lower() for field in fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        message = (
+            f"stream: the schema {schema!r} has the column {twice[0]!r} twice (Spark does not "
+            "tell names apart by case): give each column a name of its own"
+        )
+        raise InvalidTopology(message)
 
 
 def event_log_decoder(value_schema: str) -> Decoder:

@@ -66,7 +66,7 @@ def _advance(plan: BatchPlan, task: int, records: pa.Table, told: Reports) -> Gr
         late=result.late,
         rejected=len(result.rejected),
         files=_written(plan, result.changes, name),
-        dead_letters=_rejected(plan, records, result),
+        dead_letters=write_dead_letters(plan, rejected_letters(plan, records, result)),
         told=told,
     )
 
@@ -79,8 +79,8 @@ def _written(plan: BatchPlan, changes: pa.Table, name: str) -> list[AddedFile]:
     return [write_file(plan.table, rows, f"part-{name}", sync=plan.sync)]
 
 
-def _rejected(plan: BatchPlan, records: pa.Table, result: EngineResult) -> list[AddedFile]:
-    """Write the records for which the user's function raised as dead letters."""
+def rejected_letters(plan: BatchPlan, records: pa.Table, result: EngineResult) -> list[pa.Table]:
+    """The records for which the user's function raised, as dead letters."""
     letters = []
     for place in np.unique(np.asarray(result.rejected["input"])).tolist():
         rows = result.rejected.filter(pc.equal(result.rejected["input"], place))
@@ -89,4 +89,4 @@ def _rejected(plan: BatchPlan, records: pa.Table, result: EngineResult) -> list[
         found = rows.join(raw.rename_columns({"raw_first": "raw"}), ["partition", "offset"])
         found = found.append_column("reason", pa.repeat("function-raised", len(found)))
         letters.append(dead_letters(plan, plan.topics[place], found, tells_source_reasons=False))
-    return write_dead_letters(plan, letters)
+    return letters

@@ -2,22 +2,26 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 
+import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
+from pipeline.batch_tasks import Records
 from pipeline.checkpoint import Checkpoint, PreparedBatch
 from pipeline.decoding import Decoder
 from pipeline.errors import InvalidTopology
+from pipeline.row_steps import RowSteps
 from pipeline.sources import Log
 from pipeline.store_batch import StoreBatches
 from pipeline.store_plans import StorePlans
 from pipeline.store_tables import StoreTables, define
-from pipeline.topology import Source, Topology
+from pipeline.topology import Input, Side, Source, Topology
 from storage.layout import DataLayout
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
@@ -109,8 +113,21 @@ class PipelineRun:
             # The first store that reads a topic tells what is bad for all of them.
             tells = [topic for topic in store.topics if topic not in told]
             told.update(tells)
-            plans.append(StorePlans(self._spark, store, empty, tells))
+            plans.append(StorePlans(store, partial(self._steps, empty, store.name), tells))
         return plans
+
+    def _steps(
+        self,
+        empty: Records,
+        store: str,
+        origin: Input | Side,
+        read: Source | pa.Schema,
+    ) -> RowSteps:
+        """Steps that Spark runs, over a source's records or a join's results."""
+        if isinstance(read, Source):
+            return RowSteps(empty[read], origin, store)
+        results = self._spark.createDataFrame([], from_arrow_schema(read))
+        return RowSteps(results, origin, store)
 
     def _open(self, plans: StorePlans) -> StoreBatches:
         """Open one store's tables and state."""

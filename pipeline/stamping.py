@@ -75,7 +75,7 @@ class Stamper:
         self._clock = StreamClock(plan.clocks.get(stamp.clock.name, {}))
         self._seen: set[int] = set()
         self._counters: dict[str, int] = dict.fromkeys(COUNTERS, 0)
-        self._dead: list[pa.Table] = []
+        self.dead_letters: list[pa.Table] = []
 
     def for_engine(self, rows: pa.Table) -> pa.RecordBatch:
         """Stamp one Arrow batch: the accepted rows with their close time and task."""
@@ -113,10 +113,14 @@ class Stamper:
 
     def reports(self) -> pa.RecordBatch:
         """One report row for every task."""
-        clocks = {p: self._clock.stream_time_ms[p] for p in self._seen}
-        dead = write_dead_letters(self._plan, self._dead)
-        report = StampReport(self._stamp.clock.name, clocks, self._counters, dead)
+        report = self.report()
+        report.dead_letters = write_dead_letters(self._plan, self.dead_letters)
         return report_rows(Reports([report]), self._schema, self._plan.tasks)
+
+    def report(self) -> StampReport:
+        """What was seen so far, without the dead letters."""
+        clocks = {p: self._clock.stream_time_ms[p] for p in self._seen}
+        return StampReport(self._stamp.clock.name, clocks, self._counters)
 
     def _good(self, rows: pa.Table) -> pa.Table:
         """Count rows, bury the bad ones, return those that are wanted."""
@@ -151,4 +155,6 @@ class Stamper:
         """Keep bad rows for the dead-letter table; each store counts them all."""
         if len(rows):
             topic, tells = self._stamp.clock.topic, self._stamp.tells_source_reasons
-            self._dead.append(dead_letters(self._plan, topic, rows, tells_source_reasons=tells))
+            self.dead_letters.append(
+                dead_letters(self._plan, topic, rows, tells_source_reasons=tells)
+            )

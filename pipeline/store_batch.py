@@ -14,10 +14,10 @@ of 3 and 4 is done. Each commit records the batch id, so none is done twice.
 
 from concurrent.futures import ThreadPoolExecutor
 
-from pipeline.batch_tasks import run_tasks
+from pipeline.batch_tasks import Records, run_tasks
 from pipeline.checkpoint import PreparedBatch, StateVersions
 from pipeline.prepared import prepared_batch
-from pipeline.store_plans import Place, Records, StorePlans
+from pipeline.store_plans import Place, StorePlans
 from pipeline.store_tables import StoreTables
 from storage.errors import ForeignCheckpoint
 from storage.position import COMMIT_INFO_KEY, Offsets
@@ -42,7 +42,13 @@ class StoreBatches:
         self._tables = tables
         self._versions = versions
         key_groups = tables.definition.key_groups
-        self._place = Place(tables, versions.folder, min(tasks, key_groups), sync)
+        self._place = Place(
+            tables.table_folder,
+            versions.folder,
+            tables.dead_letters_folder,
+            min(tasks, key_groups),
+            sync,
+        )
         plans.finish(key_groups)
         self._last: tuple[int, PreparedBatch] | None = None
         self._maintenance = ThreadPoolExecutor(1, thread_name_prefix=f"maintain-{self._store.name}")

@@ -4,27 +4,39 @@ A clock is named after its topic; a topic that a store reads more than once has 
 for each reading, ``topic#2`` and so on, because a filter in front decides what moves it.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.assembly import Assembly, assemble
 from pipeline.checkpoint import PreparedBatch
 from pipeline.join_stage import JoinStage
 from pipeline.plan import STAMPED_FIELDS, BatchPlan, ClockPlan, Clocks, JoinPlan, StampPlan
-from pipeline.row_steps import RowSteps
-from pipeline.store_tables import StoreTables
-from pipeline.topology import Input, Source, Store, StreamJoin, TableRows
+from pipeline.topology import Input, Side, Source, Store, StreamJoin, TableRows
 from pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS
 from storage.position import Offsets
 
-#: The decoded records of each source, as Spark reads them.
-Records = Mapping[Source, DataFrame]
+
+class Steps(Protocol):
+    """Row-wise steps of one input; ``pipeline.row_steps`` has those that Spark runs."""
+
+    #: The value columns after the steps.
+    values: pa.Schema
+
+    def select(
+        self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
+    ) -> None:
+        """Choose what ``rows`` gives."""
+
+    def rows(self, records: Any) -> Any:
+        """The rows for the stamp, from decoded records or a join's results."""
+
+
+#: Makes the steps of an input (or side of a join) that reads a source, or a join's results.
+StepsOf = Callable[[Input | Side, Source | pa.Schema], Steps]
 
 
 @dataclass(frozen=True)
@@ -32,7 +44,7 @@ class _Begun:
     """An input before its key groups are known: steps, clock, and the sides of its join."""
 
     source: Source
-    steps: RowSteps
+    steps: Steps
     clock: ClockPlan
     stage: JoinStage | None = None
     sides: tuple["_Begun", ...] = ()
@@ -43,7 +55,7 @@ class SidePlan:
     """One side of a join: its steps and its stamp."""
 
     source: Source
-    steps: RowSteps
+    steps: Steps
     stamp: StampPlan
 
 
@@ -61,17 +73,18 @@ class InputPlan:
     """One input: the steps in front of its last stamp, and that stamp; its join, if any."""
 
     source: Source
-    steps: RowSteps
+    steps: Steps
     stamp: StampPlan
     join: JoinInput | None
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a store's batches go: its tables, the folder of its state, and by how many tasks."""
+    """Where a store's batches go: the folders of its tables and state, by how many tasks."""
 
-    tables: StoreTables
+    table: Path
     state: Path
+    dead_letters: Path
     tasks: int
     sync: bool
 
@@ -81,12 +94,11 @@ class StorePlans:
 
     def __init__(
         self,
-        spark: SparkSession,
         store: Store,
-        empty: Records,
+        steps_of: StepsOf,
         tells: Collection[str],
     ) -> None:
-        """Check the steps of ``store`` against ``empty``, decoded records without a row.
+        """Check the steps of ``store``, as ``steps_of`` makes them.
 
         ``tells`` are the topics of which this store writes the dead letters that are bad for
         every store. Call ``finish`` before the first plan.
@@ -95,11 +107,11 @@ class StorePlans:
             InvalidTopology: a step does not fit; the message names it.
         """
         self.store = store
-        self._spark = spark
+        self._steps_of = steps_of
         self._tells = tells
         self.clocks: list[ClockPlan] = []
         self.inputs: list[InputPlan] = []
-        self._begun = [self._begin(one, empty) for one in store.inputs]
+        self._begun = [self._begin(one) for one in store.inputs]
         self.assembly: Assembly = assemble(store, [one.steps.values for one in self._begun])
 
     def finish(self, key_groups: int) -> None:
@@ -112,7 +124,6 @@ class StorePlans:
         self, batch: int, place: Place, previous: PreparedBatch | None, ends: Offsets
     ) -> tuple[BatchPlan, list[JoinPlan]]:
         """Return the plan of one batch, and of its joins."""
-        tables = place.tables
         plan = BatchPlan(
             store=self.store.name,
             topics=tuple(one.source.topic for one in self.store.inputs),
@@ -124,10 +135,10 @@ class StorePlans:
             clocks=_clocks(self.clocks, previous, ends),
             close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
             segments=previous.segments if previous else {},
-            table=tables.table_folder,
+            table=place.table,
             state=place.state,
-            dead_letters=tables.dead_letters_folder,
-            windowed=tables.definition.window.is_windowed,
+            dead_letters=place.dead_letters,
+            windowed=self.store.windows.kind != "none",
             sync=place.sync,
         )
         joins = [
@@ -144,15 +155,13 @@ class StorePlans:
         ]
         return plan, joins
 
-    def _begin(self, one: Input, empty: Records) -> _Begun:
+    def _begin(self, one: Input) -> _Begun:
         """Check the steps of an input."""
         if one.join is None:
-            steps = RowSteps(empty[one.source], one, self.store.name)
+            steps = self._steps_of(one, one.source)
             return _Begun(one.source, steps, self._clock(one.source.topic, 0))
         join = one.join
-        steps_of = [
-            RowSteps(empty[side.source], side, self.store.name) for side in (join.left, join.right)
-        ]
+        steps_of = [self._steps_of(side, side.source) for side in (join.left, join.right)]
         stage = JoinStage(self.store.name, join, *(steps.values for steps in steps_of))
         # A table is read as it is; nothing waits for it.
         delays = (stage.delay_ms, stage.delay_ms if isinstance(join, StreamJoin) else None)
@@ -160,9 +169,7 @@ class StorePlans:
             _Begun(side.source, steps, self._clock(side.source.topic, delay))
             for side, steps, delay in zip((join.left, join.right), steps_of, delays, strict=True)
         )
-        schema = pa.schema([*STAMPED_FIELDS, *stage.result_schema])
-        results = self._spark.createDataFrame([], from_arrow_schema(schema))
-        steps = RowSteps(results, one, self.store.name)
+        steps = self._steps_of(one, pa.schema([*STAMPED_FIELDS, *stage.result_schema]))
         return _Begun(one.source, steps, sides[0].clock, stage, sides)
 
     def _clock(self, topic: str, delay_ms: int | None) -> ClockPlan:

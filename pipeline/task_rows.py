@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.decoding import REASONS
 from pipeline.plan import DEAD_LETTER_SCHEMA, BatchPlan, Reports
+from pipeline.reasons import REASONS
 from storage.table import AddedFile, write_file
 
 #: Reasons that hold for one store only: it alone tells of them.

@@ -1,0 +1,170 @@
+"""Kafka Streams' TopologyTestDriver for these topologies: one process, one batch at a time."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any, Self
+
+from pipeline.schemas import arrow_schema
+from pipeline.testing.records import Record, decoded
+from pipeline.testing.store_driver import Counters, StoreDriver
+from pipeline.testing.stores import (
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyWindowStore,
+)
+from pipeline.topology import Topology
+from pipeline.windows import IllegalArgument
+
+_WINDOW_FIELDS = ("window_start_ms", "window_end_ms", "final")
+
+#: Which method reads a store of which kind of windows.
+_READ_BY = {
+    "tumbling": "window_store",
+    "hopping": "window_store",
+    "sliding": "window_store",
+    "session": "session_store",
+    "none": "key_value_store",
+}
+
+
+class TopologyTestDriver:
+    """Runs a topology in this process with the pipeline's own stamps and engines.
+
+    Row-wise expressions, if the topology has any, run on one local Spark session that is
+    started when it is first needed; a topology without any needs neither Spark nor Java.
+    """
+
+    def __init__(self, topology: Topology) -> None:
+        """Check the topology and begin with empty stores.
+
+        Raises:
+            InvalidTopology: a step does not fit; the message names it.
+        """
+        self._topology = topology
+        self._stores = {store.name: StoreDriver(store) for store in topology.stores}
+        self._schemas = {source: arrow_schema(source.schema) for source in topology.sources}
+        self._offsets: dict[tuple[str, int], int] = {}
+
+    def pipe_input(
+        self, topic: str, records: Sequence[Record] | Record, partition: int = 0
+    ) -> None:
+        """Process ``records`` of one partition of ``topic`` as one micro-batch.
+
+        Offsets count the records of each partition from 0.
+
+        Raises:
+            IllegalArgument: the topology does not read the topic, or the partition is negative.
+            TypeError: one is no ``Record``.
+        """
+        if topic not in self._topology.topics:
+            known = ", ".join(self._topology.topics)
+            message = f"the topology does not read topic {topic!r}; its topics are: {known}"
+            raise IllegalArgument(message)
+        if isinstance(partition, bool) or not isinstance(partition, int) or partition < 0:
+            message = f"a partition is a number from 0, not {partition!r}"
+            raise IllegalArgument(message)
+        batch = [records] if isinstance(records, Record) else list(records)
+        first = self._offsets.get((topic, partition), 0)
+        piped = {
+            source: decoded(batch, schema, partition, first)
+            for source, schema in self._schemas.items()
+            if source.topic == topic
+        }
+        self._offsets[topic, partition] = first + len(batch)
+        for store in self._stores.values():
+            store.output = []
+            if topic in store.store.topics:
+                store.process(piped, partition)
+
+    def read_output(self, store: str) -> list[dict[str, Any]]:
+        """The rows that the last batch wrote to ``store``, by key and window.
+
+        Each has key, window_start_ms, window_end_ms, the aggregates, timestamp_ms, final and
+        deleted; a store without windows has no window and no final.
+
+        Raises:
+            IllegalArgument: there is no such store.
+        """
+        found = self._store(store)
+        hidden = _WINDOW_FIELDS if found.store.windows.kind == "none" else ()
+        return [
+            {name: deepcopy(value) for name, value in row.items() if name not in hidden}
+            for row in found.output
+        ]
+
+    def window_store(self, name: str) -> ReadOnlyWindowStore:
+        """The store of tumbling, hopping or sliding windows of that name, as it is at each read.
+
+        Raises:
+            IllegalArgument: there is none, or it is of another kind.
+        """
+        return ReadOnlyWindowStore(self._of_kind(name, "window_store").content)
+
+    def session_store(self, name: str) -> ReadOnlySessionStore:
+        """The store of sessions of that name, as it is at each read.
+
+        Raises:
+            IllegalArgument: there is none, or it is of another kind.
+        """
+        return ReadOnlySessionStore(self._of_kind(name, "session_store").content)
+
+    def key_value_store(self, name: str) -> ReadOnlyKeyValueStore:
+        """The store without windows of that name, as it is at each read.
+
+        Raises:
+            IllegalArgument: there is none, or it is of another kind.
+        """
+        return ReadOnlyKeyValueStore(self._of_kind(name, "key_value_store").content)
+
+    def counters(self, store: str) -> Counters:
+        """What became of the records that ``store`` was given.
+
+        Raises:
+            IllegalArgument: there is no such store.
+        """
+        return self._store(store).counters
+
+    @property
+    def late(self) -> int:
+        """Records that came too late, over all stores."""
+        return sum(store.counters.late for store in self._stores.values())
+
+    @property
+    def dropped(self) -> int:
+        """Records that went to the dead letters, over all stores."""
+        return sum(store.counters.dropped for store in self._stores.values())
+
+    def dead_letters(self, store: str) -> list[dict[str, Any]]:
+        """All dead letters of ``store``: topic, partition, offset, store, reason, detail, raw.
+
+        Raises:
+            IllegalArgument: there is no such store.
+        """
+        return deepcopy(self._store(store).dead_letters)
+
+    def close(self) -> None:
+        """Nothing is held open; for those who end their tests with it."""
+
+    def __enter__(self) -> Self:
+        """Use the driver in a ``with`` statement."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """End."""
+        self.close()
+
+    def _store(self, name: str) -> StoreDriver:
+        if name not in self._stores:
+            message = f"there is no store {name!r}; the stores are: {', '.join(self._stores)}"
+            raise IllegalArgument(message)
+        return self._stores[name]
+
+    def _of_kind(self, name: str, method: str) -> StoreDriver:
+        found = self._store(name)
+        fits = _READ_BY[found.store.windows.kind]
+        if fits != method:
+            kind = found.store.windows.kind
+            told = "has no windows" if kind == "none" else f"has {kind} windows"
+            message = f"store {name!r} {told}: read it with {fits}({name!r})"
+            raise IllegalArgument(message)
+        return found

@@ -1,0 +1,182 @@
+"""One store of the test driver: the pipeline's own stamps, joins and engine, without Spark's tasks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.grouping import rejected_letters
+from pipeline.plan import COUNTERS, STAMPED_FIELDS, BatchPlan, ClockPlan, JoinPlan
+from pipeline.stamping import Stamper
+from pipeline.store_plans import InputPlan, Place, SidePlan, StorePlans
+from pipeline.testing.rows import StoreRows
+from pipeline.testing.steps import steps_for
+from pipeline.topology import Source, Store
+from pipeline.windows import NO_STREAM_TIME_MS
+
+#: Decoded records of this batch, by source.
+Piped = Mapping[Source, pa.Table]
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What became of the records: input = applied + late + dropped + filtered.
+
+    ``late`` records came after their windows had closed; ``dropped`` ones went to the dead
+    letters (no key, no value where one is needed, a function that raised ...).
+    """
+
+    input: int
+    applied: int
+    late: int
+    dropped: int
+    filtered: int
+
+
+class StoreDriver:
+    """Brings one store forward, a micro-batch at a time."""
+
+    def __init__(self, store: Store) -> None:
+        """Check the store's steps and aggregation.
+
+        Raises:
+            InvalidTopology: a step does not fit; the message names it.
+        """
+        self.store = store
+        self._plans = StorePlans(store, partial(steps_for, store=store.name), store.topics)
+        self._plans.finish(1)
+        nowhere = Path()
+        place = Place(nowhere, nowhere, nowhere, 1, sync=False)
+        self._plan, self._joins = self._plans.plan(0, place, None, {})
+        engine = self._plans.assembly.engine
+        self._state = engine.empty_state()
+        self._join_states = {join.place: join.stage.empty_state() for join in self._joins}
+        self._counters = dict.fromkeys(COUNTERS, 0)
+        self.content = StoreRows(store.retention_ms)
+        self.output: list[dict[str, Any]] = []
+        self.dead_letters: list[dict[str, Any]] = []
+
+    @property
+    def counters(self) -> Counters:
+        """Running totals."""
+        told = self._counters
+        return Counters(
+            told["input"], told["applied"], told["late"], told["dead_lettered"], told["filtered"]
+        )
+
+    def process(self, piped: Piped, partition: int) -> None:
+        """Take one batch of one partition through the store."""
+        clocks = {name: dict(partitions) for name, partitions in self._plan.clocks.items()}
+        for clock in self._plan.delays:
+            if any(source.topic == clock.topic for source in piped):
+                _know(clocks, clock, partition)
+        plan = replace(self._plan, clocks=clocks)
+        stampers: list[Stamper] = []
+        stamped = [self._stamped(one, plan, piped, stampers) for one in self._plans.inputs]
+        for stamper in stampers:
+            clocks[stamper.report().clock].update(stamper.report().stream_time_ms)
+        joined = [
+            self._joined(join, self._plans.inputs[join.place], plan, piped, stampers)
+            for join in self._joins
+        ]
+        self._advance(plan, pa.concat_tables([*stamped, *joined]), stampers)
+
+    def _stamped(
+        self, one: InputPlan, plan: BatchPlan, piped: Piped, stampers: list[Stamper]
+    ) -> pa.Table:
+        """The records of an input without a join."""
+        if one.join is not None or one.source not in piped:
+            return plan.stamped_schema.empty_table()
+        stamper = Stamper(plan, one.stamp, plan.stamped_schema)
+        stampers.append(stamper)
+        return pa.Table.from_batches([stamper.for_engine(one.steps.rows(piped[one.source]))])
+
+    def _joined(
+        self,
+        join: JoinPlan,
+        one: InputPlan,
+        plan: BatchPlan,
+        piped: Piped,
+        stampers: list[Stamper],
+    ) -> pa.Table:
+        """The results of an input's join, through the steps behind it."""
+        assert one.join is not None
+        sides = [
+            self._arriving(side, join, plan, piped, stampers)
+            for side in (one.join.left, one.join.right)
+        ]
+        batch = pa.concat_tables(sides).select(join.stage.record_schema.names)
+        times = [
+            min(plan.clocks[stamp.clock.name].values(), default=NO_STREAM_TIME_MS)
+            for stamp in (join.left, join.right)
+        ]
+        done = join.stage.process(self._join_states[join.place], batch, *times)
+        self._join_states[join.place] = done.state
+        self._counters["late"] += done.late
+        self._counters["filtered"] += done.filtered
+        self._counters["applied"] -= done.late + done.filtered
+        rows = one.steps.rows(_with_reports(done.results))
+        router = Stamper(plan, one.stamp, plan.stamped_schema)
+        stampers.append(router)
+        routed = [pa.Table.from_batches([batch]) for batch in router.routed(rows)]
+        return pa.concat_tables([plan.stamped_schema.empty_table(), *routed])
+
+    def _arriving(
+        self,
+        side: SidePlan,
+        join: JoinPlan,
+        plan: BatchPlan,
+        piped: Piped,
+        stampers: list[Stamper],
+    ) -> pa.Table:
+        if side.source not in piped:
+            return join.arriving_schema.empty_table()
+        stamper = Stamper(plan, side.stamp, join.arriving_schema)
+        stampers.append(stamper)
+        arrived = stamper.for_join(side.steps.rows(piped[side.source]))
+        plan.clocks[side.stamp.clock.name].update(stamper.report().stream_time_ms)
+        return pa.Table.from_batches([arrived])
+
+    def _advance(self, plan: BatchPlan, rows: pa.Table, stampers: list[Stamper]) -> None:
+        """Run the engine, and keep what it tells."""
+        engine = plan.assembly.engine
+        close_ms = plan.close_time_of(plan.clocks)
+        batch = rows.select(engine.record_schema.names)
+        result = engine.process(self._state, batch, plan.close_ms, close_ms)
+        for stamper in stampers:
+            for name in COUNTERS:
+                self._counters[name] += stamper.report().counters[name]
+        rejected = len(result.rejected)
+        self._counters["late"] += result.late
+        self._counters["dead_lettered"] += rejected
+        self._counters["applied"] -= result.late + rejected
+        letters = [table for stamper in stampers for table in stamper.dead_letters]
+        letters += rejected_letters(plan, rows, result) if rejected else []
+        for table in letters:
+            self.dead_letters += table.drop_columns(["revision"]).to_pylist()
+        self.output = result.changes.to_pylist()
+        self.content.apply(self.output)
+        self._state = result.state
+        self._plan = replace(plan, close_ms=close_ms)
+
+
+def _know(clocks: dict[str, dict[int, int]], clock: ClockPlan, partition: int) -> None:
+    """A partition that appears later starts at the slowest clock of its topic."""
+    known = clocks[clock.name]
+    known.setdefault(partition, min(known.values(), default=NO_STREAM_TIME_MS))
+
+
+def _with_reports(results: pa.Table) -> pa.Table:
+    """Results as the join task gives them: with the columns of reports, all null."""
+    nulls = {field.name: pa.nulls(len(results), field.type) for field in STAMPED_FIELDS}
+    columns = {**nulls, **{name: results[name] for name in results.column_names}}
+    decoded = {
+        "raw": pa.repeat(b"", len(results)),
+        "reason": pa.nulls(len(results), pa.string()),
+        "null_value": pc.is_null(pa.repeat(1, len(results))),
+    }
+    return pa.table({**columns, **decoded})
