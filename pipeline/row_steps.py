@@ -5,6 +5,7 @@ is counted and partitions keep their order. A step's expression is evaluated onl
 rows that are still wanted.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
@@ -89,7 +90,8 @@ class RowSteps:
             rows = self._project(rows, build(values))
             _ = rows.schema
         except PySparkException as error:
-            reason = str(error).split("\n", maxsplit=1)[0]
+            # Spark's suggestions are of no use where they name columns of our own.
+            reason = re.sub(r"(, )?`__\w+`", "", str(error).split("\n", maxsplit=1)[0])
             message = f"store {self._store!r}, step {step}: {reason}"
             raise InvalidTopology(message) from error
         return rows

@@ -118,11 +118,8 @@ class SparkSteps:
         self._names = values.names
         self._is_source = isinstance(read, Source)
         fields = [field for field in DECODED_FIELDS if field.name != "null_value"]
-        schema = (
-            pa.schema([*fields, pa.field("value", pa.struct(list(values)))])
-            if self._is_source
-            else read
-        )
+        decoded = pa.schema([*fields, pa.field("value", pa.struct(list(values)))])
+        schema = decoded if isinstance(read, Source) else read
         self._schema = from_arrow_schema(schema)
         self._fields = schema.names
         self._steps = RowSteps(self._spark.createDataFrame([], self._schema), origin, store)

@@ -1,4 +1,4 @@
-"""One store of the test driver: the pipeline's own stamps, joins and engine, without Spark's tasks."""
+"""One store of the test driver: the pipeline's own stamps, joins and engine, in process."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
