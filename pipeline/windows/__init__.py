@@ -32,6 +32,7 @@ from pipeline.windows.engine import EngineResult, WindowEngine
 from pipeline.windows.engines import engine_for
 from pipeline.windows.errors import IllegalArgument, WindowsError
 from pipeline.windows.joins import JoinWindows
+from pipeline.windows.mergeables import mergeable
 from pipeline.windows.sliding import SlidingWindowEngine
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "first",
     "last",
     "max",
+    "mergeable",
     "min",
     "stddev",
     "sum",
