@@ -5,7 +5,11 @@ Assumptions about the disk: a rename within a folder is atomic, and what was syn
 """
 
 import os
+import re
 from pathlib import Path
+
+#: A draft of some file's new content: the file's name, the number of the process.
+_DRAFT = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)\.draft")
 
 
 def sync_file(path: Path) -> None:
@@ -23,7 +27,10 @@ def sync_folder(path: Path) -> None:
 
 
 def replace_file(path: Path, content: bytes, *, sync: bool) -> None:
-    """Write ``content`` to ``path`` so that a reader sees the old or the new file, never a part."""
+    """Write ``content`` to ``path`` so that a reader sees the old or the new file, never a part.
+
+    Drafts of this file that processes left when they were killed are removed.
+    """
     draft = path.with_name(f".{path.name}.{os.getpid()}.draft")
     with draft.open("wb") as file:
         file.write(content)
@@ -31,5 +38,26 @@ def replace_file(path: Path, content: bytes, *, sync: bool) -> None:
             file.flush()
             os.fsync(file.fileno())
     draft.replace(path)
+    _remove_left_drafts(path)
     if sync:
         sync_folder(path.parent)
+
+
+def _remove_left_drafts(path: Path) -> None:
+    """Remove drafts of ``path`` by processes that don't run any more."""
+    with os.scandir(path.parent) as entries:
+        drafts = [match for entry in entries if (match := _DRAFT.fullmatch(entry.name))]
+    for draft in drafts:
+        if draft["name"] == path.name and not _runs(int(draft["process"])):
+            path.with_name(draft[0]).unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    """Whether there is a process of this number."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

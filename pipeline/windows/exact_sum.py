@@ -61,13 +61,11 @@ class LimbGrid:
             ((low >> _LIMB_BITS) + (high & _MASK)) * sign,
             (high >> _LIMB_BITS) * sign,
         ]
-        return [
-            sum(
-                (np.where(place == limb - k, part, 0) for k, part in enumerate(parts)),
-                start=np.zeros(len(values), dtype=np.int64),
-            )
-            for limb in range(self.limbs)
-        ]
+        limbs = np.zeros((self.limbs, len(values)), dtype=np.int64)
+        columns = np.arange(len(values))
+        for k, part in enumerate(parts):
+            limbs[place + k, columns] = part
+        return list(limbs)
 
     def to_double(self, limbs: list[Ints]) -> Floats:
         """Round each column of signed limb sums to the nearest double, ties to even."""

@@ -91,7 +91,7 @@ def _added(codes: pa.Array, ranges: Ranges) -> tuple[LimbSums, dict[int, Ints]]:
     number = (packed >> _DIGIT_BITS) - _NUMBER_BIAS
     digit = (packed & (2**_DIGIT_BITS - 1)) - _DIGIT_BIAS
     inside = number[offsets[0] : offsets[-1]]
-    found = np.unique(inside).tolist()
+    found = (np.flatnonzero(np.bincount(inside + _NUMBER_BIAS)) - _NUMBER_BIAS).tolist()
     totals = {n: _totals(np.where(number == n, digit, 0), low, high) for n in found}
     odd = {n: total for n, total in totals.items() if n >= _NAN}
     finite = [n for n in found if n < _NAN] or [0]

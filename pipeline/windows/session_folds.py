@@ -82,9 +82,10 @@ class SessionFoldEngine(WindowEngine):
         old_unit, new_unit, units = units_of(codes, state, batch)
         near = np.isin(old_unit, new_unit)
         sessions = open_sessions(state, old_unit, np.flatnonzero(near))
+        by_row = {s.state_rows[0]: s for found in sessions.values() for s in found}
         aggregates = self._fold.read(state)
         for row in np.flatnonzero(near).tolist():
-            _session_of(sessions[int(old_unit[row])], row).value = aggregates[row]
+            by_row[row].value = aggregates[row]
         made: list[tuple[int, OpenSession]] = []
         late: list[int] = []
         rejected: list[tuple[int, str]] = []
@@ -158,10 +159,6 @@ class SessionFoldEngine(WindowEngine):
             for _, session in made
         ]
         return both.take(pa.array(rows, pa.int64()))
-
-
-def _session_of(sessions: list[OpenSession], row: int) -> OpenSession:
-    return next(session for session in sessions if session.state_rows == [row])
 
 
 class _FoldColumns:

@@ -5,22 +5,21 @@ closed for one of them), and for the user's own functions. Everything else goes 
 the vectorised path of ``pipeline.windows.sessions``.
 """
 
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pipeline.windows.folds import Rejected
-from pipeline.windows.session_links import NO_REGULAR_MS
 
 
 @dataclass
 class OpenSession:
-    """One session: its bounds, how it reaches down, where it comes from, its value."""
+    """One session: its bounds, its reach, where it comes from, its value."""
 
     start: int
     end: int
-    regular: int = NO_REGULAR_MS
-    stragglers: list[tuple[int, int]] = field(default_factory=list)
+    reach: int
     state_rows: list[int] = field(default_factory=list)
     records: list[int] = field(default_factory=list)
     value: Any = None
@@ -69,9 +68,12 @@ def advance(
     before the record's close time) is not found by it. ``value_of`` gives None for a
     session that is to be removed; without it every session has the value None and stays.
     """
-    result = MachineResult(sessions, [], [])
+    result = MachineResult(sorted(sessions, key=_end), [], [])
     for arrival in arrivals:
-        found = [s for s in result.sessions if _takes(s, arrival, gap)]
+        # By end, so that the many that ended long ago cost nothing.
+        low = bisect_left(result.sessions, max(arrival.close, arrival.time - gap), key=_end)
+        near, high = result.sessions[low:], arrival.time + gap
+        found = [s for s in near if s.start <= high]
         if not found and arrival.time < arrival.close:
             result.late.append(arrival.row)
             continue
@@ -83,44 +85,32 @@ def advance(
             except Rejected as error:
                 result.rejected.append((arrival.row, str(error)))
                 continue
-        result.sessions = [s for s in result.sessions if s not in found]
+        result.sessions[low:] = [s for s in near if s.start > high]
         if value_of is None or value is not None:
-            result.sessions.append(_joined(found, arrival, gap, value))
+            insort(result.sessions, _joined(found, arrival, gap, value), key=_end)
         elif found:
             result.removed = True
     return result
 
 
-def _takes(session: OpenSession, arrival: Arrival, gap: int) -> bool:
-    near = session.start - gap <= arrival.time <= session.end + gap
-    return near and session.end >= arrival.close
+def _end(session: OpenSession) -> int:
+    return session.end
 
 
 def _joined(found: Sequence[OpenSession], arrival: Arrival, gap: int, value: Any) -> OpenSession:
     """One session out of all that were found and the record."""
-    joined = OpenSession(
-        start=min([arrival.time, *(s.start for s in found)]),
-        end=max([arrival.time, *(s.end for s in found)]),
-        regular=min([NO_REGULAR_MS, *(s.regular for s in found)]),
-        stragglers=[straggler for s in found for straggler in s.stragglers],
-        state_rows=[row for s in found for row in s.state_rows],
-        records=[*(row for s in found for row in s.records), arrival.row],
-        value=value,
-    )
-    if arrival.close <= arrival.time - gap:
-        joined.regular = min(joined.regular, arrival.time)
-    else:
-        joined.stragglers.append((arrival.close, arrival.time))
-    joined.stragglers = needed_stragglers(joined.stragglers, joined.regular)
+    reach = max(arrival.close, arrival.time - gap)
+    if not found:
+        return OpenSession(arrival.time, arrival.time, reach, [], [arrival.row], value)
+    # The longest list grows in place: a session costs no copy a record.
+    joined = max(found, key=lambda s: len(s.records))
+    for other in found:
+        if other is not joined:
+            joined.state_rows += other.state_rows
+            joined.records += other.records
+    joined.start = min(arrival.time, *(s.start for s in found))
+    joined.end = max(arrival.time, *(s.end for s in found))
+    joined.reach = min(reach, *(s.reach for s in found))
+    joined.records.append(arrival.row)
+    joined.value = value
     return joined
-
-
-def needed_stragglers(stragglers: list[tuple[int, int]], regular: int) -> list[tuple[int, int]]:
-    """Only those that reach lower than every record with a smaller or equal close time."""
-    kept: list[tuple[int, int]] = []
-    lowest = regular
-    for close, time in sorted(stragglers):
-        if time < lowest:
-            kept.append((close, time))
-            lowest = time
-    return kept

@@ -94,17 +94,7 @@ class SessionStore:
         rows = table.take(pa.array(chosen))
         code = code[chosen]
         start, end = (np.asarray(rows[n]) for n in ("window_start_ms", "window_end_ms"))
-        component = components(
-            Sessions(
-                code,
-                np.asarray(rows["partition"]),
-                start,
-                end,
-                np.asarray(rows["regular_ms"]),
-                rows["stragglers"].combine_chunks(),
-            ),
-            self._gap,
-        )
+        component = components(Sessions(code, start, end, np.asarray(rows["reach_ms"])))
         order, least, greatest = hulls(component, start, end)
         low, high = bounds_of(component)
         return _Joined(code[order][low], least, greatest, chosen[order], Ranges(low, high))

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from pipeline.windows.engine import arrival_keys, heads
 from pipeline.windows.exact_sum import Ints
-from pipeline.windows.session_links import STRAGGLERS
 from pipeline.windows.session_machine import Arrival, OpenSession
 
 #: Columns of a partition session beside its key and what its aggregates keep.
@@ -16,8 +15,7 @@ SESSION_FIELDS = (
     pa.field("partition", pa.int32()),
     pa.field("window_start_ms", pa.int64()),
     pa.field("window_end_ms", pa.int64()),
-    pa.field("regular_ms", pa.int64()),
-    pa.field("stragglers", STRAGGLERS),
+    pa.field("reach_ms", pa.int64()),
 )
 
 
@@ -43,16 +41,12 @@ def units_of(codes: list[Ints], state: pa.Table, batch: pa.Table) -> tuple[Ints,
 def open_sessions(near: pa.Table, unit: Ints, rows: Ints) -> dict[int, list[OpenSession]]:
     """The chosen state rows as sessions of their units."""
     found: dict[int, list[OpenSession]] = {}
-    names = ("window_start_ms", "window_end_ms", "regular_ms", "stragglers")
-    for row, fields in zip(
-        rows.tolist(), near.select(names).take(pa.array(rows)).to_pylist(), strict=True
+    names = ("window_start_ms", "window_end_ms", "reach_ms")
+    columns = (np.asarray(near[name])[rows].tolist() for name in names)
+    for number, row, start, end, reach in zip(
+        unit[rows].tolist(), rows.tolist(), *columns, strict=True
     ):
-        stragglers = [(s["close_ms"], s["timestamp_ms"]) for s in fields["stragglers"]]
-        session = OpenSession(
-            fields["window_start_ms"], fields["window_end_ms"], fields["regular_ms"], stragglers,
-            state_rows=[row],
-        )  # fmt: skip
-        found.setdefault(int(unit[row]), []).append(session)
+        found.setdefault(number, []).append(OpenSession(start, end, reach, [row]))
     return found
 
 
@@ -70,25 +64,19 @@ def arrivals_by_unit(
 
 def session_table(made: list[tuple[int, OpenSession]]) -> pa.Table:
     """Sessions of the machine as a table like ``Assigned.table``."""
-    stragglers = [
-        [{"close_ms": close, "timestamp_ms": time} for close, time in session.stragglers]
-        for _, session in made
-    ]
-    unit, start, end, regular = (
+    unit, start, end, reach = (
         np.array(numbers, dtype=np.int64)
         for numbers in (
             [unit for unit, _ in made],
             [session.start for _, session in made],
             [session.end for _, session in made],
-            [session.regular for _, session in made],
+            [session.reach for _, session in made],
         )
     )
-    return bounds_table(unit, start, end, regular, pa.array(stragglers, STRAGGLERS))
+    return bounds_table(unit, start, end, reach)
 
 
-def bounds_table(
-    unit: Ints, start: Ints, end: Ints, regular: Ints, stragglers: pa.Array
-) -> pa.Table:
+def bounds_table(unit: Ints, start: Ints, end: Ints, reach: Ints) -> pa.Table:
     """Sessions as a table: the number of their unit, bounds, how they reach down."""
-    names = ("unit", "window_start_ms", "window_end_ms", "regular_ms", "stragglers")
-    return pa.table(dict(zip(names, (unit, start, end, regular, stragglers), strict=True)))
+    names = ("unit", "window_start_ms", "window_end_ms", "reach_ms")
+    return pa.table(dict(zip(names, (unit, start, end, reach), strict=True)))

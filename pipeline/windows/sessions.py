@@ -27,7 +27,7 @@ from pipeline.windows.engine import (
 from pipeline.windows.exact_sum import Ints, prefix_sums
 from pipeline.windows.members import Members, Ranges
 from pipeline.windows.part_columns import PartColumns, used_fields
-from pipeline.windows.session_links import STRAGGLERS, chain_heads
+from pipeline.windows.session_links import chain_heads
 from pipeline.windows.session_machine import OpenSession, advance
 from pipeline.windows.session_rows import SessionStore
 from pipeline.windows.session_units import (
@@ -142,11 +142,13 @@ class SessionWindowEngine(WindowEngine):
         """Chains of old sessions and records at most the gap apart."""
         old_rows, new_rows = np.flatnonzero(old), np.flatnonzero(new)
         chosen = near.take(pa.array(old_rows))
-        time = np.asarray(batch["timestamp_ms"])[new_rows]
+        time, close = (np.asarray(batch[n])[new_rows] for n in ("timestamp_ms", "close_ms"))
         units = np.concatenate([old_unit[old_rows], unit[new_rows]])
         start = np.concatenate([np.asarray(chosen["window_start_ms"]), time])
         end = np.concatenate([np.asarray(chosen["window_end_ms"]), time])
-        regular = np.concatenate([np.asarray(chosen["regular_ms"]), time])
+        reach = np.concatenate(
+            [np.asarray(chosen["reach_ms"]), np.maximum(close, time - self._gap)]
+        )
         order = pair_order(units, start)
         head = chain_heads(units[order], start[order], end[order], self._gap)
         begin = np.flatnonzero(head)
@@ -154,12 +156,9 @@ class SessionWindowEngine(WindowEngine):
         number[order] = np.cumsum(head) - 1
         if len(begin):
             end = np.maximum.reduceat(end[order], begin)
-            regular = np.minimum.reduceat(regular[order], begin)
+            reach = np.minimum.reduceat(reach[order], begin)
         first = order[begin]
-        table = bounds_table(
-            units[first], start[first], end, regular,
-            _gathered(chosen["stragglers"].combine_chunks(), number[: len(old_rows)], len(begin)),
-        )  # fmt: skip
+        table = bounds_table(units[first], start[first], end, reach)
         of_record = np.full(len(unit), -1, dtype=np.int64)
         of_record[new_rows] = number[len(old_rows) :]
         of_state = np.full(len(old_unit), -1, dtype=np.int64)
@@ -229,16 +228,6 @@ class Made:
     table: pa.Table
     code: Ints
     touched: Flags
-
-
-def _gathered(stragglers: pa.Array, number: Ints, length: int) -> pa.Array:
-    """The lists of rows with the same number as one list."""
-    order = np.argsort(number, kind="stable")
-    chosen = stragglers.take(pa.array(order))
-    sizes = np.diff(np.asarray(chosen.offsets).astype(np.int64))
-    totals = np.bincount(number[order], weights=sizes, minlength=length).astype(np.int64)
-    offsets = pa.array(prefix_sums(totals), pa.int32())
-    return pa.ListArray.from_arrays(offsets, chosen.flatten()).cast(STRAGGLERS)
 
 
 def _joined(one: Assigned, other: Assigned) -> Assigned:

@@ -70,10 +70,11 @@ class WindowGrid:
 
 @dataclass(frozen=True)
 class _Groups:
-    """Windows that the batch touches: a part table with one row a (key, window) group."""
+    """Windows that the batch touches: key code, start, and which row of ``table`` goes in."""
 
     code: Ints
     start: Ints
+    owner: Ints
     table: pa.Table
 
 
@@ -126,11 +127,11 @@ class TimeWindowEngine(WindowEngine):
         del previous_close_ms
         batch = batch.select(self.record_schema.names).cast(self.record_schema)
         (old_code, new_code), keys = coded_keys(state["key"], batch["key"])
-        groups = self._spread(self._grouped(batch, new_code), new_code)
+        groups = self._spread(*self._grouped(batch, new_code), keys)
         touched_keys = np.zeros(len(keys), dtype=np.bool_)
         touched_keys[groups.code] = True
         near = touched_keys[old_code] if len(old_code) else np.zeros(0, dtype=np.bool_)
-        changed, kept = self._merged(state.filter(pa.array(near)), old_code[near], groups, keys)
+        changed, kept = self._merged(state.filter(pa.array(near)), old_code[near], groups)
         rest = pa.concat_tables([state.filter(pa.array(~near)), kept])
         rest_open, changed_open = self._is_open(rest, close_ms), self._is_open(changed, close_ms)
         closed = rest.filter(pa.array(~rest_open))
@@ -165,23 +166,23 @@ class TimeWindowEngine(WindowEngine):
         table = table.append_column("timestamp_ms", pa.array(newest))
         return table, code[begin], first[begin], last[begin]
 
-    def _spread(self, grouped: tuple[pa.Table, Ints, Ints, Ints], code: Ints) -> _Groups:
+    def _spread(
+        self, table: pa.Table, code: Ints, first: Ints, last: Ints, keys: pa.Array
+    ) -> _Groups:
         """Give each group to each of its windows."""
-        table, code, first, last = grouped
+        table = table.append_column("key", keys.take(pa.array(code)))
         sizes = last - first + 1
-        if len(sizes) and int(sizes.max()) == 1:
-            return _Groups(code, self._grid.starts(first), table)
         owner = np.repeat(np.arange(len(sizes)), sizes)
         number = first[owner] + np.arange(len(owner)) - prefix_sums(sizes)[:-1][owner]
-        return _Groups(code[owner], self._grid.starts(number), table.take(pa.array(owner)))
+        return _Groups(code[owner], self._grid.starts(number), owner, table)
 
     def _merged(
-        self, near: pa.Table, near_code: Ints, groups: _Groups, keys: pa.Array
+        self, near: pa.Table, near_code: Ints, groups: _Groups
     ) -> tuple[pa.Table, pa.Table]:
         """Merge groups and state rows of one window; return changed rows and untouched ones."""
-        added = groups.table.append_column("key", keys.take(pa.array(groups.code)))
-        added = added.append_column("window_start_ms", pa.array(groups.start))
-        both = pa.concat_tables([near, added.select(self.state_schema.names)])
+        names = [name for name in self.state_schema.names if name != "window_start_ms"]
+        both = pa.concat_tables([near.select(names), groups.table.select(names)])
+        place = np.concatenate([np.arange(len(near)), len(near) + groups.owner])
         code = np.concatenate([near_code, groups.code])
         start = np.concatenate([np.asarray(near["window_start_ms"]), groups.start])
         order = pair_order(code, start)
@@ -190,9 +191,11 @@ class TimeWindowEngine(WindowEngine):
         end = np.append(begin[1:], len(order)) if len(begin) else begin
         is_new = prefix_sums((order >= len(near)).astype(np.int64))
         touched = is_new[end] > is_new[begin]
-        kept = both.take(pa.array(order[begin[~touched]]))
-        in_touched = np.repeat(touched, end - begin)
-        rows = both.take(pa.array(order[in_touched]))
+        kept = near.take(pa.array(order[begin[~touched]]))
+        chosen = order[np.repeat(touched, end - begin)]
+        rows = both.take(pa.array(place[chosen])).add_column(
+            1, self.state_schema.field("window_start_ms"), pa.array(start[chosen])
+        )
         sizes = (end - begin)[touched]
         bounds = prefix_sums(sizes)
         return self._columns.merged(rows, Ranges(bounds[:-1], bounds[1:])), kept

@@ -46,7 +46,12 @@ def topology() -> Topology:
     """Return a store of each kind with both aggregates and the lists of what they saw."""
     builder = StreamsBuilder()
     grouped = builder.stream("t", "v DOUBLE, i BIGINT").group_by_key()
-    aggregates = {"spread": SPREAD, "bits": BITS, "vs": collect_list("v"), "is": collect_list("i")}
+    aggregates: dict[str, Any] = {
+        "spread": SPREAD,
+        "bits": BITS,
+        "vs": collect_list("v"),
+        "is": collect_list("i"),
+    }
     for kind, windows in WINDOWS.items():
         grouped.windowed_by(windows).aggregate(**aggregates).materialize(kind)
     grouped.aggregate(**aggregates).materialize("none")
@@ -67,7 +72,7 @@ def content(records: list[Record], random: Random | None) -> dict[str, list[Any]
     return stores
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_the_result_is_that_of_the_values_whatever_the_cut(seed: int) -> None:
     """Every window's spread and bits are those of its values, and no cut changes them."""
     random = Random(seed)

@@ -1,0 +1,23 @@
+"""Drafts that a killed process left beside a file: the next write removes them."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from storage.files import replace_file
+
+
+def test_drafts_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:
+    """The next write of the same file cleans up, and touches nothing else."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    left = tmp_path / f".f.json.{gone.pid}.draft"
+    huge = tmp_path / f".f.json.{2**70}.draft"
+    mine = tmp_path / f".f.json.{os.getppid()}.draft"
+    other = tmp_path / f".g.json.{gone.pid}.draft"
+    odd = tmp_path / ".f.json.x.draft"
+    for path in (left, huge, mine, other, odd):
+        path.write_bytes(b"half")
+    replace_file(tmp_path / "f.json", b"new", sync=False)
+    assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "f.json", mine, other, odd])
