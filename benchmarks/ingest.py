@@ -85,9 +85,11 @@ def floor_query(
 ) -> StreamingQuery:
     """Start the same reading, parsing and shuffling, with Python tasks that do nothing."""
     log = EventLog(folder / "log", batch_bytes)
-    store = what.stores[0]
-    decoder = log.decoder(store.source.schema)
-    steps = RowSteps(decoder.decode(spark.createDataFrame([], log.raw_schema)), store, 64)
+    (origin,) = what.stores[0].inputs
+    decoder = log.decoder(origin.source.schema)
+    empty = decoder.decode(spark.createDataFrame([], log.raw_schema))
+    steps = RowSteps(empty, origin, what.stores[0].name)
+    steps.select(["v"], 64, null_values=False)
 
     def nothing(rows: DataFrame, _batch: int) -> None:
         prepared = steps.rows(decoder.decode(rows))

@@ -1,0 +1,344 @@
+"""The engine tasks of a store in worker processes, batch after batch, without Spark.
+
+A worker runs what Spark runs in one of its Python workers: ``pipeline.grouping.group_with``
+reads the state of the batch before, calls the window engine, writes the next state and the
+Parquet file of the changed windows. Only the transfer from and to the JVM is missing, and the
+driver's commit. All workers begin each batch together, as the tasks of one batch do.
+"""
+
+import multiprocessing
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import EmitStrategy, StreamsBuilder, avg, count
+from pipeline.assembly import KEY_GROUP, assemble
+from pipeline.grouping import group_with
+from pipeline.plan import BatchPlan, ClockPlan, GroupReport, Reports, StampReport
+from pipeline.schemas import arrow_schema
+from pipeline.topology import Store
+from pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS, NoWindows, Windows
+
+TASKS = 2
+
+_TOPIC = "events"
+_VALUE = "v DOUBLE"
+_EPOCH_MS = 1_700_000_000_000
+_KEY_GROUPS = 64
+_PARTITIONS = 2
+
+
+@dataclass(frozen=True)
+class Case:
+    """A store: its windows, when it writes rows, and whether a user's functions aggregate."""
+
+    name: str
+    windows: Windows
+    on_close: bool = False
+    functions: bool = False
+
+
+@dataclass(frozen=True)
+class Load:
+    """Records: each key once a second, in order of time, cut into batches of one size.
+
+    ``warm_up`` batches go in front of those that are measured.
+    """
+
+    keys: int
+    batch: int
+    batches: int
+    warm_up: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that can't be shared out evenly."""
+        if self.keys % TASKS or self.batch % TASKS or not self.batches:
+            message = f"keys and records must be even, and there must be some: {self}"
+            raise ValueError(message)
+
+    @property
+    def records(self) -> int:
+        """How many records are measured."""
+        return self.batch * self.batches
+
+
+@dataclass
+class Took:
+    """What one worker measured: seconds and written rows of its batches, rows of state left.
+
+    ``cpu`` are the seconds of the processor, which others on the machine disturb less.
+    """
+
+    seconds: float = 0.0
+    cpu: float = 0.0
+    changed: int = 0
+    state: int = 0
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What all workers measured together: ``seconds`` of the slowest, ``cpu`` of all."""
+
+    records: int
+    seconds: float
+    cpu: float
+    windows: int
+    state: int
+
+    @property
+    def records_per_second(self) -> float:
+        """The rate."""
+        return self.records / self.seconds
+
+    @property
+    def cpu_microseconds(self) -> float:
+        """The cost of a record in time of one core."""
+        return self.cpu / self.records * 1e6
+
+    @property
+    def windows_per_record(self) -> float:
+        """How many rows a record makes in the table."""
+        return self.windows / self.records
+
+
+@dataclass(frozen=True)
+class _Job:
+    case: Case
+    load: Load
+    folder: Path
+    sync: bool
+
+
+@dataclass
+class Workers:
+    """Running worker processes."""
+
+    folder: Path
+    sync: bool
+    pipes: list[Connection] = field(default_factory=list)
+
+    def measure(self, case: Case, load: Load) -> Measured:
+        """Run ``case`` in all workers at once.
+
+        Raises:
+            RuntimeError: a worker failed; its own message is on stderr.
+        """
+        with tempfile.TemporaryDirectory(dir=self.folder) as folder:
+            for pipe in self.pipes:
+                pipe.send(_Job(case, load, Path(folder), self.sync))
+            try:
+                took = [pipe.recv() for pipe in self.pipes]
+            except EOFError as error:
+                message = f"{case.name}: a worker failed, see above"
+                raise RuntimeError(message) from error
+        return Measured(
+            records=load.records,
+            seconds=max(one.seconds for one in took),
+            cpu=sum(one.cpu for one in took),
+            windows=sum(one.changed for one in took),
+            state=sum(one.state for one in took),
+        )
+
+
+@contextmanager
+def working(*, sync: bool) -> Iterator[Workers]:
+    """Start the workers; end them with the block."""
+    context = multiprocessing.get_context("spawn")
+    start = context.Barrier(TASKS)
+    processes = []
+    with tempfile.TemporaryDirectory(prefix="oriel-bench-windows-") as folder:
+        workers = Workers(Path(folder), sync)
+        for task in range(TASKS):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(task, theirs, start), daemon=True)
+            process.start()
+            theirs.close()
+            workers.pipes.append(ours)
+            processes.append(process)
+        try:
+            yield workers
+        finally:
+            for pipe in workers.pipes:
+                pipe.close()
+            for process in processes:
+                process.join(10)
+                process.terminate()
+
+
+def _work(task: int, jobs: Connection, start: Any) -> None:
+    """Run jobs until there are no more."""
+    while True:
+        try:
+            job = jobs.recv()
+        except EOFError:
+            return
+        try:
+            jobs.send(run_task(job.case, job.load, task, job.folder, job.sync, start.wait))
+        except BaseException:
+            # The others must not wait for this one.
+            start.abort()
+            raise
+
+
+def run_task(
+    case: Case,
+    load: Load,
+    task: int,
+    folder: Path,
+    sync: bool,  # noqa: FBT001
+    ready: Callable[[], Any],
+) -> Took:
+    """Run one task's share of every batch; ``ready`` waits for the others before each."""
+    plan = _first_plan(case, folder / str(task), sync=sync)
+    records = _Records(load, task)
+    took = Took()
+    for number in range(load.warm_up + load.batches):
+        rows = records.stamped(plan, number)
+        ready()
+        began, cpu_began = time.perf_counter(), time.process_time()
+        (result,) = group_with(plan)(iter(rows))
+        seconds, cpu = time.perf_counter() - began, time.process_time() - cpu_began
+        report = GroupReport.from_text(result["report"][0].as_py())
+        if number >= load.warm_up:
+            took.seconds += seconds
+            took.cpu += cpu
+            took.changed += report.changed
+        took.state = report.open_records
+        plan = _next_plan(plan, report)
+    return took
+
+
+def store_of(case: Case) -> Store:
+    """The store as a topology makes it: count and mean of ``v``."""
+    builder = StreamsBuilder()
+    grouped = builder.stream(_TOPIC, _VALUE).group_by_key()
+    windowed: Any = grouped
+    if not isinstance(case.windows, NoWindows):
+        strategy = EmitStrategy.on_window_close if case.on_close else EmitStrategy.on_window_update
+        windowed = grouped.windowed_by(case.windows).emit(strategy())
+    if case.functions:
+        table = windowed.aggregate(_nothing, _with_record, _together, "n BIGINT, mean DOUBLE")
+    else:
+        table = windowed.aggregate(n=count(), mean=avg("v"))
+    table.materialize("bench")
+    return builder.build().stores[0]
+
+
+def _nothing() -> dict[str, Any]:
+    return {"n": 0, "mean": 0.0}
+
+
+def _with_record(_key: str, value: dict[str, Any], aggregate: dict[str, Any]) -> dict[str, Any]:
+    n = aggregate["n"] + 1
+    return {"n": n, "mean": aggregate["mean"] + (value["v"] - aggregate["mean"]) / n}
+
+
+def _together(_key: str, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+    n = left["n"] + right["n"]
+    mean = (left["mean"] * left["n"] + right["mean"] * right["n"]) / n if n else 0.0
+    return {"n": n, "mean": mean}
+
+
+def _first_plan(case: Case, folder: Path, *, sync: bool) -> BatchPlan:
+    """The plan of the first batch; ``folder`` gets the task's files."""
+    for name in ("table", "state", "dead"):
+        (folder / name).mkdir(parents=True)
+    return BatchPlan(
+        store="bench",
+        topics=(_TOPIC,),
+        batch=0,
+        tasks=TASKS,
+        assembly=assemble(store_of(case), [arrow_schema(_VALUE)]),
+        close_delay_ms=case.windows.close_delay_ms,
+        delays=(ClockPlan(_TOPIC, _TOPIC, 0),),
+        clocks={_TOPIC: dict.fromkeys(range(_PARTITIONS), NO_STREAM_TIME_MS)},
+        close_ms=NEVER_CLOSED_MS,
+        segments={},
+        table=folder / "table",
+        state=folder / "state",
+        dead_letters=folder / "dead",
+        windowed=not isinstance(case.windows, NoWindows),
+        sync=sync,
+    )
+
+
+def _next_plan(plan: BatchPlan, report: GroupReport) -> BatchPlan:
+    """The plan of the next batch; what it does not need is removed, as the driver does."""
+    for path in plan.state.iterdir():
+        if path.name not in report.segments:
+            path.unlink()
+    for file in report.files:
+        (plan.table / file.path).unlink()
+    others = {task: list[str]() for task in range(TASKS)}
+    return replace(
+        plan,
+        batch=plan.batch + 1,
+        clocks=report.told.clocks_after(plan.clocks),
+        close_ms=report.close_ms,
+        segments={**others, report.task: report.segments},
+    )
+
+
+class _Records:
+    """One task's share of the records, as they come out of the shuffle."""
+
+    def __init__(self, load: Load, task: int) -> None:
+        """Name the task's keys."""
+        self._load = load
+        self._task = task
+        numbers = pa.array(range(task, load.keys, TASKS)).cast(pa.string())
+        self._keys = pc.binary_join_element_wise("key-", pc.utf8_lpad(numbers, 7, "0"), "")
+
+    def stamped(self, plan: BatchPlan, batch: int) -> list[pa.RecordBatch]:
+        """Return the stamped records of one batch, and the report row at their end."""
+        low, high = batch * self._load.batch, (batch + 1) * self._load.batch
+        place = np.arange(low + self._task, high, TASKS)
+        columns = self._columns(place, plan.close_delay_ms)
+        report = StampReport(
+            _TOPIC, {p: self._time(high - 1) for p in range(_PARTITIONS)}, {"input": high - low}
+        )
+        told = {"task": [self._task], "report": [Reports([report]).to_text()]}
+        schema = plan.stamped_schema
+        return [_rows(columns, len(place), schema), _rows(told, 1, schema)]
+
+    def _time(self, place: Any) -> Any:
+        return _EPOCH_MS + place // self._load.keys * 1000
+
+    def _columns(self, place: npt.NDArray[np.int64], close_delay_ms: int) -> dict[str, Any]:
+        key = place % self._load.keys
+        time_ms = self._time(place)
+        length = len(place)
+        return {
+            "task": pa.repeat(pa.scalar(self._task, pa.int32()), length),
+            "raw": pa.repeat(b'{"v": 1.5}', length),
+            "key": self._keys.take(pa.array(key // TASKS)),
+            "timestamp_ms": time_ms,
+            "partition": pa.array(key // TASKS % _PARTITIONS, pa.int32()),
+            "offset": place,
+            "close_ms": time_ms - close_delay_ms,
+            KEY_GROUP.name: pa.array(key % _KEY_GROUPS, pa.int32()),
+            "input": pa.repeat(pa.scalar(0, pa.int8()), length),
+            "null_value": pa.repeat(pa.scalar(value=False), length),
+            "v": (key * 7 + place // self._load.keys * 13) % 1000 / 10,
+        }
+
+
+def _rows(columns: dict[str, Any], length: int, schema: pa.Schema) -> pa.RecordBatch:
+    """Columns of the schema, null where none is given."""
+    given = [
+        pa.array(columns[name], found)
+        if name in columns and not isinstance(columns[name], pa.Array)
+        else columns.get(name, pa.nulls(length, found))
+        for name, found in zip(schema.names, schema.types, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(given, schema=schema)
