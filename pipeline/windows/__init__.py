@@ -2,8 +2,6 @@
 
 from pipeline.windows.aggregates import (
     Aggregate,
-    approx_count_distinct,
-    approx_quantile,
     avg,
     collect_list,
     count,
@@ -14,6 +12,7 @@ from pipeline.windows.aggregates import (
     stddev,
     sum,
 )
+from pipeline.windows.approximations import approx_count_distinct, approx_quantile
 from pipeline.windows.clock import (
     NEVER_CLOSED_MS,
     NO_STREAM_TIME_MS,

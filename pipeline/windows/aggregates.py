@@ -24,19 +24,21 @@ from pipeline.windows.parts import (
     ExactSumPart,
     FirstPart,
     GreatestPart,
+    HighSumPart,
     LastPart,
     LeastPart,
     ListPart,
+    LowSumPart,
     Part,
     SquaresPart,
     WholeSumPart,
     widened,
 )
-from pipeline.windows.sketches import MAX_LG_K, MIN_LG_K, DistinctPart, QuantilePart
 
 _TypeTest = Callable[[pa.DataType], bool]
 _NUMBERS: tuple[_TypeTest, ...] = (pa.types.is_integer, pa.types.is_floating)
-_SCALARS: tuple[_TypeTest, ...] = (*_NUMBERS, pa.types.is_string, pa.types.is_boolean)
+#: What has an order and fits into a column.
+SCALARS: tuple[_TypeTest, ...] = (*_NUMBERS, pa.types.is_string, pa.types.is_boolean)
 
 
 @dataclass(frozen=True)
@@ -136,25 +138,36 @@ class Sum(Aggregate):
         return values.nullable(before[values.ranges.high] - before[values.ranges.low])
 
 
-class Avg(Sum):
+class Avg(Aggregate):
     """Mean: the exactly rounded sum, divided by the count."""
 
     def result_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
         """A double."""
         return pa.float64()
 
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:
+        """A count, and a sum that loses nothing: of whole numbers in two halves."""
+        if pa.types.is_floating(found):
+            return (CountPart(self.column), ExactSumPart(self.column))
+        return (CountPart(self.column), LowSumPart(self.column), HighSumPart(self.column))
+
     def of(self, members: Members) -> pa.Array:
-        """The mean of each window's values."""
+        """The mean of each window's values: rounded at once, where no state is between."""
         values = members.values(str(self.column))
-        return self._means(self._sums(values), values.ranges.sizes)
+        if not values.is_floating:
+            return super().of(members)
+        sizes = values.ranges.sizes
+        return _nullable(values.sums / np.maximum(sizes, 1), sizes)
 
     def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The mean, from the sum rounded now."""
-        return self._means(super().from_parts(parts), np.asarray(parts[0]))
-
-    def _means(self, sums: pa.Array, sizes: NDArray[np.int64]) -> pa.Array:
-        doubles = np.asarray(sums.fill_null(0)).astype(np.float64)
-        return _nullable(doubles / np.maximum(sizes, 1), sizes)
+        sizes = np.asarray(parts[0])
+        if len(parts) == 2:
+            sums = limb_codes.rounded(parts[1])
+        else:
+            low, high = (np.asarray(half).astype(np.float64) for half in parts[1:])
+            sums = high * 2.0**32 + low
+        return _nullable(sums / np.maximum(sizes, 1), sizes)
 
 
 class Stddev(Aggregate):
@@ -185,7 +198,7 @@ class Stddev(Aggregate):
 class Min(Aggregate):
     """Least value; NaN is above every number."""
 
-    accepts = _SCALARS
+    accepts = SCALARS
 
     def result_type(self, found: pa.DataType) -> pa.DataType:
         """The column's own type, widened."""
@@ -245,7 +258,7 @@ class Last(First):
 class CollectList(Aggregate):
     """All values in order of (timestamp, partition, offset)."""
 
-    accepts = _SCALARS
+    accepts = SCALARS
 
     @property
     def call(self) -> str:
@@ -272,56 +285,6 @@ class CollectList(Aggregate):
         offsets = np.asarray(parts[0].offsets)
         values = parts[0].flatten().field("value")
         return pa.ListArray.from_arrays(pa.array(offsets - offsets[0], pa.int32()), values)
-
-
-@dataclass(frozen=True)
-class ApproxCountDistinct(Aggregate):
-    """About how many distinct values (Apache DataSketches HLL)."""
-
-    lg_k: int
-
-    accepts = _SCALARS
-
-    @property
-    def call(self) -> str:
-        """The call with its precision."""
-        return f"approx_count_distinct({self.column}, lg_k={self.lg_k})"
-
-    def result_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
-        """A 64-bit integer."""
-        return pa.int64()
-
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
-        """A sketch."""
-        return (DistinctPart(self.column, self.lg_k),)
-
-    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The sketch's estimate, 0 where there is no value."""
-        return DistinctPart(self.column, self.lg_k).estimates(parts[0])
-
-
-@dataclass(frozen=True)
-class ApproxQuantile(Aggregate):
-    """About the value below which a share of the values lies (Apache DataSketches t-digest)."""
-
-    probability: float
-
-    @property
-    def call(self) -> str:
-        """The call with its share."""
-        return f"approx_quantile({self.column}, {self.probability})"
-
-    def result_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
-        """A double."""
-        return pa.float64()
-
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
-        """The values: a t-digest depends on the order in which it is fed."""
-        return (QuantilePart(self.column),)
-
-    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The estimate, null where there is no value."""
-        return QuantilePart(self.column).estimates(parts[0], self.probability)
 
 
 def count(column: str | None = None) -> Aggregate:
@@ -367,32 +330,6 @@ def last(column: str) -> Aggregate:
 def collect_list(column: str) -> Aggregate:
     """Collect the values of ``column`` in order of (timestamp, partition, offset)."""
     return CollectList(column)
-
-
-def approx_count_distinct(column: str, lg_k: int = 12) -> Aggregate:
-    """Estimate the number of distinct values of ``column``.
-
-    ``lg_k`` is the base-2 logarithm of the sketch's size; 12 gives about 1.6 % error.
-
-    Raises:
-        IllegalArgument: ``lg_k`` is outside 4 to 21.
-    """
-    if not MIN_LG_K <= lg_k <= MAX_LG_K:
-        message = f"approx_count_distinct: lg_k must be {MIN_LG_K} to {MAX_LG_K}, it is {lg_k}"
-        raise IllegalArgument(message)
-    return ApproxCountDistinct(column, lg_k)
-
-
-def approx_quantile(column: str, probability: float) -> Aggregate:
-    """Estimate the value of ``column`` below which the share ``probability`` of values lies.
-
-    Raises:
-        IllegalArgument: ``probability`` is outside 0 to 1.
-    """
-    if not 0 <= probability <= 1:
-        message = f"approx_quantile: probability must be 0 to 1, it is {probability}"
-        raise IllegalArgument(message)
-    return ApproxQuantile(column, probability)
 
 
 def _nullable(

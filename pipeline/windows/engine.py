@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.windows.exact_sum import Ints
+from pipeline.windows.rules import FOREVER_MS
 
 Flags = NDArray[np.bool_]
 
@@ -82,6 +83,14 @@ class WindowEngine(ABC):
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
         """Which records are refused, as far as the record alone tells."""
 
+    def due_ms(self, state: pa.Table) -> Ints:
+        """The last ms of each state row's window, from which on its key has to be looked at.
+
+        Once the close time is behind it, ``process`` needs all rows of the key, even if no
+        record of the key came. Here: no row ever closes.
+        """
+        return np.full(len(state), FOREVER_MS, dtype=np.int64)
+
     @abstractmethod
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
@@ -90,6 +99,11 @@ class WindowEngine(ABC):
 
         ``close_ms`` is the close time of all partitions after the batch, ``previous_close_ms``
         the same before it; windows that end between the two become final now.
+
+        Keys don't matter to each other. Where the state isn't a set of records, ``state`` may
+        therefore be the rows of some keys only: all rows of those in the batch, and of those
+        with a row whose ``due_ms`` is in [``previous_close_ms``, ``close_ms``). The next
+        state is then that of the same keys.
         """
 
 

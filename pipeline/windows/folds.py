@@ -8,6 +8,7 @@ saved between two batches.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ Merger = Callable[[str, Any, Any], Any]
 NULL_VALUE = pa.field("null_value", pa.bool_())
 
 _INT64 = range(-(2**63), 2**63)
+
+#: Python types whose values are of an Arrow type as they are, and can't be changed in place.
+_PLAIN = {pa.float64(): float, pa.string(): str, pa.bool_(): bool}
 
 
 class Rejected(Exception):
@@ -51,6 +55,15 @@ class Fold:
     def _is_bare(self) -> bool:
         return self.bare and len(self.types) == 1
 
+    def unit(self, partition: int) -> int:
+        """Which records are folded together: those of a partition.
+
+        Without a merger the streams of a cogroup are folded into one row as they arrive,
+        as Kafka does; a partition's number is then (partition * streams + stream).
+        """
+        streams = len(self.aggregators)
+        return partition // streams if self.merger is None else partition
+
     def start(self) -> Any:
         """The aggregate of an empty window, None for reduce."""
         return None if self.initializer is None else self._typed(self.initializer())
@@ -63,6 +76,17 @@ class Fold:
         """
         try:
             return self.start()
+        except Exception as error:
+            raise self._rejected(error) from error
+
+    def checked(self, value: Any) -> Any:
+        """A value as an aggregate of its own.
+
+        Raises:
+            Rejected: the types don't allow it.
+        """
+        try:
+            return self._typed(value)
         except Exception as error:
             raise self._rejected(error) from error
 
@@ -118,8 +142,15 @@ class Fold:
             return values
         return list(rows.select(list(self.types)).to_pylist())
 
+    @cached_property
+    def _is_flat(self) -> bool:
+        """Whether no value of an aggregate could be changed in place."""
+        return not any(pa.types.is_nested(found) for found in self.types.values())
+
     def _copy(self, aggregate: Any) -> Any:
-        return None if aggregate is None else self._typed(aggregate)
+        if aggregate is None or not self._is_flat:
+            return self._typed(aggregate)
+        return aggregate if self._is_bare else dict(aggregate)
 
     def _typed(self, aggregate: Any) -> Any:
         if aggregate is None:
@@ -144,8 +175,8 @@ def typed(value: Any, found: pa.DataType) -> Any:
     Raises:
         TypeError, ValueError: it is of another type, or too large for it.
     """
-    if value is None:
-        return None
+    if value is None or type(value) is _PLAIN.get(found):
+        return value
     if isinstance(value, np.generic):
         value = value.item()
     if pa.types.is_list(found) and isinstance(value, list | tuple):

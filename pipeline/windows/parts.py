@@ -82,6 +82,24 @@ class WholeSumPart(Part):
         return pa.array(_added(np.asarray(rows), ranges))
 
 
+class LowSumPart(WholeSumPart):
+    """The sum of the lower 32 bits of whole numbers, which doesn't wrap."""
+
+    def of(self, members: Members) -> pa.Array:
+        """Add the lower halves of each window's values."""
+        values = members.values(str(self.column))
+        return pa.array(_added(values.integers & (2**32 - 1), values.ranges))
+
+
+class HighSumPart(WholeSumPart):
+    """The sum of the upper 32 bits of whole numbers, which doesn't wrap."""
+
+    def of(self, members: Members) -> pa.Array:
+        """Add the upper halves of each window's values."""
+        values = members.values(str(self.column))
+        return pa.array(_added(values.integers >> 32, values.ranges))
+
+
 class ExactSumPart(Part):
     """The exact sum of doubles, as limbs: rounded only when it is read."""
 

@@ -54,6 +54,7 @@ class SessionFoldEngine(WindowEngine):
     ) -> None:
         """Aggregate values of this schema by ``fold``; ``carried`` are columns of the key."""
         self._gap = windows.inactivity_gap_ms
+        self._rule = windows.rule
         self._fold = fold
         self._values = values
         self._carried = list(carried or ())
@@ -71,6 +72,14 @@ class SessionFoldEngine(WindowEngine):
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:  # noqa: ARG002
         """None: an open session can still take a record behind the grace."""
         return np.zeros(len(timestamp_ms), dtype=np.bool_)
+
+    def due_ms(self, state: pa.Table) -> Ints:
+        """The last ms of each partition session.
+
+        A session of the store closes with the last of its partition sessions, so that one
+        names the key in time.
+        """
+        return self._rule.last_ms(np.asarray(state["window_end_ms"]))
 
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int

@@ -75,6 +75,7 @@ class SessionWindowEngine(WindowEngine):
             IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
         """
         self._gap = windows.inactivity_gap_ms
+        self._rule = windows.rule
         self._columns = PartColumns(aggregates, values)
         self._carried = list(carried or ())
         self._store = SessionStore(windows, self._columns, emit_final_only=emit_final_only)
@@ -93,6 +94,14 @@ class SessionWindowEngine(WindowEngine):
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:  # noqa: ARG002
         """None: an open session can still take a record behind the grace."""
         return np.zeros(len(timestamp_ms), dtype=np.bool_)
+
+    def due_ms(self, state: pa.Table) -> Ints:
+        """The last ms of each partition session.
+
+        A session of the store closes with the last of its partition sessions, so that one
+        names the key in time.
+        """
+        return self._rule.last_ms(np.asarray(state["window_end_ms"]))
 
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int

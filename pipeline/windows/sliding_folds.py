@@ -60,12 +60,16 @@ class SlidingFoldEngine(SlidingWindowEngine):
         return EngineResult(result.state, changes, 0, rejected_table(batch, rejected))
 
     def _tried(self, batch: pa.Table) -> list[tuple[int, str]]:
-        """Call the aggregator once for each record, on a fresh aggregate."""
+        """Call the aggregator once for each record, on a fresh aggregate.
+
+        A reducer is called with the value as what was kept: reduce has no fresh aggregate.
+        """
         rejected = []
         sources, keys = batch["input"].to_pylist(), batch["key"].to_pylist()
         for row, value in enumerate(fold_values(batch, self._values)):
             try:
-                self._fold.applied(sources[row], keys[row], value, None)
+                fresh = None if self._fold.initializer else self._fold.checked(value)
+                self._fold.applied(sources[row], keys[row], value, fresh)
             except Rejected as error:
                 rejected.append((row, str(error)))
         return rejected
@@ -92,15 +96,16 @@ class SlidingFoldEngine(SlidingWindowEngine):
         """The value and timestamp of one window; a null value starts both anew."""
         kept: dict[int, tuple[Any, int]] = {}
         for (key, partition, time, source), value in members:
-            aggregate, newest = kept.get(partition, (None, time))
+            unit = self._fold.unit(partition)
+            aggregate, newest = kept.get(unit, (None, time))
             try:
                 result = self._fold.applied(source, key, value, aggregate)
             except Rejected:
                 continue
             if result is None:
-                kept.pop(partition, None)
+                kept.pop(unit, None)
             else:
-                kept[partition] = (result, max(newest, time))
+                kept[unit] = (result, max(newest, time))
         value = in_partition_order(
             self._fold, members[0][0][0], [(p, v) for p, (v, _) in kept.items()]
         )

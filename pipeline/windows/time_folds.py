@@ -82,6 +82,10 @@ class TimeFoldEngine(WindowEngine):
         late: Flags = first > last
         return late
 
+    def due_ms(self, state: pa.Table) -> Ints:
+        """The last ms of each row's window."""
+        return self._rule.last_ms(self._grid.ends(np.asarray(state["window_start_ms"])))
+
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
@@ -125,6 +129,7 @@ class TimeFoldEngine(WindowEngine):
         fields = batch.select(["key", "timestamp_ms", "partition", "input", *names]).to_pylist()
         for row, starts in self._in_order(batch):
             record = fields[row]
+            record["unit"] = self._fold.unit(record["partition"])
             key = touched.setdefault(
                 record["key"], _Key({}, {name: record[name] for name in names}, set(), set())
             )
@@ -136,30 +141,31 @@ class TimeFoldEngine(WindowEngine):
             for start, (value, time) in made.items():
                 key.changed.add(start)
                 if value is None:
-                    key.rows.pop((start, record["partition"]), None)
+                    key.rows.pop((start, record["unit"]), None)
                 else:
-                    key.rows[start, record["partition"]] = (value, time)
+                    key.rows[start, record["unit"]] = (value, time)
         return rejected
 
     def _with(
-        self, rows: _Rows, record: dict[str, Any], value: Any, starts: list[int]
+        self, rows: _Rows, record: dict[str, Any], value: Any, starts: range
     ) -> dict[int, tuple[Any, int]]:
         """The new value and timestamp of each window; nothing is changed if one call raises."""
         made = {}
         time = record["timestamp_ms"]
         for start in starts:
-            aggregate, newest = rows.get((start, record["partition"]), (None, time))
+            aggregate, newest = rows.get((start, record["unit"]), (None, time))
             result = self._fold.applied(record["input"], record["key"], value, aggregate)
             made[start] = (result, max(newest, time))
         return made
 
-    def _in_order(self, batch: pa.Table) -> Iterator[tuple[int, list[int]]]:
+    def _in_order(self, batch: pa.Table) -> Iterator[tuple[int, range]]:
         """Rows in offset order of their partition, with the starts of their open windows."""
         time, close = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
         first, last = self._grid.open_windows(time, close)
-        for row in np.lexsort(arrival_keys(batch)).tolist():
-            numbers = np.arange(first[row], last[row] + 1)
-            yield row, self._grid.starts(numbers).tolist()
+        order = np.lexsort(arrival_keys(batch))
+        begin, end = (self._grid.starts(number[order]).tolist() for number in (first, last))
+        for row, low, high in zip(order.tolist(), begin, end, strict=True):
+            yield row, range(low, high + 1, self._grid.step)
 
     def _changes(self, touched: dict[str, _Key], close_ms: int) -> pa.Table:
         """The rows to tell of touched keys: changed, newly final or removed windows."""

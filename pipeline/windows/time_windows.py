@@ -34,7 +34,7 @@ from pipeline.windows.exact_sum import Ints, prefix_sums
 from pipeline.windows.members import Members, Ranges
 from pipeline.windows.part_columns import PartColumns, used_fields
 from pipeline.windows.rules import FOREVER_MS
-from pipeline.windows.timeline import pair_order
+from pipeline.windows.timeline import Timeline, pair_order
 
 
 class WindowGrid:
@@ -56,15 +56,35 @@ class WindowGrid:
             return np.full_like(start, FOREVER_MS)
         return start + self._windows.size_ms
 
+    @property
+    def step(self) -> int:
+        """How far apart the starts of windows are."""
+        return 1 if isinstance(self._windows, NoWindows) else self._windows.advance_ms
+
+    @property
+    def overlap(self) -> bool:
+        """Whether a record can be in several windows."""
+        return self._windows.kind == "hopping"
+
+    def first_windows(self, time: Ints) -> Ints:
+        """The first window that each record lies in."""
+        if isinstance(self._windows, NoWindows):
+            return np.zeros_like(time)
+        return np.maximum((time - self._windows.size_ms) // self._windows.advance_ms + 1, 0)
+
+    def last_windows(self, time: Ints) -> Ints:
+        """The last window that each record lies in."""
+        if isinstance(self._windows, NoWindows):
+            return np.zeros_like(time)
+        return time // self._windows.advance_ms
+
     def open_windows(self, time: Ints, close: Ints) -> tuple[Ints, Ints]:
         """The first and the last window of each record that is open for it; none: first > last."""
+        first, last = self.first_windows(time), self.last_windows(time)
         if isinstance(self._windows, NoWindows):
-            return np.zeros_like(time), np.zeros_like(time)
-        size, advance = self._windows.size_ms, self._windows.advance_ms
-        last = time // advance
-        first = np.maximum((time - size) // advance + 1, 0)
+            return first, last
         # The least i with i * advance + size - 1 >= close.
-        first_open = -((size - 1 - close) // advance)
+        first_open = -((self._windows.size_ms - 1 - close) // self._windows.advance_ms)
         return np.maximum(first, first_open), last
 
 
@@ -120,6 +140,10 @@ class TimeWindowEngine(WindowEngine):
         late: Flags = first > last
         return late
 
+    def due_ms(self, state: pa.Table) -> Ints:
+        """The last ms of each row's window."""
+        return self._rule.last_ms(self._grid.ends(np.asarray(state["window_start_ms"])))
+
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
@@ -127,7 +151,7 @@ class TimeWindowEngine(WindowEngine):
         del previous_close_ms
         batch = batch.select(self.record_schema.names).cast(self.record_schema)
         (old_code, new_code), keys = coded_keys(state["key"], batch["key"])
-        groups = self._spread(*self._grouped(batch, new_code), keys)
+        groups = self._groups(batch, new_code, keys)
         touched_keys = np.zeros(len(keys), dtype=np.bool_)
         touched_keys[groups.code] = True
         near = touched_keys[old_code] if len(old_code) else np.zeros(0, dtype=np.bool_)
@@ -147,6 +171,58 @@ class TimeWindowEngine(WindowEngine):
         ends = self._grid.ends(np.asarray(rows["window_start_ms"]))
         return self._rule.is_open(ends, close_ms)
 
+    def _groups(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _Groups:
+        """Put the batch's records together by window."""
+        if not self._grid.overlap:
+            return self._spread(*self._grouped(batch, code), keys)
+        time, close = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
+        whole = self._grid.open_windows(time, close)[0] == self._grid.first_windows(time)
+        clipped = self._spread(*self._grouped(batch.filter(pa.array(~whole)), code[~whole]), keys)
+        ranged = self._ranged(batch.filter(pa.array(whole)), code[whole], keys)
+        names = ranged.table.column_names
+        return _Groups(
+            np.concatenate([ranged.code, clipped.code]),
+            np.concatenate([ranged.start, clipped.start]),
+            np.concatenate([ranged.owner, len(ranged.table) + clipped.owner]),
+            pa.concat_tables([ranged.table, clipped.table.select(names)]),
+        )
+
+    def _ranged(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _Groups:
+        """Windows of records that are in all of their windows: ranges in order of time.
+
+        Overlapping windows share their records instead of each getting a copy.
+        """
+        time = np.asarray(batch["timestamp_ms"])
+        order = np.lexsort((*arrival_keys(batch), time, code))
+        code, time = code[order], time[order]
+        first, last = self._grid.first_windows(time), self._grid.last_windows(time)
+        begin = np.flatnonzero(heads(code, first, last))
+        number_code, first, last = code[begin], first[begin], last[begin]
+        # Windows that the records before have, too, are told by those.
+        if len(begin):
+            follows = ~heads(number_code)
+            first[1:] = np.where(follows[1:], np.maximum(first[1:], last[:-1] + 1), first[1:])
+        sizes = last - first + 1
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        number = first[owner] + np.arange(len(owner)) - prefix_sums(sizes)[:-1][owner]
+        window_code, start = number_code[owner], self._grid.starts(number)
+        timeline = Timeline(code, time)
+        ranges = Ranges(
+            timeline.first_at_or_after(window_code, start),
+            timeline.first_at_or_after(window_code, self._grid.ends(start)),
+        )
+        table = self._table(batch.take(pa.array(order)), ranges)
+        table = table.append_column("key", keys.take(pa.array(window_code)))
+        return _Groups(window_code, start, np.arange(len(start)), table)
+
+    def _table(self, rows: pa.Table, ranges: Ranges) -> pa.Table:
+        """The parts, carried columns and greatest time of ranges of rows in order of time."""
+        table = self._columns.of(Members(rows, ranges))
+        for field in self._carried:
+            table = table.append_column(field, rows[field.name].take(pa.array(ranges.low)))
+        newest = np.asarray(rows["timestamp_ms"])[ranges.high - 1]
+        return table.append_column("timestamp_ms", pa.array(newest))
+
     def _grouped(self, batch: pa.Table, code: Ints) -> tuple[pa.Table, Ints, Ints, Ints]:
         """Put records with the same key and open windows together.
 
@@ -158,12 +234,7 @@ class TimeWindowEngine(WindowEngine):
         code, first, last = code[order], first[order], last[order]
         begin = np.flatnonzero(heads(code, first, last))
         ranges = Ranges(begin, np.append(begin[1:], len(order)) if len(begin) else begin)
-        rows = batch.take(pa.array(order))
-        newest = time[order][ranges.high - 1]
-        table = self._columns.of(Members(rows, ranges))
-        for field in self._carried:
-            table = table.append_column(field, rows[field.name].take(pa.array(begin)))
-        table = table.append_column("timestamp_ms", pa.array(newest))
+        table = self._table(batch.take(pa.array(order)), ranges)
         return table, code[begin], first[begin], last[begin]
 
     def _spread(
