@@ -256,6 +256,7 @@ def _first_plan(case: Case, folder: Path, *, sync: bool) -> BatchPlan:
     return BatchPlan(
         store="bench",
         topics=(_TOPIC,),
+        origins=(None,),
         batch=0,
         tasks=TASKS,
         assembly=assemble(store_of(case), [arrow_schema(_VALUE)]),

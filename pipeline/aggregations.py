@@ -27,11 +27,15 @@ def checked_aggregation(
     Raises:
         InvalidTopology: neither or both are given, or one is wrong.
     """
-    if aggregates and (initializer, aggregator, merger, schema) != (None, None, None, None):
+    no_functions = (initializer, aggregator, merger, schema) == (None, None, None, None)
+    if aggregates and not no_functions:
         message = "aggregate: give either functions with a schema or declarative aggregates"
         raise InvalidTopology(message)
-    if aggregator is None:
+    if no_functions:
         return checked_columns("aggregate", (aggregates,))
+    if aggregator is None:
+        message = "aggregate: initializer, merger and schema need an aggregator, a function"
+        raise InvalidTopology(message)
     return checked_functions(initializer, (aggregator,), merger, schema)
 
 
@@ -49,7 +53,7 @@ def checked_columns(step: str, of_input: Sequence[Mapping[str, Aggregate]]) -> C
         if not isinstance(aggregate, Aggregate):
             message = f"{step}: {name}={aggregate!r} is not an aggregate such as count()"
             raise InvalidTopology(message)
-    _check_names(step, [name for name, _ in named])
+    check_names(step, [name for name, _ in named])
     return Columns(tuple(dict(one) for one in of_input))
 
 
@@ -81,7 +85,7 @@ def checked_functions(
             f'{step}: schema must name the aggregate\'s columns, like "n BIGINT", not {schema!r}'
         )
         raise InvalidTopology(message)
-    _check_names(step, arrow_schema(schema).names)
+    check_names(step, arrow_schema(schema).names)
     return Functions(initializer, aggregators, merger, schema, step)
 
 
@@ -104,7 +108,12 @@ def checked_reducer(reducer: Callable[[Any, Any], Any]) -> Functions:
     return Functions(None, (aggregator,), merger, None, "reduce")
 
 
-def _check_names(step: str, names: Sequence[str]) -> None:
+def check_names(step: str, names: Sequence[str]) -> None:
+    """Refuse columns that a store's table can't have.
+
+    Raises:
+        InvalidTopology: a name is empty, odd, taken, or there twice.
+    """
     for name in names:
         if not name or not _PLAIN_NAME.fullmatch(name):
             message = f"{step}: a Delta table can't have a column named {name!r}"

@@ -11,9 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from pipeline.aggregations import check_names
 from pipeline.errors import InvalidTopology
 from pipeline.schemas import arrow_schema
-from pipeline.topology import Columns, Functions, Store, StreamJoin, TableRows
+from pipeline.topology import Columns, Functions, Store, StreamJoin, TableRows, TableUpdates
 from pipeline.windows import Aggregate, IllegalArgument, WindowEngine, engine_for
 from pipeline.windows.folds import Aggregator, Fold
 from pipeline.windows.parts import widened
@@ -49,8 +50,9 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
     except IllegalArgument as error:
         message = f"store {store.name!r}, aggregate: {error}"
         raise InvalidTopology(message) from error
+    check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))
     _check_types(store, assembly.engine.aggregate_types)
-    if any(isinstance(one.join, StreamJoin) for one in store.inputs):
+    if any(isinstance(one.join, StreamJoin | TableUpdates) for one in store.inputs):
         assembly.engine.order_by_suborder()
     return assembly
 
@@ -83,16 +85,29 @@ def _names(values: Sequence[pa.Schema]) -> tuple[dict[str, str], ...]:
     )
 
 
+def _used(columns: Columns, names: Sequence[Mapping[str, str]]) -> tuple[dict[str, str], ...]:
+    """Only the columns that some aggregate of their input reads."""
+    return tuple(
+        {
+            name: column
+            for name, column in own.items()
+            if name in {aggregate.column for aggregate in of_input.values()}
+        }
+        for of_input, own in zip(columns.of_input, names, strict=True)
+    )
+
+
 def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) -> pa.Schema:
     return pa.schema([
         pa.field(own[field.name], field.type)
         for schema, own in zip(values, names, strict=True)
         for field in schema
+        if field.name in own
     ])  # fmt: skip
 
 
 def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -> Assembly:
-    names = _names(values)
+    names = _used(columns, _names(values))
     several = len(values) > 1
     aggregates: dict[str, Aggregate] = {}
     for place, (of_input, own) in enumerate(zip(columns.of_input, names, strict=True)):

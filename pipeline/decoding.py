@@ -53,7 +53,7 @@ class Decoder:
 
         Raises:
             PySparkException: the schema is none.
-            InvalidTopology: the schema has a column twice.
+            InvalidTopology: the schema has a column twice, or a type that Spark reads wrongly.
         """
         if self._unchecked is not None:
             _check_schema(self._unchecked)
@@ -71,6 +71,12 @@ def _check_schema(schema: str) -> None:
         message = (
             f"stream: the schema {schema!r} has the column {twice[0]!r} twice (Spark does not "
             "tell names apart by case): give each column a name of its own"
+        )
+        raise InvalidTopology(message)
+    if "tinyint" in parsed.simpleString():
+        message = (
+            f"stream: the schema {schema!r} has a TINYINT, of which Spark's JSON reader takes 128 "
+            "for -128: use SMALLINT"
         )
         raise InvalidTopology(message)
 

@@ -96,6 +96,9 @@ class CogroupedKStream:
         if not isinstance(grouped, KGroupedStream):
             message = f"cogroup: expects a grouped stream (group_by_key()), not {grouped!r}"
             raise InvalidTopology(message)
+        if grouped.registry is not self.registry:
+            message = "cogroup: the streams are of different builders; make them with one"
+            raise InvalidTopology(message)
         if (aggregator is None) == (not aggregates):
             message = "cogroup: give each stream either an aggregator or declarative aggregates"
             raise InvalidTopology(message)
@@ -201,7 +204,9 @@ class KTable:
         self._registry = registry
         self._store = store
         self._told = told
-        registry.waiting[id(self)] = told
+        # A key of its own, which stays: Python gives the id of a lost object to the next one.
+        self._ticket = object()
+        registry.waiting[self._ticket] = told
 
     def suppress(self, until: EmitStrategy) -> "KTable":
         """Write final rows only, ``suppress(until_window_closes())``: Kafka's other name for it.
@@ -210,7 +215,7 @@ class KTable:
             InvalidTopology: there are no windows that could close.
         """
         strategy = checked_strategy(until, self._store.windows)
-        self._registry.waiting.pop(id(self), None)
+        self._registry.waiting.pop(self._ticket, None)
         return KTable(self._registry, replace(self._store, emit=strategy), self._told)
 
     def materialize(self, store_name: str, retention_ms: Duration | None = None) -> "KTable":
@@ -229,7 +234,7 @@ class KTable:
             retention_ms=checked_retention(store_name, self._store.windows, retention_ms),
         )
         self._registry.stores.append(store)
-        self._registry.waiting.pop(id(self), None)
+        self._registry.waiting.pop(self._ticket, None)
         return self
 
 

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.keyed_state import KeyedState, Layout, Version
 from pipeline.plan import BatchPlan, GroupReport, Reports
 from pipeline.state_files import next_segments, read_state
-from pipeline.task_rows import dead_letters, write_dead_letters
+from pipeline.task_rows import dead_letters, result_letters, write_dead_letters
 from pipeline.windows import EngineResult
 from storage.columns import table_rows
 from storage.table import AddedFile, write_file
@@ -44,23 +45,14 @@ def _advance(plan: BatchPlan, task: int, records: pa.Table, told: Reports) -> Gr
     """Take this task's state one batch further."""
     engine = plan.assembly.engine
     close_ms = plan.close_time_of(told.clocks_after(plan.clocks))
-    old, own = plan.segments_of(task, plan.segments)
-    state = read_state(plan.state, old, engine.state_schema)
-    if not own:
-        state = state.filter(pa.array(np.asarray(state["key_group"]) % plan.tasks == task))
     batch = records.select(engine.record_schema.names)
-    result = engine.process(state, batch, plan.close_ms, close_ms)
     name = f"{plan.batch:012d}-{task:04d}"
-    added = None
-    if engine.state_is_records and not len(result.rejected):
-        added = batch if own else pa.concat_tables([state, batch])
-    segments = next_segments(
-        plan.state, old if own else [], added, result.state, name, sync=plan.sync
-    )
+    apply = _applied_to_records if engine.state_is_records else _applied_to_keys
+    result, version = apply(plan, task, batch, close_ms, name)
     return GroupReport(
         task=task,
-        segments=segments,
-        open_records=len(result.state),
+        segments=version.names,
+        open_records=version.rows,
         changed=len(result.changes),
         close_ms=close_ms,
         late=result.late,
@@ -69,6 +61,36 @@ def _advance(plan: BatchPlan, task: int, records: pa.Table, told: Reports) -> Gr
         dead_letters=write_dead_letters(plan, rejected_letters(plan, records, result)),
         told=told,
     )
+
+
+def _applied_to_keys(
+    plan: BatchPlan, task: int, batch: pa.Table, close_ms: int, name: str
+) -> tuple[EngineResult, Version]:
+    """Run the engine on the rows of the keys that the batch has to do with."""
+    engine = plan.assembly.engine
+    layout = Layout(engine.state_schema, engine.due_ms)
+    state = KeyedState.of_task(plan.state, plan.segments, (task, plan.tasks), layout)
+    touched = state.touched(batch["key"], plan.close_ms, close_ms)
+    result = engine.process(touched.rows, batch, plan.close_ms, close_ms)
+    return result, state.replaced(touched, result.state, name, sync=plan.sync)
+
+
+def _applied_to_records(
+    plan: BatchPlan, task: int, batch: pa.Table, close_ms: int, name: str
+) -> tuple[EngineResult, Version]:
+    """Run the engine on all records that still matter."""
+    engine = plan.assembly.engine
+    old, own = plan.segments_of(task, plan.segments)
+    state = read_state(plan.state, old, engine.state_schema)
+    if not own:
+        state = state.filter(pa.array(np.asarray(state["key_group"]) % plan.tasks == task))
+    result = engine.process(state, batch, plan.close_ms, close_ms)
+    added = None
+    if not len(result.rejected):
+        added = batch if own else pa.concat_tables([state, batch])
+    old = old if own else []
+    names = next_segments(plan.state, old, added, result.state, name, sync=plan.sync)
+    return result, Version(names, len(result.state))
 
 
 def _written(plan: BatchPlan, changes: pa.Table, name: str) -> list[AddedFile]:
@@ -87,6 +109,16 @@ def rejected_letters(plan: BatchPlan, records: pa.Table, result: EngineResult) -
         raw = records.filter(pc.equal(records["input"], place))
         raw = raw.group_by(["partition", "offset"], use_threads=False).aggregate([("raw", "first")])
         found = rows.join(raw.rename_columns({"raw_first": "raw"}), ["partition", "offset"])
+        # The engine knows partitions by (partition, input), see StampPlan.
+        numbers = np.asarray(found["partition"]) // len(plan.topics)
+        column = found.column_names.index("partition")
+        found = found.set_column(column, "partition", pa.array(numbers, pa.int32()))
         found = found.append_column("reason", pa.repeat("function-raised", len(found)))
-        letters.append(dead_letters(plan, plan.topics[place], found, tells_source_reasons=False))
+        origin = plan.origins[place]
+        if origin is None:
+            letters.append(
+                dead_letters(plan, plan.topics[place], found, tells_source_reasons=False)
+            )
+        else:
+            letters += result_letters(plan, origin, found)
     return letters

@@ -25,6 +25,8 @@ RAW = pa.field("raw", pa.binary())
 COUNTERS = ("input", "applied", "late", "dead_lettered", "filtered")
 #: Counted beside them where a store has a join: results that came too late for any window.
 LATE_RESULTS = "late_results"
+#: And results for which the user's function raised.
+REJECTED_RESULTS = "rejected_results"
 
 #: The dead-letter table's columns. ``store`` is null where the record is bad for every store.
 DEAD_LETTER_SCHEMA = pa.schema([
@@ -58,17 +60,31 @@ class ClockPlan:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where results come from; those with ``right_suborder`` have a right record's place."""
+
+    left_topic: str
+    right_topic: str
+    right_suborder: int
+
+
+@dataclass(frozen=True)
 class StampPlan:
     """What one stamp does: its clock, and the columns of the rows that it makes.
 
     ``columns`` maps the stream's value columns to those of the next task; ``constants`` are
-    columns with one value (which input or side a record is of).
+    columns with one value (which input or side a record is of). ``inputs`` is the number of
+    the store's inputs and ``place`` this one's: each partition of each input has its own number.
+    ``origin`` is for a join's results.
     """
 
     clock: ClockPlan
     columns: Mapping[str, str]
     constants: Mapping[str, Any]
     tells_source_reasons: bool
+    inputs: int = 1
+    place: int = 0
+    origin: "Origin | None" = None
 
 
 @dataclass(frozen=True)
@@ -97,7 +113,7 @@ class JoinPlan:
 class BatchPlan:
     """One store's part of one micro-batch, as its tasks see it.
 
-    ``topics`` has the topic of each input (of a join: its left side's).
+    ``topics`` has the topic of each input, ``origins`` more of those that are joins.
     ``clocks`` has every partition known to this batch with its stream time before it;
     ``segments`` the state files of each task of the batch before, which may have had
     another number of tasks.
@@ -105,6 +121,7 @@ class BatchPlan:
 
     store: str
     topics: tuple[str, ...]
+    origins: tuple[Origin | None, ...]
     batch: int
     tasks: int
     assembly: Assembly

@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 
 from pipeline.checkpoint import PreparedBatch
-from pipeline.plan import COUNTERS, BatchPlan, GroupReport, JoinPlan, Reports, Segments
+from pipeline.plan import (
+    COUNTERS,
+    LATE_RESULTS,
+    REJECTED_RESULTS,
+    BatchPlan,
+    GroupReport,
+    JoinPlan,
+    Reports,
+    Segments,
+)
 from storage.position import CommitRecord, Offsets
 
 
@@ -48,13 +57,20 @@ def _counters(
     for stamp in told.stamps:
         for name, number in stamp.counters.items():
             counters[name] = counters.get(name, 0) + number
-    late = sum(r.late for r in reports) + sum(j.late for j in told.joins)
+    found_late = sum(report.late for report in reports)
+    late = sum(join.late for join in told.joins) + (0 if told.joins else found_late)
     filtered = sum(join.filtered for join in told.joins)
     rejected = sum(report.rejected for report in reports)
     counters["late"] += late
     counters["filtered"] += filtered
-    counters["dead_lettered"] += rejected
-    counters["applied"] -= late + filtered + rejected
+    counters["applied"] -= late + filtered
+    if told.joins:
+        # They are no records: one record can have many results, or none.
+        counters[REJECTED_RESULTS] = counters.get(REJECTED_RESULTS, 0) + rejected
+        counters[LATE_RESULTS] = counters.get(LATE_RESULTS, 0) + found_late
+    else:
+        counters["dead_lettered"] += rejected
+        counters["applied"] -= rejected
     return counters
 
 

@@ -15,7 +15,7 @@ class Registry:
     """What a builder has been told: stores, and aggregations waiting for a name."""
 
     stores: list[Store] = field(default_factory=list)
-    waiting: dict[int, str] = field(default_factory=dict)
+    waiting: dict[object, str] = field(default_factory=dict)
 
 
 def checked_windows(windows: Windows) -> Windows:
@@ -97,27 +97,11 @@ _LEAST_RETENTION = {
 
 
 def require_expressions(step: str, *expressions: object) -> None:
-    """Return the retention in ms, None for all.
+    """Refuse what is neither SQL text nor a Spark column, such as a Python function.
 
     Raises:
-        InvalidTopology: it is negative, shorter than the windows need, or there are none.
+        InvalidTopology: one is neither.
     """
-    """Return ``name``.
-
-    Raises:
-        InvalidTopology: it is no store name, or taken.
-    """
-    """Return ``strategy``.
-
-    Raises:
-        InvalidTopology: it is none, or waits for windows that there aren't.
-    """
-    """Return ``windows``.
-
-    Raises:
-        InvalidTopology: it is no window definition.
-    """
-    """Refuse what is neither SQL text nor a Spark column, such as a Python function."""
     for expression in expressions:
         if isinstance(expression, str) or type(expression).__module__.startswith("pyspark."):
             continue

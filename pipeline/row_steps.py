@@ -40,7 +40,7 @@ class RowSteps:
         """
         self._projections: list[list[Column]] = []
         self._store = store
-        joined = "value" not in records.columns
+        joined = "report" in records.columns
         self._meta = (*_META, *(JOIN_COLUMNS.values() if joined else ()))
         unpacked = _unpacked_results(records) if joined else _unpacked(records, origin)
         rows = self._project(records, unpacked)

@@ -85,7 +85,8 @@ class PipelineRun:
 
         streams = [
             self._log.stream(self._spark, topic).withColumn("topic", F.lit(topic))
-            for topic in self._topology.topics
+            # Spark knows its sources by their order, which must not follow that of the stores.
+            for topic in sorted(self._topology.topics)
         ]
         writer = (
             reduce(DataFrame.union, streams)

@@ -13,8 +13,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.plan import COUNTERS, LATE_RESULTS, BatchPlan, Reports, StampPlan, StampReport
-from pipeline.task_rows import addressed, as_batch, dead_letters, report_rows, write_dead_letters
+from pipeline.plan import (
+    COUNTERS,
+    LATE_RESULTS,
+    REJECTED_RESULTS,
+    BatchPlan,
+    Reports,
+    StampPlan,
+    StampReport,
+)
+from pipeline.task_rows import (
+    addressed,
+    as_batch,
+    dead_letters,
+    report_rows,
+    result_letters,
+    write_dead_letters,
+)
 from pipeline.windows import StreamClock
 
 Batches = Iterator[pa.RecordBatch]
@@ -104,7 +119,7 @@ class Stamper:
             yield as_batch(pa.table(nulls, names=self._schema.names).cast(self._schema))
         rows = rows.filter(pc.invert(told))
         bad = pc.is_valid(rows["reason"])
-        self._bury(rows.filter(bad))
+        self._bury_results(rows.filter(bad))
         good = rows.filter(pc.and_(pc.invert(bad), rows["keep"]))
         close = np.asarray(good["stream_time_ms"]) - self._plan.close_delay_ms
         late = self._late(good, close)
@@ -147,9 +162,20 @@ class Stamper:
         rows = rows.filter(pa.array(chosen))
         names = [self._stamp.columns.get(name, name) for name in rows.column_names]
         rows = rows.rename_columns(names)
+        if self._stamp.inputs > 1:
+            # Partitions of different streams of a cogroup are different partitions.
+            numbers = np.asarray(rows["partition"]) * self._stamp.inputs + self._stamp.place
+            column = rows.column_names.index("partition")
+            rows = rows.set_column(column, "partition", pa.array(numbers, pa.int32()))
         for name, value in self._stamp.constants.items():
             rows = rows.append_column(name, pa.repeat(value, len(rows)))
         return addressed(rows, self._schema, self._plan.tasks)
+
+    def _bury_results(self, rows: pa.Table) -> None:
+        """Keep a join's results that have no key to group by."""
+        if len(rows) and self._stamp.origin is not None:
+            self._counters[REJECTED_RESULTS] = self._counters.get(REJECTED_RESULTS, 0) + len(rows)
+            self.dead_letters += result_letters(self._plan, self._stamp.origin, rows)
 
     def _bury(self, rows: pa.Table) -> None:
         """Keep bad rows for the dead-letter table; each store counts them all."""

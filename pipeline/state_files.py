@@ -2,15 +2,15 @@
 
 Where the state is a set of records, a batch's new state is the old segments plus one
 segment with the batch's records; now and then all of it is written anew without the
-records that no longer matter. Other states are written whole. A version is nothing but a
-list of file names, and files are never changed: any version can be read as long as its
-files are there.
+records that no longer matter. States that are rows of keys are in ``keyed_state``; others
+are written whole. A version is nothing but a list of file names, and files are never
+changed: any version can be read as long as its files are there.
 
 The format number is in the schema metadata of each file.
 """
 
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pyarrow as pa
 from pipeline.errors import CheckpointError
 from storage.files import sync_file, sync_folder
 
-FORMAT = b"1"
+FORMAT = b"2"
 _FORMAT_KEY = b"oriel.state_format"
 
 #: A segment list longer than this is written anew as one file.
@@ -31,27 +31,40 @@ def read_state(folder: Path, segments: Sequence[str], schema: pa.Schema) -> pa.T
     Raises:
         CheckpointError: a file is missing, or of another format or schema.
     """
-    tables = [schema.empty_table()]
-    for name in segments:
-        try:
-            with pa.memory_map(str(folder / name)) as source:
-                table = pa.ipc.open_file(source).read_all()
-        except (OSError, pa.ArrowInvalid) as error:
-            message = f"state file {folder / name} can't be read ({error}); restore the checkpoint"
-            raise CheckpointError(message) from error
-        if (table.schema.metadata or {}).get(_FORMAT_KEY) != FORMAT:
-            message = (
-                f"state file {folder / name} has another format; use the version that wrote it"
-            )
-            raise CheckpointError(message)
-        tables.append(table.replace_schema_metadata(None).cast(schema))
-    return pa.concat_tables(tables)
+    tables = [open_segment(folder, name) for name in segments]
+    typed = [table.replace_schema_metadata(None).cast(schema) for table in tables]
+    return pa.concat_tables([schema.empty_table(), *typed])
 
 
-def write_segment(folder: Path, records: pa.Table, name: str, *, sync: bool) -> str:
-    """Write ``records`` as one segment; return its file name."""
+def open_segment(folder: Path, name: str) -> pa.Table:
+    """Map a segment into memory: only what is looked at is read.
+
+    Raises:
+        CheckpointError: the file is missing, or of another format.
+    """
+    try:
+        with pa.memory_map(str(folder / name)) as source:
+            table = pa.ipc.open_file(source).read_all()
+    except (OSError, pa.ArrowInvalid) as error:
+        message = f"state file {folder / name} can't be read ({error}); restore the checkpoint"
+        raise CheckpointError(message) from error
+    if (table.schema.metadata or {}).get(_FORMAT_KEY) != FORMAT:
+        message = f"state file {folder / name} has another format; use the version that wrote it"
+        raise CheckpointError(message)
+    return table
+
+
+def write_segment(
+    folder: Path,
+    records: pa.Table,
+    name: str,
+    *,
+    sync: bool,
+    beside: Mapping[bytes, bytes] | None = None,
+) -> str:
+    """Write ``records`` as one segment, ``beside`` in its metadata; return its file name."""
     path = folder / f"{name}-{uuid.uuid4()}.arrow"
-    schema = records.schema.with_metadata({_FORMAT_KEY: FORMAT})
+    schema = records.schema.with_metadata({**(beside or {}), _FORMAT_KEY: FORMAT})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         writer.write_table(records.replace_schema_metadata(schema.metadata))
     if sync:

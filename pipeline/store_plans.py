@@ -14,9 +14,19 @@ import pyarrow as pa
 from pipeline.assembly import Assembly, assemble
 from pipeline.checkpoint import PreparedBatch
 from pipeline.join_stage import JoinStage
-from pipeline.plan import STAMPED_FIELDS, BatchPlan, ClockPlan, Clocks, JoinPlan, StampPlan
-from pipeline.topology import Input, Side, Source, Store, StreamJoin, TableRows
+from pipeline.plan import (
+    STAMPED_FIELDS,
+    BatchPlan,
+    ClockPlan,
+    Clocks,
+    JoinPlan,
+    Origin,
+    StampPlan,
+)
+from pipeline.reserved_names import refuse_hidden
+from pipeline.topology import Input, Side, Source, Store, TableLookup, TableRows, TableUpdates
 from pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS
+from pipeline.windows.joins import RIGHT_ALONE
 from storage.position import Offsets
 
 
@@ -113,6 +123,8 @@ class StorePlans:
         self.inputs: list[InputPlan] = []
         self._begun = [self._begin(one) for one in store.inputs]
         self.assembly: Assembly = assemble(store, [one.steps.values for one in self._begun])
+        for columns in self.assembly.columns:
+            refuse_hidden(store.name, columns)
 
     def finish(self, key_groups: int) -> None:
         """Build what depends on the number of key groups, which the store's table knows."""
@@ -127,6 +139,7 @@ class StorePlans:
         plan = BatchPlan(
             store=self.store.name,
             topics=tuple(one.source.topic for one in self.store.inputs),
+            origins=tuple(_origin(one) for one in self.store.inputs),
             batch=batch,
             tasks=place.tasks,
             assembly=self.assembly,
@@ -162,9 +175,11 @@ class StorePlans:
             return _Begun(one.source, steps, self._clock(one.source.topic, 0))
         join = one.join
         steps_of = [self._steps_of(side, side.source) for side in (join.left, join.right)]
+        for steps in steps_of:
+            refuse_hidden(self.store.name, steps.values.names)
         stage = JoinStage(self.store.name, join, *(steps.values for steps in steps_of))
-        # A table is read as it is; nothing waits for it.
-        delays = (stage.delay_ms, stage.delay_ms if isinstance(join, StreamJoin) else None)
+        # A table that is looked up is read as it is; nothing waits for it.
+        delays = (stage.delay_ms, None if isinstance(join, TableLookup) else stage.delay_ms)
         sides = tuple(
             _Begun(side.source, steps, self._clock(side.source.topic, delay))
             for side, steps, delay in zip((join.left, join.right), steps_of, delays, strict=True)
@@ -180,10 +195,7 @@ class StorePlans:
 
     def _finished(self, place: int, one: _Begun, key_groups: int) -> InputPlan:
         """Choose the columns that the engine reads."""
-        schema = self.assembly.engine.record_schema
-        columns = {
-            own: name for own, name in self.assembly.columns[place].items() if name in schema.names
-        }
+        columns = self.assembly.columns[place]
         takes_null = self.store.windows.rule.takes_null_values
         is_table = isinstance(self.store.aggregation, TableRows)
         one.steps.select(
@@ -194,18 +206,35 @@ class StorePlans:
         marker = self.assembly.markers[place]
         if marker is not None:
             constants[marker] = pa.scalar(value=True)
-        stamp = StampPlan(one.clock, columns, constants, self._tells_of(one.clock))
+        stamp = StampPlan(
+            one.clock,
+            columns,
+            constants,
+            self._tells_of(one.clock),
+            len(self._begun),
+            place,
+            _origin(self.store.inputs[place]),
+        )
         if one.stage is None:
             return InputPlan(one.source, one.steps, stamp, None)
-        is_lookup = one.sides[1].clock.delay_ms is None
-        left = _side(one.sides[0], 0, key_groups, self._tells_of(one.sides[0].clock), table=False)
-        right = _side(
-            one.sides[1], 1, key_groups, self._tells_of(one.sides[1].clock), table=is_lookup
+        join = self.store.inputs[place].join
+        tables = (isinstance(join, TableUpdates), isinstance(join, TableLookup | TableUpdates))
+        left, right = (
+            _side(side, number, key_groups, self._tells_of(side.clock), table=table)
+            for number, (side, table) in enumerate(zip(one.sides, tables, strict=True))
         )
         return InputPlan(one.source, one.steps, stamp, JoinInput(one.stage, left, right))
 
     def _tells_of(self, clock: ClockPlan) -> bool:
         return clock.topic in self._tells and clock.name == clock.topic
+
+
+def _origin(one: Input) -> Origin | None:
+    """Which records' places a join's results have."""
+    if one.join is None:
+        return None
+    right = 1 if isinstance(one.join, TableUpdates) else RIGHT_ALONE
+    return Origin(one.join.left.source.topic, one.join.right.source.topic, right)
 
 
 def _side(one: _Begun, side: int, key_groups: int, tells: bool, *, table: bool) -> SidePlan:  # noqa: FBT001

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Literal
 from pipeline.errors import InvalidTopology
 from pipeline.grouped import KGroupedStream
 from pipeline.registry import Registry, checked_name, require_expressions
+from pipeline.topics import check_topic
 from pipeline.topology import (
     EmitStrategy,
     Filter,
@@ -33,6 +34,7 @@ from pipeline.topology import (
     StreamJoin,
     TableLookup,
     TableRows,
+    TableUpdates,
     Topology,
     with_step,
 )
@@ -153,9 +155,13 @@ class KStream:
         windows: JoinWindows | None,
     ) -> "KStream":
         step = "join" if how == "inner" else f"{how}_join"
+        if isinstance(other, SourceTable) and other.other is not None:
+            message = f"{step}: the table is itself a join; join with its tables one by one"
+            raise InvalidTopology(message)
         if not isinstance(other, KStream | SourceTable):
             message = f"{step}: expects a stream or a table of this builder, not {other!r}"
             raise InvalidTopology(message)
+        _check_builder(step, self.registry, other.registry)
         left, right = _side(step, self.origin), _side(step, other.origin)
         join: Join
         if isinstance(other, SourceTable):
@@ -192,6 +198,19 @@ class SourceTable:
         """``left_join``, and rows of the other table without one in this."""
         return self._joined("outer", other)
 
+    def to_stream(self) -> "KStream":
+        """Every update of the table as a record of a stream.
+
+        Of one topic: its records. Of two joined tables: the joined row after each record of
+        either, if there is one then; the time is the greater of the record's and of the row
+        that the other table has now (it counts how their batches came, as in Kafka).
+        """
+        if self.other is None:
+            return KStream(self.registry, self.origin)
+        left, right = _side("to_stream", self.origin), _side("to_stream", self.other)
+        updates = TableUpdates(left, right, self.how)
+        return KStream(self.registry, Input(left.source, (), (), updates))
+
     def materialize(self, store_name: str) -> "SourceTable":
         """Keep the rows in the store ``store_name``.
 
@@ -212,6 +231,7 @@ class SourceTable:
         if not isinstance(other, SourceTable):
             message = f"{step}: a table is joined with a table, not with {other!r}"
             raise InvalidTopology(message)
+        _check_builder(step, self.registry, other.registry)
         if self.other is not None or other.other is not None:
             message = f"{step}: a table that is itself a join can't be joined again"
             raise InvalidTopology(message)
@@ -223,7 +243,13 @@ def _source(step: str, topic: str, schema: str) -> Source:
         if not isinstance(text, str) or not text.strip():
             message = f"{step}: {what} must be a text that is not empty, not {text!r}"
             raise InvalidTopology(message)
-    return Source(topic, schema)
+    return Source(check_topic(topic), schema)
+
+
+def _check_builder(step: str, one: Registry, other: Registry) -> None:
+    if one is not other:
+        message = f"{step}: the two sides are of different builders; make them with one"
+        raise InvalidTopology(message)
 
 
 def _side(step: str, origin: Input) -> Side:

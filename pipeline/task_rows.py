@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.plan import DEAD_LETTER_SCHEMA, BatchPlan, Reports
+from pipeline.plan import DEAD_LETTER_SCHEMA, BatchPlan, Origin, Reports
 from pipeline.reasons import REASONS
 from storage.table import AddedFile, write_file
 
@@ -42,6 +42,16 @@ def as_batch(rows: pa.Table) -> pa.RecordBatch:
     """One record batch of a table's rows."""
     columns = [column.combine_chunks() for column in rows.columns]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
+
+
+def result_letters(plan: BatchPlan, origin: Origin, rows: pa.Table) -> list[pa.Table]:
+    """Results of a join as dead letters of the topics whose records' places they have."""
+    is_right = pc.fill_null(pc.equal(rows["suborder"], origin.right_suborder), False)  # noqa: FBT003
+    left, right = rows.filter(pc.invert(is_right)), rows.filter(is_right)
+    return [
+        dead_letters(plan, topic, found, tells_source_reasons=False)
+        for topic, found in ((origin.left_topic, left), (origin.right_topic, right))
+    ]
 
 
 def dead_letters(

@@ -94,7 +94,20 @@ class TableLookup:
         return f"{_verb(self.how)}(table {self.right.source.topic!r})"
 
 
-Join = StreamJoin | TableLookup
+@dataclass(frozen=True)
+class TableUpdates:
+    """The row of two tables joined by key, after each record of either."""
+
+    left: Side
+    right: Side
+    how: Literal["inner", "left", "outer"]
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return f"{_verb(self.how)}(table {self.right.source.topic!r}).to_stream()"
+
+
+Join = StreamJoin | TableLookup | TableUpdates
 
 
 def _verb(how: str) -> str:

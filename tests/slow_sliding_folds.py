@@ -41,7 +41,9 @@ def folded_sliding(logs: Logs, difference: int, grace: int, functions: Functions
 
 def _raises(record: Arrived, functions: Functions) -> bool:
     try:
-        functions.added(record, functions.initial())
+        # A reduce has no fresh aggregate: it is tried on the record's own value.
+        fresh = functions.initial()
+        functions.added(record, functions.added(record, None) if fresh is None else fresh)
     except ArithmeticError:
         return True
     return False

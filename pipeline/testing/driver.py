@@ -50,7 +50,9 @@ class TopologyTestDriver:
     ) -> None:
         """Process ``records`` of one partition of ``topic`` as one micro-batch.
 
-        Offsets count the records of each partition from 0.
+        Offsets count the records of each partition from 0. A partition is known from its first
+        batch on, which may be empty: windows wait for all partitions that are known, and one
+        that appears later begins at the slowest clock of the others.
 
         Raises:
             IllegalArgument: the topology does not read the topic, or the partition is negative.

@@ -4,16 +4,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
+from pipeline.testing.values import as_json, has_no_json, plain, read_as
 from pipeline.windows import MAX_TIMESTAMP_MS
+
+_INT64 = range(-(2**63), 2**63)
 
 
 @dataclass(frozen=True)
 class Record:
     """One record: ``value`` has the columns of the topic's schema, None is no value.
 
+    Columns that are missing are null, those that the schema does not name are ignored.
     ``headers`` are kept for symmetry with Kafka's; no step reads them.
     """
 
@@ -23,22 +26,10 @@ class Record:
     headers: Mapping[str, bytes] | None = None
 
 
-#: The columns in front of the value's.
-DECODED_FIELDS = (
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("raw", pa.binary()),
-    pa.field("key", pa.string()),
-    pa.field("timestamp_ms", pa.int64()),
-    pa.field("reason", pa.string()),
-    pa.field("null_value", pa.bool_()),
-)
-
-
 def decoded(
     records: Sequence[Record], schema: pa.Schema, partition: int, first_offset: int
 ) -> pa.Table:
-    """Records as decoded rows, each with its value's columns or the reason why it is bad.
+    """Records as the pipeline's decoders give them: a value, or the reason why it is bad.
 
     Raises:
         TypeError: one is no ``Record``, or its key is no text.
@@ -51,40 +42,54 @@ def decoded(
                 f"records are Record(key: str, value: dict, timestamp_ms: int), not {record!r}"
             )
             raise TypeError(message)
-        reason = _reason(record, kind)
-        value = {} if reason or record.value is None else dict(record.value)
+        given = plain(record.value)
+        fields = {"key": record.key, "value": given, "timestamp_ms": record.timestamp_ms}
+        value, reason = _read(given, kind)
+        reason = reason or _fault(record)
         rows.append({
-            **{name: value.get(name) for name in schema.names},
             "partition": partition,
             "offset": first_offset + place,
-            "raw": _raw(record),
-            "key": record.key,
+            "raw": as_json(fields),
+            "key": None if reason else record.key,
             "timestamp_ms": None if reason else record.timestamp_ms,
+            "value": None if reason else value,
             "reason": reason,
-            "null_value": record.value is None,
         })  # fmt: skip
-    return pa.Table.from_pylist(rows, schema=pa.schema([*DECODED_FIELDS, *schema]))
+    return pa.Table.from_pylist(rows, schema=decoded_schema(kind))
 
 
-def _reason(record: Record, kind: pa.DataType) -> str | None:
-    """Why a record is a dead letter for every store, by the codes of ``pipeline.reasons``."""
+def decoded_schema(kind: pa.DataType) -> pa.Schema:
+    """The columns of decoded records whose value is of type ``kind``."""
+    return pa.schema([
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("raw", pa.binary()),
+        ("key", pa.string()),
+        ("timestamp_ms", pa.int64()),
+        ("value", kind),
+        ("reason", pa.string()),
+    ])  # fmt: skip
+
+
+def _read(value: Any, kind: pa.DataType) -> tuple[Any, str | None]:
+    """The value as its columns have it, or the code (``pipeline.reasons``) of what is wrong."""
+    if has_no_json(value):
+        return None, "not-json"
+    try:
+        return read_as(value, kind), None
+    except TypeError:
+        return None, "wrong-type"
+
+
+def _fault(record: Record) -> str | None:
+    """What is wrong with a record's key or time."""
     time = record.timestamp_ms
+    if has_no_json(record.key):
+        return "not-json"
     if time is None:
         return "missing-timestamp"
-    if isinstance(time, bool) or not isinstance(time, int):
+    if isinstance(time, bool) or not isinstance(time, int) or time not in _INT64:
         return "wrong-type"
     if time < 0:
         return "negative-timestamp"
-    if time > MAX_TIMESTAMP_MS:
-        return "timestamp-too-large"
-    try:
-        pa.array([record.value], kind)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError, OverflowError):
-        return "wrong-type"
-    return None
-
-
-def _raw(record: Record) -> bytes:
-    """The record as the event log would have it."""
-    fields = {"key": record.key, "value": record.value, "timestamp_ms": record.timestamp_ms}
-    return orjson.dumps(fields, default=repr, option=orjson.OPT_SERIALIZE_NUMPY)
+    return "timestamp-too-large" if time > MAX_TIMESTAMP_MS else None

@@ -1,15 +1,17 @@
 """Row-wise steps for the test driver: without Spark where no expression needs it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pipeline.errors import InvalidTopology
+from pipeline.reserved_names import refuse_hidden
 from pipeline.schemas import arrow_schema
-from pipeline.testing.records import DECODED_FIELDS
+from pipeline.testing.records import decoded_schema
 from pipeline.topology import Filter, Input, Side, Source
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 #: What a join's results carry beside their records, see ``pipeline.row_steps``.
 _JOIN_COLUMNS = ("suborder", "stream_time_ms", "report", "task")
-_OWN = (*(field.name for field in DECODED_FIELDS), *_JOIN_COLUMNS)
+_OF_RESULTS = ("partition", "offset", "key", "timestamp_ms", *_JOIN_COLUMNS)
 
 
 def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Any:
@@ -27,12 +29,27 @@ def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Any
     Raises:
         InvalidTopology: a step does not fit the schema; the message names it.
     """
-    schema = arrow_schema(read.schema) if isinstance(read, Source) else read
-    values = pa.schema([field for field in schema if field.name not in _OWN])
+    if isinstance(read, Source):
+        values = arrow_schema(read.schema)
+        _refuse_taken(str(read), values.names)
+    else:
+        values = pa.schema([field for field in read if field.name not in _OF_RESULTS])
     names = _plain_names(origin, values)
     if names is None:
-        return SparkSteps(origin, read, values, store)
-    return PlainSteps(origin, values, names)
+        return SparkSteps(origin, read, store)
+    kept = pa.schema([values.field(name) for name in names])
+    return PlainSteps(origin, kept, store, joined=not isinstance(read, Source))
+
+
+def _refuse_taken(step: str, names: Iterable[str]) -> None:
+    """Refuse what ``pipeline.row_steps`` refuses: columns that would hide the record's own."""
+    taken = sorted(n for n in names if n.lower() in {"key", "timestamp_ms"} or n.startswith("__"))
+    if taken:
+        message = (
+            f"{step}: the value columns {taken} have names that the pipeline needs "
+            "(key, timestamp_ms, a leading __); leave them out of the schema"
+        )
+        raise InvalidTopology(message)
 
 
 def _plain_names(origin: Input | Side, values: pa.Schema) -> list[str] | None:
@@ -59,42 +76,55 @@ def _plain_names(origin: Input | Side, values: pa.Schema) -> list[str] | None:
 class PlainSteps:
     """Steps that only choose columns and group by one of them."""
 
-    def __init__(self, origin: Input | Side, values: pa.Schema, names: Sequence[str]) -> None:
-        """Keep the columns ``names`` of ``values``."""
-        self.values = pa.schema([values.field(name) for name in names])
+    def __init__(
+        self, origin: Input | Side, values: pa.Schema, store: str, *, joined: bool
+    ) -> None:
+        """Keep the columns ``values`` of decoded records, or of a join's results."""
+        self.values = values
         self._group_by = origin.group_by
+        self._store = store
+        self._joined = joined
 
     def select(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
     ) -> None:
-        """See ``pipeline.store_plans.Steps``; the driver has one task and keeps raw bytes."""
+        """See ``pipeline.store_plans.Steps``; the driver has one task and keeps raw bytes.
+
+        Raises:
+            InvalidTopology: a column that is used has a name that the pipeline needs.
+        """
         del key_groups, keeps_raw
+        refuse_hidden(self._store, used)
         self._used = list(used)
         self._null_values = null_values
 
     def rows(self, records: pa.Table) -> pa.Table:
         """The rows for the stamp."""
-        key = records[str(self._group_by[0])] if self._group_by else records["key"]
+        length = len(records)
+        if self._joined:
+            values, reason = records, pa.nulls(length, pa.string())
+            null_value = pa.array(np.zeros(length, dtype=np.bool_))
+        else:
+            values, reason = _unpacked(records["value"]), records["reason"]
+            null_value = pc.is_null(records["value"])
+        key = values[str(self._group_by[0])] if self._group_by else records["key"]
         key = key.cast(pa.string())
-        reason = records["reason"]
-        good = pc.is_null(reason)
         if not self._null_values:
-            empty = pc.and_(good, records["null_value"])
+            empty = pc.and_(pc.is_null(reason), null_value)
             reason = pc.if_else(empty, "null-value", reason)
         reason = pc.if_else(pc.and_(pc.is_null(reason), pc.is_null(key)), "null-key", reason)
-        length = len(records)
         columns = {
             "partition": records["partition"],
             "offset": records["offset"],
             "reason": reason,
             "keep": pa.array(np.ones(length, dtype=np.bool_)),
-            "null_value": records["null_value"],
-            "raw": records["raw"],
+            "null_value": null_value,
+            "raw": pa.repeat(b"", length) if self._joined else records["raw"],
             "key": key,
             "key_group": pa.array(np.zeros(length, dtype=np.int32)),
-            **{name: records[name] for name in _JOIN_COLUMNS if name in records.column_names},
+            **{name: records[name] for name in _JOIN_COLUMNS if self._joined},
             "timestamp_ms": records["timestamp_ms"],
-            **{name: records[name] for name in self._used},
+            **{name: values[name] for name in self._used},
         }
         return pa.table(columns)
 
@@ -102,9 +132,7 @@ class PlainSteps:
 class SparkSteps:
     """Steps with expressions: the pipeline's own, on a local Spark session."""
 
-    def __init__(
-        self, origin: Input | Side, read: Source | pa.Schema, values: pa.Schema, store: str
-    ) -> None:
+    def __init__(self, origin: Input | Side, read: Source | pa.Schema, store: str) -> None:
         """Start the session if none runs, and check the steps.
 
         Raises:
@@ -115,33 +143,33 @@ class SparkSteps:
         from pipeline.row_steps import RowSteps  # noqa: PLC0415
 
         self._spark = _session()
-        self._names = values.names
-        self._is_source = isinstance(read, Source)
-        fields = [field for field in DECODED_FIELDS if field.name != "null_value"]
-        decoded = pa.schema([*fields, pa.field("value", pa.struct(list(values)))])
-        schema = decoded if isinstance(read, Source) else read
-        self._schema = from_arrow_schema(schema)
-        self._fields = schema.names
-        self._steps = RowSteps(self._spark.createDataFrame([], self._schema), origin, store)
+        if isinstance(read, Source):
+            read = decoded_schema(pa.struct(list(arrow_schema(read.schema))))
+        self._schema = read
+        empty = self._spark.createDataFrame([], from_arrow_schema(read))
+        self._steps = RowSteps(empty, origin, store)
         self.values = self._steps.values
 
     def select(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
     ) -> None:
-        """See ``pipeline.store_plans.Steps``; the driver keeps all raw bytes."""
+        """See ``pipeline.store_plans.Steps``; the driver keeps all raw bytes.
+
+        Raises:
+            InvalidTopology: a column that is used has a name that the pipeline needs.
+        """
         del keeps_raw
         self._steps.select(used, key_groups, null_values=null_values, keeps_raw=True)
 
     def rows(self, records: pa.Table) -> pa.Table:
         """The rows for the stamp."""
-        rows = records.to_pylist()
-        if self._is_source:
-            for row in rows:
-                value = {name: row.pop(name) for name in self._names}
-                row["value"] = None if row["null_value"] else value
-        given = [tuple(row[name] for name in self._fields) for row in rows]
-        frame = self._spark.createDataFrame(given, self._schema).coalesce(1)
+        frame = self._spark.createDataFrame(records.cast(self._schema)).coalesce(1)
         return self._steps.rows(frame).toArrow()
+
+
+def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
+    """The columns of values, null where there is no value."""
+    return {field.name: pc.struct_field(values, field.name) for field in values.type}
 
 
 def _session() -> "SparkSession":

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pipeline.grouping import rejected_letters
 from pipeline.plan import COUNTERS, STAMPED_FIELDS, BatchPlan, ClockPlan, JoinPlan
@@ -89,7 +88,7 @@ class StoreDriver:
         self, one: InputPlan, plan: BatchPlan, piped: Piped, stampers: list[Stamper]
     ) -> pa.Table:
         """The records of an input without a join."""
-        if one.join is not None or one.source not in piped:
+        if one.join is not None or not _has_records(one.source, piped):
             return plan.stamped_schema.empty_table()
         stamper = Stamper(plan, one.stamp, plan.stamped_schema)
         stampers.append(stamper)
@@ -133,7 +132,7 @@ class StoreDriver:
         piped: Piped,
         stampers: list[Stamper],
     ) -> pa.Table:
-        if side.source not in piped:
+        if not _has_records(side.source, piped):
             return join.arriving_schema.empty_table()
         stamper = Stamper(plan, side.stamp, join.arriving_schema)
         stampers.append(stamper)
@@ -151,9 +150,11 @@ class StoreDriver:
             for name in COUNTERS:
                 self._counters[name] += stamper.report().counters[name]
         rejected = len(result.rejected)
-        self._counters["late"] += result.late
-        self._counters["dead_lettered"] += rejected
-        self._counters["applied"] -= result.late + rejected
+        if not self._joins:
+            # Behind a join they are results, not records.
+            self._counters["late"] += result.late
+            self._counters["dead_lettered"] += rejected
+            self._counters["applied"] -= result.late + rejected
         letters = [table for stamper in stampers for table in stamper.dead_letters]
         letters += rejected_letters(plan, rows, result) if rejected else []
         for table in letters:
@@ -164,6 +165,10 @@ class StoreDriver:
         self._plan = replace(plan, close_ms=close_ms)
 
 
+def _has_records(source: Source, piped: Piped) -> bool:
+    return source in piped and len(piped[source]) > 0
+
+
 def _know(clocks: dict[str, dict[int, int]], clock: ClockPlan, partition: int) -> None:
     """A partition that appears later starts at the slowest clock of its topic."""
     known = clocks[clock.name]
@@ -172,11 +177,6 @@ def _know(clocks: dict[str, dict[int, int]], clock: ClockPlan, partition: int) -
 
 def _with_reports(results: pa.Table) -> pa.Table:
     """Results as the join task gives them: with the columns of reports, all null."""
-    nulls = {field.name: pa.nulls(len(results), field.type) for field in STAMPED_FIELDS}
-    columns = {**nulls, **{name: results[name] for name in results.column_names}}
-    decoded = {
-        "raw": pa.repeat(b"", len(results)),
-        "reason": pa.nulls(len(results), pa.string()),
-        "null_value": pc.is_null(pa.repeat(1, len(results))),
-    }
-    return pa.table({**columns, **decoded})
+    nulls = [pa.nulls(len(results), field.type) for field in STAMPED_FIELDS]
+    names = [*(field.name for field in STAMPED_FIELDS), *results.column_names]
+    return pa.table([*nulls, *results.columns], names=names)

@@ -37,6 +37,7 @@ REJECTED_SCHEMA = pa.schema([
     pa.field("partition", pa.int32()),
     pa.field("offset", pa.int64()),
     INPUT,
+    SUBORDER,
     pa.field("detail", pa.string()),
 ])  # fmt: skip
 
@@ -110,7 +111,8 @@ class WindowEngine(ABC):
 def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
     """Sort keys, the last first as in ``np.lexsort``, of arrival: partition, then offset."""
     names = [name for name in ("suborder", "offset", "partition") if name in records.column_names]
-    return tuple(np.asarray(records[name]) for name in names)
+    # A record beside a join's results has no suborder.
+    return tuple(np.asarray(pc.fill_null(records[name], 0)) for name in names)
 
 
 def coded_keys(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:

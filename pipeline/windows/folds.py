@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.windows.engine import INPUT, REJECTED_SCHEMA
+from pipeline.windows.engine import INPUT, REJECTED_SCHEMA, SUBORDER
 from pipeline.windows.errors import IllegalArgument
 
 Aggregator = Callable[[str, Any, Any], Any]
@@ -211,6 +211,12 @@ def rejected_table(batch: pa.Table, rejected: Sequence[tuple[int, str]]) -> pa.T
     """Rejected rows of the batch, with their place and why."""
     rows = pa.array([row for row, _ in rejected], pa.int64())
     found = batch.select(["partition", "offset", INPUT.name]).take(rows)
+    suborder = (
+        batch[SUBORDER.name].take(rows)
+        if SUBORDER.name in batch.column_names
+        else pa.nulls(len(rows), SUBORDER.type)
+    )
+    found = found.append_column(SUBORDER, suborder)
     details = pa.array([detail for _, detail in rejected], pa.string())
     return found.append_column("detail", details).cast(REJECTED_SCHEMA)
 

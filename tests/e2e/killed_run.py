@@ -14,7 +14,7 @@ from typing import Any
 
 from pipeline import __main__ as command_line
 from pipeline.checkpoint import StateVersions
-from pipeline.store_batch import StoreBatches
+from pipeline.store_plans import StorePlans
 from pipeline.store_tables import StoreTables
 
 
@@ -25,16 +25,17 @@ def kill_everything() -> None:
 
 def kill_while_computing(batch: int) -> None:
     """Kill when a task of ``batch`` has written its first file and the job still runs."""
-    plan: Callable[..., Any] = StoreBatches._plan
+    plan: Callable[..., Any] = StorePlans.plan
 
-    def planned(self: StoreBatches, number: int, *rest: Any) -> Any:
+    def planned(self: StorePlans, number: int, *rest: Any) -> Any:
         made = plan(self, number, *rest)
         if number == batch:
             pattern = f"*{number:012d}-*.*"
-            threading.Thread(target=_kill_when_there, args=(made.state, pattern)).start()
+            folder = made[0].state
+            threading.Thread(target=_kill_when_there, args=(folder, pattern)).start()
         return made
 
-    StoreBatches._plan = planned  # type: ignore[assignment, method-assign]
+    StorePlans.plan = planned  # type: ignore[assignment, method-assign]
 
 
 def _kill_when_there(folder: Path, pattern: str) -> None:

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +22,7 @@ def prepared(batch: int, *segments: str) -> PreparedBatch:
     """A prepared batch that names ``segments``."""
     record = CommitRecord(batch, {"t": {"0": 10}}, {"t": {"0": 5}}, 3, {"input": 1})
     file = AddedFile("f.parquet", 1, 2, "{}", 4)
-    return PreparedBatch(record, {0: list(segments)}, [file], [], changed=2, open_records=1)
+    return PreparedBatch(record, {0: list(segments)}, {}, [file], [], changed=2, open_records=1)
 
 
 def test_a_prepared_batch_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -30,6 +31,18 @@ def test_a_prepared_batch_comes_back_as_it_was(tmp_path: Path) -> None:
     versions.save(3, prepared(3, "a.arrow"))
     assert versions.load(3) == prepared(3, "a.arrow")
     assert versions.load(4) is None
+
+
+def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
+    """A join's segments come back by join and task, and are kept as long as the version is."""
+    versions = StateVersions(tmp_path / "s", sync=False)
+    names = [write_segment(versions.folder, RECORDS, "x", sync=False) for _ in range(3)]
+    joined = replace(prepared(3, names[0]), join_segments={1: {0: [names[1]], 1: []}})
+    versions.save(3, joined)
+    assert versions.load(3) == joined
+    assert joined.state_files == {names[0], names[1]}
+    versions.forget_before(2, [joined])
+    assert {path.name for path in versions.folder.glob("*.arrow")} == {names[0], names[1]}
 
 
 def test_a_damaged_version_is_an_error(tmp_path: Path) -> None:

@@ -66,6 +66,55 @@ def test_a_topology_file_that_is_wrong_is_one_line(
     assert not (tmp_path / "d").exists()
 
 
+@pytest.mark.parametrize("name", ["", "../elsewhere", "/elsewhere", "a/b", "..", "_x"])
+def test_a_wrong_name_is_told_as_the_checkpoints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """``--name`` is one folder name: anything else is refused before a folder is made."""
+    path = tmp_path / "topology.py"
+    path.write_text(TOPOLOGY)
+    arguments = [str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]
+    assert main([*arguments, "--name", name]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith(f"oriel run: --name names the checkpoint, and {name!r} can't be")
+    assert "store" not in told
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_file_whose_name_is_none_for_a_checkpoint_needs_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The default comes from the topology's file, and the message says how to give another."""
+    path = tmp_path / "my topology.py"
+    path.write_text(TOPOLOGY)
+    assert main([str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]) == 1
+    told = capsys.readouterr().err
+    assert "'my topology' can't be its name: give --name" in told
+
+
+def test_data_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """``--data`` names a folder; a file in its place is left alone."""
+    path = tmp_path / "topology.py"
+    path.write_text(TOPOLOGY)
+    assert main([str(path), "--event-log", str(tmp_path), "--data", str(path)]) == 1
+    assert f"--data {path} is a file: name a folder" in capsys.readouterr().err
+    assert path.read_text() == TOPOLOGY
+
+
+@pytest.mark.parametrize("topic", ["a/b", "..", "", "a b"])
+def test_a_topic_that_is_none_is_told_before_spark_starts(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], topic: str
+) -> None:
+    """A topic's name is a folder's, so Kafka's rule holds for the event log too."""
+    path = tmp_path / "topology.py"
+    path.write_text(TOPOLOGY.replace('stream("t"', f'stream("{topic}"'))
+    assert main([str(path), "--event-log", str(tmp_path), "--data", str(tmp_path / "d")]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("oriel run: ")
+    assert repr(topic) in told
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.slow
 def test_a_run_that_is_asked_to_stop_ends_well(tmp_path: Path) -> None:
     """SIGTERM after a committed batch: a summary on stdout and exit code 0."""

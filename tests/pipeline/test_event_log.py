@@ -11,8 +11,13 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from pipeline import event_log
-from pipeline.errors import EventLogError
-from pipeline.event_log import EventLogReader, partition_files
+from pipeline.errors import EventLogError, InvalidTopology
+from pipeline.event_log import (
+    EventLogReader,
+    EventLogSource,
+    ensure_topic_folder,
+    partition_files,
+)
 
 
 @pytest.fixture
@@ -119,3 +124,29 @@ def test_every_line_comes_out_with_its_byte_position(lines: list[bytes]) -> None
             wanted.append((0, offset, line))
             offset += len(line) + 1
         assert read(reader(Path(root)), {}, {"0": size}) == wanted
+
+
+@pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "../up", "/etc", "a b", "ü", "x" * 250])
+def test_a_name_that_is_no_topics_is_refused(tmp_path: Path, topic: str) -> None:
+    """Kafka's rule for names keeps a topic's folder below the root; nothing is made before."""
+    root = tmp_path / "root"
+    with pytest.raises(InvalidTopology, match="use 1 to 249 letters, digits"):
+        ensure_topic_folder(root, topic)
+    with pytest.raises(InvalidTopology, match="Kafka's topic rule"):
+        EventLogSource({"root": str(root), "topic": topic})
+    assert not root.exists()
+
+
+def test_a_file_in_the_place_of_a_folder_is_told(tmp_path: Path) -> None:
+    """Neither the root nor the topic can be a file."""
+    (tmp_path / "file").touch()
+    for root, topic in ((tmp_path, "file"), (tmp_path / "file", "t")):
+        with pytest.raises(EventLogError, match="there is a file in the place of a folder"):
+            ensure_topic_folder(root, topic)
+
+
+def test_offsets_of_another_topic_are_refused(folder: Path) -> None:
+    """A topic that took another's place is not read again from its beginning."""
+    (folder / "0.jsonl").write_bytes(b"a\n")
+    with pytest.raises(EventLogError, match="offsets of topic other where those of topic t"):
+        reader(folder).latestOffset({"other": {"0": 2}}, ReadMaxBytes(10))

@@ -7,7 +7,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
 from pipeline import event_log
@@ -128,3 +130,31 @@ def test_two_runs_of_spark_read_each_line_once(spark: SparkSession, tmp_path: Pa
     assert ends == {"t": {"0": 70, "1": 1, "2": 5}}
     assert batches == list(range(len(batches)))
     assert len(batches) > 2
+
+
+def test_one_query_reads_several_topics(spark: SparkSession, tmp_path: Path) -> None:
+    """Each topic has its own offsets, also one that is still empty, and keeps them."""
+    for topic in ("a", "b"):
+        (tmp_path / "log" / topic).mkdir(parents=True)
+    log = EventLog(tmp_path / "log")
+    seen: list[tuple[str, int, bytes]] = []
+
+    def take(rows: DataFrame, _batch: int) -> None:
+        seen.extend((row.topic, row.offset, bytes(row.raw)) for row in rows.collect())
+
+    def run(checkpoint: Checkpoint, *topics: str) -> object:
+        first, second = (log.stream(spark, t).withColumn("topic", F.lit(t)) for t in topics)
+        writer = first.unionAll(second).writeStream.foreachBatch(take)
+        writer = writer.option("checkpointLocation", str(checkpoint.spark))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        newest = max(int(path.name) for path in (checkpoint.spark / "offsets").glob("[0-9]*"))
+        return checkpoint.end_offsets(newest)
+
+    with Checkpoint(tmp_path / "checkpoint", sync=False) as checkpoint:
+        (tmp_path / "log" / "a" / "0.jsonl").write_bytes(b"a0\n")
+        assert run(checkpoint, "a", "b") == {"a": {"0": 3}, "b": {}}
+        (tmp_path / "log" / "b" / "1.jsonl").write_bytes(b"b1\n")
+        assert run(checkpoint, "a", "b") == {"a": {"0": 3}, "b": {"1": 3}}
+        assert seen == [("a", 0, b"a0"), ("b", 0, b"b1")]
+        with pytest.raises(PySparkException, match="other topics than when the checkpoint"):
+            run(checkpoint, "b", "a")

@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import InvalidTopology, SlidingWindows, StreamsBuilder, collect_list
+from pipeline import InvalidTopology, StreamsBuilder
+from pipeline.grouped import KGroupedStream
+from pipeline.reserved_names import OF_ROWS, refuse_hidden
 from pipeline.row_steps import RowSteps
-from pipeline.topology import KGroupedStream, KStream, Store
+from pipeline.streams import KStream
 
 SCHEMA = "v DOUBLE, w STRING"
 
@@ -18,23 +20,18 @@ def stream(schema: str = SCHEMA) -> KStream:
     return StreamsBuilder().stream("t", schema)
 
 
-def store_of(grouped: KGroupedStream) -> Store:
-    """Finish a topology with a store that reads ``v``."""
-    windows = SlidingWindows.of_time_difference_with_no_grace(5)
-    grouped.windowed_by(windows).aggregate(all=collect_list("v")).materialize("s")
-    return grouped.registry.stores[-1]
-
-
 def rows_of(spark: SparkSession, grouped: KGroupedStream, values: list[Any]) -> list[Any]:
     """Run the steps over records with these values, in order."""
     schema = (
         "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
-        f"value STRUCT<{grouped.source.schema}>, reason STRING"
+        f"value STRUCT<{grouped.origin.source.schema}>, reason STRING"
     )
     records = spark.createDataFrame(
         [(0, place, b"", "k", 1, value, None) for place, value in enumerate(values)], schema
     ).coalesce(1)
-    return RowSteps(records, store_of(grouped), 64).rows(records).collect()
+    steps = RowSteps(records, grouped.origin, "s")
+    steps.select(["v"], 64, null_values=False)
+    return steps.rows(records).collect()
 
 
 def test_different_parts_make_different_keys(spark: SparkSession) -> None:
@@ -87,3 +84,22 @@ def test_no_value_column_hides_the_record(
     """Names that the pipeline needs are refused in any case, where they are given."""
     with pytest.raises(InvalidTopology, match=f"{name}.*names that the pipeline needs"):
         rows_of(spark, grouped, [])
+
+
+@pytest.mark.parametrize("name", sorted(OF_ROWS - {"key", "timestamp_ms"}))
+def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
+    spark: SparkSession, name: str
+) -> None:
+    """It is refused only where an aggregation reads it, and the message says how to go on."""
+    schema = (
+        "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
+        f"value STRUCT<{name}: STRING>, reason STRING"
+    )
+    records = spark.createDataFrame([(0, 0, b"", "k", 1, ("x",), None)], schema)
+    grouped = stream(f"{name} STRING").group_by_key()
+    with pytest.raises(InvalidTopology, match=rf"store 's'.*{name}.*rename them .*map_values"):
+        refuse_hidden("s", RowSteps(records, grouped.origin, "s").values.names)
+    renamed = stream(f"{name} STRING").map_values(other=name).group_by_key()
+    steps = RowSteps(records, renamed.origin, "s")
+    steps.select(["other"], 64, null_values=False)
+    assert [row.other for row in steps.rows(records).collect()] == ["x"]

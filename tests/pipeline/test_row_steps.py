@@ -5,14 +5,19 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline import InvalidTopology, SlidingWindows, StreamsBuilder, collect_list
+from pipeline import InvalidTopology, StreamsBuilder
+from pipeline.grouped import KGroupedStream
 from pipeline.row_steps import RowSteps
-from pipeline.topology import KGroupedStream, KStream, Store
+from pipeline.streams import KStream
 
 SCHEMA = "v DOUBLE, w STRING"
+DECODED = (
+    "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
+    f"value STRUCT<{SCHEMA}>, reason STRING"
+)
 RECORDS = (
     # partition, offset, raw, key, timestamp_ms, value, reason
     (0, 0, b"r0", "a", 10, (2.0, "x"), None),
@@ -29,21 +34,19 @@ def stream() -> KStream:
     return StreamsBuilder().stream("t", SCHEMA)
 
 
-def store_of(grouped: KGroupedStream, column: str = "v") -> Store:
-    """Finish a topology with a store that reads ``column``."""
-    windows = SlidingWindows.of_time_difference_with_no_grace(5)
-    grouped.windowed_by(windows).aggregate(all=collect_list(column)).materialize("s")
-    return grouped.registry.stores[-1]
+def steps_of(
+    records: DataFrame, grouped: KGroupedStream, *columns: str, null_values: bool = False
+) -> RowSteps:
+    """The steps of a stream into the store ``s``, which reads ``columns``."""
+    steps = RowSteps(records, grouped.origin, "s")
+    steps.select(columns, 64, null_values=null_values)
+    return steps
 
 
 def rows_of(spark: SparkSession, grouped: KGroupedStream, column: str = "v") -> list[Any]:
     """Run the steps over the records; return (key, keep, reason, value) in order."""
-    schema = (
-        "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
-        f"value STRUCT<{SCHEMA}>, reason STRING"
-    )
-    records = spark.createDataFrame(list(RECORDS), schema).coalesce(1)
-    prepared = RowSteps(records, store_of(grouped, column), 64).rows(records)
+    records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
+    prepared = steps_of(records, grouped, column).rows(records)
     return [(row.key, row.keep, row.reason, row[column]) for row in prepared.collect()]
 
 
@@ -57,6 +60,27 @@ def test_every_row_stays_and_keeps_its_place(spark: SparkSession) -> None:
         ("d", True, "null-value", None),
         (None, True, "not-json", None),
     ]
+
+
+def test_a_store_may_want_records_without_a_value(spark: SparkSession) -> None:
+    """Then such a record is no dead letter, and says of itself that it has no value."""
+    records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
+    steps = steps_of(records, stream().group_by_key(), "v", null_values=True)
+    rows = [(row.reason, row.null_value) for row in steps.rows(records).collect()]
+    assert rows[2:5] == [(None, False), ("null-key", False), (None, True)]
+
+
+def test_bytes_are_kept_of_bad_records_or_of_all(spark: SparkSession) -> None:
+    """A store with functions needs them later: any record may still become a dead letter."""
+    records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
+    origin = stream().group_by_key().origin
+    kept = {}
+    for keeps_raw in (False, True):
+        steps = RowSteps(records, origin, "s")
+        steps.select(["v"], 64, null_values=False, keeps_raw=keeps_raw)
+        kept[keeps_raw] = [row.raw and bytes(row.raw) for row in steps.rows(records).collect()]
+    assert kept[False] == [None, None, None, b"r3", b"r4", b"bad"]
+    assert kept[True] == [b"r0", b"r1", b"r2", b"r3", b"r4", b"bad"]
 
 
 def test_filter_marks_rows_and_null_is_not_true(spark: SparkSession) -> None:
@@ -112,21 +136,17 @@ def test_value_columns_may_not_hide_the_record(spark: SparkSession) -> None:
         [], "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
         "value STRUCT<key: STRING>, reason STRING",
     )  # fmt: skip
-    store = store_of(StreamsBuilder().stream("t", "key STRING").group_by_key(), "key")
+    grouped = StreamsBuilder().stream("t", "key STRING").group_by_key()
     with pytest.raises(InvalidTopology, match="leave them out of the schema"):
-        RowSteps(records, store, 64)
+        RowSteps(records, grouped.origin, "s")
 
 
 def test_the_key_group_of_a_key_never_changes(spark: SparkSession) -> None:
     """State files are shared out by this hash: another one would lose windows after an upgrade."""
-    schema = (
-        "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
-        f"value STRUCT<{SCHEMA}>, reason STRING"
-    )
     keys = ["", "a", "EWR", "ünïcödé", "x" * 1000]
     rows = [(0, i, b"", key, 1, (1.0, "x"), None) for i, key in enumerate(keys)]
-    records = spark.createDataFrame(rows, schema)
-    prepared = RowSteps(records, store_of(stream().group_by_key()), 64).rows(records)
+    records = spark.createDataFrame(rows, DECODED)
+    prepared = steps_of(records, stream().group_by_key(), "v").rows(records)
     groups = [row.key_group for row in prepared.orderBy("offset").collect()]
     assert groups == KEY_GROUPS
 

@@ -1,11 +1,12 @@
 """The Spark session that runs use."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyspark.errors import PySparkException
 
 from pipeline.session import build_session
 
@@ -59,3 +60,55 @@ def test_spark_reads_a_delta_table(spark: "SparkSession", tmp_path: Path) -> Non
 def test_a_second_call_gives_the_same_session(spark: "SparkSession") -> None:
     """Only one session runs in a process."""
     assert build_session("oriel-tests", cores=2).sparkContext is spark.sparkContext
+
+
+def _logged(spark: "SparkSession", message: str, cause: str) -> str:
+    """What Spark's own log shows of an error with this message and cause."""
+    jvm: Any = spark._jvm
+    log4j = jvm.org.apache.logging.log4j
+    layout = log4j.LogManager.getContext(False).getConfiguration().getAppender("console")
+    event = log4j.core.impl.Log4jLogEvent.newBuilder()
+    event.setLoggerName("org.apache.spark.Some").setLevel(log4j.Level.ERROR)
+    event.setMessage(log4j.message.SimpleMessage(message))
+    if cause:
+        event.setThrown(jvm.java.lang.RuntimeException(cause))
+    return str(layout.getLayout().toSerializable(event.build()))
+
+
+@pytest.mark.parametrize(
+    ("message", "cause"),
+    [
+        (
+            "Query terminated",
+            "Traceback\n  File\npipeline.errors.EventLogError: event log shrank\n",
+        ),
+        ("Query terminated", "storage.errors.ForeignCheckpoint: the checkpoint"),
+        ("Query terminated", "pipeline.windows.errors.IllegalArgument: no"),
+        ("Lost task: Traceback\npipeline.errors.CheckpointError: gone\n", ""),
+        ("Task 0 in stage 3.0 failed 1 times; aborting job", ""),
+    ],
+)
+def test_the_log_is_silent_about_errors_of_ours(
+    spark: "SparkSession", message: str, cause: str
+) -> None:
+    """The command line tells them in one line, so Spark's log has no trace of them."""
+    assert _logged(spark, message, cause) == ""
+
+
+def test_the_log_has_the_trace_of_any_other_error(spark: "SparkSession") -> None:
+    """What is not expected is shown whole, on lines of its own."""
+    told = _logged(spark, "Query terminated", "ZeroDivisionError: in pipeline.errors")
+    assert "ERROR Some: Query terminated\n" in told
+    assert "java.lang.RuntimeException: ZeroDivisionError: in pipeline.errors\n\tat " in told
+    assert told.endswith("\n")
+
+
+def test_an_error_of_a_query_is_raised_and_not_logged_too(
+    spark: "SparkSession", capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Pyspark's loggers of query contexts repeat what the exception says."""
+    with pytest.raises(PySparkException, match="nowhere"):
+        spark.range(1).selectExpr("nowhere").collect()
+    with pytest.raises(PySparkException, match="nowhere"):
+        spark.range(1).select("nowhere").collect()
+    assert capfd.readouterr().err == ""

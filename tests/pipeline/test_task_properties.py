@@ -2,30 +2,37 @@
 
 import tempfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import SlidingWindows, collect_list, count
+from pipeline import SlidingWindows, StreamsBuilder, collect_list, count
+from pipeline.assembly import assemble
 from pipeline.checkpoint import PreparedBatch
-from pipeline.grouping import group_report, group_with, stamp_report
-from pipeline.plan import KEY_GROUP, BatchPlan, GroupReport
-from pipeline.stamping import stamp_with
-from pipeline.store_batch import _clocks, _prepared
-from pipeline.windows import NEVER_CLOSED_MS, SlidingWindowEngine
+from pipeline.plan import BatchPlan, GroupReport
+from pipeline.prepared import prepared_batch
+from pipeline.store_plans import _clocks
+from pipeline.topology import Store
+from pipeline.windows import NEVER_CLOSED_MS
+from tests.pipeline import task_runs
+from tests.pipeline.task_runs import (
+    first_plan,
+    grouped,
+    one_store,
+    stamp_reports,
+    written_letters,
+    written_rows,
+)
 
 DIFFERENCE_MS = 10
 GRACE_MS = 5
 
-ROWS = pa.schema([
-    ("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string()),
-    ("keep", pa.bool_()), ("raw", pa.binary()), ("key", pa.string()), KEY_GROUP,
-    ("timestamp_ms", pa.int64()), ("v", pa.float64()),
-])  # fmt: skip
+VALUES = pa.schema([("v", pa.float64())])
+ENDS = {"t": {"0": 0, "1": 0}}
 
 #: What a record of one partition is made of: partition, key, time, and its fate.
 RECORD = st.tuples(
@@ -37,35 +44,31 @@ RECORD = st.tuples(
 RECORDS = st.lists(RECORD, max_size=30)
 
 
+def store() -> Store:
+    """All values of each sliding window, and their number."""
+    builder = StreamsBuilder()
+    windows = SlidingWindows.of_time_difference_and_grace(DIFFERENCE_MS, GRACE_MS)
+    stream = builder.stream("t", "v DOUBLE").group_by_key().windowed_by(windows)
+    stream.aggregate(all=collect_list("v"), n=count()).materialize("s")
+    return one_store(builder.build())
+
+
 def plan_in(folder: Path, tasks: int) -> BatchPlan:
     """A first batch of one store over the partitions 0 and 1."""
-    for name in ("table", "state", "dead"):
-        (folder / name).mkdir()
-    return _plan(folder, 0, tasks, None)
+    return first_plan(folder, store(), assemble(store(), [VALUES]), tasks)
 
 
-def _plan(folder: Path, batch: int, tasks: int, previous: PreparedBatch | None) -> BatchPlan:
-    engine = SlidingWindowEngine(
-        SlidingWindows.of_time_difference_and_grace(DIFFERENCE_MS, GRACE_MS),
-        {"all": collect_list("v"), "n": count()},
-        pa.schema([("v", pa.float64())]),
-        carried=pa.schema([KEY_GROUP]),
-    )
-    return BatchPlan(
-        store="s",
-        topic="t",
+def plan_after(
+    first: BatchPlan, batch: int, tasks: int, previous: PreparedBatch | None
+) -> BatchPlan:
+    """The plan of a later batch, as the driver would make it."""
+    return replace(
+        first,
         batch=batch,
         tasks=tasks,
-        engine=engine,
-        grace_ms=GRACE_MS,
-        stream_time_ms=_clocks(previous, "t", {"t": {"0": 0, "1": 0}}),
+        clocks=_clocks(list(first.delays), previous, ENDS),
         close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
         segments=previous.segments if previous else {},
-        table=folder / "table",
-        state=folder / "state",
-        dead_letters=folder / "dead",
-        tells_source_reasons=True,
-        sync=False,
     )
 
 
@@ -76,7 +79,8 @@ def prepared_rows(records: Sequence[tuple[int, str, int, str]]) -> list[dict[str
         bad = fate in {"not-json", "null-key"}
         rows.append({
             "partition": partition, "offset": offset, "reason": fate if bad else None,
-            "keep": fate != "filtered", "raw": b"raw" if bad else None, "key": key,
+            "keep": fate != "filtered", "null_value": False,
+            "raw": b"raw" if bad else None, "key": key,
             "key_group": ord(key), "timestamp_ms": time, "v": float(offset),
         })  # fmt: skip
     return rows
@@ -84,8 +88,7 @@ def prepared_rows(records: Sequence[tuple[int, str, int, str]]) -> list[dict[str
 
 def stamped(plan: BatchPlan, *batches: list[dict[str, Any]]) -> pa.Table:
     """Run one stamp task over Arrow batches."""
-    given_rows = (pa.RecordBatch.from_pylist(rows, schema=ROWS) for rows in batches)
-    return pa.Table.from_batches(list(stamp_with(plan)(given_rows)), plan.stamped_schema)
+    return task_runs.stamped(plan, VALUES, *batches)
 
 
 @given(RECORDS, st.integers(0, 30), st.integers(1, 4))
@@ -98,8 +101,8 @@ def test_every_record_is_counted_once(
         plan = plan_in(Path(folder), tasks)
         rows = prepared_rows(records)
         table = stamped(plan, rows[:cut], rows[cut:])
-        report = stamp_report(table["report"].drop_null()[0].as_py())
-        written = [pq.read_table(plan.dead_letters / f.path) for f in report.dead_letters]
+        report = stamp_reports(table)[0]
+        written = written_letters(plan, [report])
     clock = {0: -1, 1: -1}
     wanted = dict.fromkeys(("applied", "late", "dead_lettered", "filtered"), 0)
     accepted = []
@@ -118,7 +121,7 @@ def test_every_record_is_counted_once(
     assert report.counters == {"input": len(records), **wanted}
     assert sum(wanted.values()) == len(records)
     assert report.stream_time_ms == {p: t for p, t in clock.items() if t >= 0}
-    assert sum(len(letters) for letters in written) == wanted["dead_lettered"]
+    assert len(written) == wanted["dead_lettered"]
 
 
 @given(RECORDS, st.lists(st.tuples(st.integers(1, 12), st.integers(1, 4)), min_size=1, max_size=6))
@@ -145,16 +148,16 @@ def newest_rows(
     rows = prepared_rows([record for records, _ in batches for record in records])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        plan_in(folder, 1)
+        first = plan_in(folder, 1)
         for batch, (records, tasks) in enumerate(batches):
-            plan = _plan(folder, batch, tasks, previous)
+            plan = plan_after(first, batch, tasks, previous)
             mine, rows = rows[: len(records)], rows[len(records) :]
-            previous = _prepared(plan, _reports(plan, mine), previous, {"t": {"0": 0, "1": 0}})
-            for file in previous.files:
-                for row in pq.read_table(plan.table / file.path).to_pylist():
-                    place = row["key"], row["window_start"]
-                    assert not newest.get(place, {}).get("final"), "a final window changed"
-                    newest[place] = row
+            reports = _reports(plan, mine)
+            previous = prepared_batch(plan, [], reports, previous, ENDS)
+            for row in written_rows(plan, reports):
+                place = row["key"], row["window_start"]
+                assert not newest.get(place, {}).get("final"), "a final window changed"
+                newest[place] = row
     assert previous is not None
     for row in newest.values():
         del row["revision"]
@@ -165,12 +168,4 @@ def _reports(plan: BatchPlan, rows: list[dict[str, Any]]) -> list[GroupReport]:
     """One stamp task per partition with rows, then every engine task."""
     parts = [[row for row in rows if row["partition"] == p] for p in (0, 1)]
     stamps = [stamped(plan, part) for part in parts if part]
-    if not stamps:
-        return []
-    everything = pa.concat_tables(stamps)
-    reports = []
-    for task in range(plan.tasks):
-        mine = everything.filter(pa.compute.equal(everything["task"], task))
-        (result,) = group_with(plan)(iter(mine.to_batches()))
-        reports.append(group_report(result["report"][0].as_py()))
-    return reports
+    return grouped(plan, *stamps) if stamps else []

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from pipeline import InvalidTopology, SlidingWindows, StreamsBuilder, count, sum
-from pipeline.topology import Filter, TimeWindowedKStream
+from pipeline.grouped import TimeWindowedKStream
+from pipeline.topology import Columns, Filter
 
 WINDOWS = SlidingWindows.of_time_difference_and_grace(10, 5)
 
@@ -25,14 +26,12 @@ def test_one_stream_may_feed_several_stores() -> None:
     stream.group_by_key().windowed_by(WINDOWS).count().materialize("all")
     filtered.group_by("v").windowed_by(WINDOWS).aggregate(t=sum("v")).materialize("some", 25)
     every, some = builder.build().stores
-    assert (every.name, every.steps, every.grouped_by, every.retention_ms) == (
-        "all",
-        (),
-        "key",
-        None,
-    )
-    assert (some.steps, some.grouped_by, some.retention_ms) == ((Filter("v > 0"),), "v", 25)
-    assert list(every.aggregates) == ["count"]
+    assert (every.name, every.grouped_by, every.retention_ms) == ("all", "key", None)
+    assert [one.steps for one in every.inputs] == [()]
+    assert (some.grouped_by, some.retention_ms) == ("v", 25)
+    assert [one.steps for one in some.inputs] == [(Filter("v > 0"),)]
+    assert isinstance(every.aggregation, Columns)
+    assert every.aggregation.names == ["count"]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_one_stream_may_feed_several_stores() -> None:
         (lambda: windowed().count().materialize("s", 24), "must be no smaller than"),
         (
             lambda: StreamsBuilder().stream("t", "v INT").group_by_key().windowed_by(10),  # type: ignore[arg-type]
-            "expects SlidingWindows",
+            "expects TimeWindows, SlidingWindows or SessionWindows, not 10",
         ),
     ],
 )

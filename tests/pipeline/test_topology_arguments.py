@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from pipeline import InvalidTopology, SlidingWindows, StreamsBuilder, count
-from pipeline.topology import KStream, TimeWindowedKStream
+from pipeline.grouped import TimeWindowedKStream
+from pipeline.streams import KStream
 from storage.definition import RESERVED_COLUMNS
 
 WINDOWS = SlidingWindows.of_time_difference_and_grace(10, 5)
@@ -26,8 +27,9 @@ def windowed() -> TimeWindowedKStream:
 def test_no_aggregate_takes_the_name_of_a_column(name: str) -> None:
     """Column names that differ by case only are one name in Delta, so both are refused."""
     for taken in (name, name.upper()):
+        named: dict[str, Any] = {taken: count()}
         with pytest.raises(InvalidTopology, match="is taken"):
-            windowed().aggregate(**{taken: count()})
+            windowed().aggregate(**named)
 
 
 def test_two_aggregates_differ_by_more_than_case() -> None:

@@ -1,0 +1,26 @@
+"""Names that rows have for themselves on their way to the engine."""
+
+from collections.abc import Iterable
+
+from pipeline.errors import InvalidTopology
+
+#: What rows for the stamp, and behind it, have beside the value's columns.
+OF_ROWS = frozenset({
+    "partition", "offset", "key", "timestamp_ms", "suborder", "stream_time_ms", "report", "task",
+    "reason", "keep", "null_value", "raw", "key_group", "key_hash", "close_ms", "input",
+})  # fmt: skip
+
+
+def refuse_hidden(store: str, used: Iterable[str]) -> None:
+    """Refuse value columns that an aggregation reads under a name of the rows.
+
+    Raises:
+        InvalidTopology: there is one; the message says how to rename it.
+    """
+    taken = sorted(OF_ROWS.intersection(used))
+    if taken:
+        message = (
+            f"store {store!r}: the value columns {taken} have names that the pipeline needs for "
+            "its own; rename them in the topic's records, or in map_values(new_name='old_name')"
+        )
+        raise InvalidTopology(message)

@@ -1,0 +1,70 @@
+"""A pipeline that is killed at every step of a batch, and what it left behind."""
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from tests.e2e import kinds_topology
+from tests.e2e.event_logs import Line, random_logs, write_lines
+from tests.e2e.expected_rows import STORES, Expected, expected_stores
+from tests.e2e.killed_run import STEPS
+
+ROOT = Path(__file__).resolve().parents[2]
+#: The logs have at least so many batches of the greatest size.
+_MOST_BATCHES = 6
+
+
+@dataclass(frozen=True)
+class Survivor:
+    """The data folder of a pipeline that was killed and went on, and what has to be in it."""
+
+    seed: int
+    data: Path
+    lines: dict[int, list[Line]]
+    stores: dict[str, Expected]
+
+    def table(self, name: str) -> Path:
+        """The folder of a Delta table."""
+        return self.data / "tables" / name
+
+
+def killed_everywhere(folder: Path, seed: int) -> Survivor:
+    """Run the topology over random logs; kill it at each step, at some store of some batch.
+
+    The batches are of another size, and the tasks of another number, after each start.
+    """
+    random = Random(seed)
+    lines = random_logs(random)
+    write_lines(folder / "log" / kinds_topology.TOPIC, lines)
+    steps = random.sample(list(STEPS), len(STEPS))
+    batches = sorted(random.sample(range(_MOST_BATCHES), len(steps)))
+    for step, batch in zip(steps, batches, strict=True):
+        place = (random.choice(STORES), step, str(batch))
+        killed = start("tests.e2e.killed_at_store", *place, *pipeline_arguments(folder, random))
+        told = f"seed {seed}: {place} was not killed: {killed.stderr[-3000:]}"
+        assert killed.returncode == -9, told
+    finished = start("pipeline", *pipeline_arguments(folder, random))
+    assert finished.returncode == 0, f"seed {seed}: {finished.stderr[-3000:]}"
+    return Survivor(seed, folder / "data", lines, expected_stores(lines))
+
+
+def start(module: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run a module of ours in a process group of its own, to its end."""
+    return subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
+        start_new_session=True,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def pipeline_arguments(folder: Path, random: Random) -> list[str]:
+    """Read everything, in batches of another size by another number of tasks each time."""
+    size, cores = random.randint(5_000, 9_000), random.choice((1, 2, 3))
+    log, data = str(folder / "log"), str(folder / "data")
+    paths = [str(kinds_topology.__file__), "--event-log", log, "--data", data]
+    return [*paths, "--once", "--max-batch-bytes", str(size), "--cores", str(cores)]

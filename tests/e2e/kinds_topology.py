@@ -1,0 +1,84 @@
+"""One topology with a store of every kind: each window kind by both emit strategies.
+
+Beside them a store without windows, and one of sessions with functions of our own. The
+pipeline runs this file, the model (tests/e2e/expected_rows.py) imports it.
+"""
+
+from typing import Any
+
+from pipeline import (
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    avg,
+    collect_list,
+    count,
+    max,
+    min,
+    sum,
+)
+
+TOPIC = "events"
+GRACE_MS = 60
+#: The length of every window, the inactivity gap of sessions, how far hopping windows advance.
+LENGTH_MS, GAP_MS, ADVANCE_MS = 45, 9, 20
+
+WINDOWS = {
+    "tumbling": TimeWindows.of_size_and_grace(LENGTH_MS, GRACE_MS),
+    "hopping": TimeWindows.of_size_and_grace(LENGTH_MS, GRACE_MS).advance_by(ADVANCE_MS),
+    "sliding": SlidingWindows.of_time_difference_and_grace(LENGTH_MS, GRACE_MS),
+    "session": SessionWindows.of_inactivity_gap_and_grace(GAP_MS, GRACE_MS),
+}
+STRATEGIES = {
+    "update": EmitStrategy.on_window_update(),
+    "close": EmitStrategy.on_window_close(),
+}
+#: The stores without windows and with functions; the others are called KIND_STRATEGY.
+TOTALS, TEXTS = "totals", "texts"
+
+#: Words that the functions don't take like others.
+SKIPPED, RAISES, DELETES = "skipped", "raises", "deletes"
+
+Text = dict[str, Any]
+
+
+def begun() -> Text:
+    """The aggregate of an empty session."""
+    return {"text": "", "n": 0}
+
+
+def told(key: str, value: dict[str, Any] | None, old: Text) -> Text | None:
+    """Put words together in the order of the calls; one raises, one takes the row away."""
+    word = "-" if value is None else value["word"]
+    if word == RAISES:
+        message = f"{key!r} has a word that can't be told"
+        raise ArithmeticError(message)
+    return None if word == DELETES else {"text": f"{old['text']}+{word}", "n": old["n"] + 1}
+
+
+def merged(key: str, left: Text, right: Text) -> Text:
+    """Show which came left: no order of calls but the right one gives the same text."""
+    return {"text": f"({key}:{left['text']}|{right['text']})", "n": left["n"] + right["n"]}
+
+
+builder = StreamsBuilder()
+_events = builder.stream(TOPIC, "v DOUBLE, word STRING")
+_values: dict[str, Any] = {
+    "n": count(), "total": sum("v"), "mean": avg("v"), "least": min("v"), "most": max("v"),
+    "all": collect_list("v"),
+}  # fmt: skip
+for _kind, _windows in WINDOWS.items():
+    for _emit, _strategy in STRATEGIES.items():
+        _windowed = _events.group_by_key().windowed_by(_windows).emit(_strategy)
+        _windowed.aggregate(**_values).materialize(f"{_kind}_{_emit}")
+_events.group_by_key().aggregate(**_values).materialize(TOTALS)
+(
+    _events.filter(f"coalesce(word, '') <> '{SKIPPED}'")
+    .group_by_key()
+    .windowed_by(WINDOWS["session"])
+    .aggregate(begun, told, merged, schema="text STRING, n BIGINT")
+    .materialize(TEXTS)
+)
+topology = builder.build()

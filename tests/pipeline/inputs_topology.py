@@ -1,0 +1,292 @@
+"""A topology with every kind of input, and what its stores must hold: plain recomputation."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from pipeline import (
+    JoinWindows,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    collect_list,
+    count,
+    sum,
+)
+from tests.pipeline.topic_logs import Record, Topics, offsets, random_times
+from tests.slow_joins import Arrived, Joined, Span, arrivals, clock, counting, joined, joined_tables
+
+SIZE_MS, GRACE_MS = 20, 30
+WINDOWS = TimeWindows.of_size_and_grace(SIZE_MS, GRACE_MS)
+SPAN = Span(before=5, after=8, grace=4)
+WITHIN = (
+    JoinWindows.of_time_difference_and_grace(0, SPAN.grace).after(SPAN.after).before(SPAN.before)
+)
+#: How much longer than its windows' grace each join makes them wait.
+JOIN_DELAYS = {
+    "inner": 0,
+    "left": SPAN.after + SPAN.before + SPAN.grace,
+    "outer": SPAN.after + SPAN.before + SPAN.grace,
+}
+
+ORDERS, PAID = "id STRING, city STRING, amount BIGINT", "pid STRING, paid BIGINT"
+UNLUCKY = 13
+RUBBISH = b'{"key": rubbish'
+KEYS = "abcde"
+Row = dict[str, Any]
+
+
+def start() -> str:
+    """The aggregate of no order."""
+    return ""
+
+
+def append(_key: str, value: Any, aggregate: str) -> str:
+    """Put an order behind the others; some can't be."""
+    if value["amount"] == UNLUCKY:
+        message = f"{value['id']} is unlucky"
+        raise ValueError(message)
+    return f"{aggregate},{value['id']}"
+
+
+def put_together(_key: str, left: str, right: str) -> str:
+    """The orders of one partition behind those of another."""
+    return f"{left};{right}"
+
+
+def every_input() -> Topology:
+    """Cogroup, all joins, functions; most of them over the topic ``orders``."""
+    builder = StreamsBuilder()
+    orders, paid = builder.stream("orders", ORDERS), builder.stream("paid", PAID)
+    users = builder.table("users", "name STRING")
+    orders.filter("amount > 5").group_by("city").aggregate(
+        n=count(), ids=collect_list("id")
+    ).materialize("plain")
+    both = orders.group_by_key().cogroup(n=count(), ids=collect_list("id"))
+    both = both.cogroup(paid.group_by_key(), m=count(), total=sum("paid")).windowed_by(WINDOWS)
+    both.aggregate().materialize("cogroup")
+    for how, made in (
+        ("inner", orders.join(paid, WITHIN)),
+        ("left", orders.left_join(paid, WITHIN)),
+        ("outer", orders.outer_join(paid, WITHIN)),
+    ):
+        by_city = made.group_by("coalesce(city, 'nowhere')").windowed_by(WINDOWS)
+        by_city.aggregate(n=count(), ids=collect_list("id"), pids=collect_list("pid")).materialize(
+            how
+        )
+    named = orders.left_join(users).group_by("coalesce(name, '?')")
+    named.aggregate(n=count(), ids=collect_list("id")).materialize("named")
+    folded = orders.group_by_key().windowed_by(WINDOWS)
+    folded.aggregate(start, append, put_together, "s STRING").materialize("folded")
+    accounts = builder.table("accounts", "balance STRING")
+    users.outer_join(accounts).materialize("both_tables")
+    users.join(accounts).materialize("common_rows")
+    return builder.build()
+
+
+def random_topics(seed: int) -> dict[str, dict[int, list[Record | bytes]]]:
+    """Records of all topics, two partitions each; orders have bad lines and bad records."""
+    random = Random(seed)
+    topics: dict[str, dict[int, list[Record | bytes]]] = {}
+    for topic, number in (("orders", 40), ("paid", 30), ("users", 8), ("accounts", 8)):
+        topics[topic] = {}
+        for partition in (0, 1):
+            times = random_times(random, number, 200)
+            topics[topic][partition] = [
+                (random.choice(KEYS), time, _value(random, topic, f"{partition}-{place}"))
+                for place, time in enumerate(times)
+            ]
+    for partition, place in ((0, 7), (1, 21)):
+        topics["orders"][partition].insert(place, RUBBISH)
+    topics["orders"][1].insert(30, (None, 100, {"id": "keyless", "city": "x", "amount": 9}))
+    topics["paid"][0].insert(9, (None, 100, {"pid": "keyless", "paid": 9}))
+    return topics
+
+
+def _value(random: Random, topic: str, name: str) -> Mapping[str, Any] | None:
+    amount = random.choice((3, 7, UNLUCKY, 40))
+    if topic == "orders":
+        return {"id": f"o{name}", "city": random.choice("xyz"), "amount": amount}
+    if topic == "paid":
+        return {"pid": f"p{name}", "paid": amount}
+    # A table's row, or that there is none any more.
+    column = "name" if topic == "users" else "balance"
+    return None if random.random() < 0.2 else {column: f"{topic[0]}{name}"}
+
+
+class Model:
+    """What the stores must hold, from the records of all topics."""
+
+    def __init__(self, topics: Topics) -> None:
+        """Leave out what is bad for every store, and records without a key."""
+        self._topics = topics
+        self.orders: dict[str, Mapping[str, Any]] = {}
+        self.paid: dict[str, Mapping[str, Any]] = {}
+        logs: dict[str, dict[int, list[tuple[str, int, str | None]]]] = {}
+        for topic, column in (
+            ("orders", "id"), ("paid", "pid"), ("users", "name"), ("accounts", "balance"),
+        ):  # fmt: skip
+            logs[topic] = {
+                partition: [
+                    (record[0], record[1], _text(record[2], column))
+                    for record in records
+                    if not isinstance(record, bytes) and record[0] is not None
+                ]
+                for partition, records in topics[topic].items()
+            }
+        self.logs = logs
+        for records, column, found in (
+            (topics["orders"], "id", self.orders), (topics["paid"], "pid", self.paid),
+        ):  # fmt: skip
+            for record in (one for log in records.values() for one in log):
+                if not isinstance(record, bytes) and record[2] is not None:
+                    found[record[2][column]] = record[2]
+
+    def cogroup(self) -> tuple[list[Row], int]:
+        """The rows of the cogroup, and how many records were late."""
+        rows: dict[tuple[str, int], Row] = {}
+        late = 0
+        for topic in ("orders", "paid"):
+            for record in _in_order(arrivals(self.logs[topic])):
+                if _closed(record.time, record.stream_time):
+                    late += 1
+                    continue
+                row = rows.setdefault(
+                    (record.key, _start(record.time)),
+                    {"n": 0, "ids": [], "m": 0, "total": None, "timestamp": 0},
+                )
+                row["timestamp"] = max(row["timestamp"], record.time)
+                assert record.value is not None
+                if topic == "orders":
+                    row["n"] += 1
+                    row["ids"].append(record.value)
+                else:
+                    row["m"] += 1
+                    row["total"] = (row["total"] or 0) + self.paid[record.value]["paid"]
+        clocks = [clock(self.logs[topic]) for topic in ("orders", "paid")]
+        return _rows(rows, min(clocks) - GRACE_MS), late
+
+    def joined(self, how: str) -> tuple[list[Row], Joined, int]:
+        """The rows behind a join, what joined, and how many results were late."""
+        model = joined(self.logs["orders"], self.logs["paid"], SPAN)
+        rows: dict[tuple[str, int], Row] = {}
+        late = 0
+        for _, time, _, _, _, stream_time, order, payment in model.results(how):
+            if _closed(time, stream_time):
+                late += 1
+                continue
+            city = "nowhere" if order is None else self.orders[order]["city"]
+            row = rows.setdefault(
+                (city, _start(time)), {"n": 0, "ids": [], "pids": [], "timestamp": 0}
+            )
+            row["n"] += 1
+            row["ids"] += [] if order is None else [order]
+            row["pids"] += [] if payment is None else [payment]
+            row["timestamp"] = max(row["timestamp"], time)
+        clocks = [clock(self.logs[topic]) for topic in ("orders", "paid")]
+        return _rows(rows, min(clocks) - GRACE_MS - JOIN_DELAYS[how]), model, late
+
+    def folded(self) -> tuple[list[Row], list[tuple[int, int, str]]]:
+        """The rows of the functions, and partition, offset and id of what they raised on."""
+        parts: dict[tuple[str, int], dict[int, str]] = {}
+        times: dict[tuple[str, int], int] = {}
+        raised = []
+        for record in arrivals(self.logs["orders"]):
+            if _closed(record.time, record.stream_time):
+                continue
+            assert record.value is not None
+            if self.orders[record.value]["amount"] == UNLUCKY:
+                raised.append((record.partition, self.offset_of(record), record.value))
+                continue
+            place = record.key, _start(record.time)
+            part = parts.setdefault(place, {})
+            part[record.partition] = f"{part.get(record.partition, '')},{record.value}"
+            times[place] = max(times.get(place, 0), record.time)
+        rows = {
+            place: {"s": ";".join(part[p] for p in sorted(part)), "timestamp": times[place]}
+            for place, part in parts.items()
+        }
+        return _rows(rows, clock(self.logs["orders"]) - GRACE_MS), raised
+
+    def offset_of(self, record: Arrived) -> int:
+        """Where the line of an order begins."""
+        log = self._topics["orders"][record.partition]
+        for position, one in zip(offsets(log), log, strict=True):
+            if not isinstance(one, bytes) and one[2] and one[2]["id"] == record.value:
+                return position
+        raise AssertionError
+
+    def plain(self) -> list[Row]:
+        """The rows of orders by city, and of those that are worth more than 5."""
+        rows: dict[str, Row] = {}
+        everything = _in_order(arrivals(self._with_keyless()))
+        for record in everything:
+            assert record.value is not None
+            order = self.orders[record.value]
+            if order["amount"] > 5:
+                _add(rows, order["city"], record)
+        return _unwindowed(rows)
+
+    def named(self) -> list[Row]:
+        """The rows of orders by their users' names, all users known before the first order."""
+        users = counting(self.logs["users"])
+        rows: dict[str, Row] = {}
+        for record in _in_order(arrivals(self.logs["orders"])):
+            user = users.get(record.key)
+            _add(rows, (user.value if user else None) or "?", record)
+        return _unwindowed(rows)
+
+    def tables(self, how: str) -> list[Row]:
+        """The rows of users and accounts."""
+        found = joined_tables(self.logs["users"], self.logs["accounts"], how)
+        return [
+            {"key": key, "name": left, "balance": right, "timestamp": time, "deleted": False}
+            for key, (left, right, time) in sorted(found.items())
+        ]
+
+    def _with_keyless(self) -> Mapping[int, Sequence[tuple[str, int, str | None]]]:
+        return {
+            partition: [
+                ("", record[1], _text(record[2], "id"))
+                for record in records
+                if not isinstance(record, bytes)
+            ]
+            for partition, records in self._topics["orders"].items()
+        }
+
+
+def _text(value: Mapping[str, Any] | None, column: str) -> str | None:
+    return None if value is None else str(value[column])
+
+
+def _start(time: int) -> int:
+    return time // SIZE_MS * SIZE_MS
+
+
+def _closed(time: int, stream_time: int) -> bool:
+    return _start(time) + SIZE_MS <= stream_time - GRACE_MS
+
+
+def _in_order(records: Iterable[Arrived]) -> list[Arrived]:
+    return sorted(records, key=lambda one: (one.time, one.partition, one.offset))
+
+
+def _add(rows: dict[str, Row], key: str, record: Arrived) -> None:
+    row = rows.setdefault(key, {"n": 0, "ids": [], "timestamp": 0})
+    row["n"] += 1
+    row["ids"].append(record.value)
+    row["timestamp"] = max(row["timestamp"], record.time)
+
+
+def _rows(rows: Mapping[tuple[str, int], Row], close: int) -> list[Row]:
+    return [
+        {
+            "key": key, "window_start": begin, "window_end": begin + SIZE_MS, **rows[key, begin],
+            "final": begin + SIZE_MS <= close, "deleted": False,
+        }
+        for key, begin in sorted(rows, key=lambda place: str((*place, place[1] + SIZE_MS)))
+    ]  # fmt: skip
+
+
+def _unwindowed(rows: Mapping[str, Row]) -> list[Row]:
+    return [{"key": key, **rows[key], "deleted": False} for key in sorted(rows)]

@@ -1,0 +1,155 @@
+"""Topologies with joins, batch by batch through all of their tasks, without Spark."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from pipeline.checkpoint import PreparedBatch
+from pipeline.joining import join_with
+from pipeline.plan import STAMPED_FIELDS, BatchPlan, GroupReport, JoinPlan, StampPlan
+from pipeline.prepared import prepared_batch
+from pipeline.stamping import route_with, stamp_for_join
+from pipeline.store_plans import Place, StorePlans
+from pipeline.topology import Input, Side, Source, Store
+from pipeline.windows.joins import RESULT_FIELDS
+from tests.pipeline.task_runs import Row, grouped, row_batches, shares, written_rows
+
+#: Side -> partition -> records (key, time, value) of one batch; the value is None for none.
+Taken = Mapping[int, Mapping[int, Sequence[tuple[str, int, str | None]]]]
+
+KEY_GROUPS = 64
+_NO_VALUES = {field.name for field in (*STAMPED_FIELDS, *RESULT_FIELDS)}
+
+
+class NoSteps:
+    """Row-wise steps that change nothing: a source's records, or a join's results."""
+
+    def __init__(self, values: pa.Schema) -> None:
+        """Say which columns the value has."""
+        self.values = values
+
+    def select(
+        self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
+    ) -> None:
+        """Nothing is left out: the tasks take what they need."""
+
+    def rows(self, records: Any) -> Any:
+        """The records themselves."""
+        return records
+
+
+def key_group(key: str) -> int:
+    """The key group of a key."""
+    return sum(map(ord, key)) % KEY_GROUPS
+
+
+@dataclass
+class JoinRun:
+    """A store with one join and what came of its batches so far."""
+
+    folder: Path
+    store: Store
+    #: The value columns of the left and of the right topic, one each.
+    columns: tuple[str, str]
+    partitions: int = 2
+    previous: PreparedBatch | None = None
+    #: What the join's tasks gave, in any order.
+    results: list[Row] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    reports: list[GroupReport] = field(default_factory=list)
+    batch: int = 0
+    position: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Make the folders and plan the store."""
+        for name in ("table", "state", "dead"):
+            (self.folder / name).mkdir(parents=True)
+        self.topics = [source.topic for source in self.store.sources]
+        schemas = [pa.schema([(name, pa.string())]) for name in self.columns]
+        self._of_topic = dict(zip(self.topics, schemas, strict=True))
+        self._plans = StorePlans(self.store, self._steps, self.topics)
+        self._plans.finish(KEY_GROUPS)
+
+    def take(self, taken: Taken, tasks: int) -> None:
+        """Run one batch by so many tasks."""
+        table, state, dead = (self.folder / name for name in ("table", "state", "dead"))
+        place = Place(table, state, dead, tasks, sync=False)
+        ends = {topic: dict.fromkeys(map(str, range(self.partitions)), 0) for topic in self.topics}
+        plan, (join,) = self._plans.plan(self.batch, place, self.previous, ends)
+        arrived = self._arrived(plan, join, taken)
+        joined = [self._joined(plan, join, share) for share in shares(plan, *arrived)]
+        routed = [_routed(plan, join, table) for table in joined]
+        self.reports = grouped(plan, *routed)
+        self.rows = written_rows(plan, self.reports)
+        self.previous = prepared_batch(plan, [join], self.reports, self.previous, ends)
+        self.batch += 1
+
+    @property
+    def counters(self) -> dict[str, int]:
+        """The running totals."""
+        assert self.previous is not None
+        return self.previous.record.counters
+
+    def _steps(self, _origin: Input | Side, read: Source | pa.Schema) -> NoSteps:
+        if isinstance(read, Source):
+            return NoSteps(self._of_topic[read.topic])
+        return NoSteps(pa.schema([field for field in read if field.name not in _NO_VALUES]))
+
+    def _arrived(self, plan: BatchPlan, join: JoinPlan, taken: Taken) -> list[pa.Table]:
+        """What the stamps of both sides send; each partition is one task, even without a record."""
+        tables = []
+        for side, (stamp, name) in enumerate(
+            zip((join.left, join.right), self.columns, strict=True)
+        ):
+            for partition in range(self.partitions):
+                records = taken.get(side, {}).get(partition, ())
+                rows = [self._row(side, partition, name, record) for record in records]
+                tables.append(_stamped(plan, join, stamp, self._of_topic[self.topics[side]], rows))
+        return tables
+
+    def _row(
+        self, side: int, partition: int, name: str, record: tuple[str, int, str | None]
+    ) -> Row:
+        key, time, value = record
+        offset = self.position.get((side, partition), 0)
+        self.position[side, partition] = offset + 1
+        return {
+            "partition": partition, "offset": offset, "keep": True, "null_value": value is None,
+            "key": key, "key_group": key_group(key), "timestamp_ms": time, name: value,
+        }  # fmt: skip
+
+    def _joined(self, plan: BatchPlan, join: JoinPlan, share: pa.Table) -> pa.Table:
+        made = list(join_with(plan, join)(iter(share.to_batches())))
+        table = pa.Table.from_batches(made, join.joined_schema)
+        self.results += table.filter(pa.compute.is_null(table["report"])).to_pylist()
+        return table
+
+
+def _stamped(
+    plan: BatchPlan, join: JoinPlan, stamp: StampPlan, values: pa.Schema, rows: list[Row]
+) -> pa.Table:
+    given = iter(row_batches(values, [rows]))
+    made = stamp_for_join(plan, stamp, join.arriving_schema)(given)
+    return pa.Table.from_batches(list(made), join.arriving_schema)
+
+
+def _routed(plan: BatchPlan, join: JoinPlan, joined: pa.Table) -> pa.Table:
+    """What row-wise steps that change nothing, and the last stamp, make of a join's results."""
+    length = len(joined)
+    groups = [None if key is None else key_group(key) for key in joined["key"].to_pylist()]
+    is_report = pa.compute.is_valid(joined["report"])
+    beside = {
+        "reason": pa.compute.if_else(is_report, "report", pa.scalar(None, pa.string())),
+        "keep": pa.array(np.ones(length, dtype=np.bool_)),
+        "null_value": pa.array(np.zeros(length, dtype=np.bool_)),
+        "raw": pa.array([b""] * length, pa.binary()),
+        "key_group": pa.array(groups, pa.int32()),
+    }
+    columns = {name: joined[name] for name in joined.column_names} | beside
+    batches = iter(pa.table(columns).combine_chunks().to_batches())
+    made = list(route_with(plan, join.output)(batches))
+    return pa.Table.from_batches(made, plan.stamped_schema)

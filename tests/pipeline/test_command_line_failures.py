@@ -1,0 +1,139 @@
+"""Failures of a run on the command line: one clear line each, whatever layer they come from."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import __main__ as command_line
+from pipeline.__main__ import load_topology, main
+
+ROOT = Path(__file__).resolve().parents[2]
+TOPOLOGY = """
+from pipeline import SlidingWindows, StreamsBuilder, count
+
+builder = StreamsBuilder()
+windows = SlidingWindows.of_time_difference_with_no_grace(10)
+stream = builder.stream('t', 'v INT')
+stream.group_by_key().windowed_by(windows).aggregate(n=count()).materialize('s')
+topology = builder.build()
+"""
+LINE = b'{"key": "a", "value": {"v": 1}, "timestamp_ms": 1}\n'
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """A log with one good line."""
+    folder = tmp_path / "log" / "t"
+    folder.mkdir(parents=True)
+    (folder / "0.jsonl").write_bytes(LINE)
+    return folder
+
+
+@pytest.fixture
+def command(
+    spark: SparkSession,
+    tmp_path: Path,
+    log: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> Callable[[str], str]:
+    """Run a topology's text in this process to its failure; return the line on stderr."""
+    monkeypatch.setattr(command_line, "build_session", lambda *_, **__: spark)
+    monkeypatch.setattr(command_line, "_stop_on_signal", threading.Event)
+
+    def run(text: str) -> str:
+        path = tmp_path / "topology.py"
+        path.write_text(text)
+        arguments = [str(path), "--event-log", str(log.parent), "--once", "--no-sync"]
+        assert main([*arguments, "--data", str(tmp_path / "data")]) == 1
+        told = capfd.readouterr().err
+        assert told.count("\n") == 1, told[:2000]
+        assert told.startswith("oriel run: ")
+        return told
+
+    return run
+
+
+def _odd_name(log: Path) -> None:
+    (log / "01.jsonl").touch()
+
+
+def _folder_for_file(log: Path) -> None:
+    (log / "1.jsonl").mkdir()
+
+
+def _huge_partition(log: Path) -> None:
+    (log / "9999999999.jsonl").write_bytes(LINE)
+
+
+@pytest.mark.parametrize(
+    ("harm", "said"),
+    [
+        (_odd_name, "must be named by its partition number"),
+        (_folder_for_file, "1.jsonl"),
+        (_huge_partition, "9999999999.jsonl"),
+    ],
+)
+def test_what_is_wrong_with_the_folders_is_one_line(
+    command: Callable[[str], str], log: Path, harm: Callable[[Path], None], said: str
+) -> None:
+    """Errors of the source reach the user as ours, not inside a Java stack trace."""
+    harm(log)
+    assert said in command(TOPOLOGY)
+
+
+@pytest.mark.parametrize("schema", ["v NOPE", "v INT, V INT", "v INT,", "struct<"])
+def test_a_schema_that_is_none_is_one_line(command: Callable[[str], str], schema: str) -> None:
+    """A wrong Spark DDL is named as the stream's."""
+    told = command(TOPOLOGY.replace("v INT", schema))
+    assert told.startswith("oriel run: stream")
+    assert repr(schema) in told
+
+
+def test_a_topology_file_may_hold_a_dataclass(tmp_path: Path) -> None:
+    """The file is a module like any other: what looks its module up finds it."""
+    path = tmp_path / "topology.py"
+    path.write_text(
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "@dataclass\nclass Limits:\n    least: int = 0\n" + TOPOLOGY
+    )
+    assert [store.name for store in load_topology(path).stores] == ["s"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fault", "ours"), [("EventLogError('from a task')", True), ("KeyError('odd')", False)]
+)
+def test_only_errors_that_are_not_ours_show_a_trace(
+    tmp_path: Path, log: Path, fault: str, ours: bool
+) -> None:
+    """An error of ours in a task of Spark's is one line; any other has all its traces."""
+    function = f"""
+from pyspark.sql import functions as F
+from pipeline.errors import EventLogError
+
+def fail(v):
+    raise {fault}
+
+fails = F.udf(fail, 'boolean')
+"""
+    text = TOPOLOGY.replace("'v INT')", "'v INT').filter(fails(F.col('v')))")
+    (tmp_path / "topology.py").write_text(function + text)
+    arguments = ["--event-log", str(log.parent), "--data", str(tmp_path / "data"), "--once"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "pipeline", str(tmp_path / "topology.py"), *arguments],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert ended.returncode == 1
+    # Java itself says on each start that a module is being incubated.
+    told = [line for line in ended.stderr.splitlines() if not line.startswith("WARNING: Using")]
+    if ours:
+        assert told == ["oriel run: from a task"]
+    else:
+        assert any(line.startswith("\tat org.apache.spark") for line in told)
+        assert "KeyError: 'odd'" in told

@@ -1,0 +1,203 @@
+"""Tasks of cogroups and functions without Spark: order, dead letters, changes of task numbers."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pipeline import (
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    collect_list,
+    count,
+)
+from pipeline.plan import BatchPlan, GroupReport
+from pipeline.windows import Windows
+from tests.pipeline import task_runs
+from tests.pipeline.task_runs import (
+    Row,
+    grouped,
+    next_plan,
+    plan_of,
+    row,
+    stamp_of,
+    written_letters,
+    written_rows,
+)
+
+TEXT = pa.schema([("v", pa.string())])
+KINDS: dict[str, Windows | None] = {
+    "none": None,
+    "tumbling": TimeWindows.of_size_and_grace(100, 100),
+    "sliding": SlidingWindows.of_time_difference_and_grace(100, 100),
+    "session": SessionWindows.of_inactivity_gap_and_grace(10, 100),
+}
+
+
+def start() -> str:
+    """The aggregate of no record."""
+    return ""
+
+
+def append(_key: str, value: Any, aggregate: str) -> str:
+    """Put the value behind; some can't be."""
+    if value["v"].startswith("bad"):
+        message = f"{value['v']} it is"
+        raise ValueError(message)
+    return f"{aggregate}{value['v']},"
+
+
+def put_together(_key: str, left: str, right: str) -> str:
+    """One partition's values behind another's."""
+    return left + right
+
+
+def topology(windows: Windows | None, *topics: str, functions: bool = True) -> Topology:
+    """A cogroup of topics, by functions or by lists of values."""
+    builder = StreamsBuilder()
+    streams = [builder.stream(topic, "v STRING").group_by_key() for topic in topics]
+    cogroup: Any = None
+    for place, stream in enumerate(streams):
+        given: tuple[Any, ...] = (append,) if functions else ()
+        named: dict[str, Any] = {}
+        if not functions:
+            named = {f"n{place}": count(), f"all{place}": collect_list("v")}
+        if cogroup is None:
+            cogroup = stream.cogroup(*given, **named)
+        else:
+            cogroup = cogroup.cogroup(stream, *given, **named)
+    if windows is not None:
+        cogroup = cogroup.windowed_by(windows)
+    if functions:
+        cogroup.aggregate(start, put_together, "s STRING").materialize("s")
+    else:
+        cogroup.aggregate().materialize("s")
+    return builder.build()
+
+
+#: One batch: the rows of each input.
+Batch = Sequence[Sequence[Row]]
+
+
+def run(
+    folder: Path, what: Topology, batches: Sequence[tuple[Batch, int]]
+) -> tuple[list[Row], list[Row]]:
+    """Run batches, each with its number of tasks; return the newest rows and all dead letters."""
+    inputs = len(what.stores[0].inputs)
+    plan = plan_of(folder, what, 1, *([TEXT] * inputs))
+    newest: dict[Any, Row] = {}
+    letters: list[Row] = []
+    for batch, tasks in batches:
+        plan = replace(plan, tasks=tasks)
+        reports = _reports(plan, batch)
+        for one in written_rows(plan, reports):
+            newest[one["key"], one.get("window_start"), one.get("window_end")] = one
+        letters += written_letters(plan, reports)
+        plan = next_plan(plan, reports)
+    rows = [newest[place] for place in sorted(newest, key=str) if not newest[place]["deleted"]]
+    for one in rows:
+        del one["revision"]
+    return rows, letters
+
+
+def _reports(plan: BatchPlan, batch: Batch) -> list[GroupReport]:
+    stamps = [
+        task_runs.stamped(plan, TEXT, list(rows), stamp=stamp_of(plan, place))
+        for place, rows in enumerate(batch)
+    ]
+    return grouped(plan, *stamps)
+
+
+def records(partition: int, first: int, *values: str) -> list[Row]:
+    """Records of one key and partition, ten bytes each from ``first`` on."""
+    return [
+        row(partition, first + 10 * n, "k", 5 + n, v=value, raw=value.encode())
+        for n, value in enumerate(values)
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_functions_see_a_partition_in_offset_order(tmp_path: Path, kind: str) -> None:
+    """However it is cut, the records of a partition come one after the other."""
+    log = records(0, 0, "a", "b", "c", "d"), records(1, 0, "x", "y")
+    rows = {}
+    for name, cuts in (("whole", ((4, 2),)), ("cut", ((1, 2), (2, 0), (1, 0)))):
+        (tmp_path / name).mkdir()
+        position = [0, 0]
+        batches: list[tuple[Batch, int]] = []
+        for tasks, sizes in enumerate(cuts, 1):
+            taken = []
+            for partition, size in enumerate(sizes):
+                begin = position[partition]
+                taken += log[partition][begin : begin + size]
+                position[partition] = begin + size
+            batches.append(([taken], tasks))
+        rows[name], _ = run(tmp_path / name, topology(KINDS[kind], "t"), batches)
+    assert rows["whole"] == rows["cut"]
+    if kind in {"none", "tumbling"}:
+        assert [one["s"] for one in rows["whole"]] == ["a,b,c,d,x,y,"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_lists_of_a_cogroup_are_told_apart(tmp_path: Path, kind: str) -> None:
+    """Records of two topics with one partition, offset and time are two records."""
+    first, second = records(0, 0, "a", "b"), records(0, 0, "x", "y")
+    batches: list[tuple[Batch, int]] = [([first[:1], second], 2), ([first[1:], []], 3)]
+    rows, _ = run(tmp_path, topology(KINDS[kind], "t", "u", functions=False), batches)
+    wanted = {"n0": 2, "all0": ["a", "b"], "n1": 2, "all1": ["x", "y"]}
+    assert wanted in [{name: one[name] for name in wanted} for one in rows]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_functions_of_a_cogroup_do_not_depend_on_cuts(tmp_path: Path, kind: str) -> None:
+    """Which topic's records come in which batch makes no difference to the row."""
+    first, second = records(0, 0, "a", "b"), records(0, 5, "x", "y")
+    cuts: dict[str, list[tuple[Batch, int]]] = {
+        "whole": [([first, second], 1)],
+        "cut": [([first, []], 1), ([[], second], 1)],
+    }
+    found = {}
+    for name, batches in cuts.items():
+        (tmp_path / name).mkdir()
+        found[name], _ = run(tmp_path / name, topology(KINDS[kind], "t", "u"), batches)
+    assert found["whole"] == found["cut"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_function_raises_on_is_told_with_its_topic_and_bytes(
+    tmp_path: Path, kind: str
+) -> None:
+    """Each input's bad records are dead letters of its own topic, even at one place."""
+    first, second = records(0, 0, "a", "bad1", "b"), records(0, 0, "bad2", "bad3", "x")
+    batches: list[tuple[Batch, int]] = [([first, second], 2)]
+    _, letters = run(tmp_path, topology(KINDS[kind], "t", "u"), batches)
+    names = ("topic", "partition", "offset", "store", "reason", "raw")
+    assert sorted(tuple(letter[name] for name in names) for letter in letters) == [
+        ("t", 0, 10, "s", "function-raised", b"bad1"),
+        ("u", 0, 0, "s", "function-raised", b"bad2"),
+        ("u", 0, 10, "s", "function-raised", b"bad3"),
+    ]
+    assert {letter["detail"] for letter in letters} == {
+        f"store 's', aggregate: ValueError: bad{n} it is" for n in (1, 2, 3)
+    }
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_records_change_no_row(tmp_path: Path, kind: str) -> None:
+    """With and without them the rows are the same, now and after a restart by other tasks."""
+    good, bad = records(0, 0, "a", "b", "c"), records(0, 100, "bad1", "bad2")
+    mixed = [good[0], {**bad[0], "offset": 3}, good[1], {**bad[1], "offset": 13}, good[2]]
+    found = []
+    for name, log in (("good", good), ("mixed", mixed)):
+        (tmp_path / name).mkdir()
+        batches: list[tuple[Batch, int]] = [([log[:2]], 2), ([log[2:]], 3)]
+        found.append(run(tmp_path / name, topology(KINDS[kind], "t"), batches))
+    (rows, none), (others, letters) = found
+    assert rows == others
+    assert (len(none), len(letters)) == (0, 2)

@@ -1,0 +1,129 @@
+"""Engines that see only the touched keys' rows tell what engines with the whole state tell."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline import keyed_state
+from pipeline import windows as w
+from pipeline.assembly import KEY_GROUP
+from pipeline.key_hashes import key_hashes
+from pipeline.keyed_state import KeyedState, Layout
+from pipeline.windows import NEVER_CLOSED_MS, StreamClock, WindowEngine, close_time_ms, engine_for
+from pipeline.windows.definitions import NoWindows, SessionWindows, TimeWindows, Windows
+from pipeline.windows.folds import Fold
+from pipeline.windows.table_rows import TableRowsEngine
+
+VALUES = pa.schema([("v", pa.int64())])
+CARRIED = pa.schema([KEY_GROUP])
+
+WINDOWS: dict[str, Windows] = {
+    "tumbling": TimeWindows.of_size_and_grace(10, 15),
+    "hopping": TimeWindows.of_size_and_grace(12, 3).advance_by(5),
+    "session": SessionWindows.of_inactivity_gap_and_grace(4, 12),
+    "none": NoWindows(),
+}
+
+
+def added(_key: str, value: Any, aggregate: int) -> int | None:
+    """Raise on some values, remove the row on some."""
+    number = 0 if value is None else value["v"]
+    if number == 13:
+        raise ValueError(number)
+    return None if number == 7 else int(aggregate * 3 + number) % 1_000_003
+
+
+def both(_key: str, left: int, right: int) -> int:
+    """Tell which came left."""
+    return (left * 5 + right) % 1_000_003
+
+
+def engine_of(kind: str, *, folds: bool, final_only: bool) -> WindowEngine:
+    """A store's engine."""
+    if kind == "table":
+        return TableRowsEngine("outer", VALUES, pa.schema([("x", pa.int64())]), CARRIED)
+    aggregates: Any = {"n": w.count(), "all": w.collect_list("v"), "last": w.last("v")}
+    if folds:
+        aggregates = Fold(lambda: 1, (added,), both, {"sum": pa.int64()}, step="s")
+    return engine_for(
+        WINDOWS[kind], aggregates, VALUES, carried=CARRIED, emit_final_only=final_only
+    )
+
+
+def batches(
+    engine: WindowEngine, delay_ms: int, random: Random
+) -> Iterator[tuple[pa.Table, int, int]]:
+    """Batches without late records, with the close times before and after them."""
+    clock = StreamClock({0: -1, 1: -1})
+    close, now, offset = NEVER_CLOSED_MS, 0, 0
+    for _ in range(40):
+        now += random.choice([0, 1, 1, 8])
+        rows = []
+        for _ in range(random.choice([0, 1, 4, 12])):
+            key, offset = f"k{random.randint(0, 25)}", offset + 1
+            value = random.choice([None, *range(20)])
+            # Partition 1 is behind, so that sessions of both become one and windows wait.
+            source = random.randint(0, 1)
+            time = max(0, now + random.randint(-20, 5) - 10 * source)
+            rows.append((key, time, source, offset, value))
+        columns = list(zip(*rows, strict=True)) or [()] * 5
+        partition = np.array(columns[2], dtype=np.int32)
+        times = np.array(columns[1], dtype=np.int64)
+        batch = {
+            "key": pa.array(columns[0], pa.string()), "timestamp_ms": times,
+            "partition": partition, "offset": pa.array(columns[3], pa.int64()),
+            "close_ms": clock.advance(partition, times) - delay_ms,
+            "key_group": pa.array([len(key) + int(key[1:]) for key in columns[0]], pa.int32()),
+            "input": pa.array(partition * isinstance(engine, TableRowsEngine), pa.int8()),
+            "null_value": pa.array([value is None for value in columns[4]], pa.bool_()),
+            **{name: pa.array(columns[4], pa.int64()) for name in "vx"},
+        }  # fmt: skip
+        table = pa.table(batch)
+        late = engine.is_late(times, np.asarray(table["close_ms"]))
+        before, close = close, close_time_ms(clock.stream_time_ms, delay_ms)
+        names = engine.record_schema.names
+        yield table.filter(pa.array(~late)).select(names), before, close
+
+
+def in_order(rows: pa.Table) -> list[str]:
+    """Rows in an order of their own."""
+    return sorted(map(repr, rows.to_pylist()))
+
+
+@pytest.mark.parametrize(
+    ("kind", "folds"), [*((kind, folds) for kind in WINDOWS for folds in (0, 1)), ("table", 0)]
+)
+@pytest.mark.parametrize("hashes", [1_000_000, 5])
+def test_keys_do_not_matter_to_each_other(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, hashes: int
+) -> None:
+    """Each batch with the rows of its keys only gives the changes and the state of all rows."""
+    monkeypatch.setattr(keyed_state, "key_hashes", lambda keys: key_hashes(keys) % hashes)
+    told = 0
+    for seed in range(4):
+        engine = engine_of(kind, folds=bool(folds), final_only=bool(seed % 2) and kind in WINDOWS)
+        layout = Layout(engine.state_schema, engine.due_ms)
+        delay = WINDOWS[kind].close_delay_ms if kind in WINDOWS else 0
+        names: list[str] = []
+        whole = engine.empty_state()
+        for batch, before, close in batches(engine, delay, Random(seed)):
+            wanted = engine.process(whole, batch, before, close)
+            whole = wanted.state
+            state = KeyedState(tmp_path, names, layout)
+            touched = state.touched(batch["key"], before, close)
+            found = engine.process(touched.rows, batch, before, close)
+            version = state.replaced(touched, found.state, f"{kind}", sync=False)
+            assert found.changes.to_pylist() == wanted.changes.to_pylist()
+            assert in_order(found.rejected) == in_order(wanted.rejected)
+            assert found.late == wanted.late
+            names = version.names
+            after = KeyedState(tmp_path, names, layout)
+            assert in_order(after.all_rows()) == in_order(whole)
+            assert version.rows == len(whole)
+            told += len(found.changes)
+    assert told > 50

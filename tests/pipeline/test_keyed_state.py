@@ -1,0 +1,231 @@
+"""State that is rows of keys: what is read back is what a plain dict would hold."""
+
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pytest
+
+from pipeline import keyed_state
+from pipeline.errors import CheckpointError
+from pipeline.key_hashes import key_hashes
+from pipeline.keyed_state import MAX_SEGMENTS, KeyedState, Layout, Touched, Version
+from pipeline.state_files import open_segment, write_segment
+from pipeline.windows import NEVER_CLOSED_MS
+from pipeline.windows.rules import FOREVER_MS
+
+SCHEMA = pa.schema([
+    ("key", pa.string()), ("key_group", pa.int32()), ("last_ms", pa.int64()),
+    ("some", pa.list_(pa.int64())),
+])  # fmt: skip
+
+#: Key -> rows of it: last ms and what it holds.
+Model = dict[str, list[tuple[int, list[int]]]]
+
+
+def last_ms(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """When a row is due: its column says it."""
+    return np.asarray(rows["last_ms"])
+
+
+LAYOUT = Layout(SCHEMA, last_ms)
+
+
+def table_of(model: Model) -> pa.Table:
+    """A model's rows as state."""
+    rows = [
+        {"key": key, "key_group": len(key), "last_ms": last, "some": some}
+        for key, found in model.items()
+        for last, some in found
+    ]
+    return pa.Table.from_pylist(rows, schema=SCHEMA)
+
+
+def model_of(table: pa.Table) -> Model:
+    """State rows as a model."""
+    model: Model = {}
+    for row in table.to_pylist():
+        model.setdefault(row["key"], []).append((row["last_ms"], row["some"]))
+    return {key: sorted(rows) for key, rows in model.items()}
+
+
+def keys_of(*keys: str) -> pa.ChunkedArray:
+    """Keys of a batch's records."""
+    return pa.chunked_array([pa.array(keys, pa.string())])
+
+
+def opened(folder: Path, version: Version) -> KeyedState:
+    """Open a version as the next batch's task does."""
+    return KeyedState(folder, version.names, LAYOUT)
+
+
+def advanced(folder: Path, version: Version, model: Model, batch: Model, close: int) -> Version:
+    """Give the keys of ``batch`` these rows; nothing closes."""
+    state = opened(folder, version)
+    touched = state.touched(keys_of(*batch), close, close)
+    model |= batch
+    return state.replaced(touched, table_of(batch), "n", sync=False)
+
+
+def few_hashes(number: int) -> Any:
+    """A hash with so many values: keys that share one are the rule."""
+
+    def hashes(keys: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
+        return key_hashes(keys) % number
+
+    return hashes
+
+
+@pytest.mark.parametrize("hashes", [None, 40, 3])
+@pytest.mark.parametrize("seed", range(4))
+def test_any_batches_leave_what_a_dict_would_hold(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seed: int, hashes: int | None
+) -> None:
+    """Batches of any size, windows that close, keys that vanish, each batch after a restart."""
+    if hashes is not None:
+        monkeypatch.setattr(keyed_state, "key_hashes", few_hashes(hashes))
+    random = Random(seed)
+    names = [f"key-{number}" for number in range(150)]
+    model: Model = {}
+    version = Version([], 0)
+    previous, close = NEVER_CLOSED_MS, 0
+    for batch in range(120):
+        chosen = random.sample(names, random.choice([0, 1, 1, 3, 8, 100]))
+        state = opened(tmp_path, version)
+        touched = state.touched(keys_of(*chosen), previous, close)
+        found = model_of(touched.rows)
+        due = {key for key, rows in model.items() if any(last < close for last, _ in rows)}
+        must = {key for key in (*chosen, *due) if key in model}
+        assert must <= set(found), "a key is missing"
+        assert found.items() <= model.items(), "a key has other rows than it should"
+        for key in chosen:
+            size = random.choice([0, 1, 1, 2])
+            lasts = [random.choice([close + random.randint(0, 60), FOREVER_MS]) for _ in "x" * size]
+            found[key] = [(last, [batch] * random.randint(0, 3)) for last in lasts]
+        found = {key: sorted(r for r in rows if r[0] >= close) for key, rows in found.items()}
+        model = {key: rows for key, rows in {**model, **found}.items() if rows}
+        version = state.replaced(touched, table_of(found), f"{batch}", sync=False)
+        assert version.rows == sum(map(len, model.values()))
+        assert len(version.names) <= MAX_SEGMENTS
+        previous, close = close, close + random.randint(0, 10)
+        if not batch % 10:
+            assert model_of(opened(tmp_path, version).all_rows()) == model
+
+
+def test_what_is_written_is_in_proportion_to_the_batch(tmp_path: Path) -> None:
+    """Ten keys of ten thousand touched, many times: few rows are written."""
+    model: Model = {}
+    everything: Model = {f"key-{number}": [(FOREVER_MS, [0])] for number in range(10_000)}
+    version = advanced(tmp_path, Version([], 0), model, everything, 0)
+    random = Random(1)
+    written = 0
+    for _ in range(200):
+        batch: Model = {key: [(FOREVER_MS, [1])] for key in random.sample(list(model), 10)}
+        version = advanced(tmp_path, version, model, batch, 0)
+        written += len(open_segment(tmp_path, version.names[-1]))
+    assert written < 4 * 200 * 10
+    assert model_of(opened(tmp_path, version).all_rows()) == model
+
+
+def test_only_touched_rows_are_read(tmp_path: Path) -> None:
+    """A batch gets the rows of its keys and of those that are due now, once."""
+    model: Model = {"a": [(5, [1]), (9, [2])], "b": [(7, [])], "c": [(FOREVER_MS, [3])]}
+    version = advanced(tmp_path, Version([], 0), {}, model, 0)
+    state = opened(tmp_path, version)
+    assert model_of(state.touched(keys_of("c", "x", "c"), 0, 5).rows) == {"c": model["c"]}
+    assert model_of(state.touched(keys_of(), 0, 6).rows) == {"a": model["a"]}
+    assert model_of(state.touched(keys_of(), 6, 8).rows) == {"b": model["b"]}
+    assert not len(state.touched(keys_of(), 10, FOREVER_MS).rows)
+
+
+def test_a_batch_that_touches_nothing_writes_nothing(tmp_path: Path) -> None:
+    """The version stays, with its count; a state without rows has no files."""
+    version = advanced(tmp_path, Version([], 0), {}, {"a": [(5, [1]), (6, [])]}, 0)
+    state = opened(tmp_path, version)
+    assert state.replaced(state.touched(keys_of(), 0, 1), table_of({}), "n", sync=True) == version
+    gone = state.replaced(state.touched(keys_of("a"), 0, 1), table_of({}), "n", sync=True)
+    assert gone == Version([], 0)
+
+
+def test_a_removed_key_stays_removed(tmp_path: Path) -> None:
+    """A tombstone hides older rows, through a restart, until the key comes back."""
+    model: Model = {name: [(FOREVER_MS, [1])] for name in "abcdefgh"}
+    version = advanced(tmp_path, Version([], 0), {}, model, 0)
+    version = advanced(tmp_path, version, {}, {"a": [], "b": [(FOREVER_MS, [2])]}, 0)
+    state = opened(tmp_path, version)
+    assert model_of(state.touched(keys_of("a", "b"), 0, 0).rows) == {"b": [(FOREVER_MS, [2])]}
+    assert state.rows == len(model) - 1
+    assert set(model_of(state.all_rows())) == set("bcdefgh")
+    version = advanced(tmp_path, version, {}, {"a": [(FOREVER_MS, [3])]}, 0)
+    found = opened(tmp_path, version).touched(keys_of("a"), 0, 0).rows
+    assert model_of(found) == {"a": [(FOREVER_MS, [3])]}
+
+
+def test_tasks_of_another_number_share_the_rows(tmp_path: Path) -> None:
+    """Each takes its key groups of all files, even where tasks of before share a hash."""
+    model: Model = {"x" * size: [(50, [size])] for size in range(1, 40)}
+    segments = {}
+    for task in range(3):
+        mine: Model = {key: rows for key, rows in model.items() if len(key) % 3 == task}
+        segments[task] = advanced(tmp_path, Version([], 0), {}, mine, 0).names
+    found: Model = {}
+    for task in range(2):
+        state = KeyedState.of_task(tmp_path, segments, (task, 2), LAYOUT)
+        touched = state.touched(keys_of(), 0, 1)
+        assert all(len(key) % 2 == task for key in model_of(touched.rows))
+        version = state.replaced(touched, touched.rows, "n", sync=False)
+        assert version.rows == state.rows == len(touched.rows)
+        found |= model_of(opened(tmp_path, version).all_rows())
+    assert found == model
+
+
+def test_files_that_cannot_be_trusted_are_refused(tmp_path: Path) -> None:
+    """A missing, torn or foreign file is an error that names it."""
+    version = advanced(tmp_path, Version([], 0), {}, {"a": [(5, [1])]}, 0)
+    (name,) = version.names
+    other = Layout(SCHEMA.remove(3), last_ms)
+    with pytest.raises(CheckpointError, match=f"{name} has other columns"):
+        KeyedState(tmp_path, [name], other)
+    records = write_segment(tmp_path, table_of({}), "x", sync=False)
+    with pytest.raises(CheckpointError, match="has other columns"):
+        KeyedState(tmp_path, [records], LAYOUT)
+    with pytest.raises(CheckpointError, match="can't be read"):
+        KeyedState(tmp_path, ["missing.arrow"], LAYOUT)
+    path = tmp_path / name
+    path.write_bytes(path.read_bytes()[:200])
+    with pytest.raises(CheckpointError, match="can't be read"):
+        KeyedState(tmp_path, [name], LAYOUT)
+
+
+def test_columns_of_users_may_have_any_name() -> None:
+    """A column called like one of the segment's own is kept apart from it."""
+    schema = pa.schema([("key", pa.string()), ("hash", pa.int64()), ("due_ms", pa.int64())])
+    layout = Layout(schema, lambda rows: np.full(len(rows), FOREVER_MS))
+    rows = pa.table([["a"], [1], [2]], schema=schema)
+    with TemporaryDirectory() as name:
+        touched = Touched(key_hashes(rows["key"]), rows[:0])
+        version = KeyedState(Path(name), [], layout).replaced(touched, rows, "n", sync=False)
+        assert KeyedState(Path(name), version.names, layout).all_rows().equals(rows)
+
+
+def test_hashes_never_change() -> None:
+    """State files are sorted by them; the hash of a key is the same however keys are cut."""
+    keys = ["", "a", "\0", "\0\0", "aé", *("x" * size for size in range(2, 3000, 7))]
+    together = key_hashes(pa.array(keys))
+    assert together[:3].tolist() == [0, -2619445425694125662, 5627194300713089401]
+    assert len(set(together.tolist())) == len(keys)
+    alone = [int(key_hashes(pa.array([key]))[0]) for key in keys]
+    assert together.tolist() == alone
+    assert key_hashes(pa.array(keys)[3:]).tolist() == alone[3:]
+    assert not len(key_hashes(pa.chunked_array([], pa.string())))
+
+
+def test_long_keys_are_hashed_in_shares() -> None:
+    """Megabytes of keys give the hashes that each key has alone."""
+    keys = [f"{number}-" + "y" * 40_000 for number in range(80)]
+    alone = [int(key_hashes(pa.array([key]))[0]) for key in keys]
+    assert key_hashes(pa.array(keys)).tolist() == alone

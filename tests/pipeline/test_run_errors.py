@@ -1,0 +1,161 @@
+"""Topologies that only Spark can judge: each mistake is one message, before anything is made."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import InvalidTopology, JoinWindows, StreamsBuilder, TimeWindows, count, sum
+from pipeline.run import PipelineRun, RunSettings
+from pipeline.sources import EventLog
+from pipeline.streams import KStream
+
+WINDOWS = TimeWindows.of_size_with_no_grace(10)
+WITHIN = JoinWindows.of_time_difference_with_no_grace(5)
+
+
+def refused(spark: SparkSession, folder: Path, builder: StreamsBuilder) -> str:
+    """The message with which a topology is refused; nothing may have been made."""
+    settings = RunSettings(folder / "data", "app", trigger_ms=None, tasks=2, sync=False)
+    with pytest.raises(InvalidTopology) as caught:
+        PipelineRun(spark, builder.build(), EventLog(folder / "log"), settings)
+    assert not (folder / "data").exists()
+    return str(caught.value)
+
+
+def count_all(stream: KStream) -> None:
+    """End a stream with a store."""
+    stream.group_by_key().windowed_by(WINDOWS).count().materialize("s")
+
+
+def join(builder: StreamsBuilder, left: str = "v INT", right: str = "w INT") -> KStream:
+    """Two joined streams."""
+    return builder.stream("t", left).join(builder.stream("u", right), WITHIN)
+
+
+def steps_of_a_side(builder: StreamsBuilder) -> None:
+    """A filter before a join with a column that only the other side has."""
+    filtered = builder.stream("t", "v INT").filter("w > 1")
+    count_all(filtered.join(builder.stream("u", "w INT"), WITHIN))
+
+
+def aggregate_of_the_other(builder: StreamsBuilder) -> None:
+    """A cogroup's aggregate of a column that only the other stream has."""
+    first = builder.stream("t", "v INT").group_by_key().cogroup(n=count())
+    second = builder.stream("u", "w INT").group_by_key()
+    first.cogroup(second, total=sum("v")).aggregate().materialize("s")
+
+
+def table_of_dates(builder: StreamsBuilder) -> None:
+    """A table with a type that no store can hold."""
+    builder.table("t", "v INT, day DATE").materialize("s")
+
+
+def reduced_structs(builder: StreamsBuilder) -> None:
+    """A value with a type that no store can hold."""
+    stream = builder.stream("t", "v STRUCT<a: INT>").group_by_key()
+    stream.reduce(lambda kept, _: kept).materialize("s")
+
+
+def joined_tables(builder: StreamsBuilder) -> None:
+    """Two tables with one column."""
+    builder.table("t", "v INT").join(builder.table("u", "v INT")).materialize("s")
+
+
+def looked_up(builder: StreamsBuilder) -> None:
+    """A stream and a table with one column."""
+    count_all(builder.stream("t", "v INT").join(builder.table("u", "v INT")))
+
+
+#: What is wrong -> how it is built, and what the message must say: store, step, fault.
+MISTAKES: dict[str, tuple[Callable[[StreamsBuilder], Any], tuple[str, ...]]] = {
+    "filter before a join": (
+        steps_of_a_side,
+        ("store 's', step filter('w > 1'): ", "`w`"),
+    ),
+    "filter behind a join": (
+        lambda b: count_all(join(b).filter("x > 1")),
+        ("store 's', step filter('x > 1'): ", "`x`"),
+    ),
+    "map_values behind a join": (
+        lambda b: count_all(join(b).map_values("v", y="w + x")),
+        ("store 's', step map_values('v', y='w + x'): ", "`x`"),
+    ),
+    "group_by behind a join": (
+        lambda b: join(b).group_by("x").windowed_by(WINDOWS).aggregate(n=count()).materialize("s"),
+        ("store 's', step group_by(x): ", "`x`"),
+    ),
+    "an aggregate behind a join": (
+        lambda b: join(b).group_by_key().aggregate(n=sum("x")).materialize("s"),
+        ("store 's', aggregate: sum(x): no column 'x'; the columns are ['v', 'w']",),
+    ),
+    "an aggregate of the other stream of a cogroup": (
+        aggregate_of_the_other,
+        ("store 's', aggregate: sum(v): no column 'v'; the columns are ['w']",),
+    ),
+    "sides with equal columns": (
+        lambda b: count_all(join(b, "v INT", "v INT")),
+        ("store 's', join('u'): column 'v' is there twice", "rename columns with map_values"),
+    ),
+    "a stream and a table with equal columns": (
+        looked_up,
+        ("store 's', join(table 'u'): column 'v' is there twice", "map_values"),
+    ),
+    "tables with equal columns": (
+        joined_tables,
+        ("store 's', ", "column 'v' is there twice"),
+    ),
+    "a table of a type that no store can hold": (
+        table_of_dates,
+        ("store 's', column 'day': a store can't hold date32",),
+    ),
+    "a value of a type that no store can hold": (
+        reduced_structs,
+        ("store 's', column 'v': a store can't hold struct<a: int32>",),
+    ),
+    "a schema with one name twice": (
+        lambda b: count_all(b.stream("t", "v INT, V INT")),
+        ("stream: the schema 'v INT, V INT' has the column 'v' twice",),
+    ),
+    "a schema of an unknown type": (
+        lambda b: b.table("t", "v NUMBER").materialize("s"),
+        ("stream('t'): the schema 'v NUMBER' can't be read",),
+    ),
+}
+
+
+@pytest.mark.parametrize(("build", "said"), MISTAKES.values(), ids=MISTAKES)
+def test_what_does_not_fit_is_named(
+    spark: SparkSession,
+    tmp_path: Path,
+    build: Callable[[StreamsBuilder], Any],
+    said: tuple[str, ...],
+) -> None:
+    """The message begins with store and step, has the fault in it, and is one line."""
+    builder = StreamsBuilder()
+    build(builder)
+    message = refused(spark, tmp_path, builder)
+    assert message.startswith(said[0])
+    assert all(part in message for part in said)
+    assert "\n" not in message
+
+
+def test_a_name_of_the_rows_is_refused_before_anything_is_made(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Else the table would refuse the same store once its column is renamed."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("t", "reason BIGINT").group_by_key()
+    grouped.aggregate(n=sum("reason")).materialize("s")
+    assert "map_values" in refused(spark, tmp_path, builder)
+
+
+def test_equal_columns_of_a_join_can_be_renamed(spark: SparkSession, tmp_path: Path) -> None:
+    """The way out that the message tells is one."""
+    builder = StreamsBuilder()
+    left = builder.stream("t", "v INT").map_values(mine="v")
+    count_all(left.join(builder.stream("u", "v INT"), WITHIN))
+    settings = RunSettings(tmp_path / "data", "app", trigger_ms=None, tasks=2, sync=False)
+    PipelineRun(spark, builder.build(), EventLog(tmp_path / "log"), settings).close()

@@ -1,0 +1,161 @@
+"""Runs over several topics on real Spark: cogroup, joins and functions against the slow models."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import Topology
+from tests.pipeline.inputs_topology import RUBBISH, Model, every_input, random_topics
+from tests.pipeline.topic_logs import Record, Stores, line, offsets, write_topics
+
+pytestmark = pytest.mark.slow
+
+SEED = 4
+
+
+@dataclass(frozen=True)
+class Done:
+    """A run over all topics at once, and what must have come of it."""
+
+    stores: Stores
+    topics: dict[str, dict[int, list[Record | bytes]]]
+    model: Model
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """One run, one batch, two tasks."""
+    folder = tmp_path_factory.mktemp("whole")
+    topics = random_topics(SEED)
+    write_topics(folder / "log", topics)
+    stores = Stores(spark, folder)
+    stores.run(every_input())
+    assert stores.batches == 1
+    return Done(stores, topics, Model(topics))
+
+
+def test_a_cogroup_counts_each_topic_by_its_own_clock(whole: Done) -> None:
+    """One row a key and window, with the aggregates of both topics."""
+    rows, late = whole.model.cogroup()
+    assert whole.stores.newest("cogroup") == rows
+    assert late > 0
+    # Two lines are rubbish; a record of each topic has no key.
+    assert whole.stores.counters("cogroup") == {
+        "input": 144, "applied": 140 - late, "late": late, "dead_lettered": 4, "filtered": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "outer"])
+def test_windows_behind_a_join_hold_what_the_slow_model_joins(whole: Done, how: str) -> None:
+    """Rows, final ones too, and counts are those of the record-by-record join."""
+    rows, model, late_results = whole.model.joined(how)
+    assert rows
+    assert whole.stores.newest(how) == rows
+    late = len(model.left_late) + len(model.right_late)
+    assert late > 0
+    assert whole.stores.counters(how) == {
+        "input": 144, "applied": 140 - late, "late": late, "dead_lettered": 4, "filtered": 0,
+        "late_results": late_results,
+        "rejected_results": 0,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("store", "wanted"),
+    [
+        ("plain", Model.plain),
+        ("named", Model.named),
+        ("both_tables", lambda model: model.tables("outer")),
+        ("common_rows", lambda model: model.tables("inner")),
+    ],
+    ids=["filter", "stream-table", "table-table outer", "table-table inner"],
+)
+def test_stores_without_windows_hold_all_records(
+    whole: Done, store: str, wanted: Callable[[Model], Any]
+) -> None:
+    """One row a key: of a filtered stream, of a stream with a table, of two tables."""
+    rows = wanted(whole.model)
+    assert len(rows) > 2
+    assert whole.stores.newest(store) == rows
+    whole.stores.counters(store)
+
+
+def test_a_record_that_a_function_raises_on_is_a_dead_letter(whole: Done) -> None:
+    """It is told with its place, bytes and reason, counted, and changes no window."""
+    rows, raised = whole.model.folded()
+    assert whole.stores.newest("folded") == rows
+    assert len(raised) > 5
+    told = [letter for letter in whole.stores.dead_letters() if letter[4] == "function-raised"]
+    by_place = {
+        (partition, place): line(record)
+        for partition, log in whole.topics["orders"].items()
+        for place, record in zip(offsets(log), log, strict=True)
+    }
+    assert told == sorted(
+        (
+            ("orders", partition, place, "folded", "function-raised", by_place[partition, place])
+            for partition, place, _ in raised
+        ),
+        key=str,
+    )
+    counters = whole.stores.counters("folded")
+    assert counters["input"] == 83
+    # Beside the two lines of rubbish and the record without a key.
+    assert counters["dead_lettered"] == len(raised) + 3
+
+
+def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
+    """However many stores and sides of joins read a topic, a bad line is one dead letter."""
+    letters = whole.stores.dead_letters()
+    rubbish = [letter for letter in letters if letter[4] == "not-json"]
+    assert [(letter[0], letter[1], letter[3], letter[5]) for letter in rubbish] == [
+        ("orders", 0, None, RUBBISH),
+        ("orders", 1, None, RUBBISH),
+    ]
+    keyless = [(letter[0], letter[3]) for letter in letters if letter[4] == "null-key"]
+    assert sorted(keyless) == [
+        *(("orders", name) for name in ("cogroup", "folded", "inner", "left", "named", "outer")),
+        *(("paid", name) for name in ("cogroup", "inner", "left", "outer")),
+    ]
+    assert len(letters) == len(set(letters))
+
+
+def test_the_position_covers_the_topics_that_a_store_reads(whole: Done) -> None:
+    """Each store says how far it has come in each of its own topics."""
+    for store in every_input().stores:
+        record = whole.stores.last[store.name].record
+        assert sorted(record.offsets) == sorted(store.topics)
+        for topic in store.topics:
+            folder = whole.stores.folder / "log" / topic
+            sizes = {path.stem: path.stat().st_size for path in folder.iterdir()}
+            assert record.offsets[topic] == sizes
+
+
+def test_small_batches_and_other_tasks_make_the_same(
+    spark: SparkSession, tmp_path: Path, whole: Done
+) -> None:
+    """Two runs with two numbers of tasks, in several batches, end with the same rows and counts."""
+    half: dict[str, dict[int, list[Record | bytes]]] = {}
+    rest: dict[str, dict[int, list[Record | bytes]]] = {}
+    for topic, partitions in whole.topics.items():
+        # Which users there are at a record's batch is the one thing that cuts decide.
+        parts = 1 if topic == "users" else 2
+        half[topic] = {p: log[: len(log) // parts] for p, log in partitions.items()}
+        rest[topic] = {p: log[len(log) // parts :] for p, log in partitions.items()}
+    # A topic may also begin later than the others.
+    half["accounts"], rest["accounts"] = {}, whole.topics["accounts"]
+    stores = Stores(spark, tmp_path)
+    topology: Topology = every_input()
+    write_topics(tmp_path / "log", half)
+    stores.run(topology, batch_bytes=1200, tasks=2)
+    write_topics(tmp_path / "log", rest)
+    stores.run(topology, batch_bytes=3000, tasks=3)
+    assert stores.batches > 3
+    for name in whole.stores.last:
+        assert stores.newest(name) == whole.stores.newest(name), name
+        assert stores.counters(name) == whole.stores.counters(name), name
+    assert stores.dead_letters() == whole.stores.dead_letters()

@@ -1,0 +1,121 @@
+"""Rows between the tasks of a batch: their addressees, reports, dead letters."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline import StreamsBuilder, count
+from pipeline.plan import DEAD_LETTER_SCHEMA, BatchPlan, JoinReport, Reports, StampReport
+from pipeline.reasons import REASONS
+from pipeline.task_rows import addressed, dead_letters, report_rows, write_dead_letters
+from storage.table import AddedFile
+from tests.pipeline.task_runs import plan_of, row
+
+VALUES = pa.schema([("v", pa.float64())])
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> BatchPlan:
+    """A first batch of the store ``s`` by three tasks."""
+    builder = StreamsBuilder()
+    builder.stream("t", "v DOUBLE").group_by_key().aggregate(n=count()).materialize("s")
+    return plan_of(tmp_path, builder.build(), 3, VALUES)
+
+
+def test_rows_go_to_the_tasks_of_their_key_groups(plan: BatchPlan) -> None:
+    """The task is the key group's remainder; no record row has a report."""
+    rows = pa.Table.from_pylist([row(0, n, chr(97 + n), n) for n in range(6)])
+    batch = addressed(rows, plan.stamped_schema, plan.tasks)
+    assert batch.schema == plan.stamped_schema
+    assert batch["task"].to_pylist() == [group % 3 for group in rows["key_group"].to_pylist()]
+    assert batch["report"].null_count == len(rows)
+    assert batch["key"].to_pylist() == list("abcdef")
+
+
+def test_columns_that_rows_lack_are_null(plan: BatchPlan) -> None:
+    """The inputs of a cogroup have each their own columns; the others' are null."""
+    rows = pa.table({"key": ["a"], "key_group": pa.array([1], pa.int32()), "other": [5]})
+    batch = addressed(rows, plan.stamped_schema, 1)
+    lacking = [name for name in batch.schema.names if name not in {"task", "key", "key_group"}]
+    assert all(batch[name].null_count == 1 for name in lacking)
+    assert "other" not in batch.schema.names
+
+
+def test_no_rows_make_an_empty_batch(plan: BatchPlan) -> None:
+    """A batch of bad records only still has the columns of the shuffle."""
+    rows = pa.Table.from_pylist([row(0, 0, "a", 1)])[:0]
+    batch = addressed(rows, plan.stamped_schema, plan.tasks)
+    assert (batch.num_rows, batch.schema) == (0, plan.stamped_schema)
+
+
+def test_every_task_gets_a_report_that_reads_back(plan: BatchPlan) -> None:
+    """A report row has nothing but the task and a text, from which the same report comes."""
+    letters = [AddedFile("f.parquet", 1, 2, "{}", 4)]
+    reports = Reports(
+        [StampReport("t#2", {0: 5, 12: -1}, {"input": 3, "late_results": 1}, letters)],
+        [JoinReport(1, 2, ["a.arrow"], 7, 1, 2)],
+    )
+    batch = report_rows(reports, plan.stamped_schema, plan.tasks)
+    assert batch["task"].to_pylist() == [0, 1, 2]
+    others = [name for name in batch.schema.names if name not in {"task", "report"}]
+    assert all(batch[name].null_count == plan.tasks for name in others)
+    for text in batch["report"].to_pylist():
+        assert Reports.from_texts([text]) == reports
+    twice = Reports.from_texts(batch["report"].to_pylist()[:2])
+    assert (len(twice.stamps), len(twice.joins)) == (2, 2)
+    assert reports.clocks_after({"t#2": {3: 9}}) == {"t#2": {0: 5, 3: 9, 12: -1}}
+
+
+def bad_rows(**beside: Any) -> pa.Table:
+    """A line that is bad for all stores, and one for the store alone."""
+    rows = [
+        {"partition": 0, "offset": 5, "reason": "not-json", "raw": b"x", **beside},
+        {"partition": 1, "offset": 6, "reason": "null-key", "raw": b"y", **beside},
+    ]
+    schema = pa.schema([
+        ("partition", pa.int32()), ("offset", pa.int64()), ("reason", pa.string()),
+        ("raw", pa.binary()), *((name, pa.string()) for name in beside),
+    ])  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=schema)
+
+
+def test_a_letter_says_why_in_words(plan: BatchPlan) -> None:
+    """A reason without a detail of its own is told as the table of reasons says it."""
+    letters = dead_letters(plan, "t", bad_rows(), tells_source_reasons=True)
+    assert letters.schema == DEAD_LETTER_SCHEMA
+    assert [(one["store"], one["reason"], one["detail"]) for one in letters.to_pylist()] == [
+        (None, "not-json", REASONS["not-json"]),
+        ("s", "null-key", REASONS["null-key"]),
+    ]
+    detailed = dead_letters(plan, "t", bad_rows(detail="because"), tells_source_reasons=True)
+    assert detailed["detail"].to_pylist() == ["because", "because"]
+
+
+def test_only_one_store_tells_what_is_bad_for_all(plan: BatchPlan) -> None:
+    """Another one tells what is bad for itself."""
+    letters = dead_letters(plan, "t", bad_rows(), tells_source_reasons=False)
+    assert letters["reason"].to_pylist() == ["null-key"]
+    assert letters["store"].to_pylist() == ["s"]
+
+
+@pytest.mark.parametrize("reason", ["null-key", "null-value", "function-raised"])
+def test_reasons_of_one_store_name_it(plan: BatchPlan, reason: str) -> None:
+    """What another store may well have use for is told for the store that has not."""
+    rows = pa.Table.from_pylist([{"partition": 0, "offset": 5, "reason": reason, "raw": b"x"}])
+    rows = rows.set_column(0, "partition", rows["partition"].cast(pa.int32()))
+    letters = dead_letters(plan, "t", rows, tells_source_reasons=False)
+    assert letters["store"].to_pylist() == ["s"]
+
+
+def test_letters_are_one_file_or_none(plan: BatchPlan) -> None:
+    """Nothing is written where nothing is bad."""
+    letters = dead_letters(plan, "t", bad_rows(), tells_source_reasons=True)
+    assert write_dead_letters(plan, []) == []
+    assert write_dead_letters(plan, [letters[:0]]) == []
+    (file,) = write_dead_letters(plan, [letters, letters[:0], letters])
+    assert file.rows == 4
+    assert file.path.startswith("dead-s-000000000000")
+    assert pq.read_table(plan.dead_letters / file.path).schema.names == DEAD_LETTER_SCHEMA.names

@@ -1,0 +1,352 @@
+"""Mistakes in topologies of several inputs, functions and joins: one clear message each."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from pipeline import (
+    EmitStrategy,
+    IllegalArgument,
+    InvalidTopology,
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    count,
+    sum,
+    until_window_closes,
+)
+from pipeline.grouped import CogroupedKStream, KGroupedStream, TimeWindowedKStream
+from pipeline.streams import KStream, SourceTable
+
+WINDOWS = TimeWindows.of_size_with_no_grace(10)
+SESSIONS = SessionWindows.of_inactivity_gap_with_no_grace(10)
+WITHIN = JoinWindows.of_time_difference_with_no_grace(5)
+
+
+#: Streams are joined within one builder only.
+BUILDER = StreamsBuilder()
+
+
+def stream(topic: str = "t") -> KStream:
+    """Begin a topology."""
+    return BUILDER.stream(topic, "v DOUBLE")
+
+
+def table() -> SourceTable:
+    """Begin a topology with a table."""
+    return BUILDER.table("u", "w DOUBLE")
+
+
+def grouped() -> KGroupedStream:
+    """A grouped stream."""
+    return stream().group_by_key()
+
+
+def windowed() -> TimeWindowedKStream:
+    """A windowed stream."""
+    return grouped().windowed_by(WINDOWS)
+
+
+def cogrouped() -> CogroupedKStream:
+    """A cogroup of declarative aggregates."""
+    return grouped().cogroup(n=count())
+
+
+def add(_key: str, _value: Any, aggregate: int) -> int:
+    """Count."""
+    return aggregate + 1
+
+
+WRONG: Any = 3
+#: What is written -> what the message has to say: the step first, then the way out.
+MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
+    "functions and aggregates": (
+        lambda: windowed().aggregate(lambda: 0, add, schema="n BIGINT", m=count()),
+        r"aggregate: give either functions with a schema or declarative aggregates",
+    ),
+    "only an initializer": (
+        lambda: windowed().aggregate(lambda: 0, schema="n BIGINT"),
+        r"aggregate: initializer, merger and schema need an aggregator",
+    ),
+    "no initializer": (
+        lambda: windowed().aggregate(None, add, schema="n BIGINT"),
+        r"aggregate: initializer must be a function, not None",
+    ),
+    "an initializer that is a value": (
+        lambda: windowed().aggregate(WRONG, add, schema="n BIGINT"),
+        r"aggregate: initializer must be a function, not 3",
+    ),
+    "an aggregator that is none": (
+        lambda: windowed().aggregate(lambda: 0, WRONG, schema="n BIGINT"),
+        r"aggregate: aggregator .*must be a function, not 3",
+    ),
+    "a merger that is none": (
+        lambda: windowed().aggregate(lambda: 0, add, WRONG, schema="n BIGINT"),
+        r"aggregate: merger must be a function, not 3",
+    ),
+    "no schema": (
+        lambda: windowed().aggregate(lambda: 0, add),
+        r"aggregate: schema must name the aggregate's columns, like \"n BIGINT\", not None",
+    ),
+    "a schema that is none": (
+        lambda: windowed().aggregate(lambda: 0, add, schema="n NUMBER"),
+        r"schema 'n NUMBER': the type NUMBER is not one of",
+    ),
+    "a schema with a taken name": (
+        lambda: windowed().aggregate(lambda: 0, add, schema="n BIGINT, Final BIGINT"),
+        r"aggregate: the name 'Final' is taken",
+    ),
+    "a schema with a name Delta can't have": (
+        lambda: windowed().aggregate(lambda: 0, add, schema="`a b` BIGINT"),
+        r"aggregate: a Delta table can't have a column named 'a b'",
+    ),
+    "a session without a merger": (
+        lambda: grouped().windowed_by(SESSIONS).aggregate(lambda: 0, add, schema="n BIGINT"),
+        r"aggregate: sessions are merged, so give merger=",
+    ),
+    "a cogroup of sessions without a merger": (
+        lambda: (
+            grouped().cogroup(add).windowed_by(SESSIONS).aggregate(lambda: 0, schema="n BIGINT")
+        ),
+        r"aggregate: sessions are merged, so give merger=",
+    ),
+    "a reducer that is none": (
+        lambda: windowed().reduce(WRONG),
+        r"reduce: expects a function of \(kept value, new value\), not 3",
+    ),
+    "a reducer without windows that is none": (
+        lambda: grouped().reduce(WRONG),
+        r"reduce: expects a function",
+    ),
+    "a cogroup of nothing": (
+        lambda: grouped().cogroup(),
+        r"cogroup: give each stream either an aggregator or declarative aggregates",
+    ),
+    "a cogroup over two builders": (
+        lambda: cogrouped().cogroup(
+            StreamsBuilder().stream("t", "v DOUBLE").group_by_key(), m=count()
+        ),
+        r"cogroup: the streams are of different builders; make them with one",
+    ),
+    "a join over two builders": (
+        lambda: stream().join(StreamsBuilder().stream("t", "v DOUBLE"), WITHIN),
+        r"join: the two sides are of different builders; make them with one",
+    ),
+    "a cogroup of both": (
+        lambda: grouped().cogroup(add, n=count()),
+        r"cogroup: give each stream either an aggregator or declarative aggregates",
+    ),
+    "a cogroup of an ungrouped stream": (
+        lambda: cogrouped().cogroup(stream(), m=count()),  # type: ignore[arg-type]
+        r"cogroup: expects a grouped stream \(group_by_key\(\)\), not ",
+    ),
+    "a cogroup of aggregates and functions": (
+        lambda: cogrouped().cogroup(grouped(), add),
+        r"cogroup: either all streams have an aggregator, or all have aggregates",
+    ),
+    "a cogroup of functions and aggregates": (
+        lambda: grouped().cogroup(add).cogroup(grouped(), m=count()),
+        r"cogroup: either all streams have an aggregator, or all have aggregates",
+    ),
+    "a cogroup with one name twice": (
+        lambda: cogrouped().cogroup(grouped(), N=count()).aggregate(),
+        r"cogroup: two names are equal or differ in case only: \['N', 'n'\]",
+    ),
+    "a cogroup with a taken name": (
+        lambda: grouped().cogroup(revision=count()).aggregate(),
+        r"cogroup: the name 'revision' is taken",
+    ),
+    "a cogroup of what is no aggregate": (
+        lambda: grouped().cogroup(n=WRONG).aggregate(),
+        r"cogroup: n=3 is not an aggregate such as count\(\)",
+    ),
+    "a cogroup of aggregates with an initializer": (
+        lambda: cogrouped().aggregate(lambda: 0),
+        r"aggregate: declarative aggregates need no initializer, merger or schema",
+    ),
+    "a cogroup of functions without initializer": (
+        lambda: grouped().cogroup(add).aggregate(schema="n BIGINT"),
+        r"aggregate: initializer must be a function, not None",
+    ),
+    "a cogroup of functions without schema": (
+        lambda: grouped().cogroup(add).aggregate(lambda: 0),
+        r"aggregate: schema must name the aggregate's columns",
+    ),
+    "a second aggregator that is none": (
+        lambda: (
+            grouped().cogroup(add).cogroup(grouped(), WRONG).aggregate(lambda: 0, schema="n INT")
+        ),
+        r"aggregate: aggregator 1 must be a function, not 3",
+    ),
+    "windows that are none for a cogroup": (
+        lambda: cogrouped().windowed_by(WRONG),
+        r"windowed_by: expects TimeWindows, SlidingWindows or SessionWindows, not 3",
+    ),
+    "join windows for an aggregation": (
+        lambda: grouped().windowed_by(WITHIN),  # type: ignore[arg-type]
+        r"windowed_by: expects TimeWindows, SlidingWindows or SessionWindows, not JoinWindows",
+    ),
+    "an emit strategy that is none": (
+        lambda: windowed().emit(WRONG),
+        r"emit: expects an EmitStrategy such as on_window_close\(\), not 3",
+    ),
+    "final rows of a cogroup without windows": (
+        lambda: cogrouped().emit(EmitStrategy.on_window_close()),
+        r"emit: without windows nothing ever closes; call windowed_by\(\) before",
+    ),
+    "suppress without windows": (
+        lambda: grouped().count().suppress(until_window_closes()),
+        r"without windows nothing ever closes; call windowed_by\(\) before",
+    ),
+    "a join with something else": (
+        lambda: stream().join(WRONG, WITHIN),
+        r"join: expects a stream or a table of this builder, not 3",
+    ),
+    "a join with a grouped stream": (
+        lambda: stream().left_join(grouped(), WITHIN),  # type: ignore[arg-type]
+        r"left_join: expects a stream or a table of this builder, not ",
+    ),
+    "two streams without windows": (
+        lambda: stream().join(stream("u")),
+        r"join: two streams need JoinWindows, not None",
+    ),
+    "two streams with an aggregation's windows": (
+        lambda: stream().outer_join(stream("u"), WINDOWS),  # type: ignore[arg-type]
+        r"outer_join: two streams need JoinWindows, not TimeWindows",
+    ),
+    "a table with windows": (
+        lambda: stream().join(table(), WITHIN),
+        r"join: a table is read as it is now; join or left_join, no windows",
+    ),
+    "an outer join with a table": (
+        lambda: stream().outer_join(table(), WITHIN),  # type: ignore[arg-type]
+        r"outer_join: a table is read as it is now; join or left_join, no windows",
+    ),
+    "a join of a join": (
+        lambda: stream().join(stream("u"), WITHIN).join(stream("x"), WITHIN),
+        r"join: a side that is itself a join \(join\('u'\)\) can't be joined again",
+    ),
+    "a join with a join": (
+        lambda: stream().left_join(stream("u").left_join(table()), WITHIN),
+        r"left_join: a side that is itself a join \(left_join\(table 'u'\)\) can't be joined again",
+    ),
+    "a table with a stream": (
+        lambda: table().join(stream()),  # type: ignore[arg-type]
+        r"join: a table is joined with a table, not with ",
+    ),
+    "a table that is a join": (
+        lambda: table().outer_join(table()).left_join(table()),
+        r"left_join: a table that is itself a join can't be joined again",
+    ),
+    "a table of nothing": (
+        lambda: StreamsBuilder().table("", "v INT"),
+        r"table: topic must be a text that is not empty, not ''",
+    ),
+    "a table without a schema": (
+        lambda: StreamsBuilder().table("t", WRONG),
+        r"table: schema must be a text that is not empty, not 3",
+    ),
+    "a retention without windows": (
+        lambda: grouped().count().materialize("s", 10),
+        r"materialize: the store 's' has no windows that could expire",
+    ),
+    "a retention of sessions that is too short": (
+        lambda: grouped().windowed_by(SESSIONS).count().materialize("s", 9),
+        r"'s' must be no smaller than the inactivity gap plus the grace .*needed=\[10\]",
+    ),
+    "a table's store with a wrong name": (
+        lambda: table().materialize("a/b"),
+        r"store name 'a/b' is not valid",
+    ),
+}
+
+
+@pytest.mark.parametrize(("build", "said"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_named_with_its_step(build: Callable[[], Any], said: str) -> None:
+    """Each mistake is refused where it is made; the message begins with the step."""
+    with pytest.raises(InvalidTopology, match=said):
+        build()
+
+
+#: The longest span of time that windows may ask for.
+LONGEST_MS = 2**63 // 1000 - 2 * 253_402_300_799_999
+TOO_LONG: dict[str, tuple[Callable[[int], Any], str]] = {
+    "tumbling": (lambda ms: TimeWindows.of_size_and_grace(1, ms - 1), r"size \+ grace"),
+    "sliding": (
+        lambda ms: SlidingWindows.of_time_difference_and_grace(1, ms - 2),
+        r"2 \* time difference \+ grace",
+    ),
+    "session": (
+        lambda ms: SessionWindows.of_inactivity_gap_and_grace(1, ms - 1),
+        r"inactivity gap \+ grace",
+    ),
+    "join": (
+        lambda ms: JoinWindows.of_time_difference_and_grace(1, ms - 2),
+        r"before \+ after \+ grace",
+    ),
+}
+
+
+@pytest.mark.parametrize(("windows", "said"), TOO_LONG.values(), ids=TOO_LONG)
+def test_a_grace_that_overflows_is_refused(windows: Callable[[int], Any], said: str) -> None:
+    """The longest grace is taken; one ms more would overflow, and the message says by what."""
+    windows(LONGEST_MS)
+    with pytest.raises(IllegalArgument, match=rf"{said} must not exceed {LONGEST_MS} ms"):
+        windows(LONGEST_MS + 1)
+    with pytest.raises(IllegalArgument, match="must not exceed"):
+        windows(2**63)
+    with pytest.raises(IllegalArgument, match="must not exceed"):
+        windows(timedelta.max // timedelta(milliseconds=1) * 10**6)
+
+
+@pytest.mark.parametrize("kind", ["aggregation", "table", "join"])
+def test_no_two_stores_have_one_name(kind: str) -> None:
+    """Whatever makes the second store of a name, it is refused and leaves the first."""
+    builder = StreamsBuilder()
+    builder.table("u", "w DOUBLE").materialize("s")
+    second: dict[str, Callable[[], Any]] = {
+        "aggregation": lambda: builder.stream("t", "v INT").group_by_key().count().materialize("s"),
+        "table": lambda: builder.table("t", "v INT").materialize("s"),
+        "join": lambda: (
+            builder.table("t", "v INT").join(builder.table("u", "w DOUBLE")).materialize("s")
+        ),
+    }
+    with pytest.raises(InvalidTopology, match="materialize: two stores are named 's'"):
+        second[kind]()
+    assert [store.topics for store in builder.registry.stores] == [("u",)]
+
+
+def test_an_aggregation_that_waits_is_told_as_it_was_written() -> None:
+    """The message tells each aggregation without a store by its topics and calls."""
+    builder = StreamsBuilder()
+    first, second = (builder.stream(topic, "v DOUBLE").group_by_key() for topic in ("a", "b"))
+    first.cogroup(n=count()).cogroup(second, total=sum("v")).aggregate()
+    with pytest.raises(InvalidTopology, match=r"a, b: aggregate\(n=count\(\), total=sum\(v\)\)"):
+        builder.build()
+    first.aggregate(lambda: 0, add, schema="n BIGINT")
+    with pytest.raises(InvalidTopology, match=r"; a: aggregate\(functions\)"):
+        builder.build()
+
+
+def test_a_forgotten_aggregation_is_noticed_beside_others() -> None:
+    """The ones after it, with a store or without, don't take its place."""
+    builder = StreamsBuilder()
+    counted = builder.stream("t", "v INT").group_by_key()
+    counted.aggregate(lost=count())
+    for name in ("a", "b", "c"):
+        counted.count().materialize(name)
+    with pytest.raises(InvalidTopology, match=r"t: aggregate\(lost=count\(\)\)"):
+        builder.build()
+
+
+def test_a_suppressed_aggregation_waits_once() -> None:
+    """Suppress takes the place of what it is called on: one store ends the waiting."""
+    builder = StreamsBuilder()
+    counted = builder.stream("t", "v INT").group_by_key().windowed_by(WINDOWS).count()
+    counted.suppress(until_window_closes()).materialize("s")
+    (store,) = builder.build().stores
+    assert store.emits_final_only

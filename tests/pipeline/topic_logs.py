@@ -1,0 +1,120 @@
+"""Topics of random records as event logs, and runs of topologies over them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+from deltalake import DeltaTable
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from pipeline import Topology
+from pipeline.checkpoint import PreparedBatch
+from pipeline.run import PipelineRun, RunSettings
+from pipeline.sources import EventLog
+
+#: Key, time, value; the value is None for a record without one.
+Record = tuple[str | None, int, Mapping[str, Any] | None]
+#: Topic -> partition -> records, in offset order; bytes are a line that is no record.
+Topics = Mapping[str, Mapping[int, Sequence[Record | bytes]]]
+
+
+def write_topics(root: Path, topics: Topics) -> None:
+    """Append to the files of each topic."""
+    for topic, partitions in topics.items():
+        (root / topic).mkdir(parents=True, exist_ok=True)
+        for partition, records in partitions.items():
+            with (root / topic / f"{partition}.jsonl").open("ab") as file:
+                file.writelines(line(record) + b"\n" for record in records)
+
+
+def line(record: Record | bytes) -> bytes:
+    """A record as the event log has it."""
+    if isinstance(record, bytes):
+        return record
+    key, time, value = record
+    return orjson.dumps({"key": key, "value": value, "timestamp_ms": time})
+
+
+def offsets(records: Sequence[Record | bytes]) -> Iterator[int]:
+    """Where each record's line begins."""
+    position = 0
+    for record in records:
+        yield position
+        position += len(line(record)) + 1
+
+
+def random_times(random: Random, number: int, reach: int) -> list[int]:
+    """Times that mostly grow, up to ``reach``, some of them far behind."""
+    times = sorted(random.randrange(reach) for _ in range(number))
+    for place in range(number):
+        other = random.randrange(max(0, place - 4), place + 1)
+        times[place], times[other] = times[other], times[place]
+    if number > 2:
+        # One that is late wherever anything can be.
+        times[random.randrange(2, number)] = times[0]
+    return times
+
+
+@dataclass
+class Stores:
+    """The tables that runs over one data folder have made, and their last batches."""
+
+    spark: SparkSession
+    folder: Path
+    last: dict[str, PreparedBatch] = field(default_factory=dict)
+    batches: int = 0
+
+    def run(self, topology: Topology, *, batch_bytes: int = 2**26, tasks: int = 2) -> None:
+        """Run to the end of the log."""
+        settings = RunSettings(
+            self.folder / "data", "app", trigger_ms=None, tasks=tasks, key_groups=8, sync=False
+        )
+        log = EventLog(self.folder / "log", batch_bytes)
+        run = PipelineRun(self.spark, topology, log, settings)
+        try:
+            run.start(self._follow).awaitTermination()
+        except PySparkException:
+            assert run.failure is not None
+            raise run.failure from None
+        finally:
+            run.close()
+
+    def _follow(self, _batch: int, stores: dict[str, PreparedBatch]) -> None:
+        self.batches += 1
+        self.last.update(stores)
+
+    def newest(self, store: str) -> list[dict[str, Any]]:
+        """The rows that are there, newest revision; times in ms, revisions left out."""
+        found: dict[Any, dict[str, Any]] = {}
+        rows = DeltaTable(self.folder / "data" / "tables" / store).to_pyarrow_table().to_pylist()
+        for row in sorted(rows, key=lambda row: row["revision"]):
+            for name in ("window_start", "window_end", "timestamp"):
+                if name in row:
+                    row[name] = round(row[name].timestamp() * 1000)
+            place = row["key"], row.get("window_start"), row.get("window_end")
+            before = found.get(place)
+            assert before is None or before["revision"] < row["revision"], "a batch came twice"
+            assert not (before or {}).get("final"), "a final window changed"
+            found[place] = row
+        return [
+            {name: value for name, value in found[place].items() if name != "revision"}
+            for place in sorted(found, key=str)
+            if not found[place]["deleted"]
+        ]
+
+    def counters(self, store: str) -> dict[str, int]:
+        """The running totals of a store; records are counted once each."""
+        counters = dict(self.last[store].record.counters)
+        names = ("applied", "late", "dead_lettered", "filtered")
+        assert counters["input"] == sum(counters[name] for name in names), store
+        return counters
+
+    def dead_letters(self) -> list[tuple[Any, ...]]:
+        """Topic, partition, offset, store, reason and bytes of every dead letter, in order."""
+        names = ("topic", "partition", "offset", "store", "reason", "raw")
+        table = DeltaTable(self.folder / "data" / "tables" / "_dead_letters").to_pyarrow_table()
+        return sorted((tuple(row[name] for name in names) for row in table.to_pylist()), key=str)

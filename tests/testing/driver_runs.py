@@ -1,0 +1,122 @@
+"""Short ways to define a topology, to pipe records into it and to tell what a store holds."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pipeline import (
+    EmitStrategy,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    collect_list,
+    count,
+)
+from pipeline.grouped import KGroupedStream, KTable, TimeWindowedKStream
+from pipeline.testing import Record, TopologyTestDriver, WindowedValue
+from pipeline.windows import Windows
+
+#: ``t`` is the record's own time, ``s`` a text.
+SCHEMA = "t BIGINT, s STRING"
+
+#: Windows as key, start and end with the times of their records.
+Told = dict[tuple[str, int, int], list[int]]
+
+tumbling = TimeWindows.of_size_and_grace
+sliding = SlidingWindows.of_time_difference_and_grace
+sessions = SessionWindows.of_inactivity_gap_and_grace
+
+
+def hopping(size: int, advance: int, grace: int = 0) -> TimeWindows:
+    """Hopping windows in one call."""
+    return tumbling(size, grace).advance_by(advance)
+
+
+def grouped(builder: StreamsBuilder, topic: str = "t", schema: str = SCHEMA) -> KGroupedStream:
+    """A topic grouped by its records' own keys."""
+    return builder.stream(topic, schema).group_by_key()
+
+
+def driver_of(define: Callable[[StreamsBuilder], object]) -> TopologyTestDriver:
+    """A driver of the topology that ``define`` tells the builder."""
+    builder = StreamsBuilder()
+    define(builder)
+    return TopologyTestDriver(builder.build())
+
+
+def driver_with(
+    aggregated: Callable[[KGroupedStream | TimeWindowedKStream], KTable],
+    windows: Windows | None = None,
+    *,
+    closed: bool = False,
+    schema: str = SCHEMA,
+) -> TopologyTestDriver:
+    """A driver of one store ``s`` over topic ``t``; ``closed`` emits final windows only."""
+
+    def define(builder: StreamsBuilder) -> None:
+        stream: KGroupedStream | TimeWindowedKStream = grouped(builder, schema=schema)
+        if windows is not None:
+            assert isinstance(stream, KGroupedStream)
+            stream = stream.windowed_by(windows)
+        if closed:
+            assert isinstance(stream, TimeWindowedKStream)
+            stream = stream.emit(EmitStrategy.on_window_close())
+        aggregated(stream).materialize("s")
+
+    return driver_of(define)
+
+
+def times_driver(windows: Windows | None = None, *, closed: bool = False) -> TopologyTestDriver:
+    """A driver whose store tells the times of each window's records."""
+    return driver_with(
+        lambda stream: stream.aggregate(n=count(), times=collect_list("t")), windows, closed=closed
+    )
+
+
+def records(text: str) -> list[Record]:
+    """Records ``KEY:TIME`` or ``KEY:TIME=WORD``; without a key it is ``k``, ``*`` is none."""
+    found = []
+    for entry in text.split():
+        place, _, word = entry.partition("=")
+        key, _, time = place.rpartition(":")
+        value = {"t": int(time), "s": word or None}
+        found.append(Record(None if key == "*" else key or "k", value, int(time)))
+    return found
+
+
+def pipe(
+    driver: TopologyTestDriver,
+    piped: str | Sequence[Record],
+    *,
+    topic: str = "t",
+    partition: int = 0,
+    one_by_one: bool = True,
+) -> list[list[dict[str, Any]]]:
+    """Pipe records, a batch each or all in one; return what each batch wrote to store ``s``."""
+    batch = records(piped) if isinstance(piped, str) else list(piped)
+    outputs = []
+    for part in [[record] for record in batch] if one_by_one else [batch]:
+        driver.pipe_input(topic, part, partition)
+        outputs.append(driver.read_output("s"))
+    return outputs
+
+
+def windows_of(driver: TopologyTestDriver, kind: str) -> list[WindowedValue]:
+    """All windows or sessions of store ``s``."""
+    if kind == "session":
+        return driver.session_store("s").all()
+    return driver.window_store("s").all()
+
+
+def told(found: Sequence[WindowedValue]) -> Told:
+    """Each window's bounds and member times."""
+    return {(w.key, w.window_start_ms, w.window_end_ms): w.value["times"] for w in found}
+
+
+def told_rows(rows: Sequence[dict[str, Any]]) -> Told:
+    """Each written row's bounds and member times, without the deleted ones."""
+    return {
+        (row["key"], row["window_start_ms"], row["window_end_ms"]): row["times"]
+        for row in rows
+        if not row["deleted"]
+    }

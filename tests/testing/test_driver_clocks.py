@@ -1,0 +1,314 @@
+"""Partitions, topics and their clocks in the test driver; cogroups; topics read twice."""
+
+from typing import Any
+
+import pytest
+
+from pipeline import (
+    EmitStrategy,
+    IllegalArgument,
+    StreamsBuilder,
+    collect_list,
+    count,
+    max,
+    until_window_closes,
+)
+from pipeline.testing import Counters, Record, TopologyTestDriver
+from tests.testing.driver_runs import (
+    SCHEMA,
+    driver_of,
+    driver_with,
+    grouped,
+    pipe,
+    records,
+    sessions,
+    sliding,
+    times_driver,
+    told,
+    told_rows,
+    tumbling,
+    windows_of,
+)
+
+
+def cogrouped(*, closed: bool = False) -> TopologyTestDriver:
+    """Two topics into tumbling windows of 10 without grace; each lists its own times."""
+
+    def define(builder: StreamsBuilder) -> None:
+        together = (
+            grouped(builder, "left")
+            .cogroup(lefts=collect_list("t"), left_number=count())
+            .cogroup(grouped(builder, "right"), rights=collect_list("t"))
+            .windowed_by(tumbling(10, 0))
+        )
+        if closed:
+            together = together.emit(EmitStrategy.on_window_close())
+        together.aggregate().materialize("s")
+
+    return driver_of(define)
+
+
+def test_a_cogroup_has_a_clock_for_each_input() -> None:
+    """Section 1.1: left 100, right 5 (taken into [0,10)), left 5 (late)."""
+    driver = cogrouped()
+    pipe(driver, "100", topic="left")
+    (row,) = pipe(driver, "5", topic="right")[0]
+    assert (row["window_start_ms"], row["rights"], row["lefts"]) == (0, [5], [])
+    assert row["left_number"] == 0
+    assert not row["final"]
+    assert pipe(driver, "5", topic="left") == [[]]
+    assert driver.counters("s") == Counters(input=3, applied=2, late=1, dropped=0, filtered=0)
+
+
+def test_a_window_of_a_cogroup_is_final_when_both_inputs_passed_it() -> None:
+    """Nothing closes before each topic has been heard of."""
+    driver = cogrouped(closed=True)
+    assert pipe(driver, "1 100", topic="left") == [[], []]
+    assert pipe(driver, "2", topic="right") == [[]]
+    (row,) = pipe(driver, "50", topic="right")[0]
+    assert (row["lefts"], row["rights"], row["final"]) == ([1], [2], True)
+
+
+def test_a_cogroup_of_functions() -> None:
+    """Section 9: one state, an aggregator for each input with its own columns."""
+
+    def plus(_: str, value: Any, old: int) -> int:
+        return old + int(value["t"])
+
+    def minus(_: str, value: Any, old: int) -> int:
+        return old - int(value["n"])
+
+    driver = driver_of(
+        lambda b: (
+            grouped(b, "left")
+            .cogroup(plus)
+            .cogroup(grouped(b, "right", "n INT"), minus)
+            .aggregate(lambda: 100, schema="total BIGINT")
+            .materialize("s")
+        )
+    )
+    driver.pipe_input("left", records("7"))
+    driver.pipe_input("right", Record("k", {"n": 50}, 9))
+    driver.pipe_input("right", Record("k", {}, 10))
+    entry = driver.key_value_store("s").get("k")
+    assert entry is not None
+    assert (entry.value, entry.timestamp_ms) == ({"total": 57}, 9)
+    (letter,) = driver.dead_letters("s")
+    assert (letter["topic"], letter["offset"], letter["reason"]) == ("right", 1, "function-raised")
+
+
+def test_partitions_have_clocks_of_their_own() -> None:
+    """Section 1.1: what one partition has seen does not make another's records late."""
+    driver = times_driver(tumbling(10, 0))
+    driver.pipe_input("t", [], partition=1)
+    pipe(driver, "100")
+    pipe(driver, "5", partition=1)
+    pipe(driver, "6")
+    assert told(windows_of(driver, "tumbling")) == {("k", 100, 110): [100], ("k", 0, 10): [5]}
+    assert driver.late == 1
+
+
+def test_a_partition_that_appears_later_starts_at_the_slowest_clock() -> None:
+    """Final windows stay final; an empty batch tells of a partition before that."""
+    driver = times_driver(tumbling(10, 0))
+    pipe(driver, "5 100")
+    pipe(driver, "6", partition=3)
+    assert driver.late == 1
+    assert pipe(driver, "101", partition=3)[0][0]["times"] == [100, 101]
+
+
+def test_a_window_is_final_when_every_partition_passed_it() -> None:
+    """The slowest partition decides, and an empty batch changes nothing."""
+    driver = times_driver(tumbling(10, 0), closed=True)
+    driver.pipe_input("t", [], partition=1)
+    assert pipe(driver, "1 100") == [[], []]
+    assert pipe(driver, "2 9", partition=1) == [[], []]
+    (rows,) = pipe(driver, "10", partition=1)
+    assert told_rows(rows) == {("k", 0, 10): [1, 2, 9]}
+    driver.pipe_input("t", [], partition=1)
+    assert driver.read_output("s") == []
+
+
+def test_members_of_partitions_are_in_order_of_time_partition_and_offset() -> None:
+    """Whatever order they are piped in."""
+    driver = times_driver(tumbling(100, 0))
+    for partition, times in ((1, "5 3"), (0, "5 4"), (1, "4")):
+        pipe(driver, times, partition=partition, one_by_one=False)
+    (window,) = driver.window_store("s").all()
+    assert window.value["times"] == [3, 4, 4, 5, 5]
+
+
+def test_sessions_of_partitions_join_while_both_are_open() -> None:
+    """Decision 0009: at most the gap apart is one session, also across partitions."""
+    driver = times_driver(sessions(10, 100))
+    pipe(driver, "10", partition=0)
+    pipe(driver, "30", partition=1)
+    (rows,) = pipe(driver, "20", partition=1)
+    assert told_rows(rows) == {("k", 10, 30): [10, 20, 30]}
+    assert sorted(r["window_start_ms"] for r in rows if r["deleted"]) in ([10, 30], [30])
+    assert told(driver.session_store("s").all()) == {("k", 10, 30): [10, 20, 30]}
+
+
+def test_suppress_is_emission_on_close() -> None:
+    """Kafka's other name for it."""
+    driver = driver_with(
+        lambda s: s.aggregate(times=collect_list("t")).suppress(until_window_closes()),
+        sliding(10, 5),
+    )
+    outputs = pipe(driver, "10 15 10 16")
+    assert [told_rows(rows) for rows in outputs] == [{}, {}, {}, {("k", 0, 10): [10, 10]}]
+    assert all(row["final"] for rows in outputs for row in rows)
+    assert told(driver.window_store("s").all()) == {("k", 0, 10): [10, 10]}
+
+
+def test_two_stores_over_one_topic() -> None:
+    """Each has its own windows, output and counters; output is of the last batch of all."""
+
+    def define(builder: StreamsBuilder) -> None:
+        grouped(builder).windowed_by(tumbling(10, 0)).count().materialize("windows")
+        grouped(builder).count().materialize("all")
+        grouped(builder, "other").count().materialize("others")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", records("15 3"))
+    assert [r["count"] for r in driver.read_output("windows")] == [1]
+    assert driver.read_output("all") == [
+        {"key": "k", "count": 2, "timestamp_ms": 15, "deleted": False}
+    ]
+    assert driver.read_output("others") == []
+    assert (driver.late, driver.counters("all").late, driver.counters("others").input) == (1, 0, 0)
+    driver.pipe_input("other", records("1"))
+    assert driver.read_output("all") == driver.read_output("windows") == []
+    assert len(driver.read_output("others")) == 1
+    assert driver.key_value_store("all").get("k") is not None
+
+
+def test_a_topic_read_twice_has_a_clock_for_each_reading() -> None:
+    """Each reading counts every record, and its dead letters once."""
+
+    def define(builder: StreamsBuilder) -> None:
+        (
+            grouped(builder)
+            .cogroup(n=count())
+            .cogroup(grouped(builder, schema="s STRING"), last=max("s"))
+            .windowed_by(tumbling(10, 0))
+            .aggregate()
+            .materialize("s")
+        )
+
+    driver = driver_of(define)
+    pipe(driver, [*records("1=a 2=b"), Record("k", {"t": "x", "s": "z"}, 3), *records("20 5")])
+    # The third record is bad for one reading's schema only.
+    assert [(w.window_start_ms, w.value) for w in driver.window_store("s").all()] == [
+        (0, {"n": 2, "last": "z"}),
+        (20, {"n": 1, "last": None}),
+    ]
+    assert driver.counters("s") == Counters(input=10, applied=7, late=2, dropped=1, filtered=0)
+
+
+def test_offsets_count_each_partition_of_each_topic() -> None:
+    """A dead letter tells where its record stood, over all batches."""
+    driver = cogrouped()
+    bad = Record(None, {}, 1)
+    driver.pipe_input("left", [bad, *records("1")])
+    driver.pipe_input("left", bad, partition=2)
+    driver.pipe_input("left", bad)
+    driver.pipe_input("right", [*records("1 2 3"), bad])
+    places = [(x["topic"], x["partition"], x["offset"]) for x in driver.dead_letters("s")]
+    assert places == [("left", 0, 0), ("left", 2, 0), ("left", 0, 2), ("right", 0, 3)]
+
+
+def test_retention_hides_old_windows_and_changes_no_result() -> None:
+    """Section 7: visible from the greatest start - R + 1 on; hidden rows still count on."""
+    driver = driver_of(
+        lambda b: (
+            grouped(b)
+            .windowed_by(tumbling(10, 10))
+            .aggregate(times=collect_list("t"))
+            .materialize("s", retention_ms=20)
+        )
+    )
+    pipe(driver, "1 11")
+    store = driver.window_store("s")
+    assert told(store.all()) == {("k", 0, 10): [1], ("k", 10, 20): [11]}
+    (rows,) = pipe(driver, "20")
+    assert told(store.all()) == {("k", 10, 20): [11], ("k", 20, 30): [20]}
+    assert told_rows(rows)
+    assert store.fetch("k", 0) is None
+    assert driver.late == 0
+
+
+def test_retention_of_sessions_counts_by_ends() -> None:
+    """Section 7: a session is visible while its end is."""
+    driver = driver_of(
+        lambda b: (
+            grouped(b)
+            .windowed_by(sessions(10, 0))
+            .aggregate(times=collect_list("t"))
+            .materialize("s", retention_ms=20)
+        )
+    )
+    pipe(driver, "0 9 28")
+    assert told(driver.session_store("s").all()) == {("k", 0, 9): [0, 9], ("k", 28, 28): [28]}
+    pipe(driver, "29")
+    assert told(driver.session_store("s").all()) == {("k", 28, 29): [28, 29]}
+
+
+@pytest.mark.parametrize("partition", [-1, True, 1.0, "0", None])
+def test_a_partition_is_a_number_from_0(partition: Any) -> None:
+    """Anything else is refused by name."""
+    with pytest.raises(IllegalArgument, match="a partition is a number from 0"):
+        times_driver().pipe_input("t", records("1"), partition=partition)
+
+
+def test_unknown_topics_and_stores_are_told_with_those_there_are() -> None:
+    """The message lists what there is."""
+    driver = cogrouped()
+    with pytest.raises(IllegalArgument, match="not read topic 'lift'; its topics are: left, right"):
+        driver.pipe_input("lift", records("1"))
+    for read in (
+        driver.read_output, driver.counters, driver.dead_letters,
+        driver.window_store, driver.session_store, driver.key_value_store,
+    ):  # fmt: skip
+        with pytest.raises(IllegalArgument, match="there is no store 'x'; the stores are: s"):
+            read("x")
+
+
+def test_a_store_is_read_by_the_method_of_its_kind() -> None:
+    """Any other says which one fits."""
+    kinds = {
+        "window_store": tumbling(10, 0),
+        "session_store": sessions(1, 0),
+        "key_value_store": None,
+    }
+    for fits, windows in kinds.items():
+        driver = times_driver(windows)
+        for method in kinds:
+            if method == fits:
+                getattr(driver, method)("s")
+                continue
+            with pytest.raises(IllegalArgument, match=rf"read it with {fits}\('s'\)"):
+                getattr(driver, method)("s")
+
+
+def test_what_is_read_is_a_copy() -> None:
+    """A test may change what it got; the driver's content stays, and stores follow it."""
+    with times_driver(tumbling(10, 0)) as driver:
+        store = driver.window_store("s")
+        pipe(driver, "1")
+        driver.read_output("s")[0]["times"].append(5)
+        driver.dead_letters("s").append({})
+        store.all()[0].value["times"].append(5)
+        assert driver.read_output("s")[0]["times"] == [1]
+        assert driver.dead_letters("s") == []
+        pipe(driver, "2")
+        assert store.all()[0].value["times"] == [1, 2]
+
+
+def test_one_record_needs_no_list() -> None:
+    """And any sequence of records does."""
+    driver = times_driver()
+    driver.pipe_input("t", Record("k", {"t": 1}, 1))
+    driver.pipe_input("t", tuple(records("2 3")))
+    assert driver.counters("s").input == 3
+    assert SCHEMA.startswith("t ")

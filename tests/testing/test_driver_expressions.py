@@ -1,0 +1,213 @@
+"""Row-wise expressions in the test driver: the pipeline's own steps, on the shared session."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from pipeline import (
+    InvalidTopology,
+    JoinWindows,
+    StreamsBuilder,
+    collect_list,
+    count,
+    sum,
+)
+from pipeline.decoding import event_log_decoder
+from pipeline.schemas import arrow_schema
+from pipeline.testing import Counters, Record
+from pipeline.testing.records import decoded
+from tests.testing.driver_runs import driver_of, tumbling
+from tests.testing.test_driver_odd_records import BAD, COLUMNS, GOOD, TIMES
+
+SCHEMA = "carrier STRING, delay DOUBLE, words ARRAY<STRING>, m MAP<STRING, INT>"
+
+
+def flight(key: str | None, carrier: str | None, delay: float | None, time: int = 1) -> Record:
+    """A record of the topic."""
+    return Record(key, {"carrier": carrier, "delay": delay, "m": {"x": 1}}, time)
+
+
+def test_a_filter_counts_and_moves_no_clock(spark: SparkSession) -> None:
+    """False and null are filtered; input is the sum of what became of the records."""
+    driver = driver_of(
+        lambda b: (
+            b.stream("t", SCHEMA)
+            .filter("delay > 1 AND m['x'] = 1")
+            .filter(F.col("carrier") != "DL")
+            .group_by_key()
+            .windowed_by(tumbling(10, 0))
+            .aggregate(delays=collect_list("delay"))
+            .materialize("s")
+        )
+    )
+    driver.pipe_input("t", [flight("a", "UA", 0.0, 100), flight("a", "UA", None, 100)])
+    driver.pipe_input("t", [flight("a", "DL", 5.0, 100), flight("a", "UA", 5.0, 1)])
+    driver.pipe_input("t", [flight("a", "UA", 6.0, 15), flight("a", "UA", 7.0, 2)])
+    driver.pipe_input(
+        "t", [flight(None, "UA", 7.0), flight(None, "DL", 7.0), Record("a", None, 16)]
+    )
+    driver.pipe_input("t", [Record("a", {"delay": "x"}, 1)])
+    assert [(w.window_start_ms, w.value["delays"]) for w in driver.window_store("s").all()] == [
+        (0, [5.0]),
+        (10, [6.0]),
+    ]
+    assert driver.counters("s") == Counters(input=10, applied=2, late=1, dropped=2, filtered=5)
+    reasons = [(letter["offset"], letter["reason"]) for letter in driver.dead_letters("s")]
+    assert reasons == [(6, "null-key"), (9, "wrong-type")]
+
+
+def test_map_values_and_group_by_of_several(spark: SparkSession) -> None:
+    """Computed columns, and a key of several parts; a part that is null makes no key."""
+    driver = driver_of(
+        lambda b: (
+            b.stream("t", SCHEMA)
+            .map_values(
+                "carrier", late="delay > 10", twice=F.col("delay") * 2, at="timestamp_ms + 1"
+            )
+            .group_by("carrier", "late", "key")
+            .aggregate(n=count(), total=sum("twice"), at=collect_list("at"))
+            .materialize("s")
+        )
+    )
+    driver.pipe_input(
+        "t",
+        [flight("k", "UA", 20.0), flight("k", "U|A", 2.0, 5), flight("k", "UA", 21.0, 7),
+         flight("k", None, 1.0), flight("k", "UA", None)],
+    )  # fmt: skip
+    entries = {entry.key: entry.value for entry in driver.key_value_store("s").all()}
+    assert entries == {
+        "UA|true|k": {"n": 2, "total": 82.0, "at": [2, 8]},
+        "U\\|A|false|k": {"n": 1, "total": 4.0, "at": [6]},
+    }
+    assert [letter["reason"] for letter in driver.dead_letters("s")] == ["null-key"] * 2
+
+
+def test_a_step_behind_a_join_is_checked(spark: SparkSession) -> None:
+    """What map_values left out is unknown behind it."""
+
+    def define(builder: StreamsBuilder) -> None:
+        ours = builder.stream("left", "a STRING, n INT").filter("n > 0")
+        others = builder.stream("right", "b STRING").map_values(c="upper(b)")
+        (
+            ours.left_join(others, JoinWindows.of_time_difference_and_grace(10, 0))
+            .filter("c IS NULL OR c <> 'NO'")
+            .map_values("a", pair="concat_ws('/', a, c)", doubled="n * 2")
+            .group_by("a", "c IS NULL")
+            .aggregate(pairs=collect_list("pair"), total=sum("doubled"))
+            .materialize("s")
+        )
+
+    with pytest.raises(InvalidTopology, match=r"step group_by\(a, c IS NULL\).*`c`"):
+        driver_of(define)
+
+
+def test_results_of_a_join_go_through_steps(spark: SparkSession) -> None:
+    """Filtered results are not aggregated; a function that fails names the left record."""
+
+    def define(builder: StreamsBuilder) -> None:
+        ours = builder.stream("left", "a STRING, n INT").filter("n > 0")
+        others = builder.stream("right", "b STRING").map_values(c="upper(b)")
+        (
+            ours.left_join(others, JoinWindows.of_time_difference_and_grace(10, 0))
+            .filter("c IS NULL OR c <> 'NO'")
+            .map_values("a", "c", doubled="n * 2")
+            .group_by("a", "c IS NULL")
+            .aggregate(all=collect_list("c"), total=sum("doubled"))
+            .materialize("s")
+        )
+
+    driver = driver_of(define)
+    driver.pipe_input(
+        "left", [Record("k", {"a": "x", "n": n}, time) for n, time in ((1, 5), (0, 6), (3, 50))]
+    )
+    driver.pipe_input("right", [Record("k", {"b": b}, 5) for b in ("yes", "no", "also")])
+    driver.pipe_input("right", Record("other", {"b": "z"}, 1000))
+    entries = {entry.key: entry.value for entry in driver.key_value_store("s").all()}
+    assert entries == {
+        "x|false": {"all": ["YES", "ALSO"], "total": 4},
+        "x|true": {"all": [], "total": 6},
+    }
+    assert driver.counters("s").filtered == 1
+
+
+def test_a_function_that_raises_behind_an_expression(spark: SparkSession) -> None:
+    """The dead letter has the record's bytes."""
+    driver = driver_of(
+        lambda b: (
+            b.stream("t", "n INT")
+            .filter("n < 9")
+            .group_by_key()
+            .aggregate(lambda: 0, lambda _, value, old: old + 6 // value["n"], schema="n BIGINT")
+            .materialize("s")
+        )
+    )
+    driver.pipe_input("t", [Record("k", {"n": n}, 1) for n in (1, 0, 2, 9)])
+    entry = driver.key_value_store("s").get("k")
+    assert entry is not None
+    assert entry.value == {"n": 9}
+    (letter,) = driver.dead_letters("s")
+    assert letter["raw"] == b'{"key":"k","value":{"n":0},"timestamp_ms":1}'
+    assert driver.counters("s") == Counters(input=4, applied=2, late=0, dropped=1, filtered=1)
+
+
+def test_null_values_pass_expressions_where_a_store_takes_them(spark: SparkSession) -> None:
+    """A filter sees null columns; what it lets through is counted."""
+    driver = driver_of(
+        lambda b: (
+            b.stream("t", "n INT")
+            .filter("n IS NULL")
+            .group_by_key()
+            .windowed_by(tumbling(10, 0))
+            .count()
+            .materialize("s")
+        )
+    )
+    driver.pipe_input("t", [Record("k", None, 1), Record("k", {"n": 1}, 2), Record("k", {}, 3)])
+    assert driver.window_store("s").all()[0].value == {"count": 2}
+
+
+@pytest.mark.parametrize("condition", ["nothing > 1", "delay >"])
+def test_a_filter_that_does_not_fit_is_told_when_the_driver_is_made(
+    spark: SparkSession, condition: str
+) -> None:
+    """The store and the step are named."""
+    with pytest.raises(InvalidTopology, match=r"store 's', step filter"):
+        driver_of(
+            lambda b: (
+                b.stream("t", SCHEMA).filter(condition).group_by_key().count().materialize("s")
+            )
+        )
+
+
+def test_an_unknown_column_of_map_values_is_told_with_its_step(spark: SparkSession) -> None:
+    """Though it needs no expression."""
+    with pytest.raises(InvalidTopology, match=r"store 's', step map_values.*`nothing`"):
+        driver_of(
+            lambda b: (
+                b.stream("t", SCHEMA).map_values("nothing").group_by_key().count().materialize("s")
+            )
+        )
+
+
+def test_records_are_read_as_the_pipeline_reads_their_json(spark: SparkSession) -> None:
+    """Value and reason of every odd record are those of the event log's decoder."""
+    values = [(name, given) for name, given, _ in GOOD if not hasattr(given, "dtype")]
+    # Spark writes doubles as text in its own way.
+    values += [(name, given) for name, given in BAD if not isinstance(given, bytes)]
+    # The pipeline refuses TINYINT, which Spark's parser reads wrongly.
+    values = [(name, given) for name, given in values if name != "t"]
+    columns = COLUMNS.replace("t TINYINT, ", "")
+    given = [Record("k", {n: g}, 1) for n, g in values if type(g) is not object]
+    given += [Record("k", {}, time) for time, _ in TIMES]
+    others: list[Any] = [None, {}, 5, "x", True, []]
+    given += [Record("k", value, 1) for value in others]
+    ours = decoded(given, arrow_schema(columns), 0, 0)
+    lines = ours.select(["partition", "offset", "raw"])
+    theirs = event_log_decoder(columns).decode(spark.createDataFrame(lines).coalesce(1)).toArrow()
+    for mine, read, record in zip(ours.to_pylist(), theirs.to_pylist(), given, strict=True):
+        assert mine["reason"] == read["reason"], record
+        if mine["reason"] is None:
+            assert (mine["key"], mine["timestamp_ms"]) == (read["key"], read["timestamp_ms"])
+            assert repr(mine["value"]) == repr(read["value"]), record

@@ -1,0 +1,286 @@
+"""The user's own functions in the test driver: semantics section 9, and functions that fail."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from pipeline import IllegalArgument, InvalidTopology
+from pipeline.testing import Record, TopologyTestDriver
+from pipeline.windows import Windows
+from tests.testing.driver_runs import (
+    driver_with,
+    hopping,
+    pipe,
+    records,
+    sessions,
+    sliding,
+    tumbling,
+    windows_of,
+)
+
+Value = dict[str, Any] | None
+
+#: A window of each kind that holds all records from 10 to 19, and is open for all of them.
+KINDS: dict[str, Windows | None] = {
+    "none": None,
+    "tumbling": tumbling(100, 0),
+    "hopping": hopping(100, 100),
+    "sliding": sliding(100, 0),
+    "session": sessions(100, 0),
+}
+
+
+def added(_: str, value: Value, old: str) -> str | None:
+    """Concatenate; "-" gives null, "!" raises, "?" gives what no text column takes."""
+    word = value["s"] if value else "null"
+    if word == "!":
+        message = f"no {word}"
+        raise ValueError(message)
+    if word == "?":
+        return 5  # type: ignore[return-value]
+    return None if word == "-" else f"{old}+{word}"
+
+
+def merged(_: str, left: str, right: str) -> str:
+    """Put two parts side by side."""
+    return f"{left}|{right}"
+
+
+def texts(
+    windows: Windows | None = None,
+    aggregator: Callable[..., Any] = added,
+    merger: Callable[..., Any] | None = merged,
+) -> TopologyTestDriver:
+    """A driver whose store concatenates the words of its records."""
+    return driver_with(
+        lambda s: s.aggregate(lambda: "0", aggregator, merger, schema="text STRING"), windows
+    )
+
+
+def held(driver: TopologyTestDriver, kind: str) -> list[Any]:
+    """The aggregates and timestamps of all rows."""
+    if kind == "none":
+        return [(row.value, row.timestamp_ms) for row in driver.key_value_store("s").all()]
+    return [(row.value, row.timestamp_ms) for row in windows_of(driver, kind)]
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+@pytest.mark.parametrize("kind", ["none", "tumbling", "hopping"])
+def test_functions_are_called_in_order_of_arrival(kind: str, one_by_one: bool) -> None:
+    """Section 9: arrival order, never time order; the timestamp is the greatest."""
+    driver = texts(KINDS[kind])
+    pipe(driver, "19=a 11=b 15=c", one_by_one=one_by_one)
+    assert held(driver, kind) == [({"text": "0+a+b+c"}, 19)]
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_the_merger_of_sessions_gets_the_initial_value_first(one_by_one: bool) -> None:
+    """Section 4, step 3: sessions merge by their ends, each after the initial value."""
+    driver = texts(sessions(10, 100))
+    pipe(driver, "20=b 0=a 10=c", one_by_one=one_by_one)
+    assert held(driver, "session") == [({"text": "0|0+a|0+b+c"}, 20)]
+
+
+def test_updates_of_sliding_windows() -> None:
+    """Section 2.2's example of updates, D = 10: every changed window comes once a batch."""
+    outputs = pipe(texts(sliding(10, 100)), "10=1 10=2 14=3 15=4 20=5")
+    rows = [{(r["window_start_ms"], r["text"]) for r in batch} for batch in outputs]
+    assert rows == [
+        {(0, "0+1")},
+        {(0, "0+1+2")},
+        {(11, "0+3"), (4, "0+1+2+3")},
+        {(11, "0+3+4"), (15, "0+4"), (5, "0+1+2+3+4")},
+        {(15, "0+4+5"), (11, "0+3+4+5"), (16, "0+5"), (10, "0+1+2+3+4+5")},
+    ]
+
+
+@pytest.mark.parametrize("kind", ["none", "tumbling", "hopping"])
+def test_a_null_result_deletes_the_row(kind: str) -> None:
+    """Sections 5 and 9: the row goes, and the next record starts anew with its own time."""
+    driver = texts(KINDS[kind])
+    outputs = pipe(driver, "17=a 19=b 18=- 13=c")
+    assert [(r["text"], r["deleted"]) for (r,) in outputs] == [
+        ("0+a", False),
+        ("0+a+b", False),
+        (None, True),
+        ("0+c", False),
+    ]
+    assert held(driver, kind) == [({"text": "0+c"}, 13)]
+    assert driver.counters("s").applied == 4
+
+
+@pytest.mark.parametrize("kind", ["none", "tumbling", "hopping", "session"])
+def test_a_row_that_is_deleted_is_out_of_the_store(kind: str) -> None:
+    """After a null result a read finds nothing, in one batch or in several."""
+    for one_by_one in (True, False):
+        driver = texts(KINDS[kind])
+        pipe(driver, "17=a 18=-", one_by_one=one_by_one)
+        assert held(driver, kind) == []
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("bad", ["!", "?"], ids=["raises", "wrong type"])
+def test_a_function_that_fails_makes_a_dead_letter(kind: str, bad: str, one_by_one: bool) -> None:
+    """The letter names store, step and error; the other records count as if it were not there."""
+    driver = texts(KINDS[kind])
+    pipe(driver, f"10=a 11={bad} 12=b", one_by_one=one_by_one)
+    assert ({"text": "0+a+b"} if kind != "session" else {"text": "0|0+a+b"}, 12) in held(
+        driver, kind
+    )
+    counters = driver.counters("s")
+    assert (counters.input, counters.applied, counters.dropped) == (3, 2, 1)
+    assert (driver.dropped, driver.late) == (1, 0)
+    (letter,) = driver.dead_letters("s")
+    assert (letter["topic"], letter["partition"], letter["offset"]) == ("t", 0, 1)
+    assert (letter["store"], letter["reason"]) == ("s", "function-raised")
+    error = "ValueError: no !" if bad == "!" else "TypeError: 5 is not of type string"
+    assert letter["detail"] == f"store 's', aggregate: {error}"
+    assert (
+        letter["raw"] == b'{"key":"k","value":{"t":11,"s":"%s"},"timestamp_ms":11}' % bad.encode()
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_initializer_that_raises_makes_dead_letters(kind: str) -> None:
+    """No record can be aggregated, and none is lost without a word."""
+    driver = driver_with(
+        lambda s: s.aggregate(lambda: 1 // 0, added, merged, schema="text STRING"), KINDS[kind]
+    )
+    pipe(driver, "10=a 11=b", one_by_one=False)
+    assert held(driver, kind) == []
+    assert driver.dropped == 2
+    assert "ZeroDivisionError" in driver.dead_letters("s")[0]["detail"]
+
+
+def test_a_merger_that_raises_in_a_session_makes_a_dead_letter() -> None:
+    """The record that would have joined the sessions is refused, and they stay."""
+
+    def never(_: str, left: str, right: str) -> str:
+        if "b" in right:
+            raise KeyError(right)
+        return f"{left}|{right}"
+
+    driver = texts(sessions(5, 100), merger=never)
+    pipe(driver, "10=a 20=b 15=c")
+    assert [(row.window_start_ms, row.window_end_ms) for row in windows_of(driver, "session")] == [
+        (10, 10),
+        (20, 20),
+    ]
+    assert driver.dead_letters("s")[0]["offset"] == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_aggregator_that_changes_its_aggregate_harms_nothing(kind: str) -> None:
+    """Functions get copies: windows that share records do not share lists."""
+
+    def appended(_: str, value: Value, old: list[str]) -> list[str]:
+        assert value is not None
+        old.append(value["s"])
+        return old
+
+    def extended(_: str, left: list[str], right: list[str]) -> list[str]:
+        left += right
+        return left
+
+    shared: list[str] = []
+    driver = driver_with(
+        lambda s: s.aggregate(lambda: shared, appended, extended, schema="words ARRAY<STRING>"),
+        KINDS[kind],
+    )
+    pipe(driver, "10=a 12=b 11=c", one_by_one=False)
+    pipe(driver, "13=d")
+    assert shared == []
+    assert ({"words": ["a", "b", "c", "d"]}, 13) in held(driver, kind)
+    if kind == "sliding":
+        assert ({"words": ["d"]}, 13) in held(driver, kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_several_columns_are_a_dict(kind: str) -> None:
+    """The functions see and give a dict; a wrong one is a dead letter."""
+
+    def counted(_: str, value: Value, old: dict[str, Any]) -> dict[str, Any]:
+        assert value is not None
+        if value["s"] == "less":
+            return {"n": 1}
+        return {"n": old["n"] + 1, "mean": float(value["t"])}
+
+    def summed(_: str, left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+        return {"n": left["n"] + right["n"], "mean": right["mean"]}
+
+    driver = driver_with(
+        lambda s: s.aggregate(
+            lambda: {"n": 0, "mean": None}, counted, summed, schema="n BIGINT, mean DOUBLE"
+        ),
+        KINDS[kind],
+    )
+    pipe(driver, "10=a 11=less 12=b")
+    assert ({"n": 2, "mean": 12.0}, 12) in held(driver, kind)
+    assert "TypeError" in driver.dead_letters("s")[0]["detail"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_reduce_keeps_the_first_value_as_it_is(kind: str) -> None:
+    """Section 9: the reducer is called from the second record on, with whole values."""
+    calls = []
+
+    def later(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+        calls.append((old["s"], new["s"]))
+        return {"t": old["t"] + new["t"], "s": old["s"] + new["s"]}
+
+    driver = driver_with(lambda s: s.reduce(later), KINDS[kind])
+    pipe(driver, "10=a")
+    # In sliding windows a record is tried alone when it comes.
+    assert not calls or kind == "sliding"
+    pipe(driver, "12=b 11=c", one_by_one=False)
+    assert ({"t": 33, "s": "abc"}, 12) in held(driver, kind)
+    assert ("a", "b") in calls
+
+
+def test_a_reducer_that_raises_makes_a_dead_letter() -> None:
+    """The step is named as the user wrote it."""
+    driver = driver_with(lambda s: s.reduce(lambda old, _: old["nothing"]))
+    pipe(driver, "10=a 11=b")
+    (letter,) = driver.dead_letters("s")
+    assert letter["detail"] == "store 's', reduce: KeyError: 'nothing'"
+
+
+@pytest.mark.parametrize("kind", ["none", "tumbling", "hopping", "sliding"])
+def test_partitions_need_a_merger(kind: str) -> None:
+    """With a merger the lower partition stands left; without one the error says what to do."""
+    driver = texts(KINDS[kind])
+    pipe(driver, "12=b", partition=1)
+    pipe(driver, "11=a", partition=0)
+    wanted = {"text": "0+a|0+b"}
+    assert any(value == wanted for value, _ in held(driver, kind))
+    driver = texts(KINDS[kind], merger=None)
+    pipe(driver, "12=b", partition=1)
+    with pytest.raises(IllegalArgument, match=r"key 'k' came from several partitions.*a merger"):
+        pipe(driver, "11=a", partition=0)
+
+
+def test_a_reduce_merges_partitions_by_itself() -> None:
+    """The reducer puts the partitions' values together."""
+    driver = driver_with(lambda s: s.reduce(lambda old, new: {**new, "t": old["t"] + new["t"]}))
+    pipe(driver, "1 2", partition=2)
+    pipe(driver, "4", partition=0)
+    entry = driver.key_value_store("s").get("k")
+    assert entry is not None
+    assert (entry.value["t"], entry.timestamp_ms) == (7, 4)
+
+
+def test_sessions_without_a_merger_are_refused_at_once() -> None:
+    """The topology says so, before any record."""
+    with pytest.raises(InvalidTopology, match="sessions are merged, so give merger="):
+        texts(sessions(1, 0), merger=None)
+
+
+@pytest.mark.parametrize("kind", ["tumbling", "hopping", "session"])
+def test_an_aggregator_gets_none_for_a_record_without_a_value(kind: str) -> None:
+    """Semantics 1.2: such records are aggregated in time windows and sessions."""
+    driver = texts(KINDS[kind])
+    driver.pipe_input("t", [*records("10=a"), Record("k", None, 11)])
+    text = "0|0+a+null" if kind == "session" else "0+a+null"
+    assert held(driver, kind) == [({"text": text}, 11)]

@@ -1,0 +1,324 @@
+"""Joins and tables in the test driver: streams, streams with tables, tables (semantics 5)."""
+
+from typing import Any, Literal
+
+import pytest
+
+from pipeline import (
+    InvalidTopology,
+    JoinWindows,
+    StreamsBuilder,
+    collect_list,
+    count,
+)
+from pipeline.testing import Counters, KeyValue, Record, TopologyTestDriver
+from tests.testing.driver_runs import driver_of, tumbling
+
+How = Literal["join", "left_join", "outer_join"]
+
+
+def left(key: str, name: str | None, time: int) -> Record:
+    """A record of the left topic; no name is no value."""
+    return Record(key, None if name is None else {"a": name}, time)
+
+
+def right(key: str, name: str | None, time: int) -> Record:
+    """The same of the right topic."""
+    return Record(key, None if name is None else {"b": name}, time)
+
+
+def streams(how: How, windows: JoinWindows) -> TopologyTestDriver:
+    """Two streams joined; the store lists both sides in the order of the results."""
+
+    def define(builder: StreamsBuilder) -> None:
+        ours = builder.stream("left", "a STRING")
+        joined = getattr(ours, how)(builder.stream("right", "b STRING"), windows)
+        # Pairs as text, so that a side that is missing is seen.
+        joined.group_by_key().aggregate(list, paired, schema="pairs ARRAY<STRING>").materialize("s")
+
+    return driver_of(define)
+
+
+def paired(_: str, value: Any, old: list[str]) -> list[str]:
+    """One more pair."""
+    return [*old, f"{value['a']}/{value['b']}"]
+
+
+def pairs(driver: TopologyTestDriver, key: str = "k") -> list[str]:
+    """The pairs of a key so far."""
+    entry = driver.key_value_store("s").get(key)
+    return [] if entry is None else list(entry.value["pairs"])
+
+
+within = JoinWindows.of_time_difference_and_grace
+
+
+@pytest.mark.parametrize("how", ["join", "left_join", "outer_join"])
+def test_streams_join_at_most_the_difference_apart(how: How) -> None:
+    """Section 5: both bounds are inclusive, and keys must be equal."""
+    driver = streams(how, within(10, 1000))
+    driver.pipe_input("left", left("k", "l", 100))
+    driver.pipe_input(
+        "right",
+        [right("k", str(time), time) for time in (89, 90, 110, 111)] + [right("x", "x", 100)],
+    )
+    assert sorted(pairs(driver)) == ["l/110", "l/90"]
+    assert pairs(driver, "x") == []
+    assert [row["key"] for row in driver.read_output("s")] == ["k"]
+    assert driver.counters("s") == Counters(input=6, applied=6, late=0, dropped=0, filtered=0)
+
+
+def test_the_result_of_a_pair_has_the_greater_time() -> None:
+    """Section 5, and that of a record alone its own."""
+    driver = streams("left_join", within(10, 0))
+    driver.pipe_input("left", left("k", "l", 100))
+    driver.pipe_input("right", right("k", "r", 95))
+    assert driver.key_value_store("s").get("k") == KeyValue("k", {"pairs": ["l/r"]}, 100)
+    driver = streams("left_join", within(10, 0))
+    driver.pipe_input("left", left("k", "l", 100))
+    driver.pipe_input("right", right("other", "r", 1000))
+    assert driver.key_value_store("s").get("k") == KeyValue("k", {"pairs": ["l/None"]}, 100)
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted"),
+    [("join", []), ("left_join", ["l/None"]), ("outer_join", ["None/r", "l/None"])],
+)
+def test_a_record_that_finds_none_comes_out_when_none_can_come(how: How, wanted: list[str]) -> None:
+    """Once the other side's clock has passed all that could still pair with it."""
+    driver = streams(how, within(10, 5))
+    driver.pipe_input("left", left("k", "l", 100))
+    driver.pipe_input("right", [right("k", "r", 80), right("other", "r", 125)])
+    assert pairs(driver) == []
+    driver.pipe_input("right", right("other", "r", 126))
+    driver.pipe_input("left", left("other", "l", 1000))
+    assert sorted(pairs(driver)) == wanted
+
+
+def test_before_and_after_may_differ() -> None:
+    """A right record at least 5 and at most 20 later."""
+    driver = streams("join", within(20, 1000).before(-5))
+    driver.pipe_input("right", [right("k", str(time), time) for time in (104, 105, 120, 121)])
+    driver.pipe_input("left", left("k", "l", 100))
+    assert pairs(driver) == ["l/105", "l/120"]
+
+
+def test_a_record_late_for_the_join_is_counted_and_pairs_with_nothing() -> None:
+    """Late is what its own side's clock has passed."""
+    driver = streams("outer_join", within(10, 5))
+    driver.pipe_input("right", right("k", "r", 80))
+    driver.pipe_input("left", [left("other", "l", 100), left("k", "l", 84)])
+    assert pairs(driver) == []
+    assert driver.counters("s") == Counters(input=3, applied=2, late=1, dropped=0, filtered=0)
+
+
+@pytest.mark.parametrize("how", ["join", "left_join", "outer_join"])
+@pytest.mark.parametrize("record", [Record("k", None, 1), Record(None, {"a": "l", "b": "r"}, 1)])
+@pytest.mark.parametrize("topic", ["left", "right"])
+def test_a_join_needs_key_and_value(how: How, record: Record, topic: str) -> None:
+    """A record without one of them is a dead letter of its own topic."""
+    driver = streams(how, within(10, 0))
+    driver.pipe_input(topic, record)
+    (letter,) = driver.dead_letters("s")
+    assert letter["topic"] == topic
+    assert letter["reason"] == ("null-key" if record.key is None else "null-value")
+    assert driver.counters("s") == Counters(input=1, applied=0, late=0, dropped=1, filtered=0)
+
+
+def test_a_windowed_store_behind_a_join() -> None:
+    """A result falls into the window of its time; emission waits for what can still pair."""
+
+    def define(builder: StreamsBuilder) -> None:
+        joined = builder.stream("left", "a STRING").left_join(
+            builder.stream("right", "b STRING"), within(10, 0)
+        )
+        (
+            joined.group_by("a")
+            .windowed_by(tumbling(100, 0))
+            .aggregate(n=count(), found=count("b"), names=collect_list("b"))
+            .materialize("s")
+        )
+
+    driver = driver_of(define)
+    driver.pipe_input("left", [left("x", "A", 95), left("y", "A", 90)])
+    driver.pipe_input("right", [right("x", "r", 99), right("x", "q", 105)])
+    driver.pipe_input("right", right("x", "r", 300))
+    found = {
+        (w.key, w.window_start_ms): (w.value["n"], w.value["found"], w.value["names"], w.final)
+        for w in driver.window_store("s").all()
+    }
+    assert found == {("A", 0): (2, 1, ["r"], False), ("A", 100): (1, 1, ["q"], False)}
+    driver.pipe_input("left", left("z", "Z", 300))
+    (first, *_) = driver.window_store("s").all()
+    assert first.final
+
+
+def looked_up(how: Literal["join", "left_join"]) -> TopologyTestDriver:
+    """A stream with a table."""
+
+    def define(builder: StreamsBuilder) -> None:
+        joined = getattr(builder.stream("left", "a STRING"), how)(
+            builder.table("right", "b STRING")
+        )
+        joined.group_by_key().aggregate(list, paired, schema="pairs ARRAY<STRING>").materialize("s")
+
+    return driver_of(define)
+
+
+def test_a_stream_finds_the_table_as_it_is_now() -> None:
+    """Section 5: right b@50, then left a@10 gives (a,b)@10; a row counts until it is deleted."""
+    driver = looked_up("join")
+    driver.pipe_input("left", left("k", "early", 5))
+    driver.pipe_input("right", right("k", "b", 50))
+    driver.pipe_input("left", left("k", "a", 10))
+    assert driver.key_value_store("s").get("k") == KeyValue("k", {"pairs": ["a/b"]}, 10)
+    driver.pipe_input("right", [right("k", "c", 40), right("other", None, 1)])
+    driver.pipe_input("left", left("k", "d", 11))
+    driver.pipe_input("right", right("k", None, 60))
+    driver.pipe_input("left", left("k", "e", 12))
+    assert pairs(driver) == ["a/b", "d/c"]
+    assert driver.counters("s") == Counters(input=8, applied=6, late=0, dropped=0, filtered=2)
+
+
+def test_a_left_join_with_a_table_keeps_every_record() -> None:
+    """Without a row the table's columns are null."""
+    driver = looked_up("left_join")
+    driver.pipe_input("left", left("k", "a", 1))
+    driver.pipe_input("right", right("k", "b", 50))
+    driver.pipe_input("left", left("k", "c", 2))
+    assert pairs(driver) == ["a/None", "c/b"]
+    assert driver.counters("s").filtered == 0
+
+
+def test_a_table_needs_a_key() -> None:
+    """Without one there is no row that could change; without a value the row is deleted."""
+    driver = looked_up("join")
+    driver.pipe_input("right", [Record(None, {"b": "x"}, 1), right("k", None, 2)])
+    assert driver.counters("s") == Counters(input=2, applied=1, late=0, dropped=1, filtered=0)
+
+
+def tables(how: How) -> TopologyTestDriver:
+    """Two tables joined."""
+
+    def define(builder: StreamsBuilder) -> None:
+        getattr(builder.table("left", "a STRING"), how)(
+            builder.table("right", "b STRING")
+        ).materialize("s")
+
+    return driver_of(define)
+
+
+def row_of(driver: TopologyTestDriver) -> tuple[Any, Any, int] | None:
+    """The row of key k."""
+    entry = driver.key_value_store("s").get("k")
+    return None if entry is None else (entry.value["a"], entry.value["b"], entry.timestamp_ms)
+
+
+def test_two_tables_joined() -> None:
+    """Section 5's example; where both come out of order our row has both records' greatest time."""
+    driver = tables("join")
+    driver.pipe_input("left", left("k", "a", 10))
+    assert row_of(driver) is None
+    driver.pipe_input("right", right("k", "b", 5))
+    assert row_of(driver) == ("a", "b", 10)
+    driver.pipe_input("left", left("k", "c", 3))
+    assert row_of(driver) == ("c", "b", 5)
+    driver.pipe_input("right", right("k", "d", 20))
+    assert row_of(driver) == ("c", "d", 20)
+    driver.pipe_input("left", left("k", None, 15))
+    assert row_of(driver) is None
+    (tombstone,) = driver.read_output("s")
+    assert tombstone == {"key": "k", "a": None, "b": None, "timestamp_ms": 20, "deleted": True}
+    assert driver.counters("s").applied == 5
+
+
+@pytest.mark.parametrize(
+    ("how", "alone_left", "alone_right"),
+    [
+        ("join", None, None),
+        ("left_join", ("a", None, 10), None),
+        ("outer_join", ("a", None, 10), (None, "b", 5)),
+    ],
+)
+def test_which_rows_two_tables_have(how: How, alone_left: Any, alone_right: Any) -> None:
+    """Inner: of both; left: of the left one; outer: of either."""
+    driver = tables(how)
+    driver.pipe_input("left", left("k", "a", 10))
+    assert row_of(driver) == alone_left
+    driver.pipe_input("right", right("k", "b", 5))
+    assert row_of(driver) == ("a", "b", 10)
+    driver = tables(how)
+    driver.pipe_input("right", right("k", "b", 5))
+    assert row_of(driver) == alone_right
+
+
+def test_a_table_is_kept_as_it_is() -> None:
+    """The newest record of a key by offset is its row; no value deletes it."""
+    driver = driver_of(lambda b: b.table("left", "a STRING, n INT").materialize("s"))
+    driver.pipe_input("left", [left("k", "x", 9), left("k", "y", 4), left("l", "z", 1)])
+    assert driver.key_value_store("s").all() == [
+        KeyValue("k", {"a": "y", "n": None}, 4),
+        KeyValue("l", {"a": "z", "n": None}, 1),
+    ]
+    driver.pipe_input("left", left("k", None, 10))
+    assert [entry.key for entry in driver.key_value_store("s").all()] == ["l"]
+    assert driver.counters("s") == Counters(input=4, applied=4, late=0, dropped=0, filtered=0)
+
+
+def test_of_several_partitions_the_newest_record_of_a_key_counts() -> None:
+    """By time, then partition; a partition's own records by offset."""
+    driver = driver_of(lambda b: b.table("left", "a STRING").materialize("s"))
+    driver.pipe_input("left", left("k", "one", 5), partition=1)
+    driver.pipe_input("left", left("k", "zero", 5), partition=0)
+    entry = driver.key_value_store("s").get("k")
+    assert entry == KeyValue("k", {"a": "one"}, 5)
+    driver.pipe_input("left", left("k", "newer", 6), partition=0)
+    assert driver.key_value_store("s").get("k") == KeyValue("k", {"a": "newer"}, 6)
+
+
+def test_joins_of_one_topic_with_itself() -> None:
+    """Both sides read each record, with clocks of their own."""
+
+    def define(builder: StreamsBuilder) -> None:
+        ours, others = builder.stream("left", "a STRING"), builder.stream("left", "b STRING")
+        joined = ours.join(others, within(1, 0))
+        joined.group_by_key().aggregate(n=count(), all=collect_list("b")).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("left", [Record("k", {"a": "1", "b": "2"}, 5), Record("k", {"b": "3"}, 6)])
+    entry = driver.key_value_store("s").get("k")
+    assert entry is not None
+    assert entry.value["n"] == 4
+    assert driver.counters("s").input == 4
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    """Before any record, with the way out."""
+    with pytest.raises(InvalidTopology, match=r"'a' is there twice.*rename.*map_values"):
+        driver_of(
+            lambda b: b.stream("left", "a STRING")
+            .join(b.stream("right", "a STRING"), within(1, 0))
+            .group_by_key().count().materialize("s")
+        )  # fmt: skip
+
+
+def test_a_function_that_raises_behind_a_join_makes_dead_letters() -> None:
+    """Each result counts; the letter tells the place of the left record."""
+
+    def fails(_: str, value: Any, old: list[str]) -> list[str]:
+        if value["b"] == "bad":
+            raise KeyError(value["b"])
+        return paired("", value, old)
+
+    def define(builder: StreamsBuilder) -> None:
+        joined = builder.stream("left", "a STRING").join(
+            builder.stream("right", "b STRING"), within(10, 0)
+        )
+        joined.group_by_key().aggregate(list, fails, schema="pairs ARRAY<STRING>").materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("left", left("k", "l", 5))
+    driver.pipe_input("right", [right("k", "bad", 5), right("k", "good", 5)])
+    assert pairs(driver) == ["l/good"]
+    (letter,) = driver.dead_letters("s")
+    assert (letter["topic"], letter["offset"], letter["reason"]) == ("left", 0, "function-raised")

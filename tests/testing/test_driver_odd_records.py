@@ -1,0 +1,299 @@
+"""Records that users get wrong, and those without a key or a value, in the test driver."""
+
+import math
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pipeline import InvalidTopology, collect_list, first, sum
+from pipeline.testing import Counters, Record, TopologyTestDriver
+from pipeline.windows import MAX_TIMESTAMP_MS, Windows
+from tests.testing.driver_runs import (
+    driver_of,
+    driver_with,
+    grouped,
+    hopping,
+    pipe,
+    records,
+    sessions,
+    sliding,
+    times_driver,
+    told,
+    tumbling,
+    windows_of,
+)
+
+KINDS: dict[str, Windows | None] = {
+    "none": None,
+    "tumbling": tumbling(10, 0),
+    "hopping": hopping(10, 10),
+    "sliding": sliding(10, 0),
+    "session": sessions(10, 0),
+}
+TAKES_NULL = {"tumbling", "hopping", "session"}
+
+COLUMNS = (
+    "b BOOLEAN, t TINYINT, h SMALLINT, j INT, i BIGINT, f FLOAT, v DOUBLE, s STRING, "
+    "a ARRAY<DOUBLE>"
+)
+
+
+def seen_by(value: Any, schema: str = COLUMNS) -> list[Any]:
+    """What an aggregator sees of a record with this value; nothing if it is a dead letter."""
+    seen = []
+
+    def look(_: str, found: Any, old: int) -> int:
+        seen.append(found)
+        return old + 1
+
+    driver = driver_with(
+        lambda s: s.aggregate(lambda: 0, look, schema="n BIGINT"), tumbling(10, 0), schema=schema
+    )
+    driver.pipe_input("t", Record("k", value, 1))
+    assert len(seen) + driver.dropped == 1
+    assert [letter["reason"] for letter in driver.dead_letters("s")] == [
+        "wrong-type"
+    ] * driver.dropped
+    return seen
+
+
+GOOD: list[tuple[str, Any, Any]] = [
+    ("b", True, True),
+    ("t", -128, -128),
+    ("h", 32767, 32767),
+    ("j", 2**31 - 1, 2**31 - 1),
+    ("i", -(2**63), -(2**63)),
+    ("i", np.int64(5), 5),
+    ("f", 0.1, float(np.float32(0.1))),
+    ("v", 1, 1.0),
+    ("v", 2**60 + 1, float(2**60)),
+    ("v", 2**70, float(2**70)),
+    ("v", 10**400, math.inf),
+    ("v", np.float32(1.5), 1.5),
+    ("s", "ä\0", "ä\0"),
+    ("s", 5, "5"),
+    ("s", True, "true"),
+    ("s", [1, None], "[1,null]"),
+    ("a", [1, None, 2.5], [1.0, None, 2.5]),
+    ("a", (1.0,), [1.0]),
+    ("a", np.array([1.0, 2.0]), [1.0, 2.0]),
+    ("a", [], []),
+    ("j", None, None),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "wanted"), GOOD)
+def test_a_value_is_read_as_from_json_reads_it(name: str, given: Any, wanted: Any) -> None:
+    """Each type takes what JSON of it gives; columns that are missing are null."""
+    (seen,) = seen_by({name: given, "unknown": object()})
+    assert repr(seen[name]) == repr(wanted)
+    assert all(value is None for column, value in seen.items() if column != name)
+    assert len(seen) == 9
+
+
+BAD: list[tuple[str, Any]] = [
+    ("b", 1),
+    ("b", "true"),
+    ("t", 128),
+    ("h", -32769),
+    ("j", 2**31),
+    ("i", 2**63),
+    ("i", 2**70),
+    ("i", 1.0),
+    ("i", 1.5),
+    ("i", True),
+    ("i", "1"),
+    ("f", True),
+    ("v", True),
+    ("v", "1.0"),
+    ("v", [1.0]),
+    ("s", b"bytes"),
+    ("a", 1.0),
+    ("a", [True]),
+    ("a", {"x": 1.0}),
+    ("v", object()),
+]
+
+
+@pytest.mark.parametrize(("name", "given"), BAD)
+def test_a_value_of_another_type_is_a_dead_letter(name: str, given: Any) -> None:
+    """A bool is no number, a number with a point no integer, nothing is cut to fit."""
+    assert seen_by({name: given}) == []
+
+
+@pytest.mark.parametrize("value", [5, "x", True, [], [("v", 1.0)], {"v"}])
+def test_a_value_that_is_no_mapping_is_a_dead_letter(value: Any) -> None:
+    """A record's value is a JSON object or nothing."""
+    assert seen_by(value) == []
+
+
+def test_a_value_may_be_any_mapping_and_is_copied() -> None:
+    """What the test does with it later has no influence; names count by case."""
+    value = {"v": 1.0, "V": 2.0, 5: 3.0}
+    (seen,) = seen_by(MappingProxyType(value), "v DOUBLE")
+    assert seen == {"v": 1.0}
+
+
+def test_structs_and_maps_are_read_inside() -> None:
+    """Fields of a struct go by name, entries of a map by their types."""
+    schema = "r STRUCT<x: INT, y: STRING>, m MAP<STRING, INT>"
+    (seen,) = seen_by({"r": {"x": 1, "z": 2}, "m": {"k": 1, "l": None}}, schema)
+    assert seen == {"r": {"x": 1, "y": None}, "m": [("k", 1), ("l", None)]}
+    assert seen_by({"r": {"x": "1"}}, schema) == []
+    assert seen_by({"m": {"k": "1"}}, schema) == []
+
+
+@pytest.mark.parametrize("given", [math.nan, math.inf, -math.inf, np.float64("nan"), "\ud800"])
+@pytest.mark.parametrize("place", ["v", "unknown"])
+def test_what_json_can_not_hold_is_a_dead_letter(given: Any, place: str) -> None:
+    """No line of a topic could have NaN, an infinity or half a surrogate pair in it."""
+    driver = driver_with(lambda s: s.count(), tumbling(10, 0), schema="v STRING")
+    driver.pipe_input("t", Record("k", {place: given}, 1))
+    (letter,) = driver.dead_letters("s")
+    assert (letter["reason"], driver.dropped) == ("not-json", 1)
+
+
+TIMES: list[tuple[Any, str]] = [
+    (None, "missing-timestamp"),
+    (True, "wrong-type"),
+    (1.0, "wrong-type"),
+    ("1", "wrong-type"),
+    (2**63, "wrong-type"),
+    (-(2**70), "wrong-type"),
+    (-1, "negative-timestamp"),
+    (MAX_TIMESTAMP_MS + 1, "timestamp-too-large"),
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("time", "reason"), TIMES)
+def test_a_wrong_time_is_a_dead_letter_and_moves_no_clock(
+    kind: str, time: Any, reason: str
+) -> None:
+    """It is bad for every store, so the letter names none; a record after it is in time."""
+    driver = times_driver(KINDS[kind])
+    driver.pipe_input("t", [Record("k", {"t": 1}, time), *records("1")])
+    (letter,) = driver.dead_letters("s")
+    assert (letter["reason"], letter["store"], letter["offset"]) == (reason, None, 0)
+    assert driver.counters("s") == Counters(input=2, applied=1, late=0, dropped=1, filtered=0)
+
+
+def test_the_last_ms_of_the_year_9999_is_a_time() -> None:
+    """One more is too large, see above."""
+    driver = times_driver()
+    driver.pipe_input("t", Record("k", {"t": 1}, MAX_TIMESTAMP_MS))
+    assert driver.counters("s").applied == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_record_without_a_key_is_dropped_and_moves_no_clock(kind: str) -> None:
+    """Semantics 1.1 and 1.2: after it a record that would be late is in time."""
+    driver = times_driver(KINDS[kind])
+    pipe(driver, "*:100 5")
+    assert driver.counters("s") == Counters(input=2, applied=1, late=0, dropped=1, filtered=0)
+    (letter,) = driver.dead_letters("s")
+    assert (letter["reason"], letter["store"]) == ("null-key", "s")
+    assert letter["raw"] == b'{"key":null,"value":{"t":100,"s":null},"timestamp_ms":100}'
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_record_without_a_value(kind: str) -> None:
+    """Semantics 1.2: time windows and sessions count it, and it moves their clock; else dropped."""
+    driver = times_driver(KINDS[kind])
+    driver.pipe_input("t", [Record("k", None, 100), *records("5")])
+    if kind in TAKES_NULL:
+        assert driver.counters("s") == Counters(input=2, applied=1, late=1, dropped=0, filtered=0)
+        (window,) = windows_of(driver, kind)
+        assert window.value == {"n": 1, "times": []}
+        return
+    assert driver.counters("s") == Counters(input=2, applied=1, late=0, dropped=1, filtered=0)
+    (letter,) = driver.dead_letters("s")
+    assert (letter["reason"], letter["store"]) == ("null-value", "s")
+    if kind == "sliding":
+        assert told(windows_of(driver, kind)) == {("k", 0, 10): [5]}
+
+
+def test_a_value_of_nulls_is_a_value() -> None:
+    """``{}`` is taken everywhere: only None is no value."""
+    driver = times_driver()
+    driver.pipe_input("t", Record("k", {}, 1))
+    entry = driver.key_value_store("s").get("k")
+    assert entry is not None
+    assert entry.value == {"n": 1, "times": []}
+
+
+@pytest.mark.parametrize("key", ["", "ä/ \0", "😀", "a|b"])
+def test_any_text_is_a_key(key: str) -> None:
+    """An empty one, too: it is not a missing one."""
+    driver = times_driver()
+    driver.pipe_input("t", Record(key, {"t": 1}, 1))
+    assert [entry.key for entry in driver.key_value_store("s").all()] == [key]
+
+
+def test_half_a_surrogate_pair_is_no_key() -> None:
+    """No JSON line and no table could hold it."""
+    driver = times_driver()
+    driver.pipe_input("t", Record("\udfff", {"t": 1}, 1))
+    (letter,) = driver.dead_letters("s")
+    assert letter["reason"] == "not-json"
+    assert letter["raw"].startswith(b'{"key":"\\udfff"')
+
+
+@pytest.mark.parametrize("given", [("k", {}, 1), {"key": "k"}, None, Record(5, {}, 1)])  # type: ignore[arg-type]
+def test_what_is_no_record_is_refused_and_changes_nothing(given: Any) -> None:
+    """A mistake in the test is an error in the test, before any record of the batch."""
+    driver = times_driver()
+    with pytest.raises(TypeError, match="records are Record"):
+        driver.pipe_input("t", [*records("1"), given])
+    pipe(driver, "2")
+    assert driver.counters("s").input == 1
+    driver.pipe_input("t", Record(None, {}, 3))
+    assert [letter["offset"] for letter in driver.dead_letters("s")] == [1]
+
+
+def test_bad_records_count_in_every_store_of_the_topic() -> None:
+    """Two stores over one topic each have their own counters and letters."""
+
+    def define(builder: Any) -> None:
+        grouped(builder).count().materialize("all")
+        grouped(builder).windowed_by(tumbling(10, 0)).count().materialize("windows")
+
+    driver: TopologyTestDriver = driver_of(define)
+    driver.pipe_input("t", [Record("k", None, 50), Record("k", {"t": True}, 1), *records("1")])
+    assert driver.counters("all") == Counters(input=3, applied=1, late=0, dropped=2, filtered=0)
+    assert driver.counters("windows") == Counters(input=3, applied=1, late=1, dropped=1, filtered=0)
+    assert (driver.late, driver.dropped) == (1, 3)
+    assert [x["reason"] for x in driver.dead_letters("all")] == ["null-value", "wrong-type"]
+    assert [x["reason"] for x in driver.dead_letters("windows")] == ["wrong-type"]
+
+
+def test_columns_may_be_named_like_the_drivers_own() -> None:
+    """A topic may have them; such a column can be grouped by, too."""
+    schema = "reason STRING, raw STRING, value DOUBLE"
+    driver = driver_of(
+        lambda b: (
+            b.stream("t", schema)
+            .group_by("reason")
+            .aggregate(total=sum("value"), all=collect_list("value"))
+            .materialize("s")
+        )
+    )
+    driver.pipe_input("t", Record("k", {"reason": "p", "raw": "r", "value": 1.5}, 1))
+    (entry,) = driver.key_value_store("s").all()
+    assert (entry.key, entry.value) == ("p", {"total": 1.5, "all": [1.5]})
+
+
+@pytest.mark.parametrize("name", ["reason", "offset", "partition", "raw", "close_ms"])
+def test_an_aggregated_column_may_not_hide_the_record(name: str) -> None:
+    """The error names the column and says how to rename it."""
+    with pytest.raises(InvalidTopology, match=rf"store 's'.*\['{name}'\].*map_values"):
+        driver_with(lambda s: s.aggregate(one=first(name)), schema=f"{name} BIGINT")
+
+
+@pytest.mark.parametrize("name", ["key", "Timestamp_ms", "__x"])
+def test_a_topic_may_not_have_columns_that_hide_the_record(name: str) -> None:
+    """As in the pipeline, and without Java."""
+    with pytest.raises(InvalidTopology, match=f"{name}.*names that the pipeline needs"):
+        driver_with(lambda s: s.count(), schema=f"{name} BIGINT")
