@@ -7,7 +7,7 @@ from pipeline.errors import InvalidTopology
 #: What rows for the stamp, and behind it, have beside the value's columns.
 OF_ROWS = frozenset({
     "partition", "offset", "key", "timestamp_ms", "suborder", "stream_time_ms", "report", "task",
-    "reason", "keep", "null_value", "raw", "key_group", "key_hash", "close_ms", "input",
+    "reason", "keep", "null_value", "raw", "key_group", "close_ms", "input",
 })  # fmt: skip
 
 
