@@ -1,18 +1,15 @@
-"""Run the pipeline and SIGKILL all of it (driver, JVM, workers) at one step of one batch.
+"""SIGKILL all of a pipeline (driver, JVM, workers) at one step of one batch.
 
-``python -m tests.e2e.killed_run STEP BATCH PIPELINE-ARGUMENTS...`` in a process group of
-its own. The steps are those of pipeline/store_batch.py.
+The steps are those of pipeline/store_batch.py; ``killed_at_store`` runs with one armed.
 """
 
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline import __main__ as command_line
 from pipeline.checkpoint import StateVersions
 from pipeline.store_plans import StorePlans
 from pipeline.store_tables import StoreTables
@@ -62,7 +59,3 @@ STEPS: dict[str, Callable[[int], None]] = {
     "prepared": lambda batch: kill_before(StoreTables, "commit", batch),
     "committed": lambda batch: kill_before(StoreTables, "commit_dead_letters", batch),
 }
-
-if __name__ == "__main__":
-    STEPS[sys.argv[1]](int(sys.argv[2]))
-    sys.exit(command_line.main(sys.argv[3:]))
