@@ -25,6 +25,10 @@ from storage.columns import delta_type
 KEY_GROUP = pa.field("key_group", pa.int32())
 
 
+#: What the state of functions has beside the aggregate's own columns.
+_STATE_COLUMNS = frozenset({"partition", "reach_ms", KEY_GROUP.name})
+
+
 @dataclass(frozen=True)
 class Assembly:
     """A store's engine, and for each input its columns: own name -> the engine's name.
@@ -133,6 +137,13 @@ def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -
 def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Schema]) -> Assembly:
     names = _names(values)
     schema = values[0] if functions.schema is None else arrow_schema(functions.schema)
+    taken = sorted(_STATE_COLUMNS.intersection(schema.names))
+    if taken:
+        message = (
+            f"store {store.name!r}, {functions.step}: the names {taken} are taken by columns of "
+            "the state; give the aggregate's columns other names"
+        )
+        raise InvalidTopology(message)
     aggregators = tuple(
         aggregator if len(values) == 1 else _of_input(aggregator, own)
         for aggregator, own in zip(functions.aggregators, names, strict=True)

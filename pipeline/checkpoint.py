@@ -51,7 +51,7 @@ class PreparedBatch:
             segments=_by_task(fields["segments"]),
             join_segments={
                 int(place): _by_task(segments)
-                for place, segments in fields["join_segments"].items()
+                for place, segments in fields.get("join_segments", {}).items()
             },
             files=[AddedFile(**file) for file in fields["files"]],
             dead_letters=[AddedFile(**file) for file in fields["dead_letters"]],

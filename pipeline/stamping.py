@@ -164,7 +164,9 @@ class Stamper:
         rows = rows.rename_columns(names)
         if self._stamp.inputs > 1:
             # Partitions of different streams of a cogroup are different partitions.
-            numbers = np.asarray(rows["partition"]) * self._stamp.inputs + self._stamp.place
+            numbers = (
+                np.asarray(rows["partition"], np.int64) * self._stamp.inputs + self._stamp.place
+            )
             column = rows.column_names.index("partition")
             rows = rows.set_column(column, "partition", pa.array(numbers, pa.int32()))
         for name, value in self._stamp.constants.items():

@@ -31,9 +31,18 @@ def read_state(folder: Path, segments: Sequence[str], schema: pa.Schema) -> pa.T
     Raises:
         CheckpointError: a file is missing, or of another format or schema.
     """
-    tables = [open_segment(folder, name) for name in segments]
-    typed = [table.replace_schema_metadata(None).cast(schema) for table in tables]
-    return pa.concat_tables([schema.empty_table(), *typed])
+    tables = [schema.empty_table()]
+    for name in segments:
+        table = open_segment(folder, name).replace_schema_metadata(None)
+        try:
+            tables.append(table.cast(schema))
+        except (ValueError, pa.ArrowInvalid) as error:
+            message = (
+                f"state file {folder / name} has other columns than the topology needs ({error}): "
+                "run the topology that wrote it, or start anew with an empty data folder"
+            )
+            raise CheckpointError(message) from error
+    return pa.concat_tables(tables)
 
 
 def open_segment(folder: Path, name: str) -> pa.Table:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pipeline.assembly import aggregate_calls
 from pipeline.plan import DEAD_LETTER_SCHEMA
-from pipeline.topology import Functions, Store
+from pipeline.topology import Functions, Store, TableRows
 from pipeline.windows import TimeWindows
 from storage.columns import delta_type, store_schema
 from storage.definition import (
@@ -98,6 +98,8 @@ def _made_by(store: Store) -> str:
     """How columns that no declarative aggregate makes come about, for people."""
     if isinstance(store.aggregation, Functions):
         return store.aggregation.step
+    if isinstance(store.aggregation, TableRows) and len(store.inputs) > 1:
+        return f"{store.aggregation.how} join of tables"
     return "the table's own column"
 
 

@@ -127,6 +127,21 @@ class Input:
     join: Join | None = None
 
     @property
+    def told(self) -> str:
+        """How the records are joined and grouped; another join is another text."""
+        grouped = ", ".join(str(part) for part in self.group_by) or "key"
+        if self.join is None:
+            return grouped
+        within = ""
+        if isinstance(self.join, StreamJoin):
+            windows = self.join.windows
+            within = (
+                f" within -{windows.before_ms} and +{windows.after_ms} ms, "
+                f"grace {windows.grace_ms} ms"
+            )
+        return f"{self.join}{within}: {grouped}"
+
+    @property
     def sources(self) -> tuple[Source, ...]:
         """The sources that are read for this input."""
         if self.join is None:
@@ -208,9 +223,8 @@ class Store:
 
     @property
     def grouped_by(self) -> str:
-        """How the records are grouped, for people."""
-        told = [", ".join(str(part) for part in one.group_by) or "key" for one in self.inputs]
-        return "; ".join(dict.fromkeys(told))
+        """How the records are joined and grouped, for people and to tell topologies apart."""
+        return "; ".join(dict.fromkeys(one.told for one in self.inputs))
 
     @property
     def emits_final_only(self) -> bool:

@@ -17,7 +17,7 @@ records and in steps that depend on their number only.)
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,7 @@ class Mergeable(Aggregate):
     """An aggregate by the user's numpy functions."""
 
     name: str
-    functions: Functions = field(compare=False)
+    functions: Functions
     returns: str
 
     @property

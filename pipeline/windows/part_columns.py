@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.windows.aggregates import Aggregate
+from pipeline.windows.errors import IllegalArgument
 from pipeline.windows.members import Members, Ranges
 from pipeline.windows.parts import Part
 
@@ -36,7 +37,12 @@ class PartColumns:
             parts = aggregate.parts(found)
             self._needed[name] = [part.name for part in parts]
             for part in parts:
-                self._parts[part.name] = part
+                if self._parts.setdefault(part.name, part) != part:
+                    message = (
+                        f"two different aggregates are called {aggregate.call}; give each a name "
+                        "of its own"
+                    )
+                    raise IllegalArgument(message)
                 types[part.name] = part.state_type(found)
         self.fields = [pa.field(name, found) for name, found in types.items()]
 

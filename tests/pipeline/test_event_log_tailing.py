@@ -94,6 +94,7 @@ def test_a_log_that_was_replaced_is_noticed(tmp_path: Path) -> None:
         read_batch(reader, {"0": 8}, 1000)
 
 
+@pytest.mark.slow
 def test_two_runs_of_spark_read_each_line_once(spark: SparkSession, tmp_path: Path) -> None:
     """A growing log is read on from where the run before ended, in batches of whole lines."""
     folder = tmp_path / "log" / "t"
@@ -132,6 +133,7 @@ def test_two_runs_of_spark_read_each_line_once(spark: SparkSession, tmp_path: Pa
     assert len(batches) > 2
 
 
+@pytest.mark.slow
 def test_one_query_reads_several_topics(spark: SparkSession, tmp_path: Path) -> None:
     """Each topic has its own offsets, also one that is still empty, and keeps them."""
     for topic in ("a", "b"):

@@ -19,6 +19,9 @@ from pipeline.windows.definitions import NoWindows, SessionWindows, TimeWindows,
 from pipeline.windows.folds import Fold
 from pipeline.windows.table_rows import TableRowsEngine
 
+#: Every engine twice over random logs: for CI, not for the inner loop.
+pytestmark = pytest.mark.slow
+
 VALUES = pa.schema([("v", pa.int64())])
 CARRIED = pa.schema([KEY_GROUP])
 

@@ -168,6 +168,7 @@ def test_two_applications_append_to_one_table(tmp_path: Path) -> None:
     assert revisions(tmp_path) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_spark_skips_files_without_losing_rows(tmp_path: Path, spark: SparkSession) -> None:
     """Filters on key and window start find each row by Spark's data skipping too."""
     table = opened(tmp_path)

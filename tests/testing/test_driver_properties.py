@@ -30,6 +30,9 @@ from tests.windows.test_fold_properties import KINDS as FOLDS
 from tests.windows.test_fold_properties import MAKERS as FOLD_CASES
 from tests.windows.test_fold_properties import with_values
 
+#: Random topologies by the hundred: for CI, not for the inner loop.
+pytestmark = pytest.mark.slow
+
 CASES = 14
 FIRST_SEED = 9_100_000
 SCHEMA = "v DOUBLE, x DOUBLE, i BIGINT, j INT, s STRING"

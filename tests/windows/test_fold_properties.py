@@ -30,6 +30,9 @@ from tests.windows.engine_runs import (
 )
 from tests.windows.random_logs import random_case
 
+#: Functions are called one by one: for CI, not for the inner loop.
+pytestmark = pytest.mark.slow
+
 CASES = 30
 FIRST_SEED = 3_000_000
 VALUES = pa.schema([("s", pa.string())])
