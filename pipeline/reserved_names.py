@@ -17,7 +17,8 @@ def refuse_hidden(store: str, used: Iterable[str]) -> None:
     Raises:
         InvalidTopology: there is one; the message says how to rename it.
     """
-    taken = sorted(OF_ROWS.intersection(used))
+    # Spark does not tell names apart by case.
+    taken = sorted(name for name in used if name.lower() in OF_ROWS)
     if taken:
         message = (
             f"store {store!r}: the value columns {taken} have names that the pipeline needs for "

@@ -34,6 +34,7 @@ from pipeline.windows.definitions import (
     refuse_too_long,
     to_ms,
 )
+from pipeline.windows.engine import coded_keys
 from pipeline.windows.errors import IllegalArgument
 from pipeline.windows.exact_sum import Ints, prefix_sums
 from pipeline.windows.members import Ranges
@@ -315,33 +316,24 @@ def check_how(how: str, known: tuple[str, ...]) -> None:
 
 
 def check_names(*schemas: "pa.Schema | tuple[pa.Field, ...]") -> None:
-    """Refuse columns of one name, across all of ``schemas``.
+    """Refuse columns of one name, across all of ``schemas``; case does not tell names apart.
 
     Raises:
         IllegalArgument: a name is there twice.
     """
     seen: set[str] = set()
     for name in (field.name for schema in schemas for field in schema):
-        if name in seen:
+        if name.lower() in seen:
             message = f"column {name!r} is there twice in a join; rename it in one of the inputs"
             raise IllegalArgument(message)
-        seen.add(name)
-
-
-def coded_keys(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
-    """Return (the code of each key, the distinct keys by code); codes go by the keys' bytes."""
-    encoded = column.combine_chunks().dictionary_encode()
-    by_bytes = pc.array_sort_indices(encoded.dictionary)
-    rank = np.empty(len(by_bytes), dtype=np.int64)
-    rank[np.asarray(by_bytes)] = np.arange(len(by_bytes))
-    return rank[np.asarray(encoded.indices)], encoded.dictionary.take(by_bytes)
+        seen.add(name.lower())
 
 
 def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
     """Join state and batch, sorted by (key, time)."""
     fresh = batch.append_column(_MATCHED, pa.repeat(pa.scalar(False), len(batch)))  # noqa: FBT003
     table = pa.concat_tables([state, fresh]).combine_chunks()
-    code, keys = coded_keys(table.column("key"))
+    (code,), keys = coded_keys(table["key"])
     time = np.asarray(table.column("timestamp_ms"))
     order = pair_order(code, time)
     table = table.take(pa.array(order))

@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from pipeline.windows.engine import coded_keys
 from pipeline.windows.exact_sum import Ints
 from pipeline.windows.joins import (
     LEFT,
@@ -31,7 +32,6 @@ from pipeline.windows.joins import (
     How,
     check_how,
     check_names,
-    coded_keys,
 )
 
 TableHow = Literal["inner", "left"]
@@ -215,7 +215,7 @@ class _Records:
     @classmethod
     def of(cls, table: pa.Table) -> "_Records":
         table = table.combine_chunks()
-        code, keys = coded_keys(table.column("key"))
+        (code,), keys = coded_keys(table["key"])
         side, partition, offset, time = (
             np.asarray(table.column(name)).astype(np.int64)
             if name in table.column_names

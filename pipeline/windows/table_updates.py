@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.windows.engine import heads
+from pipeline.windows.engine import coded_keys, heads
 from pipeline.windows.exact_sum import Ints
 from pipeline.windows.folds import NULL_VALUE
 from pipeline.windows.joins import (
@@ -35,7 +35,6 @@ from pipeline.windows.joins import (
     How,
     check_how,
     check_names,
-    coded_keys,
 )
 
 
@@ -141,7 +140,7 @@ class TableUpdatesEngine:
 def _in_order(old: pa.Table, batch: pa.Table) -> _Rows:
     """Sort old rows and new records by (key, order of effect), and find both sides' newest."""
     table = pa.concat_tables([old, batch]).combine_chunks()
-    code, _ = coded_keys(table["key"])
+    (code,), _ = coded_keys(table["key"])
     new = np.arange(len(table)) >= len(old)
     order = np.lexsort((*_order_of_effect(table), new, code))
     table, code = table.take(pa.array(order)), code[order]

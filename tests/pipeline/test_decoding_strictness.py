@@ -11,6 +11,9 @@ from pyspark.sql import Row, SparkSession
 
 from pipeline.decoding import event_log_decoder, kafka_decoder
 
+#: Odd lines by the thousand: for CI, not for the inner loop.
+pytestmark = pytest.mark.slow
+
 SCHEMA = "d DOUBLE, n BIGINT, s STRING, b BOOLEAN, l ARRAY<DOUBLE>, o STRUCT<x: INT>"
 GOOD = b'{"key":"a","timestamp_ms":1,"value":{}}'
 

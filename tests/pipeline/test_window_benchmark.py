@@ -10,6 +10,9 @@ import pytest
 from benchmarks.windows import KINDS
 from tests.tidy.project import ROOT
 
+#: Starts processes: for CI, not for the inner loop.
+pytestmark = pytest.mark.slow
+
 _MEASURED = {
     "records",
     "seconds",
