@@ -324,7 +324,10 @@ def check_names(*schemas: "pa.Schema | tuple[pa.Field, ...]") -> None:
     seen: set[str] = set()
     for name in (field.name for schema in schemas for field in schema):
         if name.lower() in seen:
-            message = f"column {name!r} is there twice in a join; rename it in one of the inputs"
+            message = (
+                f"column {name!r} is there twice in a join (case does not tell names apart); "
+                "rename it in one of the inputs"
+            )
             raise IllegalArgument(message)
         seen.add(name.lower())
 
