@@ -14,7 +14,6 @@ from pyspark.sql.streaming import StreamingQuery
 
 from pipeline.batch_tasks import Records
 from pipeline.checkpoint import Checkpoint, PreparedBatch
-from pipeline.decoding import Decoder
 from pipeline.errors import InvalidTopology
 from pipeline.row_steps import RowSteps
 from pipeline.sources import Log
@@ -60,7 +59,8 @@ class PipelineRun:
         self._log = log
         self._settings = settings
         self._topology = topology
-        self._decoders = {source: self._decoder(source) for source in topology.sources}
+        self._decoders = {source: log.decoder(source.schema) for source in topology.sources}
+        self._read_often = _read_often(topology)
         self.failure: BaseException | None = None
         plans = self._plans()
         self._layout = DataLayout(settings.data)
@@ -106,8 +106,7 @@ class PipelineRun:
 
     def _plans(self) -> list[StorePlans]:
         """Check every store's steps and aggregates, before anything is made."""
-        raw = self._spark.createDataFrame([], self._log.raw_schema)
-        empty = {source: self._decoded(raw, source) for source in self._topology.sources}
+        empty = {source: self._no_records(source) for source in self._topology.sources}
         told: set[str] = set()
         plans = []
         for store in self._topology.stores:
@@ -147,11 +146,11 @@ class PipelineRun:
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         ends = self._checkpoint.end_offsets(batch)
         records = {
-            source: self._decoded(rows.filter(F.col("topic") == source.topic), source)
-            for source in self._topology.sources
+            source: decoder.decode(rows.filter(F.col("topic") == source.topic))
+            for source, decoder in self._decoders.items()
         }
         # One read and one parse, however many stores and sides of joins read a source.
-        shared = [records[source] for source in self._read_often()]
+        shared = [records[source] for source in self._read_often]
         for frame in shared:
             frame.persist()
         try:
@@ -160,25 +159,20 @@ class PipelineRun:
             for frame in shared:
                 frame.unpersist()
 
-    def _read_often(self) -> list[Source]:
-        readings = [
-            source
-            for store in self._topology.stores
-            for one in store.inputs
-            for source in one.sources
-        ]
-        return [source for source in self._topology.sources if readings.count(source) > 1]
-
-    def _decoded(self, raw: DataFrame, source: Source) -> DataFrame:
-        return self._decoders[source].decode(raw)
-
-    def _decoder(self, source: Source) -> Decoder:
-        """The decoder of a source, its schema checked."""
-        decoder = self._log.decoder(source.schema)
+    def _no_records(self, source: Source) -> DataFrame:
+        """No record of a source, decoded: its schema is checked."""
+        raw = self._spark.createDataFrame([], self._log.raw_schema)
         try:
-            decoder.decode(self._spark.createDataFrame([], self._log.raw_schema))
+            return self._decoders[source].decode(raw)
         except PySparkException as error:
             reason = str(error).split("\n", maxsplit=1)[0]
             message = f"{source}: the schema {source.schema!r} can't be read: {reason}"
             raise InvalidTopology(message) from error
-        return decoder
+
+
+def _read_often(topology: Topology) -> list[Source]:
+    """The sources that more than one store or side of a join reads."""
+    readings = [
+        source for store in topology.stores for one in store.inputs for source in one.sources
+    ]
+    return [source for source in topology.sources if readings.count(source) > 1]

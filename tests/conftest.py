@@ -1,13 +1,15 @@
 """Fixtures and settings that all tests share."""
 
+import functools
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadFileScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,6 +78,25 @@ def _require_browser() -> None:
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+class SparkTogether(LoadFileScheduling):  # type: ignore[misc]
+    """Files of tests side by side (pytest-xdist), those with the Spark session in one process."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return "spark" if _shares_spark(self.config.rootpath / file) else file
+
+
+@functools.cache
+def _shares_spark(file: Path) -> bool:
+    """Whether a test of the file asks for the fixture ``spark``."""
+    return " spark:" in file.read_text() or "(spark:" in file.read_text()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkTogether:
+    """How the tests are dealt out: only asked for where tests run side by side."""
+    return SparkTogether(config, log)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
