@@ -2,12 +2,13 @@
 
 import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
+
+from pipeline.scratch import scratch_folder
 
 _PROJECT_ROOT = Path(__file__).resolve().parent.parent
 _LOGGING = Path(__file__).resolve().with_name("log4j2.properties")
@@ -70,12 +71,15 @@ def build_session(
     threads = cores or os.cpu_count() or 1
     _prepare_python_workers()
     _quiet_query_contexts()
+    scratch = scratch_folder()
     settings = {
         **_SETTINGS,
-        "spark.driver.extraJavaOptions": " ".join(_JAVA_OPTIONS),
+        "spark.driver.extraJavaOptions": " ".join(
+            [*_JAVA_OPTIONS, f'"-Djava.io.tmpdir={scratch}"']
+        ),
         "spark.sql.shuffle.partitions": str(threads),
         # Spark would make the folder in the current one.
-        "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "oriel-spark-warehouse"),
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         # Named here, because Java's idea of the home folder does not follow HOME.
         "spark.jars.ivy": str(Path.home() / ".ivy2.5.2"),
         **({"spark.jars.packages": ",".join(packages)} if packages else {}),
