@@ -7,6 +7,7 @@ driver's commit. All workers begin each batch together, as the tasks of one batc
 """
 
 import multiprocessing
+import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from pipeline.assembly import KEY_GROUP, assemble
 from pipeline.grouping import group_with
 from pipeline.plan import BatchPlan, ClockPlan, GroupReport, Reports, StampReport
 from pipeline.schemas import arrow_schema
+from pipeline.session import WORKER_ENVIRONMENT
 from pipeline.topology import Store
 from pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS, NoWindows, Windows
 
@@ -153,7 +155,9 @@ class Workers:
 @contextmanager
 def working(*, sync: bool) -> Iterator[Workers]:
     """Start the workers; end them with the block."""
+    # A new process each, with the environment of Spark's Python workers.
     context = multiprocessing.get_context("spawn")
+    os.environ.update(WORKER_ENVIRONMENT)
     start = context.Barrier(TASKS)
     processes = []
     with tempfile.TemporaryDirectory(prefix="oriel-bench-windows-") as folder:

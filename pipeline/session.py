@@ -48,6 +48,15 @@ _SETTINGS = {
 }
 
 
+#: Environment of Spark's Python workers. The engines make and drop arrays of megabytes, each
+#: batch again; glibc would give their pages back every time, and clearing new ones costs up
+#: to a quarter of the time (docs/decisions/0016).
+WORKER_ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**31),
+}
+
+
 def build_session(
     application: str,
     *,
@@ -82,6 +91,7 @@ def build_session(
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         # Named here, because Java's idea of the home folder does not follow HOME.
         "spark.jars.ivy": str(Path.home() / ".ivy2.5.2"),
+        **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
         **({"spark.jars.packages": ",".join(packages)} if packages else {}),
         **(extra or {}),
     }

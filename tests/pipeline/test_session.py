@@ -1,5 +1,6 @@
 """The Spark session that runs use."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +9,7 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.errors import PySparkException
 
-from pipeline.session import build_session
+from pipeline.session import WORKER_ENVIRONMENT, build_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,18 @@ def test_python_workers_find_the_project(spark: "SparkSession") -> None:
 
     rows = spark.range(1, numPartitions=1).mapInArrow(names, "name string").collect()
     assert [row["name"] for row in rows] == ["_dead_letters"]
+
+
+def test_python_workers_keep_their_memory(spark: "SparkSession") -> None:
+    """The C library reads these when a process starts, so they have to be in its environment."""
+
+    def told(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        for _ in batches:
+            yield pa.record_batch({name: [os.environ.get(name)] for name in WORKER_ENVIRONMENT})
+
+    schema = ", ".join(f"{name} string" for name in WORKER_ENVIRONMENT)
+    rows = spark.range(1, numPartitions=1).mapInArrow(told, schema).collect()
+    assert [row.asDict() for row in rows] == [WORKER_ENVIRONMENT]
 
 
 @pytest.mark.parametrize(
