@@ -50,7 +50,7 @@ _SETTINGS = {
 
 #: Environment of Spark's Python workers. The engines make and drop arrays of megabytes, each
 #: batch again; glibc would give their pages back every time, and clearing new ones costs up
-#: to a quarter of the time (docs/decisions/0016).
+#: to a quarter of the time (docs/decisions/0017).
 WORKER_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**31),
