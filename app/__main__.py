@@ -15,6 +15,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     logging.basicConfig(level=logging.INFO, format="%(levelname)s api: %(message)s")
     try:
+        # The pipeline may be started later.
+        options.data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"can't use {options.data} as the data folder: {error.strerror}", file=sys.stderr)
+        return 1
+    try:
         listener = listen(options.host, options.port)
     except OSError as error:
         print(f"can't listen on {options.host}:{options.port}: {error.strerror}", file=sys.stderr)

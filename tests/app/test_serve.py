@@ -258,6 +258,18 @@ def test_a_taken_port_is_said_clearly(serving: Serving, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_data_folder_that_is_a_file_is_said_clearly(tmp_path: Path) -> None:
+    """Exit code 1 and one line, before any process is started."""
+    file = tmp_path / "file"
+    file.touch()
+    for data in (file, file / "below"):
+        command = [sys.executable, "-m", "app", "--data", str(data), "--port", "0"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"can't use {data} as the data folder: ")
+
+
 @pytest.mark.parametrize("option", [["--port", "70000"], ["--workers", "0"], ["--port", "x"]])
 def test_bad_options_are_refused(option: list[str]) -> None:
     """With the range that they may have."""
