@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from pipeline.windows import limb_codes
-from pipeline.windows.deviation import sample_variance
+from pipeline.windows.deviation import sample_deviation
 from pipeline.windows.errors import IllegalArgument
-from pipeline.windows.exact_sum import prefix_sums
-from pipeline.windows.members import Members, Values
+from pipeline.windows.exact_sum import Ints
+from pipeline.windows.members import Members, Values, lists
 from pipeline.windows.parts import (
     CountPart,
     ExactSumPart,
@@ -123,19 +123,15 @@ class Sum(Aggregate):
 
     def of(self, members: Members) -> pa.Array:
         """The sum of each window's values: rounded at once, where no state is between."""
-        return self._sums(members.values(str(self.column)))
+        values = members.values(str(self.column))
+        sums = values.sums if values.is_floating else values.ranges.totals(values.integers)
+        return _nullable(sums, values.ranges.sizes)
 
     def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The sum, rounded now."""
         number, total = parts
         sums = limb_codes.rounded(total) if total.type == limb_codes.CODES else np.asarray(total)
         return _nullable(sums, np.asarray(number))
-
-    def _sums(self, values: Values) -> pa.Array:
-        if values.is_floating:
-            return values.nullable(values.sums)
-        before = prefix_sums(values.integers)
-        return values.nullable(before[values.ranges.high] - before[values.ranges.low])
 
 
 class Avg(Aggregate):
@@ -173,9 +169,9 @@ class Avg(Aggregate):
 class Stddev(Aggregate):
     """Sample standard deviation, null for fewer than two values.
 
-    From exact sums of x and x*x kept to 106 bits, so the usual cancellation of
-    ``n * sum(x*x) - sum(x)**2`` costs nothing until the deviation is as small as the last
-    place of the values, and the result depends on the members only.
+    From exact sums of x and x*x, so the usual cancellation of ``n * sum(x*x) - sum(x)**2``
+    costs nothing: the relative error is below 2**-51 for all doubles and whole numbers, and
+    the result depends on the members only.
     """
 
     def result_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
@@ -189,10 +185,7 @@ class Stddev(Aggregate):
     def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The standard deviation of each window's values."""
         sizes = np.asarray(parts[0])
-        with np.errstate(invalid="ignore", over="ignore"):
-            deviation = np.sqrt(sample_variance(sizes, parts[1], parts[2]))
-        deviation[~np.isfinite(limb_codes.rounded(parts[1]))] = np.nan
-        return _nullable(deviation, sizes, least=2)
+        return _nullable(sample_deviation(sizes, *parts[1:]), sizes, least=2)
 
 
 class Min(Aggregate):
@@ -238,7 +231,7 @@ class First(Min):
         value, valid = parts[0].field("value"), parts[0].is_valid()
         return pc.if_else(valid, value, pa.scalar(None, value.type))
 
-    def _widened(self, values: Values, rows: NDArray[np.int64]) -> pa.Array:
+    def _widened(self, values: Values, rows: Ints) -> pa.Array:
         return values.take(rows).cast(widened(values.column.type))
 
 
@@ -278,13 +271,12 @@ class CollectList(Aggregate):
         values = members.values(str(self.column))
         offsets, rows = values.ranges.rows()
         taken = values.column.take(pa.array(rows)).cast(widened(values.column.type))
-        return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), taken)
+        return lists(offsets, taken)
 
     def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
         """The values without their places."""
         offsets = np.asarray(parts[0].offsets)
-        values = parts[0].flatten().field("value")
-        return pa.ListArray.from_arrays(pa.array(offsets - offsets[0], pa.int32()), values)
+        return lists(offsets - offsets[0], parts[0].flatten().field("value"))
 
 
 def count(column: str | None = None) -> Aggregate:
@@ -332,8 +324,6 @@ def collect_list(column: str) -> Aggregate:
     return CollectList(column)
 
 
-def _nullable(
-    numbers: NDArray[np.generic], sizes: NDArray[np.int64], *, least: int = 1
-) -> pa.Array:
+def _nullable(numbers: NDArray[np.generic], sizes: Ints, *, least: int = 1) -> pa.Array:
     """``numbers``, null for windows with fewer than ``least`` values."""
     return pa.array(numbers, mask=sizes < least)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import pyarrow as pa
 
@@ -67,10 +68,13 @@ def approx_count_distinct(column: str, lg_k: int = 12) -> Aggregate:
     ``lg_k`` is the base-2 logarithm of the sketch's size; 12 gives about 1.6 % error.
 
     Raises:
-        IllegalArgument: ``lg_k`` is outside 4 to 21.
+        IllegalArgument: ``lg_k`` is no whole number from 4 to 21.
     """
-    if not MIN_LG_K <= lg_k <= MAX_LG_K:
-        message = f"approx_count_distinct: lg_k must be {MIN_LG_K} to {MAX_LG_K}, it is {lg_k}"
+    if not _is_number(lg_k, Integral) or not MIN_LG_K <= lg_k <= MAX_LG_K:
+        message = (
+            f"approx_count_distinct: lg_k must be a whole number from {MIN_LG_K} to {MAX_LG_K}, "
+            f"not {lg_k!r}"
+        )
         raise IllegalArgument(message)
     return ApproxCountDistinct(column, lg_k)
 
@@ -79,9 +83,13 @@ def approx_quantile(column: str, probability: float) -> Aggregate:
     """Estimate the value of ``column`` below which the share ``probability`` of values lies.
 
     Raises:
-        IllegalArgument: ``probability`` is outside 0 to 1.
+        IllegalArgument: ``probability`` is no number from 0 to 1.
     """
-    if not 0 <= probability <= 1:
-        message = f"approx_quantile: probability must be 0 to 1, it is {probability}"
+    if not _is_number(probability, Real) or not 0 <= probability <= 1:
+        message = f"approx_quantile: probability must be a number from 0 to 1, not {probability!r}"
         raise IllegalArgument(message)
     return ApproxQuantile(column, probability)
+
+
+def _is_number(value: object, wanted: type) -> bool:
+    return isinstance(value, wanted) and not isinstance(value, bool)

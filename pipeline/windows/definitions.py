@@ -14,6 +14,9 @@ MAX_TIMESTAMP_MS = 253_402_300_799_999
 #: Bound of the engine's time arithmetic: Delta stores times as signed 64-bit microseconds.
 _MAX_SPAN_MS = 2**63 // 1000 - 2 * MAX_TIMESTAMP_MS
 
+#: Longer than this is no duration, whatever it is of: 64 bits (semantics section 6).
+_LONGEST_MS = 2**63 - 1
+
 Duration = int | timedelta
 
 
@@ -21,14 +24,30 @@ def to_ms(duration: Duration, what: str) -> int:
     """Return ``duration`` in whole ms; a timedelta is cut to whole ms.
 
     Raises:
-        IllegalArgument: it is neither an integer nor a timedelta.
+        IllegalArgument: it is neither an integer nor a timedelta, or exceeds 64 bits.
     """
     if isinstance(duration, timedelta):
-        return duration // timedelta(milliseconds=1)
+        duration = duration // timedelta(milliseconds=1)
     if isinstance(duration, bool) or not isinstance(duration, int):
         message = f"{what} must be an integer number of ms or a timedelta, not {duration!r}"
         raise IllegalArgument(message)
+    if duration > _LONGEST_MS:
+        message = f"{what} must not exceed {_LONGEST_MS} ms, it is {duration} ms"
+        raise IllegalArgument(message)
     return duration
+
+
+def to_ms_not_negative(duration: Duration, what: str) -> int:
+    """Return ``duration`` in whole ms.
+
+    Raises:
+        IllegalArgument: it is negative, or neither an integer nor a timedelta.
+    """
+    duration_ms = to_ms(duration, what)
+    if duration_ms < 0:
+        message = f"{what} must not be negative, it is {duration_ms} ms"
+        raise IllegalArgument(message)
+    return duration_ms
 
 
 class Windows(ABC):
@@ -148,10 +167,7 @@ class SlidingWindows(Windows):
             IllegalArgument: a duration is negative, or 2 * time difference + grace is
                 longer than a time of this system can be.
         """
-        difference = to_ms(time_difference_ms, "Window time difference")
-        if difference < 0:
-            message = f"Window time difference must not be negative, it is {difference} ms"
-            raise IllegalArgument(message)
+        difference = to_ms_not_negative(time_difference_ms, "Window time difference")
         grace = checked_grace(grace_ms)
         refuse_too_long("2 * time difference + grace", 2 * difference + grace)
         return cls(difference, grace)
@@ -200,10 +216,7 @@ class SessionWindows(Windows):
             IllegalArgument: a duration is negative, or gap + grace is longer than a time of
                 this system can be.
         """
-        gap = to_ms(inactivity_gap_ms, "Session inactivity gap")
-        if gap < 0:
-            message = f"Session inactivity gap must not be negative, it is {gap} ms"
-            raise IllegalArgument(message)
+        gap = to_ms_not_negative(inactivity_gap_ms, "Session inactivity gap")
         grace = checked_grace(grace_ms)
         refuse_too_long("inactivity gap + grace", gap + grace)
         return cls(gap, grace)
@@ -257,11 +270,7 @@ def checked_grace(grace: Duration) -> int:
     Raises:
         IllegalArgument: it is negative.
     """
-    grace_ms = to_ms(grace, "Window grace period")
-    if grace_ms < 0:
-        message = f"Window grace period must not be negative, it is {grace_ms} ms"
-        raise IllegalArgument(message)
-    return grace_ms
+    return to_ms_not_negative(grace, "Window grace period")
 
 
 def refuse_too_long(what: str, span_ms: int) -> None:

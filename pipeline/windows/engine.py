@@ -5,7 +5,7 @@ whoever calls it decides where state lives, and a task may run any number of tim
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,21 +18,22 @@ from pipeline.windows.rules import FOREVER_MS
 
 Flags = NDArray[np.bool_]
 
-#: The columns that every engine reads of a record.
-RECORD_FIELDS = (
+#: A record's key, time and place.
+PLACE_FIELDS = (
     pa.field("key", pa.string()),
     pa.field("timestamp_ms", pa.int64()),
     pa.field("partition", pa.int32()),
     pa.field("offset", pa.int64()),
-    pa.field("close_ms", pa.int64()),
 )
+#: The columns that every engine of windows reads of a record.
+RECORD_FIELDS = (*PLACE_FIELDS, pa.field("close_ms", pa.int64()))
 
 #: Which stream of a cogroup a record is from.
 INPUT = pa.field("input", pa.int8())
 #: The order of records that share a place: results of a join that share their left record.
 SUBORDER = pa.field("suborder", pa.int64())
 
-#: Records that the user's function raised on.
+#: Records that the user's function raised on, altogether or in some window.
 REJECTED_SCHEMA = pa.schema([
     pa.field("partition", pa.int32()),
     pa.field("offset", pa.int64()),
@@ -48,14 +49,22 @@ class EngineResult:
 
     ``state`` is the next state; ``changes`` has each changed or newly final window once:
     key, window_start_ms, window_end_ms, the aggregates, timestamp_ms, final, deleted.
-    ``late`` counts records that only the engine could find late (sessions);
-    ``rejected`` are the records for which the user's function raised.
+    ``late_partitions`` has the partition of each record that only the engine could find late
+    (sessions); ``rejected`` are the records for which the user's function raised; ``left_out``
+    has each accepted record for which it raised in one window, once for each such window, with
+    what the state carries of the record.
     """
 
     state: pa.Table
     changes: pa.Table
-    late: int = 0
+    late_partitions: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     rejected: pa.Table = field(default_factory=REJECTED_SCHEMA.empty_table)
+    left_out: pa.Table = field(default_factory=REJECTED_SCHEMA.empty_table)
+
+    @property
+    def late(self) -> int:
+        """How many records only the engine could find late."""
+        return len(self.late_partitions)
 
 
 class WindowEngine(ABC):
@@ -79,6 +88,10 @@ class WindowEngine(ABC):
     def empty_state(self) -> pa.Table:
         """The state before the first record."""
         return self.state_schema.empty_table()
+
+    def _read(self, batch: pa.Table) -> pa.Table:
+        """The columns of ``batch`` that the engine takes."""
+        return batch.select(self.record_schema.names).cast(self.record_schema)
 
     @abstractmethod
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
@@ -108,6 +121,14 @@ class WindowEngine(ABC):
         """
 
 
+def rows_schema(
+    place: Iterable[pa.Field], carried: Iterable[pa.Field], kept: Iterable[pa.Field]
+) -> pa.Schema:
+    """A state of windows: ``place`` in key and time, ``kept`` of their records, timestamp."""
+    key, timestamp = PLACE_FIELDS[:2]
+    return pa.schema([key, *place, *carried, *kept, timestamp])
+
+
 def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
     """Sort keys, the last first as in ``np.lexsort``, of arrival: partition, then offset."""
     names = [name for name in ("suborder", "offset", "partition") if name in records.column_names]
@@ -123,13 +144,19 @@ def coded_keys(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
     chunks = [chunk for column in columns for chunk in column.chunks]
     encoded = pa.chunked_array(chunks, pa.string()).combine_chunks().dictionary_encode()
     if isinstance(encoded, pa.ChunkedArray):
+        # More text than one array can hold.
         encoded = encoded.combine_chunks()
-    by_bytes = pc.array_sort_indices(encoded.dictionary)
-    rank = np.empty(len(by_bytes), dtype=np.int64)
-    rank[np.asarray(by_bytes)] = np.arange(len(by_bytes))
-    codes = rank[np.asarray(encoded.indices)]
+    codes, keys = ranked(encoded)
     ends = np.cumsum([len(column) for column in columns])
-    return np.split(codes, ends[:-1]), encoded.dictionary.take(by_bytes)
+    return np.split(codes, ends[:-1]), keys
+
+
+def ranked(encoded: pa.DictionaryArray) -> tuple[Ints, pa.Array]:
+    """Return (rank of each value, the distinct values by rank); strings go by their bytes."""
+    order = pc.array_sort_indices(encoded.dictionary)
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[np.asarray(order)] = np.arange(len(order))
+    return rank[np.asarray(encoded.indices)], encoded.dictionary.take(order)
 
 
 def heads(*columns: Ints) -> Flags:

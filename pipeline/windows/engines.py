@@ -1,6 +1,7 @@
 """The engine for each kind of windows and aggregation."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,6 +23,13 @@ from pipeline.windows.sliding_folds import SlidingFoldEngine
 from pipeline.windows.time_folds import TimeFoldEngine
 from pipeline.windows.time_windows import TimeWindowEngine
 
+#: Kinds of windows, their engine for declarative aggregates, and that for users' functions.
+_ENGINES: tuple[tuple[Any, Callable[..., WindowEngine], Callable[..., WindowEngine]], ...] = (
+    (TimeWindows | NoWindows, TimeWindowEngine, TimeFoldEngine),
+    (SlidingWindows, SlidingWindowEngine, SlidingFoldEngine),
+    (SessionWindows, SessionWindowEngine, SessionFoldEngine),
+)
+
 
 def engine_for(
     windows: Windows,
@@ -40,22 +48,9 @@ def engine_for(
     Raises:
         IllegalArgument: an aggregate does not fit ``values``, or the windows are unknown.
     """
-    folds = isinstance(aggregates, Fold)
-    engine: type[
-        TimeFoldEngine
-        | TimeWindowEngine
-        | SlidingFoldEngine
-        | SlidingWindowEngine
-        | SessionFoldEngine
-        | SessionWindowEngine
-    ]
-    if isinstance(windows, TimeWindows | NoWindows):
-        engine = TimeFoldEngine if folds else TimeWindowEngine
-    elif isinstance(windows, SlidingWindows):
-        engine = SlidingFoldEngine if folds else SlidingWindowEngine
-    elif isinstance(windows, SessionWindows):
-        engine = SessionFoldEngine if folds else SessionWindowEngine
-    else:
-        message = f"there is no engine for {windows!r}"
-        raise IllegalArgument(message)
-    return engine(windows, aggregates, values, carried, emit_final_only=emit_final_only)  # type: ignore[arg-type]
+    for kinds, declarative, folding in _ENGINES:
+        if isinstance(windows, kinds):
+            engine = folding if isinstance(aggregates, Fold) else declarative
+            return engine(windows, aggregates, values, carried, emit_final_only=emit_final_only)
+    message = f"there is no engine for {windows!r}"
+    raise IllegalArgument(message)

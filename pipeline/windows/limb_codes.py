@@ -5,102 +5,106 @@ empty list is 0. NaN and infinities are counted under limb numbers of their own.
 sums is adding digits of equal limb number: exact, in any order, however often.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from pipeline.windows.exact_sum import Floats, Ints, LimbGrid, LimbSums, RangeSums, prefix_sums
-from pipeline.windows.members import Ranges
+from pipeline.windows.engine import Flags
+from pipeline.windows.exact_sum import (
+    Floats,
+    Ints,
+    LimbSums,
+    RangeSums,
+    Scaled,
+    finite_or_zero,
+    odd_flags,
+    prefix_sums,
+    with_odd,
+)
+from pipeline.windows.members import Ranges, Values, lists
 
 CODES = pa.list_(pa.int64())
 
 _DIGIT_BITS = 40
 _DIGIT_BIAS = 2 ** (_DIGIT_BITS - 1)
-#: Added to limb numbers: those of doubles lie between -36 and 35.
+#: Added to limb numbers. Those of doubles lie between -36 and 35, those of their squares
+#: between -71 and 68: below -64 the packed number is negative, which does no harm.
 _NUMBER_BIAS = 64
-_LIMB_BITS = 32
-#: Limb numbers under which what is not finite is counted.
-_NAN, _UP, _DOWN = 100, 101, 102
+#: Limb numbers under which NaN, infinity and minus infinity are counted.
+_ODD = (100, 101, 102)
 
 
-def codes_of(values: Floats, ranges: Ranges) -> pa.Array:
-    """The exact sum of each range of ``values``."""
-    finite = np.isfinite(values)
-    sums = RangeSums(np.where(finite, values, 0.0)).limb_sums(ranges.low, ranges.high)
-    digits = sums.digits()
-    first = sums.grid.base_exponent // _LIMB_BITS
-    numbers = list(range(first, first + len(digits)))
-    if not finite.all():
-        odd = ((_NAN, np.isnan(values)), (_UP, values == np.inf), (_DOWN, values == -np.inf))
-        for number, found in odd:
-            before = prefix_sums(found.astype(np.int64))
-            numbers.append(number)
-            digits.append(before[ranges.high] - before[ranges.low])
-    return _encoded(numbers, digits)
+def sum_codes(values: Values) -> pa.Array:
+    """The exact sum of each range of values; whole numbers never become doubles."""
+    sums = RangeSums([_scaled(values)]).limb_sums(values.ranges.low, values.ranges.high)
+    if not values.is_floating or np.isfinite(values.doubles).all():
+        return _encoded(sums, {})
+    counts = map(values.ranges.totals, odd_flags(values.doubles))
+    return _encoded(sums, dict(zip(_ODD, counts, strict=True)))
+
+
+def square_codes(values: Values) -> pa.Array:
+    """The exact sum of the squares of each range's finite values."""
+    sums = RangeSums(_scaled(values).squares())
+    return _encoded(sums.limb_sums(values.ranges.low, values.ranges.high), {})
 
 
 def merged_codes(codes: pa.Array, ranges: Ranges) -> pa.Array:
     """Add the sums of each range of rows."""
-    sums, odd = _added(codes, ranges)
-    digits = sums.digits()
-    first = sums.grid.base_exponent // _LIMB_BITS
-    numbers = [*range(first, first + len(digits)), *odd]
-    return _encoded(numbers, [*digits, *odd.values()])
+    return _encoded(*_added(codes, ranges))
 
 
 def rounded(codes: pa.Array) -> Floats:
     """Each sum as the nearest double; NaN and infinities add up as IEEE 754 says."""
     sums, odd = _added(codes, _each(len(codes)))
-    nan, up, down = (odd.get(number, 0) for number in (_NAN, _UP, _DOWN))
-    result = sums.rounded()
-    if odd:
-        result = np.where(up, np.inf, np.where(down, -np.inf, result))
-        result = np.where(_both(nan, up, down), np.nan, result)
-    return result
+    if not odd:
+        return sums.rounded()
+    none = np.zeros(len(codes), dtype=np.int64)
+    return with_odd(sums.rounded(), *(odd.get(number, none) for number in _ODD))
 
 
-def double_doubles(codes: pa.Array) -> tuple[Floats, Floats]:
-    """The finite part of each sum as ``head + tail`` (106 bits)."""
-    return _added(codes, _each(len(codes)))[0].double_doubles()
+def decoded(codes: pa.Array) -> tuple[LimbSums, Flags]:
+    """The finite part of each sum, and which sums hold something that isn't finite."""
+    sums, odd = _added(codes, _each(len(codes)))
+    flags = np.zeros(len(codes), dtype=np.bool_)
+    for count in odd.values():
+        flags |= count > 0
+    return sums, flags
 
 
-def _both(nan: Ints | int, up: Ints | int, down: Ints | int) -> NDArray[np.bool_]:
-    undefined: NDArray[np.bool_] = np.greater(nan, 0) | (np.greater(up, 0) & np.greater(down, 0))
-    return undefined
+def _scaled(values: Values) -> Scaled:
+    if values.is_floating:
+        return Scaled.of_doubles(finite_or_zero(values.doubles))
+    return Scaled.of_integers(values.integers)
 
 
 def _each(length: int) -> Ranges:
-    places = np.arange(length, dtype=np.int64)
-    return Ranges(places, places + 1)
+    return Ranges.side_by_side(np.ones(length, dtype=np.int64))
 
 
-def _encoded(numbers: list[int], digits: list[Ints]) -> pa.Array:
-    table = np.stack(digits, axis=1)
+def _encoded(sums: LimbSums, odd: Mapping[int, Ints]) -> pa.Array:
+    digits = sums.digits()
+    numbers = np.array([*range(sums.first, sums.first + len(digits)), *odd], dtype=np.int64)
+    table = np.stack([*digits, *odd.values()], axis=1)
     used = table != 0
-    keyed = ((np.array(numbers, dtype=np.int64) + _NUMBER_BIAS) << _DIGIT_BITS) + _DIGIT_BIAS
-    offsets = prefix_sums(used.sum(axis=1))
-    values = (table + keyed)[used]
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(values, pa.int64()))
+    keyed = ((numbers + _NUMBER_BIAS) << _DIGIT_BITS) + _DIGIT_BIAS
+    return lists(prefix_sums(used.sum(axis=1)), (table + keyed)[used])
 
 
 def _added(codes: pa.Array, ranges: Ranges) -> tuple[LimbSums, dict[int, Ints]]:
     """Add digits by limb number: the finite limbs as sums, and counts of what is not finite."""
-    offsets = np.asarray(codes.offsets).astype(np.int64)
-    low, high = offsets[ranges.low], offsets[ranges.high]
-    packed = np.asarray(codes.values)
+    packed = np.asarray(codes.flatten())
     number = (packed >> _DIGIT_BITS) - _NUMBER_BIAS
-    digit = (packed & (2**_DIGIT_BITS - 1)) - _DIGIT_BIAS
-    inside = number[offsets[0] : offsets[-1]]
-    found = (np.flatnonzero(np.bincount(inside + _NUMBER_BIAS)) - _NUMBER_BIAS).tolist()
-    totals = {n: _totals(np.where(number == n, digit, 0), low, high) for n in found}
-    odd = {n: total for n, total in totals.items() if n >= _NAN}
-    finite = [n for n in found if n < _NAN] or [0]
-    grid = LimbGrid(finite[0] * _LIMB_BITS, finite[-1] - finite[0] + 3)
-    zeros = np.zeros(len(low), dtype=np.int64)
-    limbs = [totals.get(finite[0] + place, zeros) for place in range(grid.limbs)]
-    return LimbSums(grid, limbs), odd
-
-
-def _totals(digits: Ints, low: Ints, high: Ints) -> Ints:
-    before = prefix_sums(digits)
-    return before[high] - before[low]
+    least = int(number.min(initial=0))
+    found = np.flatnonzero(np.bincount(number - least)) + least
+    table = np.zeros((len(found), len(codes)), dtype=np.int64)
+    row = Ranges.side_by_side(np.diff(np.asarray(codes.offsets)).astype(np.int64)).owners
+    table[np.searchsorted(found, number), row] = (packed & (2**_DIGIT_BITS - 1)) - _DIGIT_BIAS
+    totals = dict(zip(found.tolist(), map(ranges.totals, table), strict=True))
+    odd = {n: totals.pop(n) for n in _ODD if n in totals}
+    first, last = min(totals, default=0), max(totals, default=0)
+    limbs = np.zeros((last - first + 1, len(ranges.low)), dtype=np.int64)
+    for n, total in totals.items():
+        limbs[n - first] = total
+    return LimbSums(first, limbs), odd

@@ -10,10 +10,18 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.windows.exact_sum import Floats, Ints, RangeSums, prefix_sums
+from pipeline.windows.engine import Flags, ranked
+from pipeline.windows.exact_sum import (
+    Floats,
+    Ints,
+    RangeSums,
+    finite_or_zero,
+    odd_flags,
+    prefix_sums,
+    with_odd,
+)
 
 
 @dataclass(frozen=True)
@@ -23,19 +31,54 @@ class Ranges:
     low: Ints
     high: Ints
 
+    @classmethod
+    def side_by_side(cls, sizes: Ints) -> "Ranges":
+        """Ranges of these sizes, one after the other from row 0 on."""
+        bounds = prefix_sums(sizes)
+        return cls(bounds[:-1], bounds[1:])
+
+    @classmethod
+    def of_runs(cls, head: Flags) -> "Ranges":
+        """The runs that rows are divided into; ``head`` marks the first row of each."""
+        bounds = np.append(np.flatnonzero(head), len(head))
+        return cls(bounds[:-1], bounds[1:])
+
     @property
     def sizes(self) -> Ints:
         """How many rows each range has."""
         return self.high - self.low
 
     @property
-    def empty(self) -> NDArray[np.bool_]:
+    def empty(self) -> Flags:
         """Which ranges have no row."""
         return self.high <= self.low
 
-    def keep(self, chosen: NDArray[np.bool_]) -> "Ranges":
+    @property
+    def owners(self) -> Ints:
+        """For each row of ``rows``, the number of its range."""
+        return np.repeat(np.arange(len(self.low)), self.sizes)
+
+    def keep(self, chosen: Flags) -> "Ranges":
         """The ranges where ``chosen`` is set."""
         return Ranges(self.low[chosen], self.high[chosen])
+
+    def among(self, chosen: Flags) -> "Ranges":
+        """The same ranges counted in the chosen rows only; ``chosen`` has a flag for each row."""
+        before = prefix_sums(chosen)
+        return Ranges(before[self.low], before[self.high])
+
+    def totals(self, numbers: Ints | Flags) -> Ints:
+        """The sum of ``numbers``, one for each row, in each range (wrapping in 64 bits)."""
+        before = prefix_sums(numbers)
+        return before[self.high] - before[self.low]
+
+    def any_of(self, flags: Flags) -> Flags:
+        """Whether a flag of ``flags``, one for each row, is set in each range."""
+        return self.totals(flags) > 0
+
+    def pairs(self) -> list[tuple[int, int]]:
+        """(low, high) of each range as plain numbers, for loops in Python."""
+        return list(zip(self.low.tolist(), self.high.tolist(), strict=True))
 
     def rows(self) -> tuple[Ints, Ints]:
         """Return (offsets, indices): the rows of all ranges, one range after the other."""
@@ -50,11 +93,10 @@ class Values:
     def __init__(self, column: pa.Array, ranges: Ranges) -> None:
         """Take nulls out of ``column`` and move ``ranges`` accordingly."""
         self._all = len(column)
-        self._present: NDArray[np.bool_] | None = None
+        self._present: Flags | None = None
         if column.null_count:
             present = self._present = np.asarray(column.is_valid())
-            before = prefix_sums(present.astype(np.int64))
-            ranges = Ranges(before[ranges.low], before[ranges.high])
+            ranges = ranges.among(present)
             column = column.drop_null()
         self.column = column
         self.ranges = ranges
@@ -82,51 +124,25 @@ class Values:
         return bool(pa.types.is_floating(self.column.type))
 
     @cached_property
-    def range_sums(self) -> RangeSums:
-        """Exact sums of the finite values (the others count as 0)."""
-        return RangeSums(np.where(np.isfinite(self.doubles), self.doubles, 0.0))
-
-    @cached_property
     def sums(self) -> Floats:
         """The exactly rounded sum of each range; NaN and infinities add up as IEEE 754 says."""
-        sums = self.range_sums.sums(self.ranges.low, self.ranges.high)
+        sums = RangeSums(finite_or_zero(self.doubles)).sums(self.ranges.low, self.ranges.high)
         if np.isfinite(self.doubles).all():
             return sums
-        nan, up, down = (
-            self._counts(found)
-            for found in (
-                np.isnan(self.doubles),
-                self.doubles == np.inf,
-                self.doubles == -np.inf,
-            )
-        )
-        sums = np.where(up > 0, np.inf, np.where(down > 0, -np.inf, sums))
-        return np.where((nan > 0) | ((up > 0) & (down > 0)), np.nan, sums)
-
-    def _counts(self, found: NDArray[np.bool_]) -> Ints:
-        before = prefix_sums(found.astype(np.int64))
-        return before[self.ranges.high] - before[self.ranges.low]
+        return with_odd(sums, *map(self.ranges.totals, odd_flags(self.doubles)))
 
     @cached_property
-    def ordered(self) -> tuple[NDArray[np.int64], pa.Array]:
+    def ordered(self) -> tuple[Ints, pa.Array]:
         """(rank of each value, the distinct values by rank): any ordered type as integers.
 
         NaN ranks above every number (Spark's rule), strings by their UTF-8 bytes.
         """
         column = pa.array(self.doubles) if self.is_floating else self.column
-        encoded = column.dictionary_encode()
-        order = pc.array_sort_indices(encoded.dictionary)
-        rank = np.empty(len(order), dtype=np.int64)
-        rank[np.asarray(order)] = np.arange(len(order))
-        return rank[np.asarray(encoded.indices)], encoded.dictionary.take(order)
+        return ranked(column.dictionary_encode())
 
     def take(self, rows: Ints) -> pa.Array:
         """Values at ``rows``; null where the window has no value."""
         return self.column.take(pa.array(rows, mask=self.ranges.empty))
-
-    def nullable(self, numbers: NDArray[np.generic], *, least: int = 1) -> pa.Array:
-        """``numbers``, null for windows with fewer than ``least`` values."""
-        return pa.array(numbers, mask=self.ranges.sizes < least)
 
 
 class Members:
@@ -150,6 +166,11 @@ class Members:
         if name not in self._rows.column_names:
             return pa.array(np.zeros(len(rows), dtype=np.int64))
         return self._rows.column(name).combine_chunks().take(pa.array(rows))
+
+
+def lists(offsets: Ints, items: "pa.Array | NDArray[np.generic]") -> pa.Array:
+    """A list for each range of ``items`` between two neighbours of ``offsets``."""
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(items))
 
 
 def range_minima(values: Ints, ranges: Ranges) -> Ints:

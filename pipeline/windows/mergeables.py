@@ -25,9 +25,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline.windows.aggregates import Aggregate
-from pipeline.windows.errors import IllegalArgument
+from pipeline.windows.engine import Flags
+from pipeline.windows.errors import IllegalArgument, said
 from pipeline.windows.exact_sum import prefix_sums
-from pipeline.windows.members import Members, Ranges, Values
+from pipeline.windows.members import Members, Ranges, Values, lists
 from pipeline.windows.parts import CountPart, Part
 
 Array = NDArray[Any]
@@ -86,31 +87,52 @@ class Mergeable(Aggregate):
 
     def result_type(self, found: pa.DataType) -> pa.DataType:
         """What the user said; the functions are tried on two values of the column's kind."""
-        part = self._part(found)
+        part = self._part
         values: Array = np.ones(2, dtype=_dtype(found))
         states = part.called("lift", self.functions.lift, len(values), values)
         merged = part.called("merge", self.functions.merge, 1, states[:1], states[1:])
-        part.called("result", self.functions.result, 1, merged)
+        self._results(merged)
         return _RESULTS[self.returns]
 
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:
-        """The merged state."""
-        return (CountPart(self.column), self._part(found))
+    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
+        """A count, and the merged state."""
+        return (CountPart(self.column), self._part)
 
     def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The user's result of each state, null where there is no value."""
-        number = np.asarray(parts[0])
-        part = MergeablePart(self.column, self)
-        filled = np.flatnonzero(number > 0)
-        found = parts[1].take(pa.array(filled))
-        states = _states(found)
-        results = np.zeros(len(number), dtype=_RESULTS[self.returns].to_pandas_dtype())
-        if len(filled):
-            results[filled] = part.called("result", self.functions.result, len(filled), states)
-        return pa.array(results, _RESULTS[self.returns], mask=number == 0)
+        """The user's result of each state, null where there is no value.
 
-    def _part(self, found: pa.DataType) -> "MergeablePart":
-        del found
+        Raises:
+            IllegalArgument: a result is of another type than ``returns`` says.
+        """
+        filled = np.asarray(parts[0]) > 0
+        states = _states(parts[1].filter(pa.array(filled)))
+        results = np.zeros(len(filled), dtype=_RESULTS[self.returns].to_pandas_dtype())
+        if filled.any():
+            made = self._results(states)
+            wrong = np.flatnonzero(~_fits(made, self.returns))
+            if len(wrong):
+                message = (
+                    f"{self.call}: result gave {made[wrong[0]]}, which is no {self.returns}; "
+                    "return another number, or name another type with returns="
+                )
+                raise IllegalArgument(message)
+            results[filled] = made
+        return pa.array(results, _RESULTS[self.returns], mask=~filled)
+
+    def _results(self, states: Array) -> Array:
+        """Call the user's result.
+
+        Raises:
+            IllegalArgument: it raised, or returned other than one number for each state.
+        """
+        made = self._part.called("result", self.functions.result, len(states), states)
+        if made.ndim != 1:
+            message = f"{self.call}: result must return one number a row, not {made.shape[1]}"
+            raise IllegalArgument(message)
+        return made
+
+    @property
+    def _part(self) -> "MergeablePart":
         return MergeablePart(self.column, self)
 
 
@@ -138,10 +160,9 @@ class MergeablePart(Part):
 
     def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
         """Merge states."""
-        sizes = np.diff(np.asarray(rows.offsets))
-        present = prefix_sums((sizes > 0).astype(np.int64))
-        states = _states(rows.take(pa.array(np.flatnonzero(sizes > 0))))
-        return self._merged(states, Ranges(present[ranges.low], present[ranges.high]))
+        filled = np.diff(np.asarray(rows.offsets)) > 0
+        states = _states(rows.filter(pa.array(filled)))
+        return self._merged(states, ranges.among(filled))
 
     def called(
         self, what: str, function: Callable[..., Array], length: int, *arrays: Array
@@ -154,7 +175,7 @@ class MergeablePart(Part):
         try:
             made = np.asarray(function(*arrays))
         except Exception as error:
-            message = f"{self.aggregate.call}: {what} raised {type(error).__name__}: {error}"
+            message = f"{self.aggregate.call}: {what} raised {said(error)}"
             raise IllegalArgument(message) from error
         if made.ndim not in {1, 2} or len(made) != length or made.dtype.kind not in "biuf":
             message = (
@@ -193,7 +214,22 @@ class MergeablePart(Part):
                     "merge", merge, len(later), table[end[later]], result[later]
                 )
             begun[here] = True
-        return _lists(result, begun)
+        return _state_lists(result, begun)
+
+
+def _fits(results: Array, returns: str) -> Flags:
+    """Which results are of the type: whole numbers of 64 bits, truths (or 0 and 1), any."""
+    if returns == "BOOLEAN":
+        truths: Flags = (results == 0) | (results == 1)
+        return truths
+    if returns == "DOUBLE" or results.dtype.kind in "bi":
+        return np.ones(len(results), dtype=np.bool_)
+    if results.dtype.kind == "u":
+        small: Flags = results < 2**63
+        return small
+    # Not a number is in no range.
+    whole: Flags = (results >= -(2.0**63)) & (results < 2.0**63) & (results == np.floor(results))
+    return whole
 
 
 def _dtype(found: pa.DataType) -> type:
@@ -213,8 +249,8 @@ def _states(rows: pa.Array) -> Array:
     return flat if width == 1 else flat.reshape(len(rows), width)
 
 
-def _lists(states: Array, filled: NDArray[np.bool_]) -> pa.Array:
+def _state_lists(states: Array, filled: Flags) -> pa.Array:
+    """Each filled state as a list of its numbers, the others as empty lists."""
     width = states.shape[1] if states.ndim == 2 else 1
-    offsets = prefix_sums(filled.astype(np.int64) * width)
     items = np.ascontiguousarray(states[filled]).ravel()
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(items))
+    return lists(prefix_sums(filled) * width, items)

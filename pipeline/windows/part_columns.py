@@ -1,6 +1,6 @@
 """The parts of a store's aggregates as columns of its state."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import pyarrow as pa
@@ -18,15 +18,24 @@ def used_fields(aggregates: Mapping[str, Aggregate], values: pa.Schema) -> list[
 
 
 class PartColumns:
-    """Each distinct part once, however many aggregates are computed from it."""
+    """Each distinct part once, however many aggregates are computed from it.
 
-    def __init__(self, aggregates: Mapping[str, Aggregate], values: pa.Schema) -> None:
+    Beside ``fields``, the parts, a state row has the ``carried`` columns and ``timestamp_ms``.
+    """
+
+    def __init__(
+        self,
+        aggregates: Mapping[str, Aggregate],
+        values: pa.Schema,
+        carried: Iterable[pa.Field] | None = None,
+    ) -> None:
         """Work out which parts ``aggregates`` need.
 
         Raises:
             IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
         """
         self._aggregates = dict(aggregates)
+        self._carried = [field.name for field in carried or ()]
         self.aggregate_types = {n: a.output_type(values) for n, a in aggregates.items()}
         self._parts: dict[str, Part] = {}
         self._needed: dict[str, list[str]] = {}
@@ -46,12 +55,15 @@ class PartColumns:
                 types[part.name] = part.state_type(found)
         self.fields = [pa.field(name, found) for name, found in types.items()]
 
-    def of(self, members: Members) -> pa.Table:
-        """The parts of each window's records."""
-        columns = {f.name: self._parts[f.name].of(members).cast(f.type) for f in self.fields}
-        if not columns:
-            return pa.table({"rows": pa.nulls(len(members.ranges.low))}).select([])
-        return pa.table(columns)
+    def of(self, rows: pa.Table, ranges: Ranges) -> pa.Table:
+        """What is kept of each range of records; they stand in order of time in it."""
+        members = Members(rows, ranges)
+        first = pa.array(ranges.low)
+        return pa.table({
+            **{f.name: self._parts[f.name].of(members).cast(f.type) for f in self.fields},
+            **{name: rows[name].take(first) for name in self._carried},
+            "timestamp_ms": np.asarray(rows["timestamp_ms"])[ranges.high - 1],
+        })  # fmt: skip
 
     def merged(self, rows: pa.Table, ranges: Ranges) -> pa.Table:
         """One state row for each range of rows: parts merged, greatest time, the first's rest."""

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from pipeline.windows import limb_codes
-from pipeline.windows.deviation import product
-from pipeline.windows.exact_sum import Ints, prefix_sums
-from pipeline.windows.members import Members, Ranges, Values, range_minima
+from pipeline.windows.engine import Flags
+from pipeline.windows.exact_sum import Ints
+from pipeline.windows.members import Members, Ranges, Values, lists, range_minima
 
 #: The order of records inside a window, which ``first``, ``last`` and lists follow.
-PLACE_FIELDS = ("timestamp_ms", "partition", "offset", "suborder")
+_PLACE = ("timestamp_ms", "partition", "offset", "suborder")
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class CountPart(Part):
 
     def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
         """Add."""
-        return pa.array(_added(np.asarray(rows), ranges))
+        return pa.array(ranges.totals(np.asarray(rows)))
 
 
 class WholeSumPart(Part):
@@ -75,11 +74,11 @@ class WholeSumPart(Part):
     def of(self, members: Members) -> pa.Array:
         """Add the values of each window."""
         values = members.values(str(self.column))
-        return pa.array(_added(values.integers, values.ranges))
+        return pa.array(values.ranges.totals(values.integers))
 
     def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
         """Add."""
-        return pa.array(_added(np.asarray(rows), ranges))
+        return pa.array(ranges.totals(np.asarray(rows)))
 
 
 class LowSumPart(WholeSumPart):
@@ -88,7 +87,7 @@ class LowSumPart(WholeSumPart):
     def of(self, members: Members) -> pa.Array:
         """Add the lower halves of each window's values."""
         values = members.values(str(self.column))
-        return pa.array(_added(values.integers & (2**32 - 1), values.ranges))
+        return pa.array(values.ranges.totals(values.integers & (2**32 - 1)))
 
 
 class HighSumPart(WholeSumPart):
@@ -97,11 +96,11 @@ class HighSumPart(WholeSumPart):
     def of(self, members: Members) -> pa.Array:
         """Add the upper halves of each window's values."""
         values = members.values(str(self.column))
-        return pa.array(_added(values.integers >> 32, values.ranges))
+        return pa.array(values.ranges.totals(values.integers >> 32))
 
 
 class ExactSumPart(Part):
-    """The exact sum of doubles, as limbs: rounded only when it is read."""
+    """The exact sum of numbers, as limbs: rounded only when it is read."""
 
     def state_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
         """A list of coded limbs."""
@@ -109,8 +108,7 @@ class ExactSumPart(Part):
 
     def of(self, members: Members) -> pa.Array:
         """Add the values of each window."""
-        values = members.values(str(self.column))
-        return limb_codes.codes_of(values.doubles, values.ranges)
+        return limb_codes.sum_codes(members.values(str(self.column)))
 
     def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
         """Add."""
@@ -118,18 +116,11 @@ class ExactSumPart(Part):
 
 
 class SquaresPart(ExactSumPart):
-    """The sum of the squares of finite doubles, to 106 bits a square."""
+    """The exact sum of the squares of finite numbers."""
 
     def of(self, members: Members) -> pa.Array:
         """Square and add the values of each window."""
-        values = members.values(str(self.column))
-        finite = np.where(np.isfinite(values.doubles), values.doubles, 0.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            square, error = product(finite, finite)
-        error = np.where(np.isfinite(error), error, 0.0)
-        both = np.stack([square, error], axis=1).ravel()
-        doubled = Ranges(values.ranges.low * 2, values.ranges.high * 2)
-        return limb_codes.codes_of(both, doubled)
+        return limb_codes.square_codes(members.values(str(self.column)))
 
 
 class LeastPart(Part):
@@ -171,15 +162,15 @@ class ListPart(Part):
         """List the values of each window."""
         values = members.values(str(self.column))
         offsets, rows = values.ranges.rows()
-        return _lists(offsets, _placed(members, values, rows))
+        return lists(offsets, _placed(members, values, rows))
 
     def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
         """Put the lists together, in the order of places."""
         bounds = np.asarray(rows.offsets).astype(np.int64)
         offsets = bounds[np.append(ranges.low, ranges.high[-1:])] - bounds[0]
         items = rows.flatten()
-        owner = np.repeat(np.arange(len(ranges.low)), np.diff(offsets))
-        return _lists(offsets, items.take(pa.array(_by_place(items, owner))))
+        owners = Ranges(offsets[:-1], offsets[1:]).owners
+        return lists(offsets, items.take(pa.array(_by_place(items, owners))))
 
 
 class FirstPart(Part):
@@ -199,8 +190,7 @@ class FirstPart(Part):
         """The first of the first."""
         values = Values(rows, ranges)
         items, ranges = values.column, values.ranges
-        owner = np.repeat(np.arange(len(ranges.low)), ranges.sizes)
-        order = _by_place(items, owner)
+        order = _by_place(items, ranges.owners)
         chosen = order[self._end(ranges)[~ranges.empty]]
         places = np.zeros(len(ranges.low), dtype=np.int64)
         places[~ranges.empty] = chosen
@@ -243,32 +233,23 @@ def placed_type(found: pa.DataType) -> pa.DataType:
     ])  # fmt: skip
 
 
-def _added(numbers: Ints, ranges: Ranges) -> Ints:
-    before = prefix_sums(numbers)
-    return before[ranges.high] - before[ranges.low]
-
-
 def _placed(members: Members, values: Values, rows: Ints) -> pa.Array:
     """Values by their number, with the places of their records."""
     wide = values.column.cast(widened(values.column.type))
     if not len(wide):
         # No window has a value: what is taken is masked by the caller.
         return pa.nulls(len(rows), placed_type(values.column.type))
-    places = [members.place(name, values.rows[rows]) for name in PLACE_FIELDS]
+    places = [members.place(name, values.rows[rows]) for name in _PLACE]
     columns = [wide.take(pa.array(rows)), *places]
     return pa.StructArray.from_arrays(columns, fields=list(placed_type(values.column.type)))
 
 
-def _null_where(empty: NDArray[np.bool_], items: pa.Array) -> pa.Array:
+def _null_where(empty: Flags, items: pa.Array) -> pa.Array:
     return items.take(pa.array(np.arange(len(items)), mask=empty))
 
 
-def _by_place(items: pa.Array, owner: Ints) -> Ints:
+def _by_place(items: pa.Array, owners: Ints) -> Ints:
     """The order of items by owner, then place."""
-    places = [np.asarray(items.field(name)) for name in reversed(PLACE_FIELDS)]
-    order: Ints = np.lexsort((*places, owner))
+    places = [np.asarray(items.field(name)) for name in reversed(_PLACE)]
+    order: Ints = np.lexsort((*places, owners))
     return order
-
-
-def _lists(offsets: Ints, items: pa.Array) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), items)

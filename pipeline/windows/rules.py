@@ -14,7 +14,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
+from pipeline.windows.exact_sum import Ints
+
 Kind = Literal["tumbling", "hopping", "sliding", "session", "none"]
 
 #: The end of the one window of a grouping without windows: no record is later.

@@ -12,13 +12,6 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.windows.definitions import SessionWindows
-from pipeline.windows.engine import (
-    RECORD_FIELDS,
-    EngineResult,
-    Flags,
-    WindowEngine,
-    coded_keys,
-)
 from pipeline.windows.exact_sum import Ints
 from pipeline.windows.folds import (
     Fold,
@@ -28,19 +21,12 @@ from pipeline.windows.folds import (
     rejected_table,
 )
 from pipeline.windows.members import Ranges
+from pipeline.windows.session_engine import SessionEngine, TakenIn
 from pipeline.windows.session_machine import Arrival, OpenSession, advance
-from pipeline.windows.session_rows import SessionStore
-from pipeline.windows.session_units import (
-    SESSION_FIELDS,
-    Units,
-    arrivals_by_unit,
-    open_sessions,
-    session_table,
-    units_of,
-)
+from pipeline.windows.session_units import arrivals_by_unit, open_sessions, session_table
 
 
-class SessionFoldEngine(WindowEngine):
+class SessionFoldEngine(SessionEngine):
     """A user's aggregation of sessions."""
 
     def __init__(
@@ -53,72 +39,43 @@ class SessionFoldEngine(WindowEngine):
         emit_final_only: bool = False,
     ) -> None:
         """Aggregate values of this schema by ``fold``; ``carried`` are columns of the key."""
-        self._gap = windows.inactivity_gap_ms
-        self._rule = windows.rule
         self._fold = fold
         self._values = values
-        self._carried = list(carried or ())
-        self._store = SessionStore(windows, _FoldColumns(fold), emit_final_only=emit_final_only)
-        self.aggregate_types = dict(fold.types)
-        self.record_schema = pa.schema([*RECORD_FIELDS, *self._carried, *fold_fields(values)])
-        self.state_schema = pa.schema([
-            pa.field("key", pa.string()),
-            *SESSION_FIELDS,
-            *self._carried,
-            *(pa.field(name, found) for name, found in fold.types.items()),
-            pa.field("timestamp_ms", pa.int64()),
-        ])  # fmt: skip
+        columns, read = _FoldColumns(fold), fold_fields(values)
+        super().__init__(windows, columns, read, carried, emit_final_only=emit_final_only)
 
-    def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:  # noqa: ARG002
-        """None: an open session can still take a record behind the grace."""
-        return np.zeros(len(timestamp_ms), dtype=np.bool_)
-
-    def due_ms(self, state: pa.Table) -> Ints:
-        """The last ms of each partition session.
-
-        A session of the store closes with the last of its partition sessions, so that one
-        names the key in time.
-        """
-        return self._rule.last_ms(np.asarray(state["window_end_ms"]))
-
-    def process(
-        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
-    ) -> EngineResult:
-        """See ``WindowEngine``; ``previous_close_ms`` isn't needed: final sessions leave."""
-        del previous_close_ms
-        batch = batch.select(self.record_schema.names).cast(self.record_schema)
-        codes, keys = coded_keys(state["key"], batch["key"])
-        old_unit, new_unit, units = units_of(codes, state, batch)
-        near = np.isin(old_unit, new_unit)
-        sessions = open_sessions(state, old_unit, np.flatnonzero(near))
-        by_row = {s.state_rows[0]: s for found in sessions.values() for s in found}
-        aggregates = self._fold.read(state)
-        for row in np.flatnonzero(near).tolist():
-            by_row[row].value = aggregates[row]
+    def _taken_in(self, near: pa.Table, old_unit: Ints, batch: pa.Table, new_unit: Ints) -> TakenIn:
+        """Call the functions record by record, unit by unit."""
+        before = self._valued_sessions(near, old_unit)
         made: list[tuple[int, OpenSession]] = []
-        late: list[int] = []
         rejected: list[tuple[int, str]] = []
+        late: list[int] = []
         broken: list[int] = []
         value_of = self._value_of(batch)
-        for number, arrivals in arrivals_by_unit(batch, new_unit, np.arange(len(batch))):
-            result = advance(sessions.pop(number, []), arrivals, self._gap, value_of)
-            made += [(number, session) for session in result.sessions]
-            late += result.late
+        for unit, arrivals in arrivals_by_unit(batch, new_unit, np.arange(len(batch))):
+            result = advance(before.get(unit, []), arrivals, self._gap, value_of)
+            made += [(unit, session) for session in result.sessions]
             rejected += result.rejected
-            broken += [int(units.code[number])] if result.removed else []
-        rest = state.filter(pa.array(~near))
-        after = pa.concat_tables([rest, self._rows(made, state, batch, keys, units)])
-        code = np.concatenate([codes[0][~near], units.code[[number for number, _ in made]]])
-        changed = [session.touched for _, session in made]
-        touched = np.concatenate([np.zeros(len(rest), dtype=np.bool_), np.array(changed, np.bool_)])
-        # What a removed session held together is told anew.
-        touched |= np.isin(code, broken)
-        stored = self._store.advanced(
-            (state, codes[0], codes[1]), (after, code, touched), keys, close_ms
+            broken += [unit] if result.removed else []
+            late += result.late
+        sessions = [session for _, session in made]
+        return TakenIn(
+            sessions=session_table(made),
+            kept=self._kept(sessions, near, batch),
+            touched=np.array([session.touched for session in sessions], dtype=np.bool_),
+            late=np.array(late, dtype=np.int64),
+            broken=np.array(broken, dtype=np.int64),
+            rejected=rejected_table(batch, rejected),
         )
-        return EngineResult(
-            stored.state, stored.changes, len(late), rejected_table(batch, rejected)
-        )
+
+    def _valued_sessions(self, near: pa.Table, unit: Ints) -> dict[int, list[OpenSession]]:
+        """State rows as sessions of their units, with their aggregates."""
+        found = open_sessions(near, unit, np.arange(len(near)))
+        aggregates = self._fold.read(near)
+        for sessions in found.values():
+            for session in sessions:
+                session.value = aggregates[session.state_rows[0]]
+        return found
 
     def _value_of(self, batch: pa.Table) -> Callable[[Sequence[OpenSession], Arrival], Any]:
         """What the functions make of the sessions found and one record."""
@@ -134,40 +91,19 @@ class SessionFoldEngine(WindowEngine):
 
         return value_of
 
-    def _rows(
-        self,
-        made: list[tuple[int, OpenSession]],
-        state: pa.Table,
-        batch: pa.Table,
-        keys: pa.Array,
-        units: Units,
-    ) -> pa.Table:
-        """Sessions as state rows."""
-        table = session_table(made)
-        unit = np.asarray(table["unit"])
-        carried = self._carried_of(made, state, batch)
-        columns = {
-            "key": keys.take(pa.array(units.code[unit])),
-            "partition": pa.array(units.partition[unit], pa.int32()),
-            **{name: table[name] for name in table.column_names if name != "unit"},
-            **{field.name: carried[field.name] for field in self._carried},
-            **self._fold.columns([session.value for _, session in made]),
-            "timestamp_ms": table["window_end_ms"],
-        }
-        names = self.state_schema.names
-        return pa.table([columns[name] for name in names], schema=self.state_schema)
-
-    def _carried_of(
-        self, made: list[tuple[int, OpenSession]], state: pa.Table, batch: pa.Table
-    ) -> pa.Table:
-        """The carried columns of each session, from a row of it."""
-        both = pa.concat_tables([table.select([f.name for f in self._carried]) for table in
-                                 (state, batch)])  # fmt: skip
+    def _kept(self, sessions: list[OpenSession], near: pa.Table, batch: pa.Table) -> pa.Table:
+        """The carried columns of each session, from a row of it, and its aggregate."""
+        names = [field.name for field in self._carried]
+        both = pa.concat_tables([near.select(names), batch.select(names)])
         rows = [
-            session.state_rows[0] if session.state_rows else len(state) + session.records[0]
-            for _, session in made
+            session.state_rows[0] if session.state_rows else len(near) + session.records[0]
+            for session in sessions
         ]
-        return both.take(pa.array(rows, pa.int64()))
+        carried = both.take(pa.array(rows, pa.int64()))
+        return pa.table({
+            **{name: carried[name] for name in names},
+            **self._fold.columns([session.value for session in sessions]),
+        })  # fmt: skip
 
 
 class _FoldColumns:
@@ -177,6 +113,7 @@ class _FoldColumns:
         """Merge by ``fold``."""
         self._fold = fold
         self.aggregate_types = dict(fold.types)
+        self.fields = list(pa.schema(fold.types))
 
     def merged(self, rows: pa.Table, ranges: Ranges) -> pa.Table:
         """One row for each range: its sessions merged in order of (end, start, partition)."""
@@ -186,7 +123,7 @@ class _FoldColumns:
         names = ["key", "window_end_ms", "window_start_ms", "partition"]
         places = [tuple(row.values()) for row in rows.select(names).to_pylist()]
         values = []
-        for low, high in zip(ranges.low.tolist(), ranges.high.tolist(), strict=True):
+        for low, high in ranges.pairs():
             order = sorted(range(low, high), key=lambda row: places[row][1:])
             numbered = [(place, aggregates[row]) for place, row in enumerate(order)]
             values.append(in_partition_order(self._fold, places[low][0], numbered))

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.windows.engine import Flags, heads
-from pipeline.windows.exact_sum import Ints, prefix_sums
+from pipeline.windows.exact_sum import Ints
 from pipeline.windows.timeline import pair_order
 
 
 @dataclass(frozen=True)
 class Sessions:
-    """Partition sessions in any order: key code, bounds and how far they reach down."""
+    """Partition sessions in any order: key code, bounds and how far they reach down, in ms."""
 
     code: Ints
     start: Ints
@@ -28,7 +28,7 @@ class Sessions:
 
 
 def components(sessions: Sessions) -> Ints:
-    """Number the sessions so that equal numbers are one session of the store.
+    """Number the sessions from 0 on so that equal numbers are one session of the store.
 
     By ascending end, a component goes on wherever a later session reaches the one before.
     """
@@ -45,7 +45,7 @@ def components(sessions: Sessions) -> Ints:
 
 
 def chain_heads(code: Ints, start: Ints, end: Ints, gap: int) -> Flags:
-    """Where a chain begins, in intervals sorted by (code, start)."""
+    """Where a chain begins, in intervals sorted by (code, start); all in ms."""
     head = heads(code)
     if len(code) < 2:
         return head
@@ -67,21 +67,3 @@ def running_max(values: Ints, head: Flags) -> Ints:
     lifted = np.maximum.accumulate(run * len(distinct) + rank)
     ranked: Ints = distinct[lifted - run * len(distinct)]
     return ranked
-
-
-def hulls(component: Ints, start: Ints, end: Ints) -> tuple[Ints, Ints, Ints]:
-    """Return (order, least start, greatest end): rows sorted by component, hull by component."""
-    order = np.argsort(component, kind="stable")
-    begin = np.flatnonzero(heads(component[order]))
-    if not len(begin):
-        return order, start, end
-    least = np.minimum.reduceat(start[order], begin)
-    greatest = np.maximum.reduceat(end[order], begin)
-    return order, least, greatest
-
-
-def bounds_of(component: Ints) -> tuple[Ints, Ints]:
-    """Where each component's rows begin and end, in rows sorted by component."""
-    sizes = np.bincount(component) if len(component) else np.zeros(0, dtype=np.int64)
-    ends = prefix_sums(sizes.astype(np.int64))
-    return ends[:-1], ends[1:]

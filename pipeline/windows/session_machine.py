@@ -15,7 +15,10 @@ from pipeline.windows.folds import Rejected
 
 @dataclass
 class OpenSession:
-    """One session: its bounds, its reach, where it comes from, its value."""
+    """One session: its bounds and reach in ms, where it comes from, its value.
+
+    ``state_rows`` and ``records`` are rows of the state and of the batch that are in it.
+    """
 
     start: int
     end: int
@@ -32,7 +35,7 @@ class OpenSession:
 
 @dataclass(frozen=True)
 class Arrival:
-    """One record: its row in the batch, its time and its close time."""
+    """One record: its row in the batch, its time and its close time in ms."""
 
     row: int
     time: int
@@ -65,8 +68,8 @@ def advance(
     """Take records in offset order into the sessions of one (key, partition).
 
     Semantics section 4, steps 2 to 6; a session that is closed for a record (its end is
-    before the record's close time) is not found by it. ``value_of`` gives None for a
-    session that is to be removed; without it every session has the value None and stays.
+    before the record's close time) is not found by it. ``gap`` is in ms. ``value_of`` gives
+    None for a session that is to be removed; without it all have the value None and stay.
     """
     result = MachineResult(sorted(sessions, key=_end), [], [])
     for arrival in arrivals:

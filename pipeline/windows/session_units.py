@@ -63,7 +63,7 @@ def arrivals_by_unit(
 
 
 def session_table(made: list[tuple[int, OpenSession]]) -> pa.Table:
-    """Sessions of the machine as a table like ``Assigned.table``."""
+    """Sessions of the machine, with the number of their unit, as a ``bounds_table``."""
     unit, start, end, reach = (
         np.array(numbers, dtype=np.int64)
         for numbers in (

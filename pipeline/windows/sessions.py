@@ -8,46 +8,34 @@ doesn't matter and sessions are chains of intervals; the others go record by rec
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from pipeline.windows.aggregates import Aggregate
 from pipeline.windows.definitions import SessionWindows
-from pipeline.windows.engine import (
-    RECORD_FIELDS,
-    EngineResult,
-    Flags,
-    WindowEngine,
-    arrival_keys,
-    coded_keys,
-    heads,
-)
-from pipeline.windows.exact_sum import Ints, prefix_sums
-from pipeline.windows.members import Members, Ranges
+from pipeline.windows.engine import Flags, arrival_keys, heads
+from pipeline.windows.exact_sum import Ints
+from pipeline.windows.members import Ranges
 from pipeline.windows.part_columns import PartColumns, used_fields
+from pipeline.windows.session_engine import SessionEngine, TakenIn
 from pipeline.windows.session_links import chain_heads
 from pipeline.windows.session_machine import OpenSession, advance
-from pipeline.windows.session_rows import SessionStore
 from pipeline.windows.session_units import (
-    SESSION_FIELDS,
-    Units,
     arrivals_by_unit,
     bounds_table,
     open_sessions,
     session_table,
-    units_of,
 )
 from pipeline.windows.timeline import pair_order
 
 
 @dataclass(frozen=True)
-class Assigned:
+class _Assigned:
     """Sessions after the batch, and which of them each record and old session went to.
 
-    ``of_record`` and ``of_state`` are places in ``table`` (-1: none); ``table`` has the
-    unit's code and the session fields.
+    ``of_record`` and ``of_state`` are rows of ``table`` (-1: none), a ``bounds_table``.
     """
 
     table: pa.Table
@@ -55,7 +43,7 @@ class Assigned:
     of_state: Ints
 
 
-class SessionWindowEngine(WindowEngine):
+class SessionWindowEngine(SessionEngine):
     """Sessions with declarative aggregates."""
 
     def __init__(
@@ -74,57 +62,33 @@ class SessionWindowEngine(WindowEngine):
         Raises:
             IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
         """
-        self._gap = windows.inactivity_gap_ms
-        self._rule = windows.rule
-        self._columns = PartColumns(aggregates, values)
-        self._carried = list(carried or ())
-        self._store = SessionStore(windows, self._columns, emit_final_only=emit_final_only)
-        self.aggregate_types = self._columns.aggregate_types
-        self.record_schema = pa.schema(
-            [*RECORD_FIELDS, *self._carried, *used_fields(aggregates, values)]
-        )
-        self.state_schema = pa.schema([
-            pa.field("key", pa.string()),
-            *SESSION_FIELDS,
-            *self._carried,
-            *self._columns.fields,
-            pa.field("timestamp_ms", pa.int64()),
-        ])  # fmt: skip
+        self._columns = PartColumns(aggregates, values, carried)
+        read = used_fields(aggregates, values)
+        super().__init__(windows, self._columns, read, carried, emit_final_only=emit_final_only)
 
-    def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:  # noqa: ARG002
-        """None: an open session can still take a record behind the grace."""
-        return np.zeros(len(timestamp_ms), dtype=np.bool_)
+    def _taken_in(self, near: pa.Table, old_unit: Ints, batch: pa.Table, new_unit: Ints) -> TakenIn:
+        """Find every record's session, then merge the parts of what comes together."""
+        assigned = self._assigned(near, old_unit, batch, new_unit)
+        taken = np.flatnonzero(assigned.of_record >= 0)
+        touched = np.zeros(len(assigned.table), dtype=np.bool_)
+        touched[assigned.of_record[taken]] = True
+        kept = self._kept(near, batch, assigned, taken)
+        return TakenIn(assigned.table, kept, touched, np.flatnonzero(assigned.of_record < 0))
 
-    def due_ms(self, state: pa.Table) -> Ints:
-        """The last ms of each partition session.
+    def _kept(self, near: pa.Table, batch: pa.Table, assigned: _Assigned, taken: Ints) -> pa.Table:
+        """What is kept of each session: old parts and those of the records taken, merged."""
+        session = assigned.of_record[taken]
+        time = np.asarray(batch["timestamp_ms"])[taken]
+        order = np.lexsort((*(key[taken] for key in arrival_keys(batch)), time, session))
+        session = session[order]
+        ranges = Ranges.of_runs(heads(session))
+        parts = self._columns.of(batch.take(pa.array(taken[order])), ranges)
+        both = pa.concat_tables([near.select(parts.column_names), parts])
+        owner = np.concatenate([assigned.of_state, session[ranges.low]])
+        rows = both.take(pa.array(np.argsort(owner, kind="stable")))
+        return self._columns.merged(rows, Ranges.side_by_side(np.bincount(owner)))
 
-        A session of the store closes with the last of its partition sessions, so that one
-        names the key in time.
-        """
-        return self._rule.last_ms(np.asarray(state["window_end_ms"]))
-
-    def process(
-        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
-    ) -> EngineResult:
-        """See ``WindowEngine``; ``previous_close_ms`` isn't needed: final sessions leave."""
-        del previous_close_ms
-        batch = batch.select(self.record_schema.names).cast(self.record_schema)
-        codes, keys = coded_keys(state["key"], batch["key"])
-        old_unit, new_unit, units = units_of(codes, state, batch)
-        near = np.isin(old_unit, new_unit)
-        near_rows = state.filter(pa.array(near))
-        assigned = self._assigned(near_rows, old_unit[near], batch, new_unit)
-        made = self._made(near_rows, batch, assigned, keys, units)
-        after = pa.concat_tables([state.filter(pa.array(~near)), made.table])
-        code = np.concatenate([codes[0][~near], made.code])
-        touched = np.concatenate([np.zeros(int((~near).sum()), dtype=np.bool_), made.touched])
-        stored = self._store.advanced(
-            (state, codes[0], codes[1][:0]), (after, code, touched), keys, close_ms
-        )
-        late = int((assigned.of_record < 0).sum())
-        return replace(stored, late=late)
-
-    def _assigned(self, near: pa.Table, old_unit: Ints, batch: pa.Table, unit: Ints) -> Assigned:
+    def _assigned(self, near: pa.Table, old_unit: Ints, batch: pa.Table, unit: Ints) -> _Assigned:
         """Find every record's session: chains where order doesn't matter, else one by one."""
         time, close = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
         slow_units = np.unique(np.concatenate([
@@ -147,7 +111,7 @@ class SessionWindowEngine(WindowEngine):
 
     def _chained(
         self, near: pa.Table, old_unit: Ints, old: Flags, batch: pa.Table, unit: Ints, new: Flags
-    ) -> Assigned:
+    ) -> _Assigned:
         """Chains of old sessions and records at most the gap apart."""
         old_rows, new_rows = np.flatnonzero(old), np.flatnonzero(new)
         chosen = near.take(pa.array(old_rows))
@@ -160,23 +124,23 @@ class SessionWindowEngine(WindowEngine):
         )
         order = pair_order(units, start)
         head = chain_heads(units[order], start[order], end[order], self._gap)
-        begin = np.flatnonzero(head)
         number = np.empty(len(order), dtype=np.int64)
         number[order] = np.cumsum(head) - 1
-        if len(begin):
-            end = np.maximum.reduceat(end[order], begin)
-            reach = np.minimum.reduceat(reach[order], begin)
+        begin = np.flatnonzero(head)
         first = order[begin]
-        table = bounds_table(units[first], start[first], end, reach)
-        of_record = np.full(len(unit), -1, dtype=np.int64)
-        of_record[new_rows] = number[len(old_rows) :]
-        of_state = np.full(len(old_unit), -1, dtype=np.int64)
-        of_state[old_rows] = number[: len(old_rows)]
-        return Assigned(table, of_record, of_state)
+        table = bounds_table(
+            units[first],
+            start[first],
+            np.maximum.reduceat(end[order], begin),
+            np.minimum.reduceat(reach[order], begin),
+        )
+        of_record = _scattered(len(unit), new_rows, number[len(old_rows) :])
+        of_state = _scattered(len(old_unit), old_rows, number[: len(old_rows)])
+        return _Assigned(table, of_record, of_state)
 
     def _machined(
         self, near: pa.Table, old_unit: Ints, old: Flags, batch: pa.Table, unit: Ints, new: Flags
-    ) -> Assigned:
+    ) -> _Assigned:
         """Units that have a straggler, record by record in offset order."""
         of_record = np.full(len(unit), -1, dtype=np.int64)
         of_state = np.full(len(old_unit), -1, dtype=np.int64)
@@ -193,72 +157,19 @@ class SessionWindowEngine(WindowEngine):
             for session in sessions:
                 of_state[session.state_rows] = len(made)
                 made.append((number, session))
-        return Assigned(session_table(made), of_record, of_state)
-
-    def _made(
-        self,
-        near: pa.Table,
-        batch: pa.Table,
-        assigned: Assigned,
-        keys: pa.Array,
-        units: Units,
-    ) -> "Made":
-        """The state rows of the sessions: old parts and the records' parts merged."""
-        taken = np.flatnonzero(assigned.of_record >= 0)
-        session = assigned.of_record[taken]
-        time = np.asarray(batch["timestamp_ms"])[taken]
-        arrival = (key[taken] for key in arrival_keys(batch))
-        order = np.lexsort((*arrival, time, session))
-        session = session[order]
-        begin = np.flatnonzero(heads(session))
-        ranges = Ranges(begin, np.append(begin[1:], len(session)) if len(begin) else begin)
-        rows = batch.take(pa.array(taken[order]))
-        parts = self._columns.of(Members(rows, ranges))
-        for field in self._carried:
-            parts = parts.append_column(field, rows[field.name].take(pa.array(begin)))
-        parts = parts.append_column("timestamp_ms", pa.array(time[order][ranges.high - 1]))
-        both = pa.concat_tables([near.select(parts.column_names), parts])
-        owner = np.concatenate([assigned.of_state, session[begin]])
-        merged_order = np.argsort(owner, kind="stable")
-        sizes = np.bincount(owner, minlength=len(assigned.table))
-        bounds = prefix_sums(sizes)
-        merged = self._columns.merged(
-            both.take(pa.array(merged_order)), Ranges(bounds[:-1], bounds[1:])
-        )
-        touched = np.zeros(len(assigned.table), dtype=np.bool_)
-        touched[session] = True
-        return _made_table(assigned.table, merged, touched, keys, units, self.state_schema)
+        return _Assigned(session_table(made), of_record, of_state)
 
 
-@dataclass(frozen=True)
-class Made:
-    """Sessions of the touched units as state rows, with key code and whether they changed."""
-
-    table: pa.Table
-    code: Ints
-    touched: Flags
+def _scattered(length: int, places: Ints, numbers: Ints) -> Ints:
+    """An array with ``numbers`` at ``places`` and -1 elsewhere."""
+    found = np.full(length, -1, dtype=np.int64)
+    found[places] = numbers
+    return found
 
 
-def _joined(one: Assigned, other: Assigned) -> Assigned:
+def _joined(one: _Assigned, other: _Assigned) -> _Assigned:
     """Two assignments of different units as one."""
     shift = len(one.table)
     record = np.where(other.of_record >= 0, other.of_record + shift, one.of_record)
     state = np.where(other.of_state >= 0, other.of_state + shift, one.of_state)
-    return Assigned(pa.concat_tables([one.table, other.table]), record, state)
-
-
-def _made_table(
-    sessions: pa.Table, merged: pa.Table, touched: Flags, keys: pa.Array, units: Units,
-    schema: pa.Schema,
-) -> Made:  # fmt: skip
-    """Put key, bounds and parts together as state rows."""
-    unit = np.asarray(sessions["unit"])
-    code = units.code[unit]
-    columns = {
-        "key": keys.take(pa.array(code)),
-        "partition": pa.array(units.partition[unit], pa.int32()),
-        **{name: sessions[name] for name in sessions.column_names if name != "unit"},
-        **{name: merged[name] for name in merged.column_names},
-        "timestamp_ms": sessions["window_end_ms"],
-    }
-    return Made(pa.table([columns[n] for n in schema.names], schema=schema), code, touched)
+    return _Assigned(pa.concat_tables([one.table, other.table]), record, state)

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow as pa
 from datasketches import hll_sketch, hll_union, tdigest_double
 
-from pipeline.windows.exact_sum import prefix_sums
-from pipeline.windows.members import Members, Ranges
+from pipeline.windows.members import Members, Ranges, lists
 from pipeline.windows.parts import Part
 
 MIN_LG_K = 4
@@ -44,14 +43,13 @@ class DistinctPart(Part):
         if pa.types.is_string(column.column.type):
             # The library leaves empty strings out; they are values like others.
             values = ["=" + value for value in values]
-        return pa.array([self._sketch(values[low:high]) for low, high in _bounds(column.ranges)])
+        return pa.array([self._sketch(values[low:high]) for low, high in column.ranges.pairs()])
 
     def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
         """A sketch of the union."""
         sketches = rows.to_pylist()
-        return pa.array(
-            [self._union(sketches[low:high]) for low, high in _bounds(ranges)], pa.binary()
-        )
+        unions = [self._union(sketches[low:high]) for low, high in ranges.pairs()]
+        return pa.array(unions, pa.binary())
 
     def estimates(self, rows: pa.Array) -> pa.Array:
         """The estimated number of distinct values, 0 for none."""
@@ -97,17 +95,16 @@ class QuantilePart(Part):
         """The sorted values of each window."""
         values = members.values(str(self.column))
         offsets, rows = values.ranges.rows()
-        owner = np.repeat(np.arange(len(values.ranges.low)), values.ranges.sizes)
         items = values.doubles[rows]
-        return _list(offsets, items[np.lexsort((items, owner))])
+        return lists(offsets, items[np.lexsort((items, values.ranges.owners))])
 
     def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
         """The values of all, sorted."""
         items = np.asarray(rows.flatten())
         sizes = np.diff(np.asarray(rows.offsets))
-        owner = np.repeat(np.repeat(np.arange(len(ranges.low)), ranges.sizes), sizes)
-        offsets = prefix_sums(np.bincount(owner, minlength=len(ranges.low)))
-        return _list(offsets, items[np.lexsort((items, owner))])
+        together = Ranges.side_by_side(ranges.totals(sizes))
+        offsets = np.append(0, together.high)
+        return lists(offsets, items[np.lexsort((items, together.owners))])
 
     def estimates(self, rows: pa.Array, probability: float) -> pa.Array:
         """The t-digest's estimate of one quantile of each row, null for an empty one."""
@@ -119,11 +116,3 @@ class QuantilePart(Part):
             digest.update(values[low:high].copy())
             found.append(None if digest.is_empty() else digest.get_quantile(probability))
         return pa.array(found, pa.float64())
-
-
-def _bounds(ranges: Ranges) -> list[tuple[int, int]]:
-    return list(zip(ranges.low.tolist(), ranges.high.tolist(), strict=True))
-
-
-def _list(offsets: object, items: object) -> pa.Array:
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(items))

@@ -1,5 +1,7 @@
 """Aggregates that users define in numpy: results, merging in any steps, clear errors."""
 
+import math
+import re
 from random import Random
 from typing import Any
 
@@ -101,6 +103,73 @@ def test_a_function_that_raises_is_named_when_the_topology_is_checked() -> None:
     builder.stream("t", "v DOUBLE").group_by_key().aggregate(w=wrong).materialize("s")
     with pytest.raises(InvalidTopology, match=r"store 's', aggregate: wrong\(v\): merge must ret"):
         TopologyTestDriver(builder.build())
+
+
+def driver_giving(result: Any, returns: str, windows: Any = None) -> TopologyTestDriver:
+    """A driver whose aggregate of a value v is ``result`` of v."""
+    given = mergeable("m", "v", lift=lambda v: v, merge=np.maximum, result=result, returns=returns)
+    builder = StreamsBuilder()
+    grouped: Any = builder.stream("t", "v DOUBLE").group_by_key()
+    if windows is not None:
+        grouped = grouped.windowed_by(windows)
+    grouped.aggregate(m=given).materialize("s")
+    return TopologyTestDriver(builder.build())
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("windows", [None, *WINDOWS.values()], ids=["none", *WINDOWS])
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 2.0**63, -1e300, 2.5])
+def test_a_result_that_is_no_long_is_an_error(value: float, windows: Any) -> None:
+    """Nothing else is stored in its place: the error names the aggregate and the result."""
+    driver = driver_giving(lambda states: np.full(len(states), value), "BIGINT", windows)
+    said = re.escape(f"m(v): result gave {value}, which is no BIGINT")
+    with pytest.raises(IllegalArgument, match=said):
+        driver.pipe_input("t", Record("k", {"v": 1.0}, 1))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("result", "returns", "wanted"),
+    [
+        (lambda v: v, "BIGINT", 3),
+        (lambda v: v.astype(np.float32), "BIGINT", 3),
+        (lambda v: v.astype(np.uint64) + np.uint64(2**63 - 4), "BIGINT", 2**63 - 1),
+        (lambda v: -(v - 2) * 2.0**63, "BIGINT", -(2**63)),
+        (lambda v: v > 2, "BIGINT", 1),
+        (lambda v: v > 2, "BOOLEAN", True),
+        (lambda v: v - 3, "BOOLEAN", False),
+        (lambda v: v > 2, "DOUBLE", 1.0),
+        (lambda v: v.astype(np.int8), "DOUBLE", 3.0),
+    ],
+)
+def test_a_result_may_be_of_any_numpy_type_that_fits(
+    result: Any, returns: str, wanted: float
+) -> None:
+    """Only the number counts."""
+    driver = driver_giving(result, returns)
+    driver.pipe_input("t", Record("k", {"v": 3.0}, 1))
+    (row,) = driver.read_output("s")
+    assert (row["m"], type(row["m"])) == (wanted, type(wanted))
+
+
+@pytest.mark.parametrize(
+    ("result", "returns", "said"),
+    [
+        (lambda v: v.astype(np.uint64) + np.uint64(2**63), "BIGINT", "which is no BIGINT"),
+        (lambda v: v, "BOOLEAN", r"result gave 3\.0, which is no BOOLEAN"),
+        (lambda v: v * np.nan, "BOOLEAN", "result gave nan, which is no BOOLEAN"),
+    ],
+)
+def test_a_result_of_another_type_is_an_error(result: Any, returns: str, said: str) -> None:
+    """Also of unsigned numbers, and of truths."""
+    with pytest.raises(IllegalArgument, match=said):
+        driver_giving(result, returns).pipe_input("t", Record("k", {"v": 3.0}, 1))
+
+
+def test_a_result_is_one_number_a_row() -> None:
+    """Several are refused before anything runs."""
+    with pytest.raises(InvalidTopology, match=r"m\(v\): result must return one number a row"):
+        driver_giving(lambda states: np.stack([states, states], axis=1), "DOUBLE")
 
 
 @pytest.mark.parametrize(

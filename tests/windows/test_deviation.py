@@ -1,0 +1,208 @@
+"""The sample standard deviation of any doubles and whole numbers, against fractions."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline import windows as w
+from pipeline.windows.members import Members, Ranges
+
+STDDEV = w.stddev("v")
+MOST = 1.7976931348623157e308
+LEAST = 5e-324
+
+_ANY_DOUBLE = st.floats(allow_nan=False, allow_infinity=False)
+_EDGES = st.sampled_from([0.0, -0.0, MOST, -MOST, LEAST, -LEAST, 2.3e-308, 1e154, 1e-162, 0.1])
+_BIGINT = st.integers(-(2**63), 2**63 - 1)
+_BIGINT_EDGES = st.sampled_from([-(2**63), 2**63 - 1, 2**31, -(2**31), 2**32 - 1, 2**53 + 1, 0])
+
+
+@st.composite
+def _close_doubles(draw: st.DrawFn) -> list[float]:
+    """Values a few steps of the last place away from one value of any size."""
+    middle = draw(_ANY_DOUBLE | _EDGES)
+    # A step up from the greatest double is infinite.
+    steps = draw(st.lists(st.integers(-1000, 1000), min_size=2, max_size=12))
+    values = (middle + step * math.ulp(middle) for step in steps)
+    return [value if math.isfinite(value) else middle for value in values]
+
+
+@st.composite
+def _close_integers(draw: st.DrawFn) -> list[int]:
+    """Values near each other, and anywhere in 64 bits."""
+    middle = draw(_BIGINT | _BIGINT_EDGES)
+    steps = draw(st.lists(st.integers(-1000, 1000), min_size=2, max_size=12))
+    return [min(max(middle + step, -(2**63)), 2**63 - 1) for step in steps]
+
+
+_DOUBLES = st.lists(_ANY_DOUBLE | _EDGES, min_size=2, max_size=12) | _close_doubles()
+_INTEGERS = st.lists(_BIGINT | _BIGINT_EDGES, min_size=2, max_size=12) | _close_integers()
+
+
+def _table(values: Sequence[float | None], found: pa.DataType) -> pa.Table:
+    return pa.table({"v": pa.array(values, found)})
+
+
+def _members(table: pa.Table, *ranges: tuple[int, int]) -> Members:
+    low, high = (np.array([r[i] for r in ranges], dtype=np.int64) for i in range(2))
+    return Members(table, Ranges(low, high))
+
+
+def _stddev(values: Sequence[float | None], found: pa.DataType) -> float | None:
+    """The result for all values as one window."""
+    deviation: list[float | None] = STDDEV.of(
+        _members(_table(values, found), (0, len(values)))
+    ).to_pylist()
+    return deviation[0]
+
+
+def _check(found: float | None, values: Sequence[float]) -> None:
+    """Within two units in the last place of the real number; no root is taken here."""
+    exact = [Fraction(value) for value in values]
+    mean = sum(exact, Fraction(0)) / len(exact)
+    variance = sum(((x - mean) ** 2 for x in exact), Fraction(0)) / (len(exact) - 1)
+    assert found is not None
+    said = f"{found!r} of {values}"
+    finite = Fraction(min(found, MOST))
+    slack = 2 * Fraction(math.ulp(min(found, MOST)))
+    assert max(finite - slack, Fraction(0)) ** 2 <= variance, said
+    assert found == math.inf or variance <= (finite + slack) ** 2, said
+
+
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ([1e16, 1e16 + 2, 1e16 + 4], 2.0),
+        ([1e15, 1000000000000000.4], 0.2651650429449553),
+        ([1e200, -1e200], 1.4142135623730951e200),
+        ([1e200, 1e200], 0.0),
+        ([1e154, -1e154], 1.414213562373095e154),
+        ([1e-200, 3e-200], 1.4142135623730951e-200),
+        ([LEAST, -LEAST, LEAST, -LEAST, LEAST, -LEAST], LEAST),
+        ([MOST, MOST, 0.0], 1.0378986153331002e308),
+        ([MOST, -MOST], math.inf),
+        ([0.1, 0.1, 0.1], 0.0),
+        ([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], 2.138089935299395),
+    ],
+)
+def test_large_small_and_close_doubles(values: list[float], wanted: float) -> None:
+    """Squares beyond the range of doubles, and differences in the last place, do no harm."""
+    found = _stddev(values, pa.float64())
+    assert found == wanted
+    _check(found, values)
+
+
+@pytest.mark.parametrize(
+    ("values", "found", "wanted"),
+    [
+        ([10**18, 10**18 + 1, 10**18 + 2], pa.int64(), 1.0),
+        ([1_700_000_000_000_000_000, 1_700_000_000_000_000_010], pa.int64(), 7.0710678118654755),
+        ([-(2**63), -(2**63)], pa.int64(), 0.0),
+        ([-(2**63), 2**63 - 1], pa.int64(), 1.3043817825332783e19),
+        ([2**63 - 1, 2**63 - 2, 2**63 - 3], pa.int64(), 1.0),
+        ([-128, 127, None], pa.int8(), 180.31222920256963),
+        ([0.5, None, 1.5], pa.float32(), 0.7071067811865476),
+    ],
+)
+def test_whole_numbers_never_become_doubles(
+    values: list[int | None], found: pa.DataType, wanted: float
+) -> None:
+    """Whole numbers beyond 2**53 count to their last digit; nulls are skipped."""
+    assert _stddev(values, found) == wanted
+
+
+@given(_DOUBLES)
+def test_any_doubles(values: list[float]) -> None:
+    """Any finite doubles, also close ones far from 0, have the real number's deviation."""
+    _check(_stddev(values, pa.float64()), values)
+
+
+@given(_INTEGERS)
+def test_any_whole_numbers(values: list[int]) -> None:
+    """Any 64-bit integers have the real number's deviation."""
+    _check(_stddev(values, pa.int64()), values)
+
+
+@given(_DOUBLES, _DOUBLES)
+def test_neighbours_do_not_leak_into_a_window(values: list[float], others: list[float]) -> None:
+    """A window beside others has the bits that it has alone."""
+    column = [*values, *others]
+    table = _table(column, pa.float64())
+    ends = (0, len(values)), (len(values), len(column)), (1, len(column))
+    together = STDDEV.of(_members(table, *ends)).to_pylist()
+    assert together == [_stddev(column[low:high], pa.float64()) for low, high in ends]
+
+
+@pytest.mark.parametrize("found", [pa.float64(), pa.int64()])
+@given(st.data())
+def test_no_cut_and_no_order_of_merging_changes_a_bit(
+    found: pa.DataType, data: st.DataObject
+) -> None:
+    """Parts of batches, merged in any order and grouping, are the parts of all values."""
+    odd = st.sampled_from([math.nan, math.inf, -math.inf])
+    doubles = st.lists(_ANY_DOUBLE | _EDGES | odd, min_size=2, max_size=12) | _DOUBLES
+    strategy: st.SearchStrategy[Any] = doubles if pa.types.is_floating(found) else _INTEGERS
+    values: list[float] = data.draw(strategy)
+    random = Random(data.draw(st.integers(0, 2**32)))
+    whole = [
+        part.of(_members(_table(values, found), (0, len(values)))) for part in STDDEV.parts(found)
+    ]
+    merged = _merged_somehow(values, found, random)
+    assert merged == whole
+    found_bits = [repr(STDDEV.from_parts(parts).to_pylist()) for parts in (whole, merged)]
+    assert found_bits[0] == found_bits[1]
+
+
+def _merged_somehow(values: Sequence[float], found: pa.DataType, random: Random) -> list[pa.Array]:
+    """Cut shuffled values into batches and merge neighbours until one row is left."""
+    shuffled = random.sample(values, len(values))
+    cuts = sorted({0, len(values), *random.choices(range(len(values)), k=4)})
+    ranges = pairwise(cuts)
+    parts = STDDEV.parts(found)
+    # Each batch alone: no batch knows how large the others' values are.
+    tables = [_table(shuffled[low:high], found) for low, high in ranges]
+    rows = [
+        pa.concat_arrays([part.of(_members(table, (0, len(table)))) for table in tables])
+        for part in parts
+    ]
+    while len(rows[0]) > 1:
+        sizes = [random.randint(1, 3)]
+        while sum(sizes) < len(rows[0]):
+            sizes.append(min(random.randint(1, 3), len(rows[0]) - sum(sizes)))
+        sizes[-1] += len(rows[0]) - sum(sizes)
+        beside = Ranges.side_by_side(np.array(sizes, dtype=np.int64))
+        rows = [part.merged(row, beside) for part, row in zip(parts, rows, strict=True)]
+    return rows
+
+
+def test_a_count_beyond_32_bits() -> None:
+    """A table without windows may count more values than 32 bits hold."""
+    parts = STDDEV.parts(pa.float64())
+    members = _members(_table([1e9, 1e9 + 1, 1e9 + 5], pa.float64()), (0, 3))
+    rows = [part.of(members) for part in parts]
+    for _ in range(40):
+        both = Ranges.side_by_side(np.array([2]))
+        twice = [pa.concat_arrays([row, row]) for row in rows]
+        rows = [part.merged(row, both) for part, row in zip(parts, twice, strict=True)]
+    (found,) = STDDEV.from_parts(rows).to_pylist()
+    n = 3 * 2**40
+    assert math.isclose(found, math.sqrt(14 / 3 * (n / (n - 1))), rel_tol=4e-16)
+
+
+@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_gives_nan(odd: float) -> None:
+    """NaN and infinities make the deviation NaN, and null stays where one value is alone."""
+    table = _table([1.0, 2.0, odd, 4.0, None], pa.float64())
+    of_two, alone, of_numbers = STDDEV.of(_members(table, (1, 3), (2, 3), (0, 2))).to_pylist()
+    assert math.isnan(of_two)
+    assert alone is None
+    assert of_numbers == math.sqrt(0.5)

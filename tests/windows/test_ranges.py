@@ -1,0 +1,53 @@
+"""Index ranges: what the engines ask of them, against plain Python."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.windows.members import Ranges
+
+_FLAGS = st.lists(st.booleans(), min_size=1, max_size=12)
+
+
+def _ranges(*pairs: tuple[int, int]) -> Ranges:
+    return Ranges(*(np.array([pair[i] for pair in pairs], dtype=np.int64) for i in range(2)))
+
+
+@pytest.mark.parametrize("head", [[], [True], [True, False, True, True, False]])
+def test_runs_go_from_mark_to_mark(head: list[bool]) -> None:
+    """Each marked row begins a run, the last run ends with the rows; no row, no run."""
+    places = [*(i for i, begins in enumerate(head) if begins), len(head)]
+    ranges = Ranges.of_runs(np.array(head, dtype=np.bool_))
+    assert ranges.pairs() == list(pairwise(places))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "pairs"), [([], []), ([2, 0, 3], [(0, 2), (2, 2), (2, 5)]), ([1], [(0, 1)])]
+)
+def test_sizes_lie_side_by_side(sizes: list[int], pairs: list[tuple[int, int]]) -> None:
+    """A range begins where the one before ends, empty ones too."""
+    assert Ranges.side_by_side(np.array(sizes, dtype=np.int64)).pairs() == pairs
+
+
+def test_rows_and_their_owners() -> None:
+    """Rows are listed range by range, each with the number of its range, overlaps twice."""
+    ranges = _ranges((3, 5), (4, 4), (0, 4))
+    assert ranges.rows()[1].tolist() == [3, 4, 0, 1, 2, 3]
+    assert ranges.owners.tolist() == [0, 0, 2, 2, 2, 2]
+
+
+@given(_FLAGS, st.data())
+def test_flags_and_totals_of_ranges(flags: list[bool], data: st.DataObject) -> None:
+    """Totals, flags in a range and the range among flagged rows are those of plain lists."""
+    low = data.draw(st.integers(0, len(flags)))
+    high = data.draw(st.integers(low, len(flags)))
+    ranges, found = _ranges((low, high), (0, 0)), np.array(flags)
+    numbers = np.arange(len(flags)) - 3
+    assert ranges.totals(numbers).tolist() == [int(numbers[low:high].sum()), 0]
+    assert ranges.any_of(found).tolist() == [any(flags[low:high]), False]
+    ((chosen_low, chosen_high), _) = ranges.among(found).pairs()
+    kept = np.flatnonzero(found)[chosen_low:chosen_high].tolist()
+    assert kept == [row for row in range(low, high) if flags[row]]
