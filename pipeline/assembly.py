@@ -23,7 +23,8 @@ from storage.columns import delta_type
 
 #: Carried through the engine's state, so that the number of tasks may change.
 KEY_GROUP = pa.field("key_group", pa.int32())
-
+#: A record's bytes, for a dead letter.
+RAW = pa.field("raw", pa.binary())
 
 #: What the state of functions has beside the aggregate's own columns.
 _STATE_COLUMNS = frozenset({"partition", "reach_ms", KEY_GROUP.name})
@@ -34,7 +35,8 @@ class Assembly:
     """A store's engine, and for each input its columns: own name -> the engine's name.
 
     ``markers`` is for each input the engine's column that is true for its records, if any.
-    ``keeps_raw`` says that a record can still become a dead letter in the engine.
+    ``keeps_raw`` says that a record can still become a dead letter in the engine. (In sliding
+    windows with functions even batches later: their state has the raw bytes, too.)
     """
 
     engine: WindowEngine
@@ -53,6 +55,12 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         assembly = _assembled(store, values)
     except IllegalArgument as error:
         message = f"store {store.name!r}, aggregate: {error}"
+        if isinstance(store.aggregation, TableRows):
+            # Tables have no steps that could rename columns.
+            message = (
+                f"store {store.name!r}, {store.aggregation}: {error}; leave the column out of a "
+                "table's schema"
+            )
         raise InvalidTopology(message) from error
     check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))
     _check_types(store, assembly.engine.aggregate_types)
@@ -156,9 +164,11 @@ def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Sche
         step=f"store {store.name!r}, {functions.step}",
         bare=functions.schema is not None,
     )
+    # A function can raise on a record in a sliding window that comes to be much later.
+    carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]
     engine = engine_for(
         store.windows, fold, _renamed(values, names),
-        carried=pa.schema([KEY_GROUP]), emit_final_only=store.emits_final_only,
+        carried=pa.schema(carried), emit_final_only=store.emits_final_only,
     )  # fmt: skip
     return Assembly(engine, names, (None,) * len(values), keeps_raw=True)
 

@@ -9,7 +9,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pipeline.grouping import RESULT_SCHEMA, group_with
 from pipeline.joining import join_with
 from pipeline.plan import BatchPlan, GroupReport, JoinPlan
-from pipeline.stamping import route_with, stamp_for_join, stamp_with
+from pipeline.stamping import route_with, stamp_for_join, stamp_looked_up, stamp_with
 from pipeline.store_plans import InputPlan, StorePlans
 from pipeline.topology import Source
 
@@ -56,5 +56,9 @@ def _joined(one: InputPlan, plan: BatchPlan, join: JoinPlan, records: Records) -
         .repartitionById(plan.tasks, "task")
         .mapInArrow(join_with(plan, join), from_arrow_schema(join.joined_schema))
     )
+    behind = route_with
+    if join.stage.is_lookup:
+        # The stream's clock goes on here, so the records of a partition have to meet again.
+        results, behind = results.repartitionById(plan.tasks, "task"), stamp_looked_up
     rows: DataFrame = one.steps.rows(results)
-    return rows.mapInArrow(route_with(plan, one.stamp), from_arrow_schema(plan.stamped_schema))
+    return rows.mapInArrow(behind(plan, one.stamp), from_arrow_schema(plan.stamped_schema))

@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.keyed_state import KeyedState, Layout, Version
+from pipeline.assembly import RAW
+from pipeline.keyed_state import KeyedState, Layout
 from pipeline.plan import BatchPlan, GroupReport, Reports
-from pipeline.state_files import next_segments, read_state
-from pipeline.task_rows import dead_letters, result_letters, write_dead_letters
+from pipeline.state_files import Version, next_segments, read_share
+from pipeline.task_rows import dead_letters, result_letters, split_reports, write_dead_letters
 from pipeline.windows import EngineResult
+from pipeline.windows.engine import REJECTED_SCHEMA
 from storage.columns import table_rows
 from storage.table import AddedFile, write_file
 
@@ -29,11 +31,9 @@ def group_with(plan: BatchPlan) -> Callable[[Batches], Batches]:
 
     def group(batches: Batches) -> Batches:
         rows = pa.Table.from_batches(list(batches), plan.stamped_schema)
-        told = pc.is_valid(rows["report"])
-        reports = rows.filter(told)
+        reports, records = split_reports(rows)
         if not len(reports):
             return
-        records = rows.filter(pc.invert(told))
         given = Reports.from_texts(reports["report"].to_pylist())
         report = _advance(plan, reports["task"][0].as_py(), records, given)
         yield pa.RecordBatch.from_pydict({"report": [report.to_text()]}, schema=RESULT_SCHEMA)
@@ -49,14 +49,15 @@ def _advance(plan: BatchPlan, task: int, records: pa.Table, told: Reports) -> Gr
     name = f"{plan.batch:012d}-{task:04d}"
     apply = _applied_to_records if engine.state_is_records else _applied_to_keys
     result, version = apply(plan, task, batch, close_ms, name)
+    late, rejected = found_by_input(plan, result)
     return GroupReport(
         task=task,
         segments=version.names,
         open_records=version.rows,
         changed=len(result.changes),
         close_ms=close_ms,
-        late=result.late,
-        rejected=len(result.rejected),
+        late=late,
+        rejected=rejected,
         files=_written(plan, result.changes, name),
         dead_letters=write_dead_letters(plan, rejected_letters(plan, records, result)),
         told=told,
@@ -70,7 +71,7 @@ def _applied_to_keys(
     engine = plan.assembly.engine
     layout = Layout(engine.state_schema, engine.due_ms)
     state = KeyedState.of_task(plan.state, plan.segments, (task, plan.tasks), layout)
-    touched = state.touched(batch["key"], plan.close_ms, close_ms)
+    touched = state.touched(batch["key"], (plan.close_ms, close_ms))
     result = engine.process(touched.rows, batch, plan.close_ms, close_ms)
     return result, state.replaced(touched, result.state, name, sync=plan.sync)
 
@@ -80,15 +81,13 @@ def _applied_to_records(
 ) -> tuple[EngineResult, Version]:
     """Run the engine on all records that still matter."""
     engine = plan.assembly.engine
-    old, own = plan.segments_of(task, plan.segments)
-    state = read_state(plan.state, old, engine.state_schema)
-    if not own:
-        state = state.filter(pa.array(np.asarray(state["key_group"]) % plan.tasks == task))
+    place = (task, plan.tasks)
+    old, state = read_share(plan.state, plan.segments, place, engine.state_schema)
     result = engine.process(state, batch, plan.close_ms, close_ms)
     added = None
     if not len(result.rejected):
-        added = batch if own else pa.concat_tables([state, batch])
-    old = old if own else []
+        # Records of tasks that are no more are in no segment of this one.
+        added = batch if old or not len(state) else pa.concat_tables([state, batch])
     names = next_segments(plan.state, old, added, result.state, name, sync=plan.sync)
     return result, Version(names, len(result.state))
 
@@ -101,14 +100,21 @@ def _written(plan: BatchPlan, changes: pa.Table, name: str) -> list[AddedFile]:
     return [write_file(plan.table, rows, f"part-{name}", sync=plan.sync)]
 
 
+def found_by_input(plan: BatchPlan, result: EngineResult) -> tuple[list[int], list[int]]:
+    """How many records of each input the engine found late, and how many it rejected."""
+    inputs = len(plan.topics)
+    # The engine knows partitions by (partition, input), see StampPlan.
+    late = np.bincount(result.late_partitions % inputs, minlength=inputs)
+    rejected = np.bincount(np.asarray(result.rejected["input"]), minlength=inputs)
+    return late.tolist(), rejected.tolist()
+
+
 def rejected_letters(plan: BatchPlan, records: pa.Table, result: EngineResult) -> list[pa.Table]:
-    """The records for which the user's function raised, as dead letters."""
+    """The records for which the user's function raised, altogether or in a window."""
     letters = []
-    for place in np.unique(np.asarray(result.rejected["input"])).tolist():
-        rows = result.rejected.filter(pc.equal(result.rejected["input"], place))
-        raw = records.filter(pc.equal(records["input"], place))
-        raw = raw.group_by(["partition", "offset"], use_threads=False).aggregate([("raw", "first")])
-        found = rows.join(raw.rename_columns({"raw_first": "raw"}), ["partition", "offset"])
+    raised = _with_raw(result, records)
+    for place in np.unique(np.asarray(raised["input"])).tolist():
+        found = raised.filter(pc.equal(raised["input"], place))
         # The engine knows partitions by (partition, input), see StampPlan.
         numbers = np.asarray(found["partition"]) // len(plan.topics)
         column = found.column_names.index("partition")
@@ -116,9 +122,25 @@ def rejected_letters(plan: BatchPlan, records: pa.Table, result: EngineResult) -
         found = found.append_column("reason", pa.repeat("function-raised", len(found)))
         origin = plan.origins[place]
         if origin is None:
-            letters.append(
-                dead_letters(plan, plan.topics[place], found, tells_source_reasons=False)
-            )
+            letters.append(dead_letters(plan, plan.topics[place], found))
         else:
             letters += result_letters(plan, origin, found)
     return letters
+
+
+def _with_raw(result: EngineResult, records: pa.Table) -> pa.Table:
+    """What the functions raised on, with its raw bytes.
+
+    Rejected records are of this batch, and ``records`` has their bytes. One that is left out
+    of a window may be older: the state carries its bytes.
+    """
+    schema = pa.schema([*REJECTED_SCHEMA, RAW])
+    told = [schema.empty_table()]
+    if len(result.rejected):
+        places = ["partition", "offset", "input"]
+        raw = records.group_by(places, use_threads=False).aggregate([(RAW.name, "first")])
+        raw = raw.rename_columns({f"{RAW.name}_first": RAW.name})
+        told.append(result.rejected.join(raw, places).select(schema.names))
+    if len(result.left_out):
+        told.append(result.left_out.select(schema.names))
+    return pa.concat_tables(told)

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from pipeline.plan import BatchPlan, Clocks, JoinPlan, JoinReport, Reports
-from pipeline.state_files import next_segments, read_state
-from pipeline.task_rows import as_batch, report_rows
-from pipeline.windows import NO_STREAM_TIME_MS
+from pipeline.join_stage import JoinedBatch
+from pipeline.keyed_state import KeyedState, Layout
+from pipeline.open_records import OpenRecords
+from pipeline.plan import BatchPlan, JoinPlan, JoinReport, Reports
+from pipeline.state_files import Version
+from pipeline.task_rows import as_batch, report_rows, split_reports
+from pipeline.windows.joins import Clocks
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -23,15 +25,14 @@ def join_with(plan: BatchPlan, join: JoinPlan) -> Callable[[Batches], Batches]:
 
     def joining(batches: Batches) -> Batches:
         rows = pa.Table.from_batches(list(batches), join.arriving_schema)
-        told = pc.is_valid(rows["report"])
-        reports = rows.filter(told)
+        reports, records = split_reports(rows)
         if not len(reports):
             return
         task = reports["task"][0].as_py()
         given = Reports.from_texts(reports["report"].to_pylist())
-        results, report = _advance(plan, join, task, rows.filter(pc.invert(told)), given)
-        nulls = [pa.nulls(len(results), f.type) for f in join.joined_schema][:2]
-        columns = [*nulls, *results.columns]
+        results, report = _advance(plan, join, task, records, given)
+        no_report = pa.nulls(len(results), pa.string())
+        columns = [_next_task(plan, join, results), no_report, *results.columns]
         yield as_batch(pa.table(columns, schema=join.joined_schema))
         # The stamps told every join task; one is enough to tell it further.
         onwards = Reports(given.stamps if task == 0 else [], [report])
@@ -44,19 +45,48 @@ def _advance(
     plan: BatchPlan, join: JoinPlan, task: int, records: pa.Table, told: Reports
 ) -> tuple[pa.Table, JoinReport]:
     """Take this task's state one batch further; return the results."""
-    after = told.clocks_after(plan.clocks)
-    old, own = plan.segments_of(task, join.segments)
-    state = read_state(plan.state, old, join.stage.state_schema)
-    if not own:
-        state = state.filter(pa.array(np.asarray(state["key_group"]) % plan.tasks == task))
-    left, right = (_slowest(after, stamp.clock.name) for stamp in (join.left, join.right))
-    done = join.stage.process(state, records.select(join.stage.record_schema.names), left, right)
-    name = f"{plan.batch:012d}-{task:04d}-join-{join.place}"
-    segments = next_segments(plan.state, old if own else [], None, done.state, name, sync=plan.sync)
-    report = JoinReport(join.place, task, segments, len(done.state), done.late, done.filtered)
+    batch = records.select(join.stage.record_schema.names)
+    clocks = join.times(plan.clocks), join.times(told.clocks_after(plan.clocks))
+    apply = _applied_to_records if join.stage.streams else _applied_to_keys
+    done, version = apply(plan, join, task, batch, clocks)
+    report = JoinReport(join.place, task, version.names, version.rows, done.late, done.filtered)
     return done.results, report
 
 
-def _slowest(clocks: Clocks, name: str) -> int:
-    """The least stream time of a stream's partitions, -1 where none is known."""
-    return min(clocks[name].values(), default=NO_STREAM_TIME_MS)
+def _next_task(plan: BatchPlan, join: JoinPlan, results: pa.Table) -> pa.Array:
+    """Who stamps each result: what a stream looked up goes back to the task of its partition."""
+    if not join.stage.is_lookup:
+        return pa.nulls(len(results), pa.int32())
+    return pa.array(np.asarray(results["partition"]) % plan.tasks, pa.int32())
+
+
+def _applied_to_records(
+    plan: BatchPlan, join: JoinPlan, task: int, batch: pa.Table, clocks: tuple[Clocks, Clocks]
+) -> tuple[JoinedBatch, Version]:
+    """Join streams: with the records that the batch has to do with."""
+    engine = join.stage.streams
+    assert engine is not None
+    schema, marks = engine.record_schema, engine.keeps_matches
+    place = (task, plan.tasks)
+    state = OpenRecords.of_task(plan.state, join.segments, place, schema, marks=marks)
+    rows = np.flatnonzero(engine.concerned(state.records, state.matched, batch, clocks))
+    done = join.stage.process(state.state(rows), batch, clocks[1])
+    stays = engine.stays(state.records, clocks[1])
+    name = _name(plan, join, task)
+    return done, state.replaced(rows[done.stayed], done.state, stays, name, sync=plan.sync)
+
+
+def _applied_to_keys(
+    plan: BatchPlan, join: JoinPlan, task: int, batch: pa.Table, clocks: tuple[Clocks, Clocks]
+) -> tuple[JoinedBatch, Version]:
+    """Join tables: with the rows of the batch's keys."""
+    layout = Layout(join.stage.state_schema)
+    state = KeyedState.of_task(plan.state, join.segments, (task, plan.tasks), layout)
+    touched = state.touched(batch["key"])
+    done = join.stage.process(touched.rows, batch, clocks[1])
+    changing, name = join.stage.changing(batch), _name(plan, join, task)
+    return done, state.replaced(touched, done.state, name, sync=plan.sync, changing=changing)
+
+
+def _name(plan: BatchPlan, join: JoinPlan, task: int) -> str:
+    return f"{plan.batch:012d}-{task:04d}-join-{join.place}"

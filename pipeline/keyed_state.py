@@ -28,14 +28,18 @@ import pyarrow.compute as pc
 
 from pipeline.errors import CheckpointError
 from pipeline.key_hashes import key_hashes
-from pipeline.state_files import open_segment, write_segment
+from pipeline.state_files import (
+    Version,
+    in_share,
+    open_segment,
+    own_files,
+    segments_kept,
+    write_segment,
+)
 from pipeline.windows.engine import heads
 from pipeline.windows.exact_sum import Ints
 from pipeline.windows.members import Ranges
 from pipeline.windows.rules import FOREVER_MS
-
-#: A version has no more segments than this.
-MAX_SEGMENTS = 12
 
 #: How many rows count in the version that ends with this segment.
 _ROWS_KEY = b"oriel.rows"
@@ -47,6 +51,11 @@ _OWN_FIELDS = (
 )
 
 
+def never_due(rows: pa.Table) -> Ints:
+    """For rows without windows: none ever closes."""
+    return np.full(len(rows), FOREVER_MS, dtype=np.int64)
+
+
 @dataclass(frozen=True)
 class Layout:
     """The columns of a state (``key`` among them), and when rows have to be looked at.
@@ -55,7 +64,7 @@ class Layout:
     """
 
     schema: pa.Schema
-    due_ms: Callable[[pa.Table], Ints]
+    due_ms: Callable[[pa.Table], Ints] = never_due
 
 
 @dataclass(frozen=True)
@@ -64,14 +73,6 @@ class Touched:
 
     hashes: Ints
     rows: pa.Table
-
-
-@dataclass(frozen=True)
-class Version:
-    """The files of a version, the oldest first, and how many rows count in them."""
-
-    names: list[str]
-    rows: int
 
 
 @dataclass(frozen=True)
@@ -112,22 +113,19 @@ class KeyedState:
         place: tuple[int, int],
         layout: Layout,
     ) -> "KeyedState":
-        """Open the state of a task, ``place`` is (its number, number of tasks).
-
-        After a change of the number of tasks each reads all files and takes its key groups.
+        """Open the state of a task, see ``own_files``.
 
         Raises:
             CheckpointError: a file is missing, or of another format or schema.
         """
-        task, tasks = place
-        if len(segments) in {0, tasks}:
-            return cls(folder, segments.get(task, ()), layout)
+        own = own_files(segments, place)
+        if own is not None:
+            return cls(folder, own, layout)
         rows = pa.concat_tables(
             [cls(folder, names, layout).all_rows() for names in segments.values()]
         )
-        mine = np.asarray(rows["key_group"]) % tasks == task
         state = cls(folder, (), layout)
-        state._loose = rows.filter(pa.array(mine))
+        state._loose = rows.filter(pa.array(in_share(rows, place)))
         return state
 
     @property
@@ -143,11 +141,11 @@ class KeyedState:
             return self._loose
         return _rows(_newest([self._nothing(), *(one.covered for one in self._segments)]))
 
-    def touched(self, keys: pa.ChunkedArray, previous_close_ms: int, close_ms: int) -> Touched:
+    def touched(self, keys: pa.ChunkedArray, closing_ms: tuple[int, int] = (0, 0)) -> Touched:
         """The rows of ``keys``, and of keys with a window that closes between the two times."""
         named = [key_hashes(keys.unique())]
         for segment in self._segments:
-            low, high = np.searchsorted(segment.due_ms, [previous_close_ms, close_ms])
+            low, high = np.searchsorted(segment.due_ms, closing_ms)
             named.append(segment.due_hash[low:high])
         hashes = np.unique(np.concatenate(named))
         if self._loose is not None:
@@ -162,15 +160,31 @@ class KeyedState:
             missing = missing[low == high]
         return Touched(hashes, _rows(pa.concat_tables(found)))
 
-    def replaced(self, touched: Touched, rows: pa.Table, name: str, *, sync: bool) -> Version:
-        """Write what makes the next version: ``rows`` in place of all touched rows."""
+    def replaced(
+        self,
+        touched: Touched,
+        rows: pa.Table,
+        name: str,
+        *,
+        sync: bool,
+        changing: pa.ChunkedArray | None = None,
+    ) -> Version:
+        """Write what makes the next version: ``rows`` in place of all touched rows.
+
+        ``changing`` are the keys whose rows may differ, where it isn't all that was touched.
+        """
+        if changing is not None and self._loose is None:
+            hashes = key_hashes(changing.unique())
+            touched = Touched(np.unique(hashes), _of_hashes(touched.rows, hashes))
+            rows = _of_hashes(rows, hashes)
         if not len(touched.hashes) and self._loose is None:
             return Version([one.name for one in self._segments], self.rows)
         count = self.rows + len(rows) - len(touched.rows)
         if not count:
             return Version([], 0)
         added = self._covering(touched.hashes, rows)
-        kept = self._segments[: self._kept(len(added), count)]
+        sizes = [*(len(one.hashes) for one in self._segments), len(added)]
+        kept = self._segments[: segments_kept(sizes, count)]
         replaced = self._segments[len(kept) :]
         if replaced:
             added = _newest([*(one.covered for one in replaced), added])
@@ -179,22 +193,6 @@ class KeyedState:
         beside = {_ROWS_KEY: str(count).encode()}
         file = write_segment(self._folder, self._indexed(added), name, sync=sync, beside=beside)
         return Version([*(one.name for one in kept), file], count)
-
-    def _kept(self, added: int, count: int) -> int:
-        """How many of the old segments stay as they are.
-
-        Everything is written anew once most of it does not count; where there are too many
-        segments, the newest become one, as far back as they outweigh what is before them.
-        So a row is written again only after as many others came.
-        """
-        sizes = [*(len(one.hashes) for one in self._segments), added]
-        if sum(sizes) > 2 * count:
-            return 0
-        old = len(self._segments)
-        if len(sizes) <= MAX_SEGMENTS:
-            return old
-        outweighed = (place for place in range(old) if sizes[place] <= sum(sizes[place + 1 :]))
-        return next(outweighed, old - 1)
 
     def _covering(self, hashes: Ints, rows: pa.Table) -> pa.Table:
         """The rows by hash, with tombstones for hashes that have none."""
@@ -224,8 +222,9 @@ class KeyedState:
         table = open_segment(self._folder, name)
         if not table.schema.equals(self._file_schema()):
             message = (
-                f"state file {self._folder / name} has other columns than the topology needs; "
-                "use the topology that wrote it, or start a new checkpoint and a new table"
+                f"state file {self._folder / name} has other columns than the topology needs; use "
+                "the topology and the version that wrote it, or start a new checkpoint and a new "
+                "table"
             )
             raise CheckpointError(message)
         hashes, due_ms, due_hash = (_mapped(table.column(place)) for place in range(3))
@@ -261,6 +260,11 @@ def _alive(covered: pa.Table) -> pa.Table:
 def _rows(covered: pa.Table) -> pa.Table:
     """The rows of the state, without hash and tombstones."""
     return _alive(covered).select(range(1, covered.num_columns))
+
+
+def _of_hashes(rows: pa.Table, hashes: Ints) -> pa.Table:
+    """The rows of the keys with one of ``hashes``."""
+    return rows.filter(pa.array(np.isin(key_hashes(rows["key"]), hashes)))
 
 
 def _mapped(column: pa.ChunkedArray) -> Ints:

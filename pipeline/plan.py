@@ -6,20 +6,21 @@ back as JSON rows.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pyarrow as pa
 
-from pipeline.assembly import Assembly
+from pipeline.assembly import RAW, Assembly
 from pipeline.join_stage import JoinStage
-from pipeline.windows import NEVER_CLOSED_MS, close_time_ms
+from pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS, close_time_ms
+from storage.position import Offsets
 from storage.table import AddedFile
 
 #: Columns that a stamped row has in front of the engine's record columns.
 STAMPED_FIELDS = (pa.field("task", pa.int32()), pa.field("report", pa.string()))
-RAW = pa.field("raw", pa.binary())
 
 #: What is counted of each record: input is the sum of the others.
 COUNTERS = ("input", "applied", "late", "dead_lettered", "filtered")
@@ -44,6 +45,18 @@ DEAD_LETTER_SCHEMA = pa.schema([
 Clocks = dict[str, dict[int, int]]
 #: Task -> names of its state files.
 Segments = dict[int, list[str]]
+
+
+class SourceReasons(Enum):
+    """What a stamp does about records that are bad whoever reads them, like broken lines.
+
+    The first store that reads a topic tells them for all. Where a topic is read with several
+    schemas, what is bad for one may be good for another, so each store tells for itself.
+    """
+
+    FOR_ALL = "for all"
+    FOR_ITSELF = "for itself"
+    NOT_TOLD = "not told"
 
 
 @dataclass(frozen=True)
@@ -75,16 +88,18 @@ class StampPlan:
     ``columns`` maps the stream's value columns to those of the next task; ``constants`` are
     columns with one value (which input or side a record is of). ``inputs`` is the number of
     the store's inputs and ``place`` this one's: each partition of each input has its own number.
-    ``origin`` is for a join's results.
+    ``origin`` is for a join's results. A stream that looks up a table has its clock behind the
+    lookup: there, the stamp in front ``moves_clock`` not.
     """
 
     clock: ClockPlan
     columns: Mapping[str, str]
     constants: Mapping[str, Any]
-    tells_source_reasons: bool
+    source_reasons: SourceReasons
     inputs: int = 1
     place: int = 0
     origin: "Origin | None" = None
+    moves_clock: bool = True
 
 
 @dataclass(frozen=True)
@@ -96,7 +111,23 @@ class JoinPlan:
     left: StampPlan
     right: StampPlan
     segments: Segments
-    output: StampPlan
+
+    def times(self, clocks: Clocks) -> tuple[int, int]:
+        """The least stream time of each side's partitions, -1 where none is known."""
+        left, right = (
+            min(clocks[stamp.clock.name].values(), default=NO_STREAM_TIME_MS)
+            for stamp in (self.left, self.right)
+        )
+        return left, right
+
+    def refuse_places(self, ends: Offsets) -> None:
+        """Refuse partitions, and offsets in them, that are too large for the join.
+
+        Raises:
+            InvalidTopology: there is one; the message names the store and the step.
+        """
+        for topic in (self.left.clock.topic, self.right.clock.topic):
+            self.stage.refuse_places(topic, ends.get(topic, {}))
 
     @property
     def arriving_schema(self) -> pa.Schema:
@@ -136,20 +167,12 @@ class BatchPlan:
     windowed: bool
     sync: bool
 
-    def segments_of(self, task: int, segments: Segments) -> tuple[list[str], bool]:
-        """Return the state files that ``task`` has to read, and whether they are its own alone.
-
-        After a change of the number of tasks each reads all files and takes its key groups.
-        """
-        if len(segments) in {0, self.tasks}:
-            return segments.get(task, []), True
-        return [name for names in segments.values() for name in names], False
-
     @property
     def stamped_schema(self) -> pa.Schema:
         """The columns that go through the shuffle to the engine's tasks."""
-        raw = [RAW] if self.assembly.keeps_raw else []
-        return pa.schema([*STAMPED_FIELDS, *raw, *self.assembly.engine.record_schema])
+        read = self.assembly.engine.record_schema
+        raw = [RAW] if self.assembly.keeps_raw and RAW.name not in read.names else []
+        return pa.schema([*STAMPED_FIELDS, *raw, *read])
 
     def close_time_of(self, clocks: Clocks) -> int:
         """The close time of all partitions of all streams; nothing closes before all are known."""
@@ -214,15 +237,19 @@ class Reports:
 
 @dataclass
 class GroupReport:
-    """What one engine task made: its state files and table files, and what it was told."""
+    """What one engine task made: its state files and table files, and what it was told.
+
+    ``late`` and ``rejected`` count for each input the records that the engine found late, and
+    those for which the user's function raised.
+    """
 
     task: int
     segments: list[str]
     open_records: int
     changed: int
     close_ms: int
-    late: int
-    rejected: int
+    late: list[int]
+    rejected: list[int]
     files: list[AddedFile]
     dead_letters: list[AddedFile]
     told: Reports

@@ -10,6 +10,7 @@ from pipeline.plan import (
     BatchPlan,
     GroupReport,
     JoinPlan,
+    Origin,
     Reports,
     Segments,
 )
@@ -34,7 +35,7 @@ def prepared_batch(
             for name, partitions in clocks.items()
         },
         close_ms=reports[0].close_ms if reports else plan.close_ms,
-        counters=_counters(previous, told, reports),
+        counters=_counters(plan.origins, previous, told, reports),
     )
     dead_letters = [file for stamp in told.stamps for file in stamp.dead_letters]
     return PreparedBatch(
@@ -50,28 +51,42 @@ def prepared_batch(
 
 
 def _counters(
-    previous: PreparedBatch | None, told: Reports, reports: Sequence[GroupReport]
+    origins: Sequence[Origin | None],
+    previous: PreparedBatch | None,
+    told: Reports,
+    reports: Sequence[GroupReport],
 ) -> dict[str, int]:
     """Running totals; what later tasks found late or bad was applied as far as stamps knew."""
     counters = dict(previous.record.counters) if previous else dict.fromkeys(COUNTERS, 0)
     for stamp in told.stamps:
         for name, number in stamp.counters.items():
             counters[name] = counters.get(name, 0) + number
-    found_late = sum(report.late for report in reports)
-    late = sum(join.late for join in told.joins) + (0 if told.joins else found_late)
+    late = sum(join.late for join in told.joins)
     filtered = sum(join.filtered for join in told.joins)
-    rejected = sum(report.rejected for report in reports)
     counters["late"] += late
     counters["filtered"] += filtered
     counters["applied"] -= late + filtered
-    if told.joins:
-        # They are no records: one record can have many results, or none.
-        counters[REJECTED_RESULTS] = counters.get(REJECTED_RESULTS, 0) + rejected
-        counters[LATE_RESULTS] = counters.get(LATE_RESULTS, 0) + found_late
-    else:
-        counters["dead_lettered"] += rejected
-        counters["applied"] -= rejected
+    for report in reports:
+        count_found(counters, origins, report.late, report.rejected)
     return counters
+
+
+def count_found(
+    counters: dict[str, int],
+    origins: Sequence[Origin | None],
+    late: Sequence[int],
+    rejected: Sequence[int],
+) -> None:
+    """Count what the engine found late or bad of each input; records had counted as applied."""
+    for origin, too_late, bad in zip(origins, late, rejected, strict=True):
+        if origin is None:
+            counters["late"] += too_late
+            counters["dead_lettered"] += bad
+            counters["applied"] -= too_late + bad
+        else:
+            # A join's results are no records: one record can have many of them, or none.
+            counters[LATE_RESULTS] = counters.get(LATE_RESULTS, 0) + too_late
+            counters[REJECTED_RESULTS] = counters.get(REJECTED_RESULTS, 0) + bad
 
 
 def _join_segments(join: JoinPlan, told: Reports) -> Segments:

@@ -28,6 +28,7 @@ from pipeline.task_rows import (
     dead_letters,
     report_rows,
     result_letters,
+    split_reports,
     write_dead_letters,
 )
 from pipeline.windows import StreamClock
@@ -79,6 +80,24 @@ def route_with(plan: BatchPlan, stamp: StampPlan) -> Callable[[Batches], Batches
     return routing
 
 
+def stamp_looked_up(plan: BatchPlan, stamp: StampPlan) -> Callable[[Batches], Batches]:
+    """Return the function for ``mapInArrow``: from a lookup's results to the engine's tasks.
+
+    They are the stream's records with more columns, one task for each partition of theirs.
+    Only those that found a row and were wanted behind it move the clock, as in Kafka.
+    """
+
+    def stamping(batches: Batches) -> Batches:
+        reports, rows = split_reports(pa.Table.from_batches(batches))
+        stamper = Stamper(plan, stamp, plan.stamped_schema)
+        yield stamper.looked_up(rows)
+        # Every task was told the same; one is enough to tell it further.
+        told = reports["report"].to_pylist() if reports["task"][0].as_py() == 0 else []
+        yield stamper.reports(Reports.from_texts(told))
+
+    return stamping
+
+
 class Stamper:
     """One stamp task's clocks, counts and dead letters."""
 
@@ -101,6 +120,12 @@ class Stamper:
         self._counters["applied"] += int((~late).sum())
         return self._named(good.append_column("close_ms", pa.array(close)), ~late)
 
+    def looked_up(self, rows: pa.Table) -> pa.RecordBatch:
+        """Stamp records that a lookup gave more columns; they were counted when they came."""
+        for name in ("input", "applied"):
+            self._counters[name] -= len(rows)
+        return self.for_engine(rows.sort_by([("partition", "ascending"), ("offset", "ascending")]))
+
     def for_join(self, rows: pa.Table) -> pa.RecordBatch:
         """Stamp one Arrow batch for a join, which decides about lateness itself."""
         good = self._good(rows)
@@ -111,13 +136,11 @@ class Stamper:
 
     def routed(self, rows: pa.Table) -> Batches:
         """Pass reports on, and give a join's results their close time and task."""
-        told = pc.is_valid(rows["report"])
-        reports = rows.filter(told)
+        reports, rows = split_reports(rows)
         if len(reports):
             given = {name: reports[name] for name in ("task", "report")}
             nulls = [given.get(f.name, pa.nulls(len(reports), f.type)) for f in self._schema]
             yield as_batch(pa.table(nulls, names=self._schema.names).cast(self._schema))
-        rows = rows.filter(pc.invert(told))
         bad = pc.is_valid(rows["reason"])
         self._bury_results(rows.filter(bad))
         good = rows.filter(pc.and_(pc.invert(bad), rows["keep"]))
@@ -126,22 +149,25 @@ class Stamper:
         self._counters[LATE_RESULTS] = self._counters.get(LATE_RESULTS, 0) + int(late.sum())
         yield self._named(good.append_column("close_ms", pa.array(close)), ~late)
 
-    def reports(self) -> pa.RecordBatch:
-        """One report row for every task."""
+    def reports(self, told: Reports | None = None) -> pa.RecordBatch:
+        """One report row for every task; ``told`` goes on with it."""
         report = self.report()
         report.dead_letters = write_dead_letters(self._plan, self.dead_letters)
-        return report_rows(Reports([report]), self._schema, self._plan.tasks)
+        given = told or Reports()
+        onwards = Reports([report, *given.stamps], given.joins)
+        return report_rows(onwards, self._schema, self._plan.tasks)
 
     def report(self) -> StampReport:
         """What was seen so far, without the dead letters."""
-        clocks = {p: self._clock.stream_time_ms[p] for p in self._seen}
+        seen = self._seen if self._stamp.moves_clock else ()
+        clocks = {p: self._clock.stream_time_ms[p] for p in seen}
         return StampReport(self._stamp.clock.name, clocks, self._counters)
 
     def _good(self, rows: pa.Table) -> pa.Table:
         """Count rows, bury the bad ones, return those that are wanted."""
         self._counters["input"] += len(rows)
         bad = pc.is_valid(rows["reason"])
-        number = pc.sum(bad).as_py()
+        number = pc.sum(bad, min_count=0).as_py()
         self._counters["dead_lettered"] += number
         self._bury(rows.filter(bad))
         good = rows.filter(pc.and_(pc.invert(bad), rows["keep"]))
@@ -182,7 +208,5 @@ class Stamper:
     def _bury(self, rows: pa.Table) -> None:
         """Keep bad rows for the dead-letter table; each store counts them all."""
         if len(rows):
-            topic, tells = self._stamp.clock.topic, self._stamp.tells_source_reasons
-            self.dead_letters.append(
-                dead_letters(self._plan, topic, rows, tells_source_reasons=tells)
-            )
+            topic, reasons = self._stamp.clock.topic, self._stamp.source_reasons
+            self.dead_letters.append(dead_letters(self._plan, topic, rows, reasons))

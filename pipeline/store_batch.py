@@ -58,6 +58,7 @@ class StoreBatches:
 
         Raises:
             ForeignCheckpoint: checkpoint and table are not at the same batch.
+            InvalidTopology: a partition's number is too large for a join of streams.
         """
         recorded = self._tables.recorded_batch()
         self._refuse_foreign(batch, recorded)
@@ -120,6 +121,8 @@ class StoreBatches:
     def _prepare(self, records: Records, batch: int, ends: Offsets) -> PreparedBatch:
         previous = self._previous(batch)
         plan, joins = self._plans.plan(batch, self._place, previous, ends)
+        for join in joins:
+            join.refuse_places(ends)
         reports = run_tasks(self._plans, plan, joins, records)
         return prepared_batch(plan, joins, reports, previous, ends)
 

@@ -4,8 +4,8 @@ A clock is named after its topic; a topic that a store reads more than once has 
 for each reading, ``topic#2`` and so on, because a filter in front decides what moves it.
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,10 +21,20 @@ from pipeline.plan import (
     Clocks,
     JoinPlan,
     Origin,
+    SourceReasons,
     StampPlan,
 )
 from pipeline.reserved_names import refuse_hidden
-from pipeline.topology import Input, Side, Source, Store, TableLookup, TableRows, TableUpdates
+from pipeline.topology import (
+    Input,
+    Side,
+    Source,
+    Store,
+    TableLookup,
+    TableRows,
+    TableUpdates,
+    Topology,
+)
 from pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS
 from pipeline.windows.joins import RIGHT_ALONE
 from storage.position import Offsets
@@ -56,6 +66,7 @@ class _Begun:
     source: Source
     steps: Steps
     clock: ClockPlan
+    source_reasons: SourceReasons
     stage: JoinStage | None = None
     sides: tuple["_Begun", ...] = ()
 
@@ -106,19 +117,19 @@ class StorePlans:
         self,
         store: Store,
         steps_of: StepsOf,
-        tells: Collection[str],
+        source_reasons: Mapping[Source, SourceReasons],
     ) -> None:
         """Check the steps of ``store``, as ``steps_of`` makes them.
 
-        ``tells`` are the topics of which this store writes the dead letters that are bad for
-        every store. Call ``finish`` before the first plan.
+        ``source_reasons`` are this store's part of ``tellers``. Call ``finish`` before the
+        first plan.
 
         Raises:
             InvalidTopology: a step does not fit; the message names it.
         """
         self.store = store
         self._steps_of = steps_of
-        self._tells = tells
+        self._source_reasons = dict(source_reasons)
         self.clocks: list[ClockPlan] = []
         self.inputs: list[InputPlan] = []
         self._begun = [self._begin(one) for one in store.inputs]
@@ -161,7 +172,6 @@ class StorePlans:
                 left=one.join.left.stamp,
                 right=one.join.right.stamp,
                 segments=previous.join_segments.get(place, {}) if previous else {},
-                output=one.stamp,
             )
             for place, one in enumerate(self.inputs)
             if one.join is not None
@@ -172,7 +182,9 @@ class StorePlans:
         """Check the steps of an input."""
         if one.join is None:
             steps = self._steps_of(one, one.source)
-            return _Begun(one.source, steps, self._clock(one.source.topic, 0))
+            return _Begun(
+                one.source, steps, self._clock(one.source.topic, 0), self._told(one.source)
+            )
         join = one.join
         steps_of = [self._steps_of(side, side.source) for side in (join.left, join.right)]
         for steps in steps_of:
@@ -181,11 +193,16 @@ class StorePlans:
         # A table that is looked up is read as it is; nothing waits for it.
         delays = (stage.delay_ms, None if isinstance(join, TableLookup) else stage.delay_ms)
         sides = tuple(
-            _Begun(side.source, steps, self._clock(side.source.topic, delay))
+            _Begun(
+                side.source,
+                steps,
+                self._clock(side.source.topic, delay),
+                self._told(side.source),
+            )
             for side, steps, delay in zip((join.left, join.right), steps_of, delays, strict=True)
         )
         steps = self._steps_of(one, pa.schema([*STAMPED_FIELDS, *stage.result_schema]))
-        return _Begun(one.source, steps, sides[0].clock, stage, sides)
+        return _Begun(one.source, steps, sides[0].clock, SourceReasons.NOT_TOLD, stage, sides)
 
     def _clock(self, topic: str, delay_ms: int | None) -> ClockPlan:
         number = sum(clock.topic == topic for clock in self.clocks) + 1
@@ -210,7 +227,7 @@ class StorePlans:
             one.clock,
             columns,
             constants,
-            self._tells_of(one.clock),
+            one.source_reasons,
             len(self._begun),
             place,
             _origin(self.store.inputs[place]),
@@ -220,27 +237,49 @@ class StorePlans:
         join = self.store.inputs[place].join
         tables = (isinstance(join, TableUpdates), isinstance(join, TableLookup | TableUpdates))
         left, right = (
-            _side(side, number, key_groups, self._tells_of(side.clock), table=table)
+            _side(side, number, key_groups, table=table)
             for number, (side, table) in enumerate(zip(one.sides, tables, strict=True))
         )
+        if one.stage.is_lookup:
+            left = replace(left, stamp=replace(left.stamp, moves_clock=False))
         return InputPlan(one.source, one.steps, stamp, JoinInput(one.stage, left, right))
 
-    def _tells_of(self, clock: ClockPlan) -> bool:
-        return clock.topic in self._tells and clock.name == clock.topic
+    def _told(self, source: Source) -> SourceReasons:
+        """What to do about bad records of a source; a second reading finds the same ones."""
+        return self._source_reasons.pop(source, SourceReasons.NOT_TOLD)
+
+
+def tellers(topology: Topology) -> dict[str, dict[Source, SourceReasons]]:
+    """Which store tells of the records of a source that are bad whoever reads them."""
+    sources = topology.sources
+    untold = set(sources)
+    found: dict[str, dict[Source, SourceReasons]] = {}
+    for store in topology.stores:
+        found[store.name] = {
+            source: SourceReasons.FOR_ITSELF
+            if sum(source.topic == other.topic for other in sources) > 1
+            else SourceReasons.FOR_ALL
+            if source in untold
+            else SourceReasons.NOT_TOLD
+            for source in store.sources
+        }
+        untold -= set(store.sources)
+    return found
 
 
 def _origin(one: Input) -> Origin | None:
-    """Which records' places a join's results have."""
-    if one.join is None:
+    """Which records' places a join's results have; what a stream looked up is its own record."""
+    if one.join is None or isinstance(one.join, TableLookup):
         return None
     right = 1 if isinstance(one.join, TableUpdates) else RIGHT_ALONE
     return Origin(one.join.left.source.topic, one.join.right.source.topic, right)
 
 
-def _side(one: _Begun, side: int, key_groups: int, tells: bool, *, table: bool) -> SidePlan:  # noqa: FBT001
+def _side(one: _Begun, side: int, key_groups: int, *, table: bool) -> SidePlan:
     """One side of a join: all of its columns go on; a table may have records without a value."""
     one.steps.select(one.steps.values.names, key_groups, null_values=table)
-    stamp = StampPlan(one.clock, {}, {"side": pa.scalar(side, pa.int8())}, tells)
+    constants = {"side": pa.scalar(side, pa.int8())}
+    stamp = StampPlan(one.clock, {}, constants, one.source_reasons)
     return SidePlan(one.source, one.steps, stamp)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.plan import DEAD_LETTER_SCHEMA, BatchPlan, Origin, Reports
+from pipeline.plan import DEAD_LETTER_SCHEMA, BatchPlan, Origin, Reports, SourceReasons
 from pipeline.reasons import REASONS
 from storage.table import AddedFile, write_file
 
@@ -38,6 +38,12 @@ def report_rows(reports: Reports, schema: pa.Schema, tasks: int) -> pa.RecordBat
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def split_reports(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """What a task is sent: report rows, and records."""
+    told = pc.is_valid(rows["report"])
+    return rows.filter(told), rows.filter(pc.invert(told))
+
+
 def as_batch(rows: pa.Table) -> pa.RecordBatch:
     """One record batch of a table's rows."""
     columns = [column.combine_chunks() for column in rows.columns]
@@ -49,21 +55,26 @@ def result_letters(plan: BatchPlan, origin: Origin, rows: pa.Table) -> list[pa.T
     is_right = pc.fill_null(pc.equal(rows["suborder"], origin.right_suborder), False)  # noqa: FBT003
     left, right = rows.filter(pc.invert(is_right)), rows.filter(is_right)
     return [
-        dead_letters(plan, topic, found, tells_source_reasons=False)
+        dead_letters(plan, topic, found)
         for topic, found in ((origin.left_topic, left), (origin.right_topic, right))
     ]
 
 
 def dead_letters(
-    plan: BatchPlan, topic: str, rows: pa.Table, *, tells_source_reasons: bool
+    plan: BatchPlan,
+    topic: str,
+    rows: pa.Table,
+    source_reasons: SourceReasons = SourceReasons.NOT_TOLD,
 ) -> pa.Table:
     """Bad rows (partition, offset, reason, raw and perhaps detail) as dead letters.
 
-    What is bad for every store of the topic is told by one store only.
+    What is bad for this store alone names it; of the rest, ``source_reasons`` tells.
     """
     for_this_store = pc.is_in(rows["reason"], pa.array(STORE_REASONS))
-    if not tells_source_reasons:
+    if source_reasons is SourceReasons.NOT_TOLD:
         rows, for_this_store = rows.filter(for_this_store), for_this_store.filter(for_this_store)
+    if source_reasons is SourceReasons.FOR_ITSELF:
+        for_this_store = pa.repeat(pa.scalar(value=True), len(rows))
     details = (
         rows["detail"]
         if "detail" in rows.column_names

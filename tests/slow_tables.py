@@ -9,10 +9,12 @@ records per partition, in offset order.
     folded        each partition's records one by one in offset order; the partitions' results
                   are merged in the order of their numbers. A null result deletes the row; a
                   record whose function raises changes nothing.
+    removed       the time of a deleted row is that which it would have had: the greater of the
+                  row's and the record's, of several partitions' the greatest
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Value = Mapping[str, Any] | None
@@ -108,13 +110,27 @@ class Folded:
 
 
 @dataclass(frozen=True)
+class Removal:
+    """A null result: whose it was, in which window, and the time that the row would have had."""
+
+    record: Arrived
+    start: int
+    timestamp: int
+
+
+@dataclass(frozen=True)
 class FoldOutcome:
-    """What a fold of the logs comes to; ``rejected`` are (partition, offset)."""
+    """What a fold of the logs comes to; ``rejected`` are (partition, offset).
+
+    ``removals`` are in offset order within a partition (none of sessions: a session that is
+    deleted has the time of its end).
+    """
 
     rows: dict[Place, Folded]
     applied: int
     late: int
     rejected: set[tuple[int, int]]
+    removals: list[Removal] = field(default_factory=list, kw_only=True)
 
 
 def arrivals(logs: Logs, delay: int) -> list[Arrived]:
@@ -154,24 +170,32 @@ def folded_table(logs: Logs, functions: Functions) -> FoldOutcome:
     arrived = arrivals(logs, 0)
     for record in arrived:
         starts.setdefault(id(record), []).append(0)
-    rows, rejected = fold_into_starts(arrived, starts, functions)
+    made = fold_into_starts(arrived, starts, functions)
     merged = {
         (key, 0, FOREVER): Folded(value, timestamp, final=False)
-        for (key, _), (value, timestamp) in rows.items()
+        for (key, _), (value, timestamp) in made.rows.items()
     }
-    return FoldOutcome(merged, len(arrived) - len(rejected), 0, rejected)
+    applied = len(arrived) - len(made.rejected)
+    return FoldOutcome(merged, applied, 0, made.rejected, removals=made.removals)
+
+
+@dataclass(frozen=True)
+class IntoStarts:
+    """(key, start) -> (value, timestamp), which records were rejected, and what was removed."""
+
+    rows: dict[tuple[str, int], tuple[Any, int]] = field(default_factory=dict)
+    rejected: set[tuple[int, int]] = field(default_factory=set)
+    removals: list[Removal] = field(default_factory=list)
 
 
 def fold_into_starts(
     arrived: Sequence[Arrived], starts: Mapping[int, Sequence[int]], functions: Functions
-) -> tuple[dict[tuple[str, int], tuple[Any, int]], set[tuple[int, int]]]:
+) -> IntoStarts:
     """Fold records into windows of known start, by partition, and merge the partitions.
 
     ``starts`` has for ``id(record)`` the starts of the windows that take it, ascending.
-    Returns (key, start) -> (value, timestamp), and which records were rejected.
     """
-    merged: dict[tuple[str, int], tuple[Any, int]] = {}
-    rejected: set[tuple[int, int]] = set()
+    found = IntoStarts()
     for partition in sorted({record.partition for record in arrived}):
         rows: dict[tuple[str, int], tuple[Any, int]] = {}
         for record in sorted(
@@ -181,26 +205,26 @@ def fold_into_starts(
             try:
                 results = [_updated(record, rows.get(place), functions) for place in places]
             except ArithmeticError:
-                rejected.add((record.partition, record.offset))
+                found.rejected.add((record.partition, record.offset))
                 continue
-            for place, result in zip(places, results, strict=True):
+            for place, (value, timestamp) in zip(places, results, strict=True):
                 rows.pop(place, None)
-                if result is not None:
-                    rows[place] = result
+                if value is None:
+                    found.removals.append(Removal(record, place[1], timestamp))
+                else:
+                    rows[place] = value, timestamp
         for place, (value, timestamp) in rows.items():
-            if place in merged:
-                left, other = merged[place]
-                merged[place] = functions.merged(place[0], left, value), max(other, timestamp)
+            if place in found.rows:
+                left, other = found.rows[place]
+                merged = functions.merged(place[0], left, value)
+                found.rows[place] = merged, max(other, timestamp)
             else:
-                merged[place] = value, timestamp
-    return merged, rejected
+                found.rows[place] = value, timestamp
+    return found
 
 
-def _updated(
-    record: Arrived, row: tuple[Any, int] | None, functions: Functions
-) -> tuple[Any, int] | None:
-    """One window's row after the record; None where the result is null."""
+def _updated(record: Arrived, row: tuple[Any, int] | None, functions: Functions) -> tuple[Any, int]:
+    """One window's value and time after the record; without a value the row is removed."""
     old = functions.initial() if row is None else row[0]
     timestamp = record.time if row is None else max(row[1], record.time)
-    value = functions.added(record, old)
-    return None if value is None else (value, timestamp)
+    return functions.added(record, old), timestamp

@@ -67,13 +67,14 @@ def folded_windows(logs: Logs, windows: Hopping, functions: Functions) -> FoldOu
     arrived = arrivals(logs, windows.grace)
     starts = {id(record): windows.open_starts(record) for record in arrived}
     accepted = [record for record in arrived if starts[id(record)]]
-    rows, rejected = fold_into_starts(accepted, starts, functions)
+    made = fold_into_starts(accepted, starts, functions)
     close = final_close(logs, windows.grace)
     found = {
         (key, start, start + windows.size): Folded(
             value, timestamp, final=start + windows.size <= close
         )
-        for (key, start), (value, timestamp) in rows.items()
+        for (key, start), (value, timestamp) in made.rows.items()
     }
     late = len(arrived) - len(accepted)
-    return FoldOutcome(found, len(accepted) - len(rejected), late, rejected)
+    applied = len(accepted) - len(made.rejected)
+    return FoldOutcome(found, applied, late, made.rejected, removals=made.removals)

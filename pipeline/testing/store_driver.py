@@ -8,8 +8,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.grouping import rejected_letters
-from pipeline.plan import COUNTERS, STAMPED_FIELDS, BatchPlan, ClockPlan, JoinPlan
+from pipeline.grouping import found_by_input, rejected_letters
+from pipeline.plan import (
+    COUNTERS,
+    LATE_RESULTS,
+    REJECTED_RESULTS,
+    STAMPED_FIELDS,
+    BatchPlan,
+    ClockPlan,
+    JoinPlan,
+    SourceReasons,
+)
+from pipeline.prepared import count_found
 from pipeline.stamping import Stamper
 from pipeline.store_plans import InputPlan, Place, SidePlan, StorePlans
 from pipeline.testing.rows import StoreRows
@@ -26,7 +36,10 @@ class Counters:
     """What became of the records: input = applied + late + dropped + filtered.
 
     ``late`` records came after their windows had closed; ``dropped`` ones went to the dead
-    letters (no key, no value where one is needed, a function that raised ...).
+    letters (no key, no value where one is needed, a function that raised ...). A record that
+    is left out of some sliding window because a function raised is a dead letter, too, but
+    counts as applied. Results of a join of streams or tables are no records: those that came
+    late or went to the dead letters are counted beside.
     """
 
     input: int
@@ -34,6 +47,8 @@ class Counters:
     late: int
     dropped: int
     filtered: int
+    late_results: int = 0
+    dropped_results: int = 0
 
 
 class StoreDriver:
@@ -46,7 +61,9 @@ class StoreDriver:
             InvalidTopology: a step does not fit; the message names it.
         """
         self.store = store
-        self._plans = StorePlans(store, partial(steps_for, store=store.name), store.topics)
+        # Each store of the driver has dead letters of its own.
+        reasons = dict.fromkeys(store.sources, SourceReasons.FOR_ALL)
+        self._plans = StorePlans(store, partial(steps_for, store=store.name), reasons)
         self._plans.finish(1)
         nowhere = Path()
         place = Place(nowhere, nowhere, nowhere, 1, sync=False)
@@ -54,7 +71,7 @@ class StoreDriver:
         engine = self._plans.assembly.engine
         self._state = engine.empty_state()
         self._join_states = {join.place: join.stage.empty_state() for join in self._joins}
-        self._counters = dict.fromkeys(COUNTERS, 0)
+        self._counters = dict.fromkeys((*COUNTERS, LATE_RESULTS, REJECTED_RESULTS), 0)
         self.content = StoreRows(store.retention_ms)
         self.output: list[dict[str, Any]] = []
         self.dead_letters: list[dict[str, Any]] = []
@@ -64,11 +81,23 @@ class StoreDriver:
         """Running totals."""
         told = self._counters
         return Counters(
-            told["input"], told["applied"], told["late"], told["dead_lettered"], told["filtered"]
+            input=told["input"],
+            applied=told["applied"],
+            late=told["late"],
+            dropped=told["dead_lettered"],
+            filtered=told["filtered"],
+            late_results=told[LATE_RESULTS],
+            dropped_results=told[REJECTED_RESULTS],
         )
 
     def process(self, piped: Piped, partition: int) -> None:
-        """Take one batch of one partition through the store."""
+        """Take one batch of one partition through the store.
+
+        Raises:
+            InvalidTopology: the partition's number is too large for a join of streams.
+        """
+        for join in self._joins:
+            join.refuse_places({source.topic: {str(partition): 0} for source in piped})
         clocks = {name: dict(partitions) for name, partitions in self._plan.clocks.items()}
         for clock in self._plan.delays:
             if any(source.topic == clock.topic for source in piped):
@@ -109,19 +138,19 @@ class StoreDriver:
             for side in (one.join.left, one.join.right)
         ]
         batch = pa.concat_tables(sides).select(join.stage.record_schema.names)
-        times = [
-            min(plan.clocks[stamp.clock.name].values(), default=NO_STREAM_TIME_MS)
-            for stamp in (join.left, join.right)
-        ]
-        done = join.stage.process(self._join_states[join.place], batch, *times)
+        done = join.stage.process(self._join_states[join.place], batch, join.times(plan.clocks))
         self._join_states[join.place] = done.state
         self._counters["late"] += done.late
         self._counters["filtered"] += done.filtered
         self._counters["applied"] -= done.late + done.filtered
         rows = one.steps.rows(_with_reports(done.results))
-        router = Stamper(plan, one.stamp, plan.stamped_schema)
-        stampers.append(router)
-        routed = [pa.Table.from_batches([batch]) for batch in router.routed(rows)]
+        behind = Stamper(plan, one.stamp, plan.stamped_schema)
+        stampers.append(behind)
+        if join.stage.is_lookup:
+            looked_up = behind.looked_up(rows)
+            plan.clocks[one.stamp.clock.name].update(behind.report().stream_time_ms)
+            return pa.Table.from_batches([looked_up])
+        routed = [pa.Table.from_batches([batch]) for batch in behind.routed(rows)]
         return pa.concat_tables([plan.stamped_schema.empty_table(), *routed])
 
     def _arriving(
@@ -147,16 +176,11 @@ class StoreDriver:
         batch = rows.select(engine.record_schema.names)
         result = engine.process(self._state, batch, plan.close_ms, close_ms)
         for stamper in stampers:
-            for name in COUNTERS:
-                self._counters[name] += stamper.report().counters[name]
-        rejected = len(result.rejected)
-        if not self._joins:
-            # Behind a join they are results, not records.
-            self._counters["late"] += result.late
-            self._counters["dead_lettered"] += rejected
-            self._counters["applied"] -= result.late + rejected
+            for name, number in stamper.report().counters.items():
+                self._counters[name] += number
+        count_found(self._counters, plan.origins, *found_by_input(plan, result))
         letters = [table for stamper in stampers for table in stamper.dead_letters]
-        letters += rejected_letters(plan, rows, result) if rejected else []
+        letters += rejected_letters(plan, rows, result)
         for table in letters:
             self.dead_letters += table.drop_columns(["revision"]).to_pylist()
         self.output = result.changes.to_pylist()

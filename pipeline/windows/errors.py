@@ -4,6 +4,8 @@ WindowsError
 `-- IllegalArgument     a definition or a query that breaks a rule
 """
 
+from traceback import format_exception_only
+
 
 class WindowsError(Exception):
     """Base of all errors of this package."""
@@ -14,3 +16,17 @@ class IllegalArgument(WindowsError):
 
     The name is Kafka Streams' word for the same situation (``IllegalArgumentException``).
     """
+
+
+#: More of an error's text than this helps nobody.
+_LONGEST = 1_000
+
+
+def said(error: Exception) -> str:
+    """Which error and what it says, in one line that UTF-8 can hold.
+
+    Errors of a user's functions come in any shape: of several lines, with half a surrogate
+    pair, or unable to tell anything.
+    """
+    line = " ".join("".join(format_exception_only(error)).split())
+    return line[:_LONGEST].encode("utf-8", "backslashreplace").decode()

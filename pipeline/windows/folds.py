@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipeline.windows.engine import INPUT, REJECTED_SCHEMA, SUBORDER
-from pipeline.windows.errors import IllegalArgument
+from pipeline.windows.errors import IllegalArgument, said
 
 Aggregator = Callable[[str, Any, Any], Any]
 Merger = Callable[[str, Any, Any], Any]
@@ -76,17 +76,6 @@ class Fold:
         """
         try:
             return self.start()
-        except Exception as error:
-            raise self._rejected(error) from error
-
-    def checked(self, value: Any) -> Any:
-        """A value as an aggregate of its own.
-
-        Raises:
-            Rejected: the types don't allow it.
-        """
-        try:
-            return self._typed(value)
         except Exception as error:
             raise self._rejected(error) from error
 
@@ -166,7 +155,7 @@ class Fold:
         return {name: typed(aggregate[name], found) for name, found in self.types.items()}
 
     def _rejected(self, error: Exception) -> Rejected:
-        return Rejected(f"{self.step}: {type(error).__name__}: {error}")
+        return Rejected(f"{self.step}: {said(error)}")
 
 
 def typed(value: Any, found: pa.DataType) -> Any:
@@ -176,7 +165,7 @@ def typed(value: Any, found: pa.DataType) -> Any:
         TypeError, ValueError: it is of another type, or too large for it.
     """
     if value is None or type(value) is _PLAIN.get(found):
-        return value
+        return _as_utf8(value) if isinstance(value, str) else value
     if isinstance(value, np.generic):
         value = value.item()
     if pa.types.is_list(found) and isinstance(value, list | tuple):
@@ -188,11 +177,20 @@ def typed(value: Any, found: pa.DataType) -> Any:
             message = f"{value} does not fit into 64 bits"
             raise ValueError(message)
         return int(value)
-    fits = pa.types.is_string(found) and isinstance(value, str)
-    if fits or (pa.types.is_boolean(found) and isinstance(value, bool)):
-        return value
+    is_text = pa.types.is_string(found) and isinstance(value, str)
+    if is_text or (pa.types.is_boolean(found) and isinstance(value, bool)):
+        return _as_utf8(value) if is_text else value
     message = f"{value!r} is not of type {found}"
     raise TypeError(message)
+
+
+def _as_utf8(value: str) -> str:
+    """A text as it will be saved.
+
+    Raises:
+        UnicodeEncodeError (a ValueError): it has half a surrogate pair, which UTF-8 can't hold.
+    """
+    return value if value.isascii() else value.encode().decode()
 
 
 def fold_fields(values: pa.Schema) -> list[pa.Field]:
@@ -207,10 +205,13 @@ def fold_values(batch: pa.Table, values: pa.Schema) -> list[dict[str, Any] | Non
     return [None if none else value for value, none in zip(found, empty, strict=True)]
 
 
-def rejected_table(batch: pa.Table, rejected: Sequence[tuple[int, str]]) -> pa.Table:
-    """Rejected rows of the batch, with their place and why."""
+def rejected_table(
+    batch: pa.Table, rejected: Sequence[tuple[int, str]], carried: Sequence[pa.Field] = ()
+) -> pa.Table:
+    """Rejected rows of the batch, with their place and why, and with the ``carried`` columns."""
     rows = pa.array([row for row, _ in rejected], pa.int64())
-    found = batch.select(["partition", "offset", INPUT.name]).take(rows)
+    names = [field.name for field in carried]
+    found = batch.select(["partition", "offset", INPUT.name, *names]).take(rows)
     suborder = (
         batch[SUBORDER.name].take(rows)
         if SUBORDER.name in batch.column_names
@@ -218,7 +219,8 @@ def rejected_table(batch: pa.Table, rejected: Sequence[tuple[int, str]]) -> pa.T
     )
     found = found.append_column(SUBORDER, suborder)
     details = pa.array([detail for _, detail in rejected], pa.string())
-    return found.append_column("detail", details).cast(REJECTED_SCHEMA)
+    schema = pa.schema([*REJECTED_SCHEMA, *carried])
+    return found.append_column("detail", details).select(schema.names).cast(schema)
 
 
 def in_partition_order(fold: Fold, key: str, aggregates: Sequence[tuple[int, Any]]) -> Any:

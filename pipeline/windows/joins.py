@@ -16,17 +16,16 @@ wants it. So neither interleaving nor batch cuts can matter. (Kafka Streams shar
 between the sides, and there they do.) The ``max`` is for a range that lies wholly before or
 after the record: a record in time order is never late.
 
-The state is the records that can still pair, sorted by (key, time), both sides on one
-axis; the partners of a record are an index range, found by binary search.
+The state is the records that can still pair. Sorted by (key, time) with both sides on one
+axis, the partners of a record are an index range, found by binary search.
 """
 
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from pipeline.windows.definitions import (
     Duration,
@@ -34,28 +33,26 @@ from pipeline.windows.definitions import (
     refuse_too_long,
     to_ms,
 )
-from pipeline.windows.engine import coded_keys
+from pipeline.windows.engine import Flags, coded_keys
 from pipeline.windows.errors import IllegalArgument
 from pipeline.windows.exact_sum import Ints, prefix_sums
+from pipeline.windows.join_parts import (
+    LEFT,
+    RESULT_FIELDS,
+    RIGHT,
+    SIDE,
+    SIDE_FIELDS,
+    How,
+    check_how,
+    joined_values,
+)
 from pipeline.windows.members import Ranges
 from pipeline.windows.timeline import Timeline, pair_order
 
-Flags = NDArray[np.bool_]
-How = Literal["inner", "left", "outer"]
-
-#: The sides of a join, as the column ``side`` has them.
-LEFT, RIGHT = 0, 1
-
-RECORD_FIELDS = (
-    pa.field("key", pa.string()),
-    pa.field("timestamp_ms", pa.int64()),
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("stream_time_ms", pa.int64()),
-    pa.field("side", pa.int8()),
-)
-RESULT_FIELDS = (*RECORD_FIELDS[:4], pa.field("suborder", pa.int64()), RECORD_FIELDS[4])
-_MATCHED = pa.field("matched", pa.bool_())
+#: Whether a record in the state had a partner.
+MATCHED = pa.field("matched", pa.bool_())
+#: The least stream time of the left side's partitions, and of the right one's.
+Clocks = tuple[int, int]
 
 #: ``suborder`` of results without a right record, and without a left one.
 LEFT_ALONE, RIGHT_ALONE = 0, -1
@@ -63,6 +60,7 @@ LEFT_ALONE, RIGHT_ALONE = 0, -1
 #: ``suborder`` of a pair is made of the right record's partition and offset.
 _OFFSET_BITS = 48
 _PARTITION_BITS = 15
+_PLACE = ("partition", "offset")
 
 
 @dataclass(frozen=True)
@@ -130,6 +128,11 @@ class JoinWindows:
         """
         return replace(self, after_ms=to_ms(after_ms, "Join window after"))
 
+    @property
+    def reach_ms(self) -> int:
+        """How far apart the records of a pair can be."""
+        return max(self.before_ms, self.after_ms)
+
     def allowed_lateness_ms(self, side: int) -> int:
         """How far a record of ``side`` may be behind its own stream time."""
         return max(self.after_ms if side == LEFT else self.before_ms, 0) + self.grace_ms
@@ -144,21 +147,27 @@ class JoinWindows:
 class JoinResult:
     """What one batch made of the state.
 
-    ``results`` has each new pair, and each record that stays alone, once: key,
-    timestamp_ms (the greater of both), partition and offset (the left record's, if there is
-    one), suborder, stream_time_ms (the greater of both), the columns of both sides.
+    ``state`` has the records that stay: of the old ones, in their order, those that ``stayed``
+    marks, then those of the batch. ``results`` has each new pair, and each record that stays
+    alone, once: key, timestamp_ms (the greater of both), partition and offset (the left
+    record's, if there is one), suborder, stream_time_ms (the greater of both), the columns of
+    both sides.
     (timestamp_ms, partition, offset, suborder) is different for each result. ``late``
     counts records of the batch that were late: they pair with nothing, nor come out alone.
     """
 
     state: pa.Table
+    stayed: Flags
     results: pa.Table
     late: int
 
 
 @dataclass(frozen=True)
 class _Records:
-    """Both sides sorted by (key code, time) as arrays."""
+    """Both sides sorted by (key code, time) as arrays.
+
+    ``place`` is where each was, in the state and the batch behind it.
+    """
 
     table: pa.Table
     keys: pa.Array
@@ -166,6 +175,7 @@ class _Records:
     time: Ints
     left: Flags
     new: Flags
+    place: Ints
 
     def column(self, name: str) -> Ints:
         return np.asarray(self.table.column(name)).astype(np.int64)
@@ -203,14 +213,12 @@ class StreamJoinEngine:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
         """
         check_how(how, get_args(How))
-        carried = carried or pa.schema([])
-        check_names(RESULT_FIELDS, (_MATCHED, RECORD_FIELDS[-1]), carried, left, right)
+        values = joined_values((*RESULT_FIELDS, SIDE, MATCHED), carried, left, right)
         self._windows = windows
         self._alone = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[how]
         self._left, self._right = left, right
-        values = [field.with_nullable(nullable=True) for field in (*left, *right)]
-        self.record_schema = pa.schema([*RECORD_FIELDS, *carried, *values])
-        self.state_schema = self.record_schema.append(_MATCHED)
+        self.record_schema = pa.schema([*SIDE_FIELDS, *(carried or ()), *values])
+        self.state_schema = self.record_schema.append(MATCHED)
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
 
     @property
@@ -225,6 +233,11 @@ class StreamJoinEngine:
         """The state before the first record."""
         return self.state_schema.empty_table()
 
+    @property
+    def keeps_matches(self) -> bool:
+        """Whether it matters later which records had a partner."""
+        return bool(self._alone)
+
     def is_late(self, batch: pa.Table) -> Flags:
         """Which records of ``batch`` pair with nothing because they came too late."""
         time, stream_time, side = (
@@ -238,31 +251,64 @@ class StreamJoinEngine:
         late: Flags = time + allowed < stream_time
         return late
 
+    def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
+        """Which records can still pair, or have yet to come out alone, at these clocks."""
+        left = np.asarray(records["side"]) == LEFT
+        return ~self._gone(np.asarray(records["timestamp_ms"]), left, clocks)
+
+    def concerned(
+        self, records: pa.Table, matched: Flags, batch: pa.Table, clocks: tuple[Clocks, Clocks]
+    ) -> Flags:
+        """Which of the state's records a batch between two ``clocks`` has to do with.
+
+        Those may be among its records' partners, or come out alone now.
+        """
+        before, after = clocks
+        time, side = np.asarray(records["timestamp_ms"]), np.asarray(records["side"])
+        open_ = ~self._gone(time, side == LEFT, before)
+        found = open_ & ~matched & np.isin(side, self._alone)
+        found &= self._gone(time, side == LEFT, after)
+        if len(batch):
+            new, reach = np.asarray(batch["timestamp_ms"]), self._windows.reach_ms
+            near = open_ & (time >= new.min() - reach) & (time <= new.max() + reach)
+            key = records["key"].filter(pa.array(near))
+            found[near] |= np.asarray(pc.is_in(key, value_set=batch["key"].unique()))
+        return found
+
     def process(
         self, state: pa.Table, batch: pa.Table, left_clock_ms: int, right_clock_ms: int
     ) -> JoinResult:
         """Join ``batch`` with itself and with ``state``.
 
         The clocks are the least stream time of each side's partitions after the batch.
+        ``state`` may be those records only that ``concerned`` finds.
         """
         batch = batch.select(self.record_schema.names).cast(self.record_schema)
         late = self.is_late(batch)
         accepted = batch.filter(pa.array(~late))
-        _refuse_large_places(accepted)
+        if len(accepted):
+            refuse_large_places(*(pc.max(accepted[name]).as_py() for name in _PLACE))
         records = _sorted_records(state, accepted)
         pairs = self._pairs(records)
-        matched = np.asarray(records.table.column(_MATCHED.name)).copy()
+        matched = np.asarray(records.table.column(MATCHED.name)).copy()
         matched[pairs.left] = matched[pairs.right] = True
-        gone = np.where(
-            records.left,
-            records.time + self._windows.wait_ms(LEFT) < right_clock_ms,
-            records.time + self._windows.wait_ms(RIGHT) < left_clock_ms,
-        )
+        gone = self._gone(records.time, records.left, (left_clock_ms, right_clock_ms))
         results = self._results(records, pairs + self._lonely(records, gone & ~matched))
-        kept = records.table.drop_columns([_MATCHED.name]).append_column(
-            _MATCHED, pa.array(matched)
+        kept = records.table.drop_columns([MATCHED.name]).append_column(MATCHED, pa.array(matched))
+        row_of = np.empty_like(records.place)
+        row_of[records.place] = np.arange(len(row_of))
+        stays = ~gone[row_of]
+        kept = kept.take(pa.array(row_of[stays]))
+        return JoinResult(kept, stays[: len(state)], results, int(late.sum()))
+
+    def _gone(self, time: Ints, left: Flags, clocks: Clocks) -> Flags:
+        """Which records leave the state."""
+        gone: Flags = np.where(
+            left,
+            time + self._windows.wait_ms(LEFT) < clocks[RIGHT],
+            time + self._windows.wait_ms(RIGHT) < clocks[LEFT],
         )
-        return JoinResult(kept.filter(pa.array(~gone)), results, int(late.sum()))
+        return gone
 
     def _pairs(self, records: _Records) -> _Found:
         """New left records with every right one, old left records with the new right ones."""
@@ -304,44 +350,16 @@ class StreamJoinEngine:
         return pa.table(columns, schema=self.result_schema)
 
 
-def check_how(how: str, known: tuple[str, ...]) -> None:
-    """Refuse a join that is not one of ``known``.
-
-    Raises:
-        IllegalArgument: it is unknown.
-    """
-    if how not in known:
-        message = f"a join is one of {', '.join(known)}, not {how!r}"
-        raise IllegalArgument(message)
-
-
-def check_names(*schemas: "pa.Schema | tuple[pa.Field, ...]") -> None:
-    """Refuse columns of one name, across all of ``schemas``; case does not tell names apart.
-
-    Raises:
-        IllegalArgument: a name is there twice.
-    """
-    seen: set[str] = set()
-    for name in (field.name for schema in schemas for field in schema):
-        if name.lower() in seen:
-            message = (
-                f"column {name!r} is there twice in a join (case does not tell names apart); "
-                "rename it in one of the inputs"
-            )
-            raise IllegalArgument(message)
-        seen.add(name.lower())
-
-
 def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
     """Join state and batch, sorted by (key, time)."""
-    fresh = batch.append_column(_MATCHED, pa.repeat(pa.scalar(False), len(batch)))  # noqa: FBT003
+    fresh = batch.append_column(MATCHED, pa.repeat(pa.scalar(False), len(batch)))  # noqa: FBT003
     table = pa.concat_tables([state, fresh]).combine_chunks()
     (code,), keys = coded_keys(table["key"])
     time = np.asarray(table.column("timestamp_ms"))
     order = pair_order(code, time)
     table = table.take(pa.array(order))
     left = np.asarray(table.column("side")) == LEFT
-    return _Records(table, keys, code[order], time[order], left, order >= len(state))
+    return _Records(table, keys, code[order], time[order], left, order >= len(state), order)
 
 
 def _partners(
@@ -358,10 +376,16 @@ def _partners(
     return np.repeat(rows, ranges.sizes), np.flatnonzero(others)[ranges.rows()[1]]
 
 
-def _refuse_large_places(batch: pa.Table) -> None:
-    """Refuse partitions and offsets that would not fit into ``suborder``."""
-    for name, bits in (("partition", _PARTITION_BITS), ("offset", _OFFSET_BITS)):
-        largest = pc.max(batch.column(name)).as_py()
-        if largest is not None and largest >= 2**bits - 1:
-            message = f"{name} {largest}: a join takes a {name} below 2**{bits} - 1 only"
+def refuse_large_places(partition: int, offset: int) -> None:
+    """Refuse a record whose place does not fit into ``suborder``.
+
+    Raises:
+        IllegalArgument: its partition or its offset is too large.
+    """
+    for name, number, bits in (
+        ("partition", partition, _PARTITION_BITS),
+        ("offset", offset, _OFFSET_BITS),
+    ):
+        if number >= 2**bits - 1:
+            message = f"{name} {number}: a join of streams takes a {name} below 2**{bits} - 1 only"
             raise IllegalArgument(message)

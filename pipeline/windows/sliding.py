@@ -27,6 +27,7 @@ from pipeline.windows.aggregates import Aggregate
 from pipeline.windows.definitions import SlidingWindows
 from pipeline.windows.engine import (
     RECORD_FIELDS,
+    REJECTED_SCHEMA,
     EngineResult,
     Flags,
     WindowEngine,
@@ -65,6 +66,32 @@ class _Windows:
 
     def keep(self, chosen: Flags) -> "_Windows":
         return _Windows(self.code[chosen], self.start[chosen], self.known[chosen])
+
+
+@dataclass(frozen=True)
+class ChangedWindows:
+    """Windows to aggregate, sorted by key and start: their bounds, and their members' ranges.
+
+    ``known`` are those that a record of an earlier batch defines, ``new`` the rows that came
+    in this batch. A row may be there more than once.
+    """
+
+    rows: pa.Table
+    new: Flags
+    ranges: Ranges
+    start: Ints
+    end: Ints
+    known: Flags
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """The aggregates of windows, their timestamps, which have no value, and who is left out."""
+
+    columns: Mapping[str, pa.Array]
+    timestamp_ms: Ints
+    deleted: Flags
+    left_out: pa.Table
 
 
 class SlidingWindowEngine(WindowEngine):
@@ -106,28 +133,39 @@ class SlidingWindowEngine(WindowEngine):
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
         """See ``WindowEngine``."""
-        batch = batch.select(self.record_schema.names).cast(self.record_schema)
-        records = _sorted_records(state, batch)
+        records = _sorted_records(state, self._read(batch))
         windows = self._candidates(records, previous_close_ms, close_ms)
         members, windows = self._changed(records, windows, close_ms)
-        changes = self._evaluate(records, windows, members, close_ms)
+        changes, left_out = self._evaluate(records, windows, members, close_ms)
         open_records = records.time >= close_ms - self._difference - 1
-        return EngineResult(records.table.filter(pa.array(open_records)), changes)
+        state = records.table.filter(pa.array(open_records))
+        return EngineResult(state, changes, left_out=left_out)
 
     def _candidates(self, records: _Records, previous_close_ms: int, close_ms: int) -> _Windows:
         """List the defined windows that may have changed: of touched keys, or final now."""
-        left = np.maximum(records.time - self._difference, 0)
-        made = left + self._difference >= records.close
-        code = np.concatenate([records.code[made], records.code])
-        start = np.concatenate([left[made], records.time + 1])
-        known = ~np.concatenate([records.new[made], records.new])
         touched = np.zeros(len(records.keys), dtype=np.bool_)
-        touched[records.code[records.new]] = True
+        if not self._emit_final_only:
+            touched[records.code[records.new]] = True
+        concerned = touched[records.code]
+        left = np.maximum(records.time - self._difference, 0)
+        right = records.time + 1
+        made = left + self._difference >= records.close
+        # Few records of a long window define one that ends now: the rest is left out at once.
+        by_left = np.flatnonzero(
+            made & self._may_change(left, concerned, previous_close_ms, close_ms)
+        )
+        by_right = np.flatnonzero(self._may_change(right, concerned, previous_close_ms, close_ms))
+        rows = np.concatenate([by_left, by_right])
+        start = np.concatenate([left[by_left], right[by_right]])
+        return _distinct(_Windows(records.code[rows], start, ~records.new[rows]))
+
+    def _may_change(
+        self, start: Ints, concerned: Flags, previous_close_ms: int, close_ms: int
+    ) -> Flags:
+        """Which windows were not final before, and are final now or ``concerned``."""
         end = start + self._difference
-        closed = ~self._rule.is_open(end, close_ms)
-        wanted = closed if self._emit_final_only else closed | touched[code]
-        wanted &= self._rule.is_open(end, previous_close_ms)
-        return _distinct(_Windows(code[wanted], start[wanted], known[wanted]))
+        now = concerned | ~self._rule.is_open(end, close_ms)
+        return now & self._rule.is_open(end, previous_close_ms)
 
     def _changed(
         self, records: _Records, windows: _Windows, close_ms: int
@@ -140,40 +178,48 @@ class SlidingWindowEngine(WindowEngine):
             timeline.first_after(windows.code, end),
         )
         reason = ~windows.known | ~self._rule.is_open(end, close_ms)
-        chosen = ~ranges.empty & (reason | _any_in(records.new, ranges))
+        chosen = ~ranges.empty & (reason | ranges.any_of(records.new))
         windows, end, reason = windows.keep(chosen), end[chosen], reason[chosen]
         membership = _membership(records, ranges.keep(chosen), end, self._difference)
         ranges = membership.ranges
-        chosen = ~ranges.empty & (reason | _any_in(records.new[membership.rows], ranges))
+        chosen = ~ranges.empty & (reason | ranges.any_of(records.new[membership.rows]))
         return _Membership(membership.rows, ranges.keep(chosen)), windows.keep(chosen)
 
     def _evaluate(
         self, records: _Records, windows: _Windows, members: "_Membership", close_ms: int
-    ) -> pa.Table:
-        """Aggregate the members of each window into its row."""
-        table = records.table.take(pa.array(members.rows))
+    ) -> tuple[pa.Table, pa.Table]:
+        """Aggregate the members of each window into its row; tell which records are left out."""
         end = windows.start + self._difference
         final = ~self._rule.is_open(end, close_ms)
-        aggregated, newest, deleted = self._aggregated(table, members.ranges)
+        made = self._aggregated(
+            ChangedWindows(
+                rows=records.table.take(pa.array(members.rows)),
+                new=records.new[members.rows],
+                ranges=members.ranges,
+                start=windows.start,
+                end=end,
+                known=windows.known,
+            )
+        )
         columns: dict[str, pa.Array] = {
             "key": records.keys.take(pa.array(windows.code)),
             "window_start_ms": pa.array(windows.start),
             "window_end_ms": pa.array(end),
-            **aggregated,
-            "timestamp_ms": pa.array(newest),
-            "final": pa.array(final & ~deleted),
-            "deleted": pa.array(deleted),
+            **made.columns,
+            "timestamp_ms": pa.array(made.timestamp_ms),
+            "final": pa.array(final & ~made.deleted),
+            "deleted": pa.array(made.deleted),
         }
-        return pa.table(columns)
+        return pa.table(columns), made.left_out
 
-    def _aggregated(
-        self, rows: pa.Table, ranges: Ranges
-    ) -> tuple[dict[str, pa.Array], Ints, Flags]:
-        """The aggregates of each window, its timestamp, and whether it has no value."""
-        members = Members(rows, ranges)
+    def _aggregated(self, changed: ChangedWindows) -> Aggregated:
+        """Aggregate each window; no record is left out and no window without a value."""
+        ranges = changed.ranges
+        members = Members(changed.rows, ranges)
         columns = {name: aggregate.of(members) for name, aggregate in self._aggregates.items()}
-        newest = np.asarray(rows["timestamp_ms"])[ranges.high - 1]
-        return columns, newest, np.zeros(len(newest), dtype=np.bool_)
+        newest = np.asarray(changed.rows["timestamp_ms"])[ranges.high - 1]
+        none = np.zeros(len(newest), dtype=np.bool_)
+        return Aggregated(columns, newest, none, REJECTED_SCHEMA.empty_table())
 
 
 @dataclass(frozen=True)
@@ -220,13 +266,6 @@ def _distinct(windows: _Windows) -> _Windows:
     return _Windows(windows.code[head], windows.start[head], known)
 
 
-def _any_in(flags: Flags, ranges: Ranges) -> Flags:
-    """Whether any flag is set in each range."""
-    before = prefix_sums(flags.astype(np.int64))
-    found: Flags = before[ranges.high] > before[ranges.low]
-    return found
-
-
 def _membership(records: _Records, ranges: Ranges, end: Ints, difference: int) -> _Membership:
     """Turn time ranges into members: windows with a hole get their own copy of the rows.
 
@@ -234,7 +273,7 @@ def _membership(records: _Records, ranges: Ranges, end: Ints, difference: int) -
     can only be one whose close time is above its own left window's end.
     """
     partly_late = records.close > np.maximum(records.time, difference)
-    holed = _any_in(partly_late, ranges)
+    holed = ranges.any_of(partly_late)
     shared, low, high = _covered(len(records), ranges.keep(~holed))
     offsets, copied = ranges.keep(holed).rows()
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))

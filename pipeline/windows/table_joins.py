@@ -14,6 +14,7 @@ key, a deletion's included. Where both sides come in order of time, this is Kafk
 max(updating record, other row); elsewhere it keeps the row a function of the two logs.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -22,25 +23,25 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from pipeline.windows.engine import coded_keys
+from pipeline.windows.engine import PLACE_FIELDS, Flags, coded_keys
 from pipeline.windows.exact_sum import Ints
-from pipeline.windows.joins import (
+from pipeline.windows.folds import NULL_VALUE
+from pipeline.windows.join_parts import (
     LEFT,
-    RECORD_FIELDS,
     RIGHT,
-    Flags,
-    How,
+    SIDE,
+    STREAM_TIME,
+    TwoTables,
     check_how,
-    check_names,
+    joined_values,
 )
 
 TableHow = Literal["inner", "left"]
 
 #: A record of the stream side.
-STREAM_FIELDS = RECORD_FIELDS[:5]
+STREAM_FIELDS = (*PLACE_FIELDS, STREAM_TIME)
 #: A record of a table; ``null_value`` marks a deletion.
-TABLE_FIELDS = (*RECORD_FIELDS[:4], pa.field("null_value", pa.bool_()))
-_SIDE = RECORD_FIELDS[5]
+TABLE_FIELDS = (*PLACE_FIELDS, NULL_VALUE)
 _DELETED = pa.field("deleted", pa.bool_())
 
 
@@ -88,13 +89,11 @@ class TableJoinEngine:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
         """
         check_how(how, get_args(TableHow))
-        carried = carried or pa.schema([])
-        check_names(STREAM_FIELDS, TABLE_FIELDS[4:], carried, stream, table)
-        values = _nullable(table)
+        values = joined_values((*STREAM_FIELDS, NULL_VALUE), carried, stream, table)[len(stream) :]
         self._inner = how == "inner"
         self._table_values = table.names
         self.stream_schema = pa.schema([*STREAM_FIELDS, *stream])
-        self.table_schema = pa.schema([*TABLE_FIELDS, *carried, *values])
+        self.table_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), *values])
         self.state_schema = self.table_schema
         self.result_schema = pa.schema([*self.stream_schema, *values])
 
@@ -120,33 +119,19 @@ class TableJoinEngine:
         return TableJoinResult(state.combine_chunks(), results, len(stream_batch) - len(results))
 
 
-class TableTableJoinEngine:
-    """Join of two tables by key; holds no state between calls."""
+class TableTableJoinEngine(TwoTables):
+    """The rows of two tables, joined."""
 
-    def __init__(
-        self, how: How, left: pa.Schema, right: pa.Schema, carried: pa.Schema | None = None
-    ) -> None:
-        """``left`` and ``right`` are the sides' value columns, without a name in common.
+    own_fields = (*TABLE_FIELDS, SIDE, _DELETED)
 
-        ``carried`` are columns that the state keeps with each record for the caller's use.
-
-        Raises:
-            IllegalArgument: ``how`` is unknown, or two columns have one name.
-        """
-        check_how(how, get_args(How))
-        carried = carried or pa.schema([])
-        check_names(TABLE_FIELDS, (_SIDE, _DELETED), carried, left, right)
-        self._how = how
-        self._left, self._right = left, right
-        values = [*_nullable(left), *_nullable(right)]
-        self.left_schema = pa.schema([*TABLE_FIELDS, *carried, *_nullable(left)])
-        self.right_schema = pa.schema([*TABLE_FIELDS, *carried, *_nullable(right)])
-        self.state_schema = pa.schema([*TABLE_FIELDS, _SIDE, *carried, *values])
-        self.change_schema = pa.schema([RECORD_FIELDS[0], *values, RECORD_FIELDS[1], _DELETED])
-
-    def empty_state(self) -> pa.Table:
-        """Both tables before their first records."""
-        return self.state_schema.empty_table()
+    def _set_schemas(self, carried: Sequence[pa.Field], values: Sequence[pa.Field]) -> None:
+        """See ``TwoTables``; changes have the joined rows."""
+        left, right = values[: len(self._left)], values[len(self._left) :]
+        self.left_schema = pa.schema([*TABLE_FIELDS, *carried, *left])
+        self.right_schema = pa.schema([*TABLE_FIELDS, *carried, *right])
+        self.state_schema = pa.schema([*TABLE_FIELDS, SIDE, *carried, *values])
+        key, time = PLACE_FIELDS[:2]
+        self.change_schema = pa.schema([key, *values, time, _DELETED])
 
     def process(
         self, state: pa.Table, left_batch: pa.Table, right_batch: pa.Table
@@ -167,7 +152,7 @@ class TableTableJoinEngine:
     def _of_side(self, batch: pa.Table, side: int) -> pa.Table:
         """``batch`` with the columns of the state: those of the other side are null."""
         present = {name: batch.column(name) for name in batch.column_names}
-        present[_SIDE.name] = pa.repeat(pa.scalar(side, _SIDE.type), len(batch))
+        present[SIDE.name] = pa.repeat(pa.scalar(side, SIDE.type), len(batch))
         columns = [
             present.get(field.name, pa.nulls(len(batch), field.type)) for field in self.state_schema
         ]
@@ -176,9 +161,9 @@ class TableTableJoinEngine:
     def _changes(
         self, records: "_Records", before: NDArray[np.int64], after: NDArray[np.int64]
     ) -> pa.Table:
-        existed = self._exists(records.has_value(before))
+        existed = self._exists(*records.has_value(before))
         alive = records.has_value(after)
-        exists = self._exists(alive)
+        exists = self._exists(*alive)
         codes = np.flatnonzero((before != after).any(axis=0) & (existed | exists))
         after, deleted = after[:, codes], ~exists[codes]
         shown = alive[:, codes] & ~deleted
@@ -191,12 +176,6 @@ class TableTableJoinEngine:
             deleted,
         ]
         return pa.table(columns, schema=self.change_schema)
-
-    def _exists(self, has_value: Flags) -> Flags:
-        """Which keys have a joined row."""
-        left, right = has_value[LEFT], has_value[RIGHT]
-        exists: Flags = {"inner": left & right, "left": left, "outer": left | right}[self._how]
-        return exists
 
 
 @dataclass(frozen=True)
@@ -220,7 +199,7 @@ class _Records:
             np.asarray(table.column(name)).astype(np.int64)
             if name in table.column_names
             else np.zeros(len(table), dtype=np.int64)
-            for name in (_SIDE.name, "partition", "offset", "timestamp_ms")
+            for name in (SIDE.name, "partition", "offset", "timestamp_ms")
         )
         deletes = np.asarray(table.column("null_value"))
         return cls(table, keys, code, side, partition, offset, time, deletes)
@@ -248,10 +227,6 @@ class _Records:
         found: Flags = counting >= 0
         # Without any record there is nothing to look at, not even for the masked ones.
         return found & ~self.deletes[counting] if len(self.deletes) else found
-
-
-def _nullable(values: pa.Schema) -> list[pa.Field]:
-    return [field.with_nullable(nullable=True) for field in values]
 
 
 def _split(table: pa.Table, keys: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:

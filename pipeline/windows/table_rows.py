@@ -10,7 +10,7 @@ import pyarrow as pa
 from pipeline.windows.engine import INPUT, RECORD_FIELDS, EngineResult, Flags, WindowEngine
 from pipeline.windows.exact_sum import Ints
 from pipeline.windows.folds import NULL_VALUE
-from pipeline.windows.joins import How
+from pipeline.windows.join_parts import How
 from pipeline.windows.rules import FOREVER_MS
 from pipeline.windows.table_joins import TableTableJoinEngine
 

@@ -16,25 +16,23 @@ other matter, too. (``table_joins`` keeps the joined table as a function of the 
 The state is the newest row of each key and side; a deletion leaves nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.windows.engine import coded_keys, heads
+from pipeline.windows.engine import Flags, coded_keys, heads
 from pipeline.windows.exact_sum import Ints
 from pipeline.windows.folds import NULL_VALUE
-from pipeline.windows.joins import (
+from pipeline.windows.join_parts import (
     LEFT,
-    RECORD_FIELDS,
     RESULT_FIELDS,
     RIGHT,
-    Flags,
-    How,
-    check_how,
-    check_names,
+    SIDE,
+    SIDE_FIELDS,
+    TwoTables,
 )
 
 
@@ -68,51 +66,29 @@ class _Rows:
     right: Ints
 
 
-class TableUpdatesEngine:
-    """Updates of the join of two tables; holds no state between calls."""
+class TableUpdatesEngine(TwoTables):
+    """The updates of two joined tables."""
 
-    def __init__(
-        self, how: How, left: pa.Schema, right: pa.Schema, carried: pa.Schema | None = None
-    ) -> None:
-        """``left`` and ``right`` are the sides' value columns, without a name in common.
+    own_fields = (*RESULT_FIELDS, SIDE, NULL_VALUE)
 
-        ``carried`` are columns that the state keeps with each row for the caller's use.
-
-        Raises:
-            IllegalArgument: ``how`` is unknown, or two columns have one name.
-        """
-        check_how(how, get_args(How))
-        carried = carried or pa.schema([])
-        check_names(RESULT_FIELDS, (RECORD_FIELDS[-1], NULL_VALUE), carried, left, right)
-        self._how = how
-        self._left, self._right = left, right
-        values = [field.with_nullable(nullable=True) for field in (*left, *right)]
-        self.record_schema = pa.schema([*RECORD_FIELDS, NULL_VALUE, *carried, *values])
+    def _set_schemas(self, carried: Sequence[pa.Field], values: Sequence[pa.Field]) -> None:
+        """See ``TwoTables``; the state is the newest record of each key and side."""
+        self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, *carried, *values])
         self.state_schema = self.record_schema
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
-
-    def empty_state(self) -> pa.Table:
-        """Both tables before their first records."""
-        return self.state_schema.empty_table()
 
     def process(self, state: pa.Table, batch: pa.Table) -> TableUpdatesResult:
         """Let the records of ``batch`` take effect and tell of each joined row after them."""
         batch = batch.select(self.record_schema.names).cast(self.record_schema)
         touched = pc.is_in(state["key"], value_set=pc.unique(batch["key"]))
         rows = _in_order(state.filter(touched), batch)
-        told = rows.new & self._exists(rows)
+        told = rows.new & self._exists(rows.left >= 0, rows.right >= 0)
         kept = np.concatenate([side[rows.last & (side >= 0)] for side in (rows.left, rows.right)])
         state = pa.concat_tables(
             [state.filter(pc.invert(touched)), rows.table.take(pa.array(kept))]
         )
         results = self._results(rows, np.flatnonzero(told))
         return TableUpdatesResult(state.combine_chunks(), results, len(batch) - len(results))
-
-    def _exists(self, rows: _Rows) -> Flags:
-        """Whether there is a joined row after each record."""
-        left, right = rows.left >= 0, rows.right >= 0
-        exists: Flags = {"inner": left & right, "left": left, "outer": left | right}[self._how]
-        return exists
 
     def _results(self, rows: _Rows, told: Ints) -> pa.Table:
         """The joined rows after the records ``told``."""

@@ -3,25 +3,22 @@
 The state has one row per (key, window, source partition): within a partition the
 aggregator is called in offset order, and a window's value is that of its partitions
 merged, the least partition first. So the result depends on no interleaving.
+
+A removed row has the time that the row would have had (semantics section 9): within a
+partition the greater of the old row's and the record's; then the greatest of the partitions
+that removed their part in this batch.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.windows.definitions import NoWindows, TimeWindows
-from pipeline.windows.engine import (
-    RECORD_FIELDS,
-    EngineResult,
-    Flags,
-    WindowEngine,
-    arrival_keys,
-)
-from pipeline.windows.exact_sum import Ints
+from pipeline.windows.engine import RECORD_FIELDS, EngineResult, arrival_keys, rows_schema
 from pipeline.windows.folds import (
     Fold,
     Rejected,
@@ -30,23 +27,49 @@ from pipeline.windows.folds import (
     in_partition_order,
     rejected_table,
 )
-from pipeline.windows.time_windows import WindowGrid
+from pipeline.windows.window_grid import GridEngine
 
-#: (start, partition) -> aggregate and timestamp of one key.
+#: (start, partition) -> aggregate and timestamp of one key; None is a part that this batch
+#: removed, with the time of its removal.
 _Rows = dict[tuple[int, int], tuple[Any, int]]
 
 
 @dataclass
 class _Key:
-    """One touched key: its rows, what the caller carries, which windows changed."""
+    """One touched key: its rows and what the caller carries.
+
+    ``changed`` and ``known`` are starts of windows: of those that a record changed, and of
+    those that were there before.
+    """
 
     rows: _Rows
     carried: dict[str, Any]
     changed: set[int]
     known: set[int]
 
+    def starts(self) -> set[int]:
+        """The starts of windows that are there, or were."""
+        return {start for start, _ in self.rows}
 
-class TimeFoldEngine(WindowEngine):
+    def rows_by_start(self) -> dict[int, dict[int, tuple[Any, int]]]:
+        """For each window its partitions' aggregates and timestamps, removed ones too."""
+        found: dict[int, dict[int, tuple[Any, int]]] = {}
+        for (start, partition), row in self.rows.items():
+            found.setdefault(start, {})[partition] = row
+        return found
+
+
+class _Told(NamedTuple):
+    """A window to tell of, its times in ms; without a value it is removed."""
+
+    key: str
+    start: int
+    value: Any
+    time: int
+    final: bool
+
+
+class TimeFoldEngine(GridEngine):
     """A user's aggregation of tumbling, hopping or no windows."""
 
     def __init__(
@@ -59,54 +82,35 @@ class TimeFoldEngine(WindowEngine):
         emit_final_only: bool = False,
     ) -> None:
         """Aggregate values of this schema by ``fold``; ``carried`` are columns of the key."""
-        self._rule = windows.rule
-        self._grid = WindowGrid(windows)
+        super().__init__(windows, carried, emit_final_only=emit_final_only)
         self._fold = fold
         self._values = values
-        self._emit_final_only = emit_final_only
-        self._carried = list(carried or ())
         self.aggregate_types = dict(fold.types)
         self.record_schema = pa.schema([*RECORD_FIELDS, *self._carried, *fold_fields(values)])
-        self.state_schema = pa.schema([
-            pa.field("key", pa.string()),
-            pa.field("window_start_ms", pa.int64()),
-            pa.field("partition", pa.int32()),
-            *self._carried,
-            *(pa.field(name, found) for name, found in fold.types.items()),
-            pa.field("timestamp_ms", pa.int64()),
-        ])  # fmt: skip
-
-    def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
-        """Which records have no open window."""
-        first, last = self._grid.open_windows(timestamp_ms, close_ms)
-        late: Flags = first > last
-        return late
-
-    def due_ms(self, state: pa.Table) -> Ints:
-        """The last ms of each row's window."""
-        return self._rule.last_ms(self._grid.ends(np.asarray(state["window_start_ms"])))
+        place = pa.schema([("window_start_ms", pa.int64()), ("partition", pa.int32())])
+        self.state_schema = rows_schema(place, self._carried, pa.schema(fold.types))
 
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
         """See ``WindowEngine``; ``previous_close_ms`` isn't needed: final windows leave."""
         del previous_close_ms
-        batch = batch.select(self.record_schema.names).cast(self.record_schema)
-        starts = np.asarray(state["window_start_ms"])
-        closing = ~self._rule.is_open(self._grid.ends(starts), close_ms)
+        batch = self._read(batch)
+        closing = ~self._is_open(np.asarray(state["window_start_ms"]), close_ms)
         keys = set(batch["key"].to_pylist())
         keys |= set(state.filter(pa.array(closing))["key"].to_pylist())
         near = pc.is_in(state["key"], pa.array(sorted(keys), pa.string()))
-        touched = self._read(state.filter(near))
+        touched = self._by_key(state.filter(near))
         rejected = self._apply(touched, batch)
-        changes = self._changes(touched, close_ms)
-        kept = self._kept(touched, close_ms)
+        opened = self._open_starts(touched, close_ms)
         rest = state.filter(pc.invert(near))
         return EngineResult(
-            pa.concat_tables([rest, kept]), changes, 0, rejected_table(batch, rejected)
+            pa.concat_tables([rest, self._kept(touched, opened)]),
+            self._changes(touched, opened),
+            rejected=rejected_table(batch, rejected),
         )
 
-    def _read(self, rows: pa.Table) -> dict[str, _Key]:
+    def _by_key(self, rows: pa.Table) -> dict[str, _Key]:
         """State rows as objects, by key."""
         touched: dict[str, _Key] = {}
         names = [field.name for field in self._carried]
@@ -140,10 +144,7 @@ class TimeFoldEngine(WindowEngine):
                 continue
             for start, (value, time) in made.items():
                 key.changed.add(start)
-                if value is None:
-                    key.rows.pop((start, record["unit"]), None)
-                else:
-                    key.rows[start, record["unit"]] = (value, time)
+                key.rows[start, record["unit"]] = (value, time)
         return rejected
 
     def _with(
@@ -155,7 +156,8 @@ class TimeFoldEngine(WindowEngine):
         for start in starts:
             aggregate, newest = rows.get((start, record["unit"]), (None, time))
             result = self._fold.applied(record["input"], record["key"], value, aggregate)
-            made[start] = (result, max(newest, time))
+            # Behind a removed row the time begins anew, too.
+            made[start] = (result, time if aggregate is None else max(newest, time))
         return made
 
     def _in_order(self, batch: pa.Table) -> Iterator[tuple[int, range]]:
@@ -165,46 +167,48 @@ class TimeFoldEngine(WindowEngine):
         order = np.lexsort(arrival_keys(batch))
         begin, end = (self._grid.starts(number[order]).tolist() for number in (first, last))
         for row, low, high in zip(order.tolist(), begin, end, strict=True):
-            yield row, range(low, high + 1, self._grid.step)
+            yield row, range(low, high + 1, self._grid.advance_ms)
 
-    def _changes(self, touched: dict[str, _Key], close_ms: int) -> pa.Table:
+    def _open_starts(self, touched: dict[str, _Key], close_ms: int) -> set[int]:
+        """The starts of windows of touched keys that are not final."""
+        starts = np.array(list({s for key in touched.values() for s in key.starts()}), np.int64)
+        return set(starts[self._is_open(starts, close_ms)].tolist())
+
+    def _changes(self, touched: dict[str, _Key], opened: set[int]) -> pa.Table:
         """The rows to tell of touched keys: changed, newly final or removed windows."""
-        told: list[tuple[str, int, int, bool]] = []
-        values: list[Any] = []
-        for name in sorted(touched, key=str.encode):
-            key = touched[name]
-            for start in sorted(key.known | {start for start, _ in key.rows}):
-                final = not self._is_open(start, close_ms)
-                if not final and (self._emit_final_only or start not in key.changed):
-                    continue
-                rows = [(p, row) for (s, p), row in key.rows.items() if s == start]
-                value = in_partition_order(self._fold, name, [(p, v) for p, (v, _) in rows])
-                if value is None and self._emit_final_only:
-                    continue
-                time = max((time for _, (_, time) in rows), default=start)
-                told.append((name, start, time, final and value is not None))
-                values.append(value)
-        return self._table(told, values)
-
-    def _table(self, told: list[tuple[str, int, int, bool]], values: list[Any]) -> pa.Table:
-        start = np.array([start for _, start, _, _ in told], dtype=np.int64)
+        keys = sorted(touched, key=str.encode)
+        told = [window for key in keys for window in self._told(key, touched[key], opened)]
+        start = np.array([window.start for window in told], dtype=np.int64)
         return pa.table({
-            "key": pa.array([key for key, _, _, _ in told], pa.string()),
+            "key": pa.array([window.key for window in told], pa.string()),
             "window_start_ms": pa.array(start),
             "window_end_ms": pa.array(self._grid.ends(start)),
-            **self._fold.columns(values),
-            "timestamp_ms": pa.array([time for _, _, time, _ in told], pa.int64()),
-            "final": pa.array([final for _, _, _, final in told], pa.bool_()),
-            "deleted": pa.array([value is None for value in values], pa.bool_()),
+            **self._fold.columns([window.value for window in told]),
+            "timestamp_ms": pa.array([window.time for window in told], pa.int64()),
+            "final": pa.array([window.final for window in told], pa.bool_()),
+            "deleted": pa.array([window.value is None for window in told], pa.bool_()),
         })  # fmt: skip
 
-    def _kept(self, touched: dict[str, _Key], close_ms: int) -> pa.Table:
+    def _told(self, name: str, key: _Key, opened: set[int]) -> Iterator[_Told]:
+        """The windows of one key to tell of, by start."""
+        for start, parts in sorted(key.rows_by_start().items()):
+            final = start not in opened
+            if not final and (self._emit_final_only or start not in key.changed):
+                continue
+            there = {p: (value, time) for p, (value, time) in parts.items() if value is not None}
+            value = in_partition_order(self._fold, name, [(p, v) for p, (v, _) in there.items()])
+            if value is None and (self._emit_final_only or start not in key.known):
+                continue
+            time = max(time for _, time in (there or parts).values())
+            yield _Told(name, start, value, time, final and value is not None)
+
+    def _kept(self, touched: dict[str, _Key], opened: set[int]) -> pa.Table:
         """The state rows of touched keys whose windows are still open."""
         kept = [
             (name, start, partition, key.carried, value, time)
             for name, key in touched.items()
             for (start, partition), (value, time) in key.rows.items()
-            if self._is_open(start, close_ms)
+            if start in opened and value is not None
         ]
         columns = {
             "key": [row[0] for row in kept],
@@ -215,7 +219,3 @@ class TimeFoldEngine(WindowEngine):
             "timestamp_ms": [row[5] for row in kept],
         }
         return pa.table(columns, schema=self.state_schema)
-
-    def _is_open(self, start: int, close_ms: int) -> bool:
-        end = self._grid.ends(np.array([start], dtype=np.int64))
-        return bool(self._rule.is_open(end, close_ms)[0])

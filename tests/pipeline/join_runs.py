@@ -10,15 +10,16 @@ import pyarrow as pa
 
 from pipeline.checkpoint import PreparedBatch
 from pipeline.joining import join_with
-from pipeline.plan import STAMPED_FIELDS, BatchPlan, GroupReport, JoinPlan, StampPlan
+from pipeline.plan import STAMPED_FIELDS, BatchPlan, GroupReport, JoinPlan, SourceReasons, StampPlan
 from pipeline.prepared import prepared_batch
-from pipeline.stamping import route_with, stamp_for_join
+from pipeline.stamping import route_with, stamp_for_join, stamp_looked_up
 from pipeline.store_plans import Place, StorePlans
 from pipeline.topology import Input, Side, Source, Store
-from pipeline.windows.joins import RESULT_FIELDS
-from tests.pipeline.task_runs import Row, grouped, row_batches, shares, written_rows
+from pipeline.windows.join_parts import RESULT_FIELDS
+from tests.pipeline.task_runs import Row, grouped, row_batches, shares, stamped, written_rows
 
 #: Side -> partition -> records (key, time, value) of one batch; the value is None for none.
+#: Side 2 is a stream beside the join.
 Taken = Mapping[int, Mapping[int, Sequence[tuple[str, int, str | None]]]]
 
 KEY_GROUPS = 64
@@ -49,12 +50,12 @@ def key_group(key: str) -> int:
 
 @dataclass
 class JoinRun:
-    """A store with one join and what came of its batches so far."""
+    """A store with one join, perhaps a stream beside it, and what came of its batches so far."""
 
     folder: Path
     store: Store
-    #: The value columns of the left and of the right topic, one each.
-    columns: tuple[str, str]
+    #: The value columns of the left, the right and perhaps the other topic, one each.
+    columns: tuple[str, ...]
     partitions: int = 2
     previous: PreparedBatch | None = None
     #: What the join's tasks gave, in any order.
@@ -71,19 +72,30 @@ class JoinRun:
         self.topics = [source.topic for source in self.store.sources]
         schemas = [pa.schema([(name, pa.string())]) for name in self.columns]
         self._of_topic = dict(zip(self.topics, schemas, strict=True))
-        self._plans = StorePlans(self.store, self._steps, self.topics)
-        self._plans.finish(KEY_GROUPS)
+        reasons = dict.fromkeys(self.store.sources, SourceReasons.FOR_ALL)
+        self.plans = StorePlans(self.store, self._steps, reasons)
+        self.plans.finish(KEY_GROUPS)
 
     def take(self, taken: Taken, tasks: int) -> None:
         """Run one batch by so many tasks."""
         table, state, dead = (self.folder / name for name in ("table", "state", "dead"))
         place = Place(table, state, dead, tasks, sync=False)
         ends = {topic: dict.fromkeys(map(str, range(self.partitions)), 0) for topic in self.topics}
-        plan, (join,) = self._plans.plan(self.batch, place, self.previous, ends)
+        plan, (join,) = self.plans.plan(self.batch, place, self.previous, ends)
         arrived = self._arrived(plan, join, taken)
         joined = [self._joined(plan, join, share) for share in shares(plan, *arrived)]
-        routed = [_routed(plan, join, table) for table in joined]
-        self.reports = grouped(plan, *routed)
+        last = self.plans.inputs[0].stamp
+        behind = stamp_looked_up if join.stage.is_lookup else route_with
+        rows = [_with_steps(table) for table in joined]
+        rows = shares(plan, *rows) if join.stage.is_lookup else rows
+        sent = [
+            pa.Table.from_batches(
+                list(behind(plan, last)(iter(table.combine_chunks().to_batches()))),
+                plan.stamped_schema,
+            )
+            for table in rows
+        ]
+        self.reports = grouped(plan, *sent, *self._beside(plan, taken))
         self.rows = written_rows(plan, self.reports)
         self.previous = prepared_batch(plan, [join], self.reports, self.previous, ends)
         self.batch += 1
@@ -102,14 +114,27 @@ class JoinRun:
     def _arrived(self, plan: BatchPlan, join: JoinPlan, taken: Taken) -> list[pa.Table]:
         """What the stamps of both sides send; each partition is one task, even without a record."""
         tables = []
-        for side, (stamp, name) in enumerate(
-            zip((join.left, join.right), self.columns, strict=True)
-        ):
-            for partition in range(self.partitions):
-                records = taken.get(side, {}).get(partition, ())
-                rows = [self._row(side, partition, name, record) for record in records]
-                tables.append(_stamped(plan, join, stamp, self._of_topic[self.topics[side]], rows))
+        for side, stamp in enumerate((join.left, join.right)):
+            values = self._of_topic[self.topics[side]]
+            tables += [
+                _stamped(plan, join, stamp, values, rows) for rows in self._rows(side, taken)
+            ]
         return tables
+
+    def _beside(self, plan: BatchPlan, taken: Taken) -> list[pa.Table]:
+        """What the stamp of the stream beside the join sends, if there is one."""
+        if len(self.columns) < 3:
+            return []
+        values, stamp = self._of_topic[self.topics[2]], self.plans.inputs[1].stamp
+        return [stamped(plan, values, rows, stamp=stamp) for rows in self._rows(2, taken)]
+
+    def _rows(self, side: int, taken: Taken) -> list[list[Row]]:
+        """The decoded records of each partition."""
+        records = taken.get(side, {})
+        return [
+            [self._row(side, p, self.columns[side], record) for record in records.get(p, ())]
+            for p in range(self.partitions)
+        ]
 
     def _row(
         self, side: int, partition: int, name: str, record: tuple[str, int, str | None]
@@ -120,6 +145,7 @@ class JoinRun:
         return {
             "partition": partition, "offset": offset, "keep": True, "null_value": value is None,
             "key": key, "key_group": key_group(key), "timestamp_ms": time, name: value,
+            "raw": b"{}",
         }  # fmt: skip
 
     def _joined(self, plan: BatchPlan, join: JoinPlan, share: pa.Table) -> pa.Table:
@@ -137,8 +163,8 @@ def _stamped(
     return pa.Table.from_batches(list(made), join.arriving_schema)
 
 
-def _routed(plan: BatchPlan, join: JoinPlan, joined: pa.Table) -> pa.Table:
-    """What row-wise steps that change nothing, and the last stamp, make of a join's results."""
+def _with_steps(joined: pa.Table) -> pa.Table:
+    """What row-wise steps that change nothing make of a join's results."""
     length = len(joined)
     groups = [None if key is None else key_group(key) for key in joined["key"].to_pylist()]
     is_report = pa.compute.is_valid(joined["report"])
@@ -149,7 +175,4 @@ def _routed(plan: BatchPlan, join: JoinPlan, joined: pa.Table) -> pa.Table:
         "raw": pa.array([b""] * length, pa.binary()),
         "key_group": pa.array(groups, pa.int32()),
     }
-    columns = {name: joined[name] for name in joined.column_names} | beside
-    batches = iter(pa.table(columns).combine_chunks().to_batches())
-    made = list(route_with(plan, join.output)(batches))
-    return pa.Table.from_batches(made, plan.stamped_schema)
+    return pa.table({name: joined[name] for name in joined.column_names} | beside)

@@ -10,7 +10,15 @@ import pyarrow.parquet as pq
 
 from pipeline.assembly import KEY_GROUP, Assembly, assemble
 from pipeline.grouping import group_with
-from pipeline.plan import BatchPlan, ClockPlan, GroupReport, Reports, StampPlan, StampReport
+from pipeline.plan import (
+    BatchPlan,
+    ClockPlan,
+    GroupReport,
+    Reports,
+    SourceReasons,
+    StampPlan,
+    StampReport,
+)
 from pipeline.stamping import stamp_with
 from pipeline.topology import Store, Topology
 from pipeline.windows import NEVER_CLOSED_MS
@@ -72,7 +80,9 @@ def plan_of(folder: Path, topology: Topology, tasks: int, *values: pa.Schema) ->
     return first_plan(folder, store, assemble(store, values), tasks)
 
 
-def stamp_of(plan: BatchPlan, place: int = 0, *, tells: bool = True) -> StampPlan:
+def stamp_of(
+    plan: BatchPlan, place: int = 0, reasons: SourceReasons = SourceReasons.FOR_ALL
+) -> StampPlan:
     """The stamp of a plan's input."""
     columns = plan.assembly.columns[place]
     constants: dict[str, Any] = {"input": pa.scalar(place, pa.int8())}
@@ -80,7 +90,7 @@ def stamp_of(plan: BatchPlan, place: int = 0, *, tells: bool = True) -> StampPla
     if marker is not None:
         constants[marker] = pa.scalar(value=True)
     inputs = len(plan.assembly.columns)
-    return StampPlan(plan.delays[place], columns, constants, tells, inputs, place)
+    return StampPlan(plan.delays[place], columns, constants, reasons, inputs, place)
 
 
 def row(partition: int, offset: int, key: str | None, time: int | None, **other: Any) -> Row:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline import (
+    EmitStrategy,
     SessionWindows,
     SlidingWindows,
     StreamsBuilder,
@@ -32,6 +33,7 @@ from tests.pipeline.task_runs import (
 )
 
 TEXT = pa.schema([("v", pa.string())])
+STEP = "store 's', aggregate"
 KINDS: dict[str, Windows | None] = {
     "none": None,
     "tumbling": TimeWindows.of_size_and_grace(100, 100),
@@ -175,16 +177,17 @@ def test_what_a_function_raises_on_is_told_with_its_topic_and_bytes(
 ) -> None:
     """Each input's bad records are dead letters of its own topic, even at one place."""
     first, second = records(0, 0, "a", "bad1", "b"), records(0, 0, "bad2", "bad3", "x")
-    batches: list[tuple[Batch, int]] = [([first, second], 2)]
+    batches: list[tuple[Batch, int]] = [([first, [*second, *records(1, 0, "bad4")]], 2)]
     _, letters = run(tmp_path, topology(KINDS[kind], "t", "u"), batches)
     names = ("topic", "partition", "offset", "store", "reason", "raw")
     assert sorted(tuple(letter[name] for name in names) for letter in letters) == [
         ("t", 0, 10, "s", "function-raised", b"bad1"),
         ("u", 0, 0, "s", "function-raised", b"bad2"),
         ("u", 0, 10, "s", "function-raised", b"bad3"),
+        ("u", 1, 0, "s", "function-raised", b"bad4"),
     ]
     assert {letter["detail"] for letter in letters} == {
-        f"store 's', aggregate: ValueError: bad{n} it is" for n in (1, 2, 3)
+        f"store 's', aggregate: ValueError: bad{n} it is" for n in (1, 2, 3, 4)
     }
 
 
@@ -201,3 +204,98 @@ def test_bad_records_change_no_row(tmp_path: Path, kind: str) -> None:
     (rows, none), (others, letters) = found
     assert rows == others
     assert (len(none), len(letters)) == (0, 2)
+
+
+def two_at_most(key: str, value: Any, aggregate: str) -> str:
+    """Put the value behind, but not as the third."""
+    if aggregate.count(",") > 1:
+        message = f"no {value['v']} behind {aggregate}"
+        raise ValueError(message)
+    return append(key, value, aggregate)
+
+
+def placed(partition: int, offset: int, time: int, value: str) -> Row:
+    """A record of the key k."""
+    return row(partition, offset, "k", time, v=value, raw=f"bytes of {value}".encode())
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["on update", "on close"])
+def test_what_is_left_out_of_a_window_is_told_with_its_topic_and_bytes(
+    tmp_path: Path, closed: bool
+) -> None:
+    """Also batches after it came: of its own topic, partition, offset and bytes, by any tasks."""
+    builder = StreamsBuilder()
+    streams = [builder.stream(topic, "v STRING").group_by_key() for topic in ("t", "u")]
+    together = streams[0].cogroup(two_at_most).cogroup(streams[1], two_at_most)
+    windowed = together.windowed_by(SlidingWindows.of_time_difference_and_grace(100, 100))
+    if closed:
+        windowed = windowed.emit(EmitStrategy.on_window_close())
+    windowed.aggregate(start, put_together, "s STRING").materialize("s")
+    first, second = (
+        [placed(1, 70, 210, a), placed(1, 80, 211, b), placed(1, 90, 212, c)]
+        for a, b, c in ("abc", "xyz")
+    )
+    batches: list[tuple[Batch, int]] = [
+        ([first[:2], second], 1),
+        ([first[2:], []], 3),
+        # Its left window is a new one, in which c and z are left out, too.
+        ([[placed(1, 100, 310, "d")], []], 2),
+        (
+            [
+                [placed(n, 110, 900, "e") for n in (0, 1)],
+                [placed(n, 110, 900, "e") for n in (0, 1)],
+            ],
+            1,
+        ),
+        ([[], []], 2),
+    ]
+    _, letters = run(tmp_path, builder.build(), batches)
+    wanted = [
+        ("u", 90, "z", "[112, 212]", "x,y,", 0),
+        ("t", 90, "c", "[112, 212]", "a,b,", 1),
+        ("u", 90, "z", "[210, 310]", "x,y,", 2),
+        ("t", 90, "c", "[210, 310]", "a,b,", 2),
+        ("t", 100, "d", "[210, 310]", "a,b,", 2),
+        ("t", 100, "d", "[211, 311]", "b,c,", 2),
+    ]
+    names = ("topic", "offset", "raw", "detail", "revision")
+    assert sorted(tuple(one[name] for name in names) for one in letters) == sorted(
+        (
+            topic,
+            offset,
+            f"bytes of {value}".encode(),
+            f"left out of the window {window}: {STEP}: ValueError: no {value} behind {old}",
+            3 if closed else revision,
+        )
+        for topic, offset, value, window, old, revision in wanted
+    )
+    assert {(one["partition"], one["store"], one["reason"]) for one in letters} == {
+        (1, "s", "function-raised")
+    }
+
+
+def test_what_is_left_out_of_a_window_counts_as_applied(tmp_path: Path) -> None:
+    """The record is in its other windows: the engine task tells of no rejected record."""
+    builder = StreamsBuilder()
+    stream = builder.stream("t", "v STRING").group_by_key()
+    windowed = stream.windowed_by(SlidingWindows.of_time_difference_and_grace(100, 100))
+    windowed.aggregate(start, two_at_most, put_together, "s STRING").materialize("s")
+    plan = plan_of(tmp_path, builder.build(), 1, TEXT)
+    log = [placed(0, 0, 5, "a"), placed(0, 10, 5, "b"), placed(0, 20, 5, "c")]
+    bad = placed(0, 30, 5, "bad")
+    (report,) = _reports(plan, [[*log, bad]])
+    assert report.rejected == [1]
+    assert len(written_letters(plan, [report])) == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_sliding_windows_of_functions_keep_bytes(tmp_path: Path, kind: str) -> None:
+    """Elsewhere a function raises on a record in the record's own batch, or not at all."""
+    for functions in (True, False):
+        what = topology(KINDS[kind], "t", "u", functions=functions)
+        folder = tmp_path / str(functions)
+        folder.mkdir()
+        plan = plan_of(folder, what, 1, TEXT, TEXT)
+        kept = "raw" in plan.assembly.engine.state_schema.names
+        assert kept == (functions and kind == "sliding")
+        assert plan.stamped_schema.names.count("raw") == functions

@@ -143,7 +143,10 @@ def _check_windows(rows: list[Any], results: Sequence[Any]) -> None:
 def test_a_stream_looks_up_the_table_as_it_is(
     how: str, left: Logs, right: Logs, cuts: list[tuple[Any, int]]
 ) -> None:
-    """Each stream record gets the row that the table has after the same batch."""
+    """Each stream record gets the row that the table has after the same batch.
+
+    Those that found one alone move the stream's clock, partition by partition.
+    """
     keyed = {p: [(f"{key}{p}", time, "v") for key, time, _ in log] for p, log in left.items()}
     # Every third record of the table deletes its key.
     table = {
@@ -158,17 +161,37 @@ def test_a_stream_looks_up_the_table_as_it_is(
         run = JoinRun(Path(folder), store_of(how, table=True), ("l", "r"))
         run_all(run, sides, cuts)
     wanted, dropped = _looked_up(sides, [*(sizes for sizes, _ in cuts), (99, 99, 99, 99)], how)
-    assert sorted((one["l"], one["key"], one["r"]) for one in run.results) == sorted(wanted)
+    assert sorted((one["l"], one["key"], one["r"]) for one in run.results) == sorted(
+        (value, key, row) for _, value, key, row, _ in wanted
+    )
     assert run.counters["filtered"] == dropped
+    assert run.counters["late"] == _late(wanted)
     assert (
         sum(run.counters[name] for name in ("applied", "late", "filtered"))
         == (run.counters["input"])
     )
 
 
-def _looked_up(
-    sides: tuple[Logs, Logs], cuts: Sequence[Any], how: str
-) -> tuple[list[tuple[str, str, str | None]], int]:
+def test_looking_up_writes_no_state(tmp_path: Path) -> None:
+    """A batch without a table record leaves the table's files, unless the tasks change."""
+    run = JoinRun(tmp_path, store_of("left", table=True), ("l", "r"))
+    run.take({1: {0: [(key, 1, "v") for key in "abcd"]}}, 2)
+    assert run.previous is not None
+    segments = run.previous.join_segments
+    run.take({0: {0: [(key, 2, "x") for key in "abxy"]}}, 2)
+    assert run.previous.join_segments == segments
+    assert [one["r"] for one in run.results if one["key"] in "ab"] == ["v", "v"]
+    run.take({0: {0: [(key, 2, "x") for key in "abxy"]}}, 3)
+    assert sum(join.open_records for join in run.reports[0].told.joins) == 4
+    run.take({0: {0: [(key, 3, "x") for key in "cd"]}}, 3)
+    assert [one["r"] for one in run.results if one["key"] in "cd"] == ["v", "v"]
+
+
+#: Partition, value, key, the table's row and time of a record that found one.
+_Found = tuple[int, str, str, str | None, int]
+
+
+def _looked_up(sides: tuple[Logs, Logs], cuts: Sequence[Any], how: str) -> tuple[list[_Found], int]:
     """Replay the batches: all table records of one first, then look up its stream records."""
     rows: dict[str, str | None] = {}
     found, dropped = [], 0
@@ -180,14 +203,24 @@ def _looked_up(
             rows.update({key: value for key, _, value in mine})
         for partition in (0, 1):
             mine, left[partition] = _cut(left[partition], sizes[partition])
-            for key, _, value in mine:
+            for key, time, value in mine:
                 assert value is not None
                 row = rows.get(key)
                 if row is None and how == "inner":
                     dropped += 1
                 else:
-                    found.append((value, key, row))
+                    found.append((partition, value, key, row, time))
     return found, dropped
+
+
+def _late(found: list[_Found]) -> int:
+    """How many records come after their window of 10 ms, with a grace of 20, has closed."""
+    stream_time = dict.fromkeys((0, 1), -1)
+    late = 0
+    for partition, _, _, _, time in found:
+        stream_time[partition] = max(stream_time[partition], time)
+        late += time // 10 * 10 + 10 <= stream_time[partition] - 20
+    return late
 
 
 def _cut(log: list[Any], size: int) -> tuple[list[Any], list[Any]]:

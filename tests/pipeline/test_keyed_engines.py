@@ -118,7 +118,7 @@ def test_keys_do_not_matter_to_each_other(
             wanted = engine.process(whole, batch, before, close)
             whole = wanted.state
             state = KeyedState(tmp_path, names, layout)
-            touched = state.touched(batch["key"], before, close)
+            touched = state.touched(batch["key"], (before, close))
             found = engine.process(touched.rows, batch, before, close)
             version = state.replaced(touched, found.state, f"{kind}", sync=False)
             assert found.changes.to_pylist() == wanted.changes.to_pylist()

@@ -13,8 +13,8 @@ import pytest
 from pipeline import keyed_state
 from pipeline.errors import CheckpointError
 from pipeline.key_hashes import key_hashes
-from pipeline.keyed_state import MAX_SEGMENTS, KeyedState, Layout, Touched, Version
-from pipeline.state_files import open_segment, write_segment
+from pipeline.keyed_state import KeyedState, Layout, Touched
+from pipeline.state_files import MAX_SEGMENTS, Version, open_segment, write_segment
 from pipeline.windows import NEVER_CLOSED_MS
 from pipeline.windows.rules import FOREVER_MS
 
@@ -66,7 +66,7 @@ def opened(folder: Path, version: Version) -> KeyedState:
 def advanced(folder: Path, version: Version, model: Model, batch: Model, close: int) -> Version:
     """Give the keys of ``batch`` these rows; nothing closes."""
     state = opened(folder, version)
-    touched = state.touched(keys_of(*batch), close, close)
+    touched = state.touched(keys_of(*batch), (close, close))
     model |= batch
     return state.replaced(touched, table_of(batch), "n", sync=False)
 
@@ -96,7 +96,7 @@ def test_any_batches_leave_what_a_dict_would_hold(
     for batch in range(120):
         chosen = random.sample(names, random.choice([0, 1, 1, 3, 8, 100]))
         state = opened(tmp_path, version)
-        touched = state.touched(keys_of(*chosen), previous, close)
+        touched = state.touched(keys_of(*chosen), (previous, close))
         found = model_of(touched.rows)
         due = {key for key, rows in model.items() if any(last < close for last, _ in rows)}
         must = {key for key in (*chosen, *due) if key in model}
@@ -136,19 +136,44 @@ def test_only_touched_rows_are_read(tmp_path: Path) -> None:
     model: Model = {"a": [(5, [1]), (9, [2])], "b": [(7, [])], "c": [(FOREVER_MS, [3])]}
     version = advanced(tmp_path, Version([], 0), {}, model, 0)
     state = opened(tmp_path, version)
-    assert model_of(state.touched(keys_of("c", "x", "c"), 0, 5).rows) == {"c": model["c"]}
-    assert model_of(state.touched(keys_of(), 0, 6).rows) == {"a": model["a"]}
-    assert model_of(state.touched(keys_of(), 6, 8).rows) == {"b": model["b"]}
-    assert not len(state.touched(keys_of(), 10, FOREVER_MS).rows)
+    assert model_of(state.touched(keys_of("c", "x", "c"), (0, 5)).rows) == {"c": model["c"]}
+    assert model_of(state.touched(keys_of(), (0, 6)).rows) == {"a": model["a"]}
+    assert model_of(state.touched(keys_of(), (6, 8)).rows) == {"b": model["b"]}
+    assert not len(state.touched(keys_of(), (10, FOREVER_MS)).rows)
 
 
 def test_a_batch_that_touches_nothing_writes_nothing(tmp_path: Path) -> None:
     """The version stays, with its count; a state without rows has no files."""
     version = advanced(tmp_path, Version([], 0), {}, {"a": [(5, [1]), (6, [])]}, 0)
     state = opened(tmp_path, version)
-    assert state.replaced(state.touched(keys_of(), 0, 1), table_of({}), "n", sync=True) == version
-    gone = state.replaced(state.touched(keys_of("a"), 0, 1), table_of({}), "n", sync=True)
+    assert state.replaced(state.touched(keys_of(), (0, 1)), table_of({}), "n", sync=True) == version
+    gone = state.replaced(state.touched(keys_of("a"), (0, 1)), table_of({}), "n", sync=True)
     assert gone == Version([], 0)
+
+
+@pytest.mark.parametrize("hashes", [None, 3])
+def test_rows_of_keys_that_do_not_change_are_not_written(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, hashes: int | None
+) -> None:
+    """A batch may look at more keys than it changes; what it says of the others is ignored."""
+    if hashes is not None:
+        monkeypatch.setattr(keyed_state, "key_hashes", few_hashes(hashes))
+    model: Model = {f"key-{number}": [(FOREVER_MS, [number])] for number in range(200)}
+    version = advanced(tmp_path, Version([], 0), {}, model, 0)
+    state = opened(tmp_path, version)
+    touched = state.touched(keys_of(*model))
+    rows = table_of(model | {"key-7": [(FOREVER_MS, [70]), (FOREVER_MS, [71])], "key-8": []})
+    same = state.replaced(touched, rows, "n", sync=False, changing=keys_of())
+    assert same == version
+    changed = keys_of("key-7", "key-8", "none")
+    after = state.replaced(touched, rows, "n", sync=False, changing=changed)
+    written = open_segment(tmp_path, after.names[-1])["key"]
+    if hashes is None:
+        # And tombstones for two keys.
+        assert written.to_pylist().count(None) == 2
+        assert len(written) == 4
+    assert after.rows == 200
+    assert model_of(opened(tmp_path, after).all_rows()) == model_of(rows)
 
 
 def test_a_removed_key_stays_removed(tmp_path: Path) -> None:
@@ -157,11 +182,11 @@ def test_a_removed_key_stays_removed(tmp_path: Path) -> None:
     version = advanced(tmp_path, Version([], 0), {}, model, 0)
     version = advanced(tmp_path, version, {}, {"a": [], "b": [(FOREVER_MS, [2])]}, 0)
     state = opened(tmp_path, version)
-    assert model_of(state.touched(keys_of("a", "b"), 0, 0).rows) == {"b": [(FOREVER_MS, [2])]}
+    assert model_of(state.touched(keys_of("a", "b"), (0, 0)).rows) == {"b": [(FOREVER_MS, [2])]}
     assert state.rows == len(model) - 1
     assert set(model_of(state.all_rows())) == set("bcdefgh")
     version = advanced(tmp_path, version, {}, {"a": [(FOREVER_MS, [3])]}, 0)
-    found = opened(tmp_path, version).touched(keys_of("a"), 0, 0).rows
+    found = opened(tmp_path, version).touched(keys_of("a"), (0, 0)).rows
     assert model_of(found) == {"a": [(FOREVER_MS, [3])]}
 
 
@@ -175,7 +200,7 @@ def test_tasks_of_another_number_share_the_rows(tmp_path: Path) -> None:
     found: Model = {}
     for task in range(2):
         state = KeyedState.of_task(tmp_path, segments, (task, 2), LAYOUT)
-        touched = state.touched(keys_of(), 0, 1)
+        touched = state.touched(keys_of(), (0, 1))
         assert all(len(key) % 2 == task for key in model_of(touched.rows))
         version = state.replaced(touched, touched.rows, "n", sync=False)
         assert version.rows == state.rows == len(touched.rows)

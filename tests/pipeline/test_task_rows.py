@@ -8,7 +8,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from pipeline import StreamsBuilder, count
-from pipeline.plan import DEAD_LETTER_SCHEMA, BatchPlan, JoinReport, Reports, StampReport
+from pipeline.plan import (
+    DEAD_LETTER_SCHEMA,
+    BatchPlan,
+    JoinReport,
+    Reports,
+    SourceReasons,
+    StampReport,
+)
 from pipeline.reasons import REASONS
 from pipeline.task_rows import addressed, dead_letters, report_rows, write_dead_letters
 from storage.table import AddedFile
@@ -84,21 +91,28 @@ def bad_rows(**beside: Any) -> pa.Table:
 
 def test_a_letter_says_why_in_words(plan: BatchPlan) -> None:
     """A reason without a detail of its own is told as the table of reasons says it."""
-    letters = dead_letters(plan, "t", bad_rows(), tells_source_reasons=True)
+    letters = dead_letters(plan, "t", bad_rows(), SourceReasons.FOR_ALL)
     assert letters.schema == DEAD_LETTER_SCHEMA
     assert [(one["store"], one["reason"], one["detail"]) for one in letters.to_pylist()] == [
         (None, "not-json", REASONS["not-json"]),
         ("s", "null-key", REASONS["null-key"]),
     ]
-    detailed = dead_letters(plan, "t", bad_rows(detail="because"), tells_source_reasons=True)
+    detailed = dead_letters(plan, "t", bad_rows(detail="because"), SourceReasons.FOR_ALL)
     assert detailed["detail"].to_pylist() == ["because", "because"]
 
 
 def test_only_one_store_tells_what_is_bad_for_all(plan: BatchPlan) -> None:
     """Another one tells what is bad for itself."""
-    letters = dead_letters(plan, "t", bad_rows(), tells_source_reasons=False)
+    letters = dead_letters(plan, "t", bad_rows())
     assert letters["reason"].to_pylist() == ["null-key"]
     assert letters["store"].to_pylist() == ["s"]
+
+
+def test_of_a_topic_with_several_schemas_each_store_tells_for_itself(plan: BatchPlan) -> None:
+    """What is bad for one schema may be good for another."""
+    letters = dead_letters(plan, "t", bad_rows(), SourceReasons.FOR_ITSELF)
+    assert letters["reason"].to_pylist() == ["not-json", "null-key"]
+    assert letters["store"].to_pylist() == ["s", "s"]
 
 
 @pytest.mark.parametrize("reason", ["null-key", "null-value", "function-raised"])
@@ -106,13 +120,13 @@ def test_reasons_of_one_store_name_it(plan: BatchPlan, reason: str) -> None:
     """What another store may well have use for is told for the store that has not."""
     rows = pa.Table.from_pylist([{"partition": 0, "offset": 5, "reason": reason, "raw": b"x"}])
     rows = rows.set_column(0, "partition", rows["partition"].cast(pa.int32()))
-    letters = dead_letters(plan, "t", rows, tells_source_reasons=False)
+    letters = dead_letters(plan, "t", rows)
     assert letters["store"].to_pylist() == ["s"]
 
 
 def test_letters_are_one_file_or_none(plan: BatchPlan) -> None:
     """Nothing is written where nothing is bad."""
-    letters = dead_letters(plan, "t", bad_rows(), tells_source_reasons=True)
+    letters = dead_letters(plan, "t", bad_rows(), SourceReasons.FOR_ALL)
     assert write_dead_letters(plan, []) == []
     assert write_dead_letters(plan, [letters[:0]]) == []
     (file,) = write_dead_letters(plan, [letters, letters[:0], letters])

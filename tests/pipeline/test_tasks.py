@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pipeline import SlidingWindows, StreamsBuilder, collect_list
-from pipeline.plan import BatchPlan
+from pipeline.plan import BatchPlan, SourceReasons
 from tests.pipeline import task_runs
 from tests.pipeline.task_runs import (
     Row,
@@ -83,7 +83,7 @@ def test_a_second_store_of_a_topic_does_not_repeat_its_bad_lines(plan: BatchPlan
         row(0, 0, None, None, reason="not-json", raw=b"x"),
         row(0, 2, None, 3, reason="null-value", raw=b"{}"),
     ]
-    second = stamp_of(plan, tells=False)
+    second = stamp_of(plan, reasons=SourceReasons.NOT_TOLD)
     report = stamp_reports(task_runs.stamped(plan, VALUES, rows, stamp=second))[0]
     assert report.counters["dead_lettered"] == 2
     assert [file.rows for file in report.dead_letters] == [1]

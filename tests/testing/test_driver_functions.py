@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from pipeline import IllegalArgument, InvalidTopology
-from pipeline.testing import Record, TopologyTestDriver
+from pipeline import IllegalArgument, InvalidTopology, JoinWindows, StreamsBuilder
+from pipeline.testing import Counters, Record, TopologyTestDriver
 from pipeline.windows import Windows
 from tests.testing.driver_runs import (
+    driver_of,
     driver_with,
     hopping,
     pipe,
@@ -95,30 +96,6 @@ def test_updates_of_sliding_windows() -> None:
     ]
 
 
-@pytest.mark.parametrize("kind", ["none", "tumbling", "hopping"])
-def test_a_null_result_deletes_the_row(kind: str) -> None:
-    """Sections 5 and 9: the row goes, and the next record starts anew with its own time."""
-    driver = texts(KINDS[kind])
-    outputs = pipe(driver, "17=a 19=b 18=- 13=c")
-    assert [(r["text"], r["deleted"]) for (r,) in outputs] == [
-        ("0+a", False),
-        ("0+a+b", False),
-        (None, True),
-        ("0+c", False),
-    ]
-    assert held(driver, kind) == [({"text": "0+c"}, 13)]
-    assert driver.counters("s").applied == 4
-
-
-@pytest.mark.parametrize("kind", ["none", "tumbling", "hopping", "session"])
-def test_a_row_that_is_deleted_is_out_of_the_store(kind: str) -> None:
-    """After a null result a read finds nothing, in one batch or in several."""
-    for one_by_one in (True, False):
-        driver = texts(KINDS[kind])
-        pipe(driver, "17=a 18=-", one_by_one=one_by_one)
-        assert held(driver, kind) == []
-
-
 @pytest.mark.parametrize("one_by_one", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bad", ["!", "?"], ids=["raises", "wrong type"])
@@ -140,6 +117,62 @@ def test_a_function_that_fails_makes_a_dead_letter(kind: str, bad: str, one_by_o
     assert (
         letter["raw"] == b'{"key":"k","value":{"t":11,"s":"%s"},"timestamp_ms":11}' % bad.encode()
     )
+
+
+def two_at_most(_: str, value: Value, old: list[str]) -> list[str]:
+    """Keep words, but no third one."""
+    assert value is not None
+    if len(old) > 1:
+        message = f"no {value['s']} behind {old}"
+        raise ValueError(message)
+    return [*old, value["s"]]
+
+
+@pytest.mark.parametrize("closed", [False, True], ids=["on update", "on close"])
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_what_is_left_out_of_a_sliding_window_is_told(one_by_one: bool, closed: bool) -> None:
+    """The record is applied, and each window without it makes a dead letter with its bytes."""
+    driver = driver_with(
+        lambda s: s.aggregate(list, two_at_most, schema="words ARRAY<STRING>"),
+        sliding(10, 0),
+        closed=closed,
+    )
+    pipe(driver, "10=a 11=b 12=c 20=d 99=e", one_by_one=one_by_one)
+    error = "store 's', aggregate: ValueError: no"
+    c = b'{"key":"k","value":{"t":12,"s":"c"},"timestamp_ms":12}'
+    d = b'{"key":"k","value":{"t":20,"s":"d"},"timestamp_ms":20}'
+    letters = [(x["offset"], x["raw"], x["detail"]) for x in driver.dead_letters("s")]
+    assert sorted(letters) == [
+        (2, c, f"left out of the window [10, 20]: {error} c behind ['a', 'b']"),
+        (2, c, f"left out of the window [2, 12]: {error} c behind ['a', 'b']"),
+        (3, d, f"left out of the window [10, 20]: {error} d behind ['a', 'b']"),
+        (3, d, f"left out of the window [11, 21]: {error} d behind ['b', 'c']"),
+    ]
+    assert driver.counters("s") == Counters(input=5, applied=5, late=0, dropped=0, filtered=0)
+    held_there = {row.window_start_ms: row.value["words"] for row in windows_of(driver, "sliding")}
+    assert held_there[12] == ["c", "d"]
+
+
+def test_results_of_a_join_that_are_left_out_are_told() -> None:
+    """A later result of an earlier left record comes before what was there, and pushes it out."""
+
+    def define(builder: StreamsBuilder) -> None:
+        left, right = builder.stream("l", "s STRING"), builder.stream("r", "n STRING")
+        joined = left.join(right, JoinWindows.of_time_difference_and_grace(10, 0)).group_by_key()
+        folded = joined.windowed_by(sliding(10, 0)).aggregate(
+            list, two_at_most, schema="words ARRAY<STRING>"
+        )
+        folded.materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("l", [Record("k", {"s": "a"}, 5), Record("k", {"s": "b"}, 5)])
+    told = []
+    for name in "xy":
+        driver.pipe_input("r", Record("k", {"n": name}, 5))
+        told.append([(x["topic"], x["offset"]) for x in driver.dead_letters("s")])
+    assert told == [[], [("l", 1), ("l", 1)]]
+    assert driver.dropped == 0
+    assert windows_of(driver, "sliding")[0].value == {"words": ["a", "a"]}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -232,8 +265,7 @@ def test_a_reduce_keeps_the_first_value_as_it_is(kind: str) -> None:
 
     driver = driver_with(lambda s: s.reduce(later), KINDS[kind])
     pipe(driver, "10=a")
-    # In sliding windows a record is tried alone when it comes.
-    assert not calls or kind == "sliding"
+    assert not calls
     pipe(driver, "12=b 11=c", one_by_one=False)
     assert ({"t": 33, "s": "abc"}, 12) in held(driver, kind)
     assert ("a", "b") in calls
@@ -284,3 +316,45 @@ def test_an_aggregator_gets_none_for_a_record_without_a_value(kind: str) -> None
     driver.pipe_input("t", [*records("10=a"), Record("k", None, 11)])
     text = "0|0+a+null" if kind == "session" else "0+a+null"
     assert held(driver, kind) == [({"text": text}, 11)]
+
+
+def _raising(error: Exception) -> Callable[..., Any]:
+    """A function that raises ``error``."""
+
+    def function(*_: Any) -> Any:
+        raise error
+
+    return function
+
+
+class Mute(Exception):
+    """An error that can't say anything."""
+
+    def __str__(self) -> str:
+        """Raise."""
+        raise KeyError
+
+
+ODD_ERRORS: dict[str, tuple[Callable[..., Any], str]] = {
+    "half a surrogate pair returned": (lambda *_: "\ud83d", "UnicodeEncodeError: 'utf-8' codec"),
+    "half a surrogate pair said": (_raising(ValueError("\ud83d!")), r"ValueError: \ud83d!"),
+    "several lines": (_raising(ValueError("a\n  b\r\nc")), "ValueError: a b c"),
+    "mute": (_raising(Mute()), "tests.testing.test_driver_functions.Mute: <exception str()"),
+    "endless": (_raising(ValueError("x" * 10_000)), "ValueError: xxx"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("odd", ODD_ERRORS)
+def test_odd_errors_of_functions_make_dead_letters(kind: str, odd: str) -> None:
+    """Whatever a function returns or raises: one short line, and other records are applied."""
+    function, told = ODD_ERRORS[odd]
+    driver = texts(KINDS[kind], lambda k, v, a: function() if v["s"] == "!" else added(k, v, a))
+    pipe(driver, "10=a 11=! 12=b")
+    (letter,) = driver.dead_letters("s")
+    assert letter["detail"].startswith(f"store 's', aggregate: {told}")
+    assert len(letter["detail"]) < 1_200
+    assert "\n" not in letter["detail"]
+    assert ({"text": "0+a+b"} if kind != "session" else {"text": "0|0+a+b"}, 12) in held(
+        driver, kind
+    )

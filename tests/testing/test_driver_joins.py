@@ -7,6 +7,7 @@ import pytest
 from pipeline import (
     InvalidTopology,
     JoinWindows,
+    SessionWindows,
     StreamsBuilder,
     collect_list,
     count,
@@ -153,48 +154,58 @@ def test_a_windowed_store_behind_a_join() -> None:
     assert first.final
 
 
-def looked_up(how: Literal["join", "left_join"]) -> TopologyTestDriver:
-    """A stream with a table."""
+def beside(kind: str) -> TopologyTestDriver:
+    """A join of streams and a stream beside it, in sessions or folded by functions."""
+
+    def add(_: str, value: Any, old: int) -> int:
+        if "bad" in value.values():
+            raise ValueError
+        return old + 1
 
     def define(builder: StreamsBuilder) -> None:
-        joined = getattr(builder.stream("left", "a STRING"), how)(
-            builder.table("right", "b STRING")
+        other = builder.stream("other", "c STRING").group_by_key()
+        joined = builder.stream("left", "a STRING").join(
+            builder.stream("right", "b STRING"), within(10, 100)
         )
-        joined.group_by_key().aggregate(list, paired, schema="pairs ARRAY<STRING>").materialize("s")
+        if kind == "folds":
+            together = joined.group_by_key().cogroup(add).cogroup(other, add)
+            together.aggregate(lambda: 0, schema="n INT").materialize("s")
+            return
+        counted = joined.group_by_key().cogroup(pairs=count()).cogroup(other, others=count())
+        sessions = SessionWindows.of_inactivity_gap_with_no_grace(5)
+        counted.windowed_by(sessions).aggregate().materialize("s")
 
     return driver_of(define)
 
 
-def test_a_stream_finds_the_table_as_it_is_now() -> None:
-    """Section 5: right b@50, then left a@10 gives (a,b)@10; a row counts until it is deleted."""
-    driver = looked_up("join")
-    driver.pipe_input("left", left("k", "early", 5))
-    driver.pipe_input("right", right("k", "b", 50))
-    driver.pipe_input("left", left("k", "a", 10))
-    assert driver.key_value_store("s").get("k") == KeyValue("k", {"pairs": ["a/b"]}, 10)
-    driver.pipe_input("right", [right("k", "c", 40), right("other", None, 1)])
-    driver.pipe_input("left", left("k", "d", 11))
-    driver.pipe_input("right", right("k", None, 60))
-    driver.pipe_input("left", left("k", "e", 12))
-    assert pairs(driver) == ["a/b", "d/c"]
-    assert driver.counters("s") == Counters(input=8, applied=6, late=0, dropped=0, filtered=2)
+@pytest.mark.parametrize(
+    ("kind", "value", "counted"),
+    [
+        ("sessions", "x", Counters(9, applied=8, late=1, dropped=0, filtered=0, late_results=4)),
+        ("folds", "bad", Counters(9, applied=8, late=0, dropped=1, filtered=0, dropped_results=4)),
+    ],
+)
+def test_records_beside_a_join_are_counted_as_records(
+    kind: str, value: str, counted: Counters
+) -> None:
+    """One of the other topic is late or bad, and so are results of the join, counted apart."""
+    driver = beside(kind)
+    driver.pipe_input("left", [left("k", "l", 100), left("k", value, 50), left("k", value, 51)])
+    driver.pipe_input("right", [right("k", "r", 100), right("k", "r", 52), right("k", "r", 53)])
+    for time, said in ((101, "o"), (50, value), (102, "o")):
+        driver.pipe_input("other", Record("k", {"c": said}, time))
+    assert driver.counters("s") == counted
+    assert driver.late == counted.late + counted.late_results
+    assert driver.dropped == counted.dropped + counted.dropped_results
 
 
-def test_a_left_join_with_a_table_keeps_every_record() -> None:
-    """Without a row the table's columns are null."""
-    driver = looked_up("left_join")
-    driver.pipe_input("left", left("k", "a", 1))
-    driver.pipe_input("right", right("k", "b", 50))
-    driver.pipe_input("left", left("k", "c", 2))
-    assert pairs(driver) == ["a/None", "c/b"]
-    assert driver.counters("s").filtered == 0
-
-
-def test_a_table_needs_a_key() -> None:
-    """Without one there is no row that could change; without a value the row is deleted."""
-    driver = looked_up("join")
-    driver.pipe_input("right", [Record(None, {"b": "x"}, 1), right("k", None, 2)])
-    assert driver.counters("s") == Counters(input=2, applied=1, late=0, dropped=1, filtered=0)
+def test_a_partition_that_is_too_large_for_a_join_is_refused() -> None:
+    """Results are told apart by their partition; the message names store, step and topic."""
+    driver = streams("join", within(10, 5))
+    driver.pipe_input("left", [], partition=2**15 - 2)
+    with pytest.raises(InvalidTopology, match=r"store 's', join.*: topic 'left' has partition 327"):
+        driver.pipe_input("left", left("k", "l", 1), partition=2**15 - 1)
+    tables("join").pipe_input("left", left("k", "l", 1), partition=2**15)
 
 
 def tables(how: How) -> TopologyTestDriver:

@@ -6,7 +6,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.windows.definitions import NoWindows, SessionWindows, TimeWindows, Windows
+from pipeline.windows.definitions import (
+    NoWindows,
+    SessionWindows,
+    SlidingWindows,
+    TimeWindows,
+    Windows,
+)
+from pipeline.windows.engines import engine_for
 from pipeline.windows.folds import Fold
 from tests.slow_tables import Record
 from tests.windows.engine_runs import Setup, one_by_one, run_engine
@@ -72,6 +79,13 @@ def test_a_null_aggregate_deletes_the_row_and_its_timestamp(windows: Windows) ->
         [("0+c", False)],
     ]
     assert batches[-1][0][1] == 3
+
+
+def test_a_removed_sliding_window_has_the_time_it_would_have_had() -> None:
+    """Section 9: what came before an earlier removal doesn't count for the time."""
+    setup = Setup(SlidingWindows.of_time_difference_and_grace(10, 100), CONCAT, WORDS)
+    told = [batch[0] for batch in folded(setup, "a@9 -@8 b@3 -@4")]
+    assert told == [("0+a", 9, False), (None, 9, True), ("0+b", 3, False), (None, 4, True)]
 
 
 def test_functions_are_called_in_order_of_arrival() -> None:
@@ -157,3 +171,123 @@ def test_emission_on_close_does_not_tell_of_a_null(windows: Windows) -> None:
     log: list[Record] = [("k", 1, {"s": "a"}), ("k", 2, {"s": "-"}), ("k", 90, {"s": "b"})]
     setup = replace(Setup(windows, CONCAT, WORDS), emit_final_only=True)
     assert run_engine(setup, {0: log}, [{0: 1}, {0: 2}]).batches == [[], []]
+
+
+def longest_two(key: str, value: dict[str, Any] | None, old: str) -> str:
+    """Concatenate up to two values, and refuse a third."""
+    made = text(key, value, old)
+    if made is None or made.count("+") > 2:
+        message = f"no more behind {old}"
+        raise ValueError(message)
+    return made
+
+
+#: With streams folded as they come: partition 0 is one's, partition 1 the other's.
+TWO_STREAMS = replace(CONCAT, aggregators=(longest_two, longest_two), merger=None)
+
+
+def left_out(
+    batches: list[list[tuple[int, int, int, str]]], fold: Fold, *, emit_final_only: bool = False
+) -> list[list[tuple[int, str]]]:
+    """What each batch of (partition, offset, time, text) tells: (offset, detail)."""
+    windows = SlidingWindows.of_time_difference_and_grace(10, 100)
+    engine = engine_for(windows, fold, WORDS, emit_final_only=emit_final_only)
+    state, told = engine.empty_state(), []
+    for number, batch in enumerate(batches):
+        rows = [
+            {
+                "key": "k", "timestamp_ms": time, "partition": partition, "offset": offset,
+                "close_ms": 0, "input": partition % len(fold.aggregators), "null_value": False,
+                "s": word,
+            }
+            for partition, offset, time, word in batch
+        ]  # fmt: skip
+        last = number == len(batches) - 1
+        close = 1000 if last else 0
+        records = pa.Table.from_pylist(rows, schema=engine.record_schema)
+        result = engine.process(state, records, 0, close)
+        assert not len(result.rejected)
+        state = result.state
+        told.append([(row["offset"], row["detail"]) for row in result.left_out.to_pylist()])
+    return told
+
+
+def detail(start: int, old: str) -> str:
+    """What is told of a record that came as the third of a window."""
+    window = f"left out of the window [{start}, {start + 10}]"
+    return f"{window}: store 's', aggregate: ValueError: no more behind {old}"
+
+
+def test_a_record_is_left_out_of_each_window_that_raises_on_it() -> None:
+    """It is told once of each, when window and record first meet, and stays in the others."""
+    fold = replace(CONCAT, aggregators=(longest_two,))
+    batches = [
+        [(0, 0, 20, "a"), (0, 1, 22, "b"), (0, 2, 24, "c")],
+        # The right window of 20 is there, too: [21, 31] has b and c.
+        [(0, 3, 22, "d")],
+        # The left window of 30 is [20, 30]; c and d are old in it, but it is a new window.
+        [(0, 4, 30, "e")],
+        [],
+    ]
+    in_14, in_20 = detail(14, "0+a+b"), detail(20, "0+a+b")
+    assert left_out(batches, fold) == [
+        [(2, in_14)],
+        [(3, detail(12, "0+a+b")), (3, in_14), (3, detail(21, "0+b+c"))],
+        # [23, 33], the right window of 22, has only c and e.
+        [(2, in_20), (3, in_20), (4, in_20), (4, detail(21, "0+b+c"))],
+        [],
+    ]
+
+
+def test_emission_on_close_tells_of_left_out_records_when_the_window_is_final() -> None:
+    """Nothing is told before, and all of it then."""
+    fold = replace(CONCAT, aggregators=(longest_two,))
+    batches = [[(0, 0, 20, "a"), (0, 1, 20, "b")], [(0, 2, 20, "c")], []]
+    assert left_out(batches, fold) == [[], [(2, detail(10, "0+a+b"))], []]
+    assert left_out(batches, fold, emit_final_only=True) == [
+        [],
+        [],
+        [(2, detail(10, "0+a+b"))],
+    ]
+
+
+def test_old_records_that_raise_behind_newer_ones_are_told() -> None:
+    """Streams that are folded into one: the first stream's record comes before the second's."""
+    batches = [
+        [(1, 10, 20, "x"), (1, 11, 20, "y"), (1, 12, 20, "z")],
+        [(0, 0, 20, "a")],
+        [(0, 1, 20, "b")],
+        [],
+    ]
+    assert left_out(batches, TWO_STREAMS) == [
+        [(12, detail(10, "0+x+y"))],
+        # z was told of before.
+        [(11, detail(10, "0+a+x"))],
+        [(10, detail(10, "0+a+b"))],
+        [],
+    ]
+    both_at_once = [batches[0], [*batches[1], *batches[2]], []]
+    assert left_out(both_at_once, TWO_STREAMS) == [
+        [(12, detail(10, "0+x+y"))],
+        [(10, detail(10, "0+a+b")), (11, detail(10, "0+a+b"))],
+        [],
+    ]
+
+
+def test_a_reducer_is_not_called_for_a_first_value() -> None:
+    """A value that the reducer would refuse beside itself is kept where it comes first."""
+    calls: list[tuple[str, str]] = []
+
+    def reducer(_: str, value: dict[str, Any] | None, old: str) -> str:
+        assert value is not None
+        calls.append((old, value["s"]))
+        if old == value["s"]:
+            message = "twice"
+            raise ValueError(message)
+        return f"{old}{value['s']}"
+
+    fold = Fold(None, (reducer,), None, types={"s": pa.string()}, step="store 's', reduce")
+    assert left_out([[(0, 0, 20, "a")], []], fold) == [[], []]
+    assert calls == []
+    (told,) = left_out([[(0, 0, 20, "a"), (0, 1, 20, "a")]], fold)
+    assert told == [(1, "left out of the window [10, 20]: store 's', reduce: ValueError: twice")]

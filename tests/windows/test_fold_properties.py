@@ -1,12 +1,14 @@
 """Property tests of the user's own functions: called as the slow models call them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipeline.windows.definitions import (
     NoWindows,
@@ -15,12 +17,15 @@ from pipeline.windows.definitions import (
     TimeWindows,
     Windows,
 )
+from pipeline.windows.engine import EngineResult, WindowEngine
+from pipeline.windows.errors import said
 from pipeline.windows.folds import Fold
 from tests.slow_sessions import folded_sessions
-from tests.slow_sliding_folds import folded_sliding
+from tests.slow_sliding_folds import LeftOut, SlidingOutcome, folded_sliding
 from tests.slow_tables import FoldOutcome, Functions, Logs, Record, folded_table
 from tests.slow_time_windows import Hopping, folded_windows
 from tests.windows.engine_runs import (
+    Cut,
     Setup,
     check_fold_against_model,
     random_cuts,
@@ -28,6 +33,7 @@ from tests.windows.engine_runs import (
     valued_logs,
     whole,
 )
+from tests.windows.fold_checks import check_deleted, check_told_for_a_reason
 from tests.windows.random_logs import random_case
 
 #: Functions are called one by one: for CI, not for the inner loop.
@@ -46,10 +52,10 @@ class Refused(ArithmeticError):
 def joined(key: str, value: Any, old: str) -> str | None:
     """Put texts together in the order of the calls.
 
-    "-" gives null, "!" raises, "?" only in some windows of the record: no window may keep it.
+    "-" gives null, "!" raises, "?" and "^" only in some windows: those may not keep the record.
     """
     text = "" if value is None else value["s"]
-    if text == "!" or (text == "?" and len(old) % 2):
+    if text == "!" or (text == "?" and len(old) % 2) or (text == "^" and not len(old) % 3):
         raise Refused(key)
     return None if text == "-" else f"{old}+{text}"
 
@@ -167,8 +173,9 @@ def told_apart(
         for place, (key, time, _) in enumerate(log):
             chance = random.random()
             text = f"{p}.{place}"
-            if chance < 0.16:
+            if chance < 0.2:
                 text = "!" if chance < 0.03 else "?" if chance < 0.07 else "-"
+                text = "^" if chance > 0.16 else text
             told[p].append((key, time, None if chance > 0.95 else {"s": text}))
     return told
 
@@ -186,19 +193,78 @@ MAKERS = {
 }
 
 
+@dataclass(frozen=True)
+class Noting(Setup):
+    """A setup whose engines note which records are left out of which windows."""
+
+    left_out: list[dict[str, Any]] = field(default_factory=list)
+
+    def engine(self) -> WindowEngine:
+        """A new engine, whose results are looked at."""
+        engine = super().engine()
+        process = engine.process
+
+        def noted(
+            state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
+        ) -> EngineResult:
+            result = process(state, batch, previous_close_ms, close_ms)
+            self.left_out.extend(result.left_out.to_pylist())
+            return result
+
+        engine.process = noted  # type: ignore[method-assign]
+        return engine
+
+
+def told(key: str) -> str:
+    """What is told of the error of a function."""
+    return said(Refused(key))
+
+
+def left_out_of(outcome: FoldOutcome) -> list[LeftOut]:
+    """What the model leaves out: only sliding windows do."""
+    return outcome.left_out if isinstance(outcome, SlidingOutcome) else []
+
+
+def check_left_out(setup: Noting, outcome: FoldOutcome) -> None:
+    """Each record was told once of each window that it is left out of, with what is carried."""
+    wanted = sorted(
+        (
+            one.record.partition,
+            one.record.offset,
+            f"of {one.record.key}",
+            f"left out of the window {[one.start, one.end]}: {STEP}: {told(one.record.key)}",
+        )
+        for one in left_out_of(outcome)
+        if one.final or not setup.emit_final_only
+    )
+    found = sorted(
+        (row["partition"], row["offset"], row["group"], row["detail"]) for row in setup.left_out
+    )
+    assert found == wanted, "other records are left out of windows"
+
+
 def check_case(case: FoldCase) -> set[str]:
     """Compare one case with the model, whole, cut and final only; return its marks."""
     outcome = case.expected()
     names = list(KINDS[case.kind].types)
-    once = run_engine(case.setup, case.logs, whole(case.logs))
+    noting = Noting(**vars(case.setup))
+    once = run_engine(noting, case.logs, whole(case.logs))
     check_fold_against_model(once, outcome, case.setup, names)
+    check_left_out(noting, outcome)
+    noting.left_out.clear()
     cuts = random_cuts(case.logs, Random(case.seed + 1))
-    cut = run_engine(case.setup, case.logs, cuts, restart=True, seed=case.seed)
+    cut = run_engine(noting, case.logs, cuts, restart=True, seed=case.seed)
+    check_deleted(cut, outcome, cuts, case.windows.kind)
+    if case.windows.kind == "session":
+        check_told_for_a_reason(cut)
     assert cut.result() == once.result(), "another cut gave another result"
-    closed = replace(case.setup, emit_final_only=True)
+    check_left_out(noting, outcome)
+    closed = replace(noting, emit_final_only=True, left_out=[])
     last = run_engine(closed, case.logs, cuts, restart=True)
     check_fold_against_model(last, outcome, closed, names)
+    check_left_out(closed, outcome)
     marks = {"rejected"} if outcome.rejected else set()
+    marks |= {"left out"} if left_out_of(outcome) else set()
     marks |= {"late"} if outcome.late else set()
     marks |= {"deleted"} if cut.deleted else set()
     marks |= {"final"} if any(row.final for row in outcome.rows.values()) else set()
@@ -228,7 +294,62 @@ def test_functions_are_called_as_the_model_calls_them(windows: str, kind: str) -
         except AssertionError as error:
             pytest.fail(f"seed {seed}: {error}")
     wanted = ALL_MARKS if windows == "table" else WINDOW_MARKS
+    if windows == "sliding":
+        wanted = wanted | {"left out"}
+        # Nothing is called for a reduce's first value, and so nothing raises.
+        wanted -= {"rejected"} if kind == "reduce" else set()
     assert reached == wanted, "the random logs no longer reach every rare branch"
+
+
+#: What a record of a sliding window is made of: partition, key, time and text.
+RECORD = st.tuples(
+    st.integers(0, 2),
+    st.sampled_from("kkkl"),
+    st.integers(0, 25),
+    st.sampled_from(["a", "bb", "ccc", "?", "^", "?", "^", "-", "!"]),
+)
+#: A step of a cut: how many records of each partition a batch takes.
+STEP_OF_CUT = st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))
+
+
+@given(
+    st.lists(RECORD, max_size=14),
+    st.integers(1, 3),
+    st.tuples(st.integers(1, 8), st.integers(0, 8)),
+    st.lists(STEP_OF_CUT, max_size=12),
+    st.sampled_from(sorted(KINDS)),
+    st.booleans(),
+)
+@settings(max_examples=300)
+def test_each_record_left_out_of_a_window_is_told_once(
+    records: list[tuple[int, str, int, str]],
+    partitions: int,
+    length: tuple[int, int],
+    steps: list[tuple[int, int, int]],
+    kind: str,
+    closed: bool,
+) -> None:
+    """Any cut, restart and emission tells of the same records and windows, those of the model."""
+    logs: dict[int, list[Record]] = {p: [] for p in range(partitions)}
+    for partition, key, time, text in records:
+        logs[partition % partitions].append((key, time, {"s": text}))
+    windows = SlidingWindows.of_time_difference_and_grace(*length)
+    outcome = folded_sliding(logs, *length, KINDS[kind].functions)
+    setup = Noting(windows, KINDS[kind].fold(), VALUES, emit_final_only=closed)
+    run = run_engine(setup, logs, cuts_of(logs, steps), restart=True)
+    check_fold_against_model(run, outcome, setup, list(KINDS[kind].types))
+    check_left_out(setup, outcome)
+
+
+def cuts_of(logs: Logs, steps: Sequence[tuple[int, int, int]]) -> list[Cut]:
+    """The batches of these steps, and one with what is left."""
+    left = {p: len(log) for p, log in logs.items()}
+    cuts = []
+    for step in steps:
+        cut = {p: min(step[p], n) for p, n in left.items()}
+        left = {p: n - cut[p] for p, n in left.items()}
+        cuts.append(cut)
+    return [*cuts, left]
 
 
 def test_a_wrong_order_of_calls_is_noticed() -> None:
@@ -264,7 +385,7 @@ def test_records_that_share_an_offset_are_called_in_their_order(windows: str) ->
         case = MAKERS[windows](seed, "aggregate")
         # Without records that are rejected: places tell those apart.
         logs = {
-            p: [r for r in log if r[2] is None or r[2]["s"] not in {"!", "?"}]
+            p: [r for r in log if r[2] is None or r[2]["s"] not in {"!", "?", "^"}]
             for p, log in case.logs.items()
         }
         wanted = run_engine(case.setup, logs, whole(logs))

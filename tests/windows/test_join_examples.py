@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 from pipeline.windows import MAX_TIMESTAMP_MS, IllegalArgument
-from pipeline.windows.joins import LEFT, RIGHT, How, JoinWindows, StreamJoinEngine
+from pipeline.windows.join_parts import LEFT, RIGHT, How
+from pipeline.windows.joins import JoinWindows, StreamJoinEngine
 from pipeline.windows.table_joins import (
     TableHow,
     TableJoinEngine,
@@ -217,7 +218,9 @@ def test_a_place_that_does_not_fit_the_suborder_is_refused(name: str, value: int
     row = {"key": "A", "timestamp_ms": 1, "partition": 0, "offset": 0, "stream_time_ms": 1}
     row |= {"side": RIGHT, name: value}
     batch = pa.Table.from_pylist([row], schema=engine.record_schema)
-    with pytest.raises(IllegalArgument, match=f"{name} {value}: a join takes a {name} below"):
+    with pytest.raises(
+        IllegalArgument, match=f"{name} {value}: a join of streams takes a {name} below"
+    ):
         engine.process(engine.empty_state(), batch, 1, 1)
 
 

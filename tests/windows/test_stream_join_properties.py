@@ -8,7 +8,8 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 
-from pipeline.windows.joins import LEFT, RIGHT, How, JoinWindows, StreamJoinEngine
+from pipeline.windows.join_parts import LEFT, RIGHT, How
+from pipeline.windows.joins import JoinWindows, StreamJoinEngine
 from tests.slow_joins import Arrived, Joined, Result, Span, clock, joined
 from tests.windows.join_batches import (
     Batch,

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 
-from pipeline.windows.joins import LEFT, RIGHT, How
+from pipeline.windows.join_parts import LEFT, RIGHT, How
 from pipeline.windows.table_joins import TableHow, TableJoinEngine, TableTableJoinEngine
 from tests.slow_joins import Logs, Row, arrivals, counting, joined_tables, newest
 from tests.windows.join_batches import (

@@ -12,7 +12,7 @@ from pipeline.errors import InvalidTopology
 from pipeline.streams import StreamsBuilder
 from pipeline.testing import Record, TopologyTestDriver
 from pipeline.windows import IllegalArgument, TimeWindows
-from pipeline.windows.joins import LEFT, RIGHT, How
+from pipeline.windows.join_parts import LEFT, RIGHT, How
 from pipeline.windows.table_updates import TableUpdatesEngine
 from tests.slow_joins import Arrived, arrivals
 from tests.windows.join_batches import batches, random_cuts, saved_and_loaded, to_table, whole

@@ -1,0 +1,221 @@
+"""What a batch costs a join's task by the size of its state: ``oriel bench joins``.
+
+One process runs the pipeline's own join task without Spark: read what the batch needs of the
+state, join, write the next version. Tables get batches beside a million rows, some of which
+change them and some only look up; streams get them beside records that still wait for a
+partner, of many keys or of few. One record a ms, both sides in turn. What is measured is the
+time of a batch: the median, and the longest, which wrote older files together.
+
+Progress goes to stderr; stdout gets a table, and JSON in the last line.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline import JoinWindows, StreamsBuilder, count
+from pipeline.assembly import KEY_GROUP
+from pipeline.joining import join_with
+from pipeline.plan import BatchPlan, JoinPlan, Reports, StampReport
+from pipeline.store_plans import Place, StorePlans
+from pipeline.testing.steps import steps_for
+
+_KEY_GROUPS = 64
+_LOAD = 100_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """A join and its load: ``state`` rows of a table, or records that wait, of ``keys``.
+
+    ``tables`` is the share of a batch's records that change a table; the others look it up.
+    Of the time that a record waits ``grace_ms`` are grace, so that few records are partners.
+    """
+
+    name: str
+    kind: str
+    how: str
+    keys: int
+    state: int
+    batch: int
+    tables: float = 0.5
+    grace_ms: int = 0
+
+
+_TABLE, _OPEN = 1_000_000, 100_000
+CASES = (
+    Case("stream with table, half of it changes", "lookup", "left_join", _TABLE, _TABLE, 10_000),
+    Case("stream with table, no changes", "lookup", "left_join", _TABLE, _TABLE, 10_000, 0.0),
+    Case("updates of two tables", "updates", "join", _TABLE, _TABLE, 10_000),
+    Case("updates of two tables, small batches", "updates", "join", _TABLE, _TABLE, 10),
+    Case("inner join of streams", "streams", "join", _OPEN, _OPEN, 1_000),
+    Case("left join of streams", "streams", "left_join", _OPEN, _OPEN, 1_000),
+    Case("left join of streams, few keys", "streams", "left_join", 100, _OPEN, 1_000, 0.5, 99_000),
+)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print a table and one line of JSON."""
+    options = _parse(arguments)
+    found: dict[str, Any] = {}
+    print(f"{'join':40}{'median ms':>11}{'longest ms':>12}{'state rows':>12}{'MB':>8}")
+    for case in CASES:
+        print(case.name, file=sys.stderr, flush=True)
+        scale = 1000 if options.quick else 1
+        tiny = replace(
+            case,
+            keys=max(case.keys // scale, 2),
+            state=case.state // scale,
+            batch=max(case.batch // scale, 2),
+            grace_ms=case.grace_ms // scale,
+        )
+        with tempfile.TemporaryDirectory(prefix="oriel-bench-joins-") as folder:
+            one = measure(tiny, Path(folder), 3 if options.quick else 30, sync=options.sync)
+        found[case.name] = one
+        print(
+            f"{case.name:40}{one['median_ms']:11.1f}{one['longest_ms']:12.1f}"
+            f"{one['state_rows']:12,}{one['bytes'] / 1e6:8.1f}"
+        )
+    print(json.dumps({"benchmark": "joins", "sync": options.sync, "joins": found}))
+    return 0
+
+
+def measure(case: Case, folder: Path, batches: int, *, sync: bool) -> dict[str, Any]:
+    """Fill the state, then take so many batches."""
+    task = _Task(case, folder, sync=sync)
+    random = np.random.default_rng(1)
+    for low in range(0, case.state, _LOAD):
+        number = min(_LOAD, case.state - low)
+        if case.kind == "streams":
+            task.take(random.integers(0, case.keys, number), _in_turn(number))
+        else:
+            task.take(np.arange(low, low + number), np.ones(number, dtype=np.int8))
+    seconds = []
+    for _ in range(batches):
+        sides = _in_turn(case.batch)
+        if case.kind == "lookup":
+            sides = (np.arange(case.batch) < case.tables * case.batch).astype(np.int8)
+        seconds.append(task.take(random.integers(0, case.keys, case.batch), sides))
+    return {
+        "median_ms": round(float(np.median(seconds)) * 1e3, 2),
+        "longest_ms": round(max(seconds) * 1e3, 2),
+        "state_rows": task.rows,
+        "bytes": sum(path.stat().st_size for path in (folder / "state").iterdir()),
+    }
+
+
+def _in_turn(number: int) -> npt.NDArray[np.int8]:
+    return (np.arange(number) % 2).astype(np.int8)
+
+
+class _Task:
+    """The only task of a join, batch after batch."""
+
+    def __init__(self, case: Case, folder: Path, *, sync: bool) -> None:
+        """Plan the store; ``folder`` gets the state."""
+        for name in ("table", "state", "dead"):
+            (folder / name).mkdir()
+        builder = StreamsBuilder()
+        read = {"lookup": ("stream", "table"), "updates": ("table", "table")}
+        left, right = (
+            getattr(builder, kind)(topic, f"{topic[0]} STRING")
+            for kind, topic in zip(
+                read.get(case.kind, ("stream", "stream")), ("left", "right"), strict=True
+            )
+        )
+        windows = []
+        if case.kind == "streams":
+            apart = (case.state - case.grace_ms) // 2
+            windows = [JoinWindows.of_time_difference_and_grace(apart, case.grace_ms)]
+        joined = getattr(left, case.how)(right, *windows)
+        stream = joined.to_stream() if case.kind == "updates" else joined
+        stream.group_by_key().aggregate(n=count()).materialize("bench")
+        (store,) = builder.build().stores
+        plans = StorePlans(store, partial(steps_for, store=store.name), {})
+        plans.finish(_KEY_GROUPS)
+        table, state, dead = (folder / name for name in ("table", "state", "dead"))
+        ends = {topic: {"0": 0} for topic in store.topics}
+        plan, (join,) = plans.plan(0, Place(table, state, dead, 1, sync), None, ends)
+        self._plan: BatchPlan = plan
+        self._join: JoinPlan = join
+        self._taken = 0
+        self.rows = 0
+
+    def take(self, keys: npt.NDArray[np.int64], sides: npt.NDArray[np.int8]) -> float:
+        """Run one batch; return its seconds."""
+        batches = self._arriving(keys, sides)
+        began = time.perf_counter()
+        *_, told = join_with(self._plan, self._join)(batches)
+        seconds = time.perf_counter() - began
+        reports = Reports.from_texts(told["report"].to_pylist())
+        (report,) = reports.joins
+        self._join = replace(self._join, segments={0: report.segments})
+        clocks = reports.clocks_after(self._plan.clocks)
+        self._plan = replace(self._plan, batch=self._plan.batch + 1, clocks=clocks)
+        self.rows = report.open_records
+        for path in self._plan.state.iterdir():
+            if path.name not in report.segments:
+                path.unlink()
+        return seconds
+
+    def _arriving(
+        self, keys: npt.NDArray[np.int64], sides: npt.NDArray[np.int8]
+    ) -> Iterator[pa.RecordBatch]:
+        """Records as the stamps send them, and the report at their end."""
+        length = len(keys)
+        time_ms = np.arange(self._taken, self._taken + length)
+        self._taken += length
+        text = pc.utf8_lpad(pa.array(keys).cast(pa.string()), 7, "0")
+        value = pc.binary_join_element_wise("value-", pa.array(time_ms).cast(pa.string()), "")
+        columns = {
+            "task": pa.repeat(pa.scalar(0, pa.int32()), length),
+            "key": pc.binary_join_element_wise("key-", text, ""),
+            "timestamp_ms": time_ms,
+            "partition": pa.repeat(pa.scalar(0, pa.int32()), length),
+            "offset": time_ms,
+            "stream_time_ms": time_ms,
+            "side": sides,
+            "null_value": pa.repeat(pa.scalar(value=False), length),
+            KEY_GROUP.name: pa.array(keys % _KEY_GROUPS, pa.int32()),
+            "l": pc.if_else(pa.array(sides == 0), value, None),
+            "r": pc.if_else(pa.array(sides == 1), value, None),
+        }
+        stamps = [StampReport(topic, {0: self._taken - 1}) for topic in ("left", "right")]
+        told = {"task": pa.array([0], pa.int32()), "report": [Reports(stamps).to_text()]}
+        yield _rows(columns, length, self._join.arriving_schema)
+        yield _rows(told, 1, self._join.arriving_schema)
+
+
+def _rows(columns: dict[str, Any], length: int, schema: pa.Schema) -> pa.RecordBatch:
+    """Columns of the schema, null where none is given."""
+    given = [pa.array(columns.get(f.name, pa.nulls(length, f.type)), f.type) for f in schema]
+    return pa.RecordBatch.from_arrays(given, schema=schema)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="oriel bench joins",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: only whether it works")
+    parser.add_argument(
+        "--no-sync", dest="sync", action="store_false", help="do not force files to disk"
+    )
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Joins among the inputs of a store: streams beside them, and what they refuse."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline import SessionWindows, StreamsBuilder, count
+from pipeline.checkpoint import StateVersions
+from pipeline.errors import InvalidTopology
+from pipeline.join_stage import JoinStage
+from pipeline.key_hashes import key_hashes
+from pipeline.keyed_state import KeyedState, Touched
+from pipeline.store_batch import StoreBatches
+from pipeline.store_plans import Place
+from pipeline.store_tables import StoreTables, define
+from pipeline.topology import Store
+from storage.layout import DataLayout
+from storage.position import Offsets
+from tests.pipeline.join_runs import KEY_GROUPS, JoinRun
+from tests.pipeline.task_runs import one_store
+from tests.pipeline.test_join_tasks import WINDOWS, store_of
+
+
+def beside(kind: str) -> Store:
+    """A join and a stream beside it, in sessions or folded by functions."""
+
+    def add(_key: str, value: Any, aggregate: int) -> int:
+        if "bad" in value.values():
+            raise ValueError
+        return aggregate + 1
+
+    builder = StreamsBuilder()
+    left, right = builder.stream("left", "l STRING"), builder.stream("right", "r STRING")
+    other = builder.stream("other", "o STRING").group_by_key()
+    joined_streams = left.join(right, WINDOWS).group_by_key()
+    if kind == "folds":
+        both = joined_streams.cogroup(add).cogroup(other, add)
+        both.aggregate(lambda: 0, lambda _, one, two: one + two, "n BIGINT").materialize("s")
+        return one_store(builder.build())
+    sessions = SessionWindows.of_inactivity_gap_with_no_grace(0)
+    both = joined_streams.cogroup(pairs=count()).cogroup(other, others=count())
+    both.windowed_by(sessions).aggregate().materialize("s")
+    return one_store(builder.build())
+
+
+@pytest.mark.parametrize(
+    ("kind", "late", "bad"), [("sessions", {"late": 1, "late_results": 2}, "x"),
+    ("folds", {"dead_lettered": 1, "rejected_results": 2}, "bad")],
+)  # fmt: skip
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_records_beside_a_join_are_counted_as_records(
+    tmp_path: Path, kind: str, late: dict[str, int], bad: str, tasks: int
+) -> None:
+    """Those that are late or bad in the engine, next to results of the join that are, too."""
+    run = JoinRun(tmp_path, beside(kind), ("l", "r", "o"))
+    first = {p: [("b", 12, "x")] for p in (0, 1)}
+    run.take({0: first, 1: first, 2: first}, tasks)
+    run.take({0: {1: [("a", 10, bad)]}, 1: {0: [("a", 10, "y")] * 2}, 2: {1: [("a", 9, bad)]}}, 1)
+    counters = {name: number for name, number in run.counters.items() if number}
+    # Each of two left records with each of two right ones, and the later pairs.
+    assert counters == {"input": 10, "applied": 9, **late}
+
+
+def updates(how: str) -> Store:
+    """The updates of two joined tables, counted."""
+    builder = StreamsBuilder()
+    left, right = builder.table("left", "l STRING"), builder.table("right", "r STRING")
+    both = {"inner": left.join, "left": left.left_join, "outer": left.outer_join}[how](right)
+    both.to_stream().group_by_key().aggregate(n=count()).materialize("s")
+    return one_store(builder.build())
+
+
+def all_touched(self: KeyedState, keys: pa.ChunkedArray, *_closing: Any) -> Touched:
+    """Every key there is, whatever a batch names."""
+    rows = self.all_rows()
+    hashes = np.concatenate([key_hashes(keys.unique()), key_hashes(rows["key"])])
+    return Touched(np.unique(hashes), rows)
+
+
+def run_random(folder: Path, store: Store, seed: int) -> JoinRun:
+    """Thirty batches of changing sizes, by changing numbers of tasks."""
+    random = Random(seed)
+    run = JoinRun(folder, store, ("l", "r"))
+    for number in range(30):
+        taken = {
+            side: {
+                p: [
+                    (random.choice("abcdefgh"), number, random.choice(["v", "w", None]))
+                    for _ in range(random.choice([0, 0, 1, 3]))
+                ]
+                for p in (0, 1)
+            }
+            for side in (0, 1)
+        }
+        run.take(taken, random.choice([1, 2, 2, 2, 3]))
+    return run
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "outer"])
+def test_updates_of_tables_need_the_rows_of_their_keys_only(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: str
+) -> None:
+    """With the rows of all keys each batch gives the same results, counts and table rows."""
+    runs = []
+    for name in ("touched", "all"):
+        if name == "all":
+            monkeypatch.setattr(KeyedState, "touched", all_touched)
+            monkeypatch.setattr(JoinStage, "changing", lambda *_: None)
+        runs.append(run_random(tmp_path / name, updates(how), seed=3))
+    one, other = runs
+    assert len(one.results) > 30
+    assert sorted(map(str, one.results)) == sorted(map(str, other.results))
+    assert one.counters == other.counters
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        ({"left": {"0": 9, "32767": 0}}, r"'left' has partition 32767: .* below 2\*\*15 - 1"),
+        ({"right": {"1": 2**48}}, r"'right' has offset \d+: .* below 2\*\*48 - 1"),
+    ],
+)
+def test_a_place_that_is_too_large_is_refused_before_any_task_runs(
+    tmp_path: Path, ends: Offsets, told: str
+) -> None:
+    """The message names the store and the join, and nothing was written."""
+    store = store_of("inner")
+    run = JoinRun(tmp_path / "run", store, ("l", "r"))
+    types = run.plans.assembly.engine.aggregate_types
+    tables = StoreTables(
+        DataLayout(tmp_path), define(store, types, "test", KEY_GROUPS), types, sync=False
+    )
+    versions = StateVersions(tmp_path / "state", sync=False)
+    batches = StoreBatches(run.plans, tables, versions, tasks=1, sync=False)
+    with pytest.raises(InvalidTopology, match=f"store 's', join.*: topic {told}"):
+        batches.run({}, 0, ends)
+    assert not list((tmp_path / "state").iterdir())
+    batches.close()
+
+
+def test_a_table_may_have_any_partition(tmp_path: Path) -> None:
+    """Only results of two streams are told apart by the places of both records."""
+    run = JoinRun(tmp_path, store_of("left", table=True), ("l", "r"))
+    _, (join,) = run.plans.plan(0, Place(tmp_path, tmp_path, tmp_path, 1, sync=False), None, {})
+    join.refuse_places({"left": {"32767": 2**50}, "right": {"32767": 2**50}})

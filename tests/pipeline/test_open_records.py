@@ -1,0 +1,194 @@
+"""Joins of streams that see some of their records only tell what those with all of them tell."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from pipeline import state_files
+from pipeline.errors import CheckpointError
+from pipeline.open_records import OpenRecords
+from pipeline.state_files import Version, open_segment
+from pipeline.windows.join_parts import LEFT, RIGHT, How
+from pipeline.windows.joins import Clocks, JoinResult, JoinWindows, StreamJoinEngine
+from tests.slow_joins import clock
+from tests.windows.join_batches import batches, random_cuts, to_table
+from tests.windows.test_stream_join_properties import (
+    CARRIED,
+    LEFT_VALUES,
+    RIGHT_VALUES,
+    Case,
+    engine_of,
+    random_case,
+)
+
+Segments = dict[int, list[str]]
+
+
+def opened(
+    folder: Path, engine: StreamJoinEngine, segments: Segments, task: int, tasks: int
+) -> OpenRecords:
+    """A task's state as the next batch finds it."""
+    schema, marks = engine.record_schema, engine.keeps_matches
+    return OpenRecords.of_task(folder, segments, (task, tasks), schema, marks=marks)
+
+
+def advanced(
+    engine: StreamJoinEngine, state: OpenRecords, batch: pa.Table, clocks: tuple[Clocks, Clocks]
+) -> tuple[JoinResult, Version]:
+    """One batch as the join's task runs it."""
+    rows = np.flatnonzero(engine.concerned(state.records, state.matched, batch, clocks))
+    done = engine.process(state.state(rows), batch, *clocks[1])
+    stays = engine.stays(state.records, clocks[1])
+    return done, state.replaced(rows[done.stayed], done.state, stays, "n", sync=False)
+
+
+def arriving(
+    case: Case, engine: StreamJoinEngine, random: Random
+) -> Iterator[tuple[pa.Table, Clocks]]:
+    """The case's batches, with the clocks after each."""
+    for batch in batches(case.sides, random_cuts(case.sides, random)):
+        sides = [
+            to_table(engine.record_schema, batch.new[side], column, side=side)
+            for side, column in ((RIGHT, "r"), (LEFT, "l"))
+        ]
+        yield pa.concat_tables(sides), (clock(batch.so_far[LEFT]), clock(batch.so_far[RIGHT]))
+
+
+def in_order(rows: pa.Table) -> list[str]:
+    """Rows in an order of their own."""
+    return sorted(map(repr, rows.to_pylist()))
+
+
+def of_task(rows: pa.Table, task: int, tasks: int) -> pa.Table:
+    """The rows that a task is sent."""
+    return rows.filter(pa.array(np.asarray(rows["key_group"]) % tasks == task))
+
+
+@pytest.mark.parametrize("segments_at_most", [2, state_files.MAX_SEGMENTS])
+def test_any_share_of_the_records_gives_what_all_of_them_give(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, segments_at_most: int
+) -> None:
+    """Each batch after a restart, by one task or two: results, and how many records are open."""
+    monkeypatch.setattr(state_files, "MAX_SEGMENTS", segments_at_most)
+    results = 0
+    for seed in range(80):
+        case, random = random_case(seed), Random(seed)
+        engine = engine_of(case.how, case.span)
+        whole, before = engine.empty_state(), (-1, -1)
+        segments: Segments = {}
+        for batch, after in arriving(case, engine, random):
+            wanted = engine.process(whole, batch, *after)
+            whole = wanted.state
+            tasks = random.choice([1, 1, 1, 2])
+            states = [opened(tmp_path, engine, segments, task, tasks) for task in range(tasks)]
+            found = [
+                advanced(engine, state, of_task(batch, task, tasks), (before, after))
+                for task, state in enumerate(states)
+            ]
+            told = pa.concat_tables([done.results for done, _ in found])
+            assert in_order(told) == in_order(wanted.results), f"seed {seed}"
+            assert sum(done.late for done, _ in found) == wanted.late
+            assert sum(version.rows for _, version in found) == len(whole)
+            segments = {task: version.names for task, (_, version) in enumerate(found)}
+            assert all(len(names) <= segments_at_most + 1 for names in segments.values())
+            before, results = after, results + len(told)
+    assert results > 300
+
+
+def one_key_each(engine: StreamJoinEngine, number: int, start: int) -> pa.Table:
+    """So many left records, one a ms, each of its own key."""
+    rows = [
+        {
+            "key": f"k{place}", "timestamp_ms": place, "partition": 0, "offset": place,
+            "stream_time_ms": place, "side": LEFT, "key_group": 0, "l": "x",
+        }
+        for place in range(start, start + number)
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, schema=engine.record_schema)
+
+
+@pytest.mark.parametrize("how", ["inner", "outer"])
+def test_what_is_written_is_in_proportion_to_the_batch(tmp_path: Path, how: How) -> None:
+    """Ten records at a time beside thousands that wait: few are written, none is lost."""
+    case = random_case(0)
+    engine = engine_of(how, case.span)
+    clocks = ((-1, -1), (-1, -1))
+    state = opened(tmp_path, engine, {}, 0, 1)
+    _, version = advanced(engine, state, one_key_each(engine, 5000, 0), clocks)
+    written = 0
+    for number in range(100):
+        state = opened(tmp_path, engine, {0: version.names}, 0, 1)
+        _, version = advanced(engine, state, one_key_each(engine, 10, 5000 + 10 * number), clocks)
+        records = version.names[:-1] if engine.keeps_matches else version.names
+        written += len(open_segment(tmp_path, records[-1]))
+    assert written < 4 * 100 * 10
+    assert version.rows == 6000
+    assert len(opened(tmp_path, engine, {0: version.names}, 0, 1).records) == 6000
+
+
+def test_a_state_without_records_has_no_files(tmp_path: Path) -> None:
+    """Once all have left, nothing is kept."""
+    case = random_case(0)
+    engine = engine_of("outer", case.span)
+    first, last = (-1, -1), (10**6, 10**6)
+    batch = one_key_each(engine, 10, 0)
+    _, version = advanced(engine, opened(tmp_path, engine, {}, 0, 1), batch, (first, first))
+    assert version.rows == 10
+    state = opened(tmp_path, engine, {0: version.names}, 0, 1)
+    done, version = advanced(engine, state, batch[:0], (first, last))
+    assert len(done.results) == 10
+    assert version == Version([], 0)
+
+
+@pytest.mark.parametrize("how", ["inner", "outer"])
+def test_a_batch_that_changes_nothing_writes_nothing(tmp_path: Path, how: How) -> None:
+    """The version stays; a record that leaves needs no file, nor does one that is late."""
+    engine = StreamJoinEngine(JoinWindows(5, 5, 0), how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
+    clocks = ((-1, -1), (-1, -1))
+    batch = one_key_each(engine, 10, 0)
+    _, version = advanced(engine, opened(tmp_path, engine, {}, 0, 1), batch, clocks)
+    state = opened(tmp_path, engine, {0: version.names}, 0, 1)
+    _, same = advanced(engine, state, batch[:0], clocks)
+    assert same == version
+    _, fewer = advanced(engine, state, batch[:0], ((-1, -1), (-1, 12)))
+    assert fewer == Version(version.names, 8)
+    place = [field.name for field in batch.schema].index("side")
+    late_right = batch[:1].set_column(place, "side", pa.array([RIGHT], pa.int8()))
+    late_right = late_right.set_column(4, "stream_time_ms", pa.array([9]))
+    _, same = advanced(engine, state, late_right, clocks)
+    assert same == version
+
+
+def test_a_match_is_kept_though_its_record_leaves_at_once(tmp_path: Path) -> None:
+    """A right record behind the left clock pairs and is not kept: its partner is not alone."""
+    engine = StreamJoinEngine(JoinWindows(5, 5, 0), "outer", LEFT_VALUES, RIGHT_VALUES, CARRIED)
+    first, second, third, last = (-1, -1), (11, -1), (11, 0), (11, 100)
+    batch = one_key_each(engine, 12, 0)
+    state = opened(tmp_path, engine, {}, 0, 1)
+    _, version = advanced(engine, state, batch, (first, second))
+    place = [field.name for field in batch.schema].index("side")
+    right = batch[:1].set_column(place, "side", pa.array([RIGHT], pa.int8()))
+    state = opened(tmp_path, engine, {0: version.names}, 0, 1)
+    done, version = advanced(engine, state, right, (second, third))
+    assert (len(done.results), version.rows) == (1, 12)
+    state = opened(tmp_path, engine, {0: version.names}, 0, 1)
+    done, _ = advanced(engine, state, batch[:0], (third, last))
+    assert sorted(done.results["key"].to_pylist()) == sorted(f"k{n}" for n in range(1, 12))
+
+
+def test_files_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    """A missing file and one with other columns are errors that name the file."""
+    case = random_case(0)
+    engine, other = engine_of("outer", case.span), engine_of("inner", case.span)
+    clocks = ((-1, -1), (-1, -1))
+    state = opened(tmp_path, engine, {}, 0, 1)
+    _, version = advanced(engine, state, one_key_each(engine, 3, 0), clocks)
+    with pytest.raises(CheckpointError, match=f"{version.names[1]} has other columns"):
+        opened(tmp_path, other, {0: version.names}, 0, 1)
+    (tmp_path / version.names[0]).unlink()
+    with pytest.raises(CheckpointError, match=f"{version.names[0]} can't be read"):
+        opened(tmp_path, engine, {0: version.names}, 0, 1)

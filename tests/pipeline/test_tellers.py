@@ -1,0 +1,65 @@
+"""Which store tells of records that are bad whoever reads them."""
+
+from pipeline import StreamsBuilder
+from pipeline.plan import SourceReasons
+from pipeline.store_plans import tellers
+from pipeline.testing import Record, TopologyTestDriver
+
+
+def test_the_first_store_of_a_topic_tells_for_all() -> None:
+    """However many stores read it, a broken line is one dead letter."""
+    builder = StreamsBuilder()
+    for name in ("one", "two"):
+        builder.stream("t", "v INT").group_by_key().count().materialize(name)
+    builder.stream("other", "v INT").group_by_key().count().materialize("three")
+    found = {name: list(told.values()) for name, told in tellers(builder.build()).items()}
+    assert found == {
+        "one": [SourceReasons.FOR_ALL],
+        "two": [SourceReasons.NOT_TOLD],
+        "three": [SourceReasons.FOR_ALL],
+    }
+
+
+def test_with_several_schemas_each_store_tells_for_itself() -> None:
+    """What is of a wrong type for one may be good for the other."""
+    builder = StreamsBuilder()
+    for name, kind in (("one", "INT"), ("two", "STRING"), ("three", "INT")):
+        builder.stream("t", f"v {kind}").group_by_key().count().materialize(name)
+    assert {tuple(told.values()) for told in tellers(builder.build()).values()} == {
+        (SourceReasons.FOR_ITSELF,)
+    }
+
+
+def test_every_reading_of_a_topic_tells_what_is_bad_for_it() -> None:
+    """A store that reads a topic with two schemas loses no bad record of either."""
+    builder = StreamsBuilder()
+    numbers = builder.stream("t", "v INT").group_by_key()
+    flags = builder.stream("t", "v BOOLEAN").group_by_key()
+
+    def add(_: str, __: object, old: int) -> int:
+        return old + 1
+
+    together = numbers.cogroup(add).cogroup(flags, add)
+    together.aggregate(lambda: 0, lambda _, a, b: a + b, schema="n INT").materialize("s")
+    driver = TopologyTestDriver(builder.build())
+    values = (1, True, "x", None)
+    driver.pipe_input("t", [Record("k", {"v": value}, 1) for value in values])
+    told = [(one["offset"], one["reason"]) for one in driver.dead_letters("s")]
+    assert sorted(told) == [(0, "wrong-type"), (1, "wrong-type"), (2, "wrong-type"),
+                            (2, "wrong-type")]  # fmt: skip
+
+
+def test_a_second_reading_with_the_same_schema_tells_nothing_new() -> None:
+    """It would find the same records bad."""
+    builder = StreamsBuilder()
+    one, other = (builder.stream("t", "v INT").group_by_key() for _ in range(2))
+
+    def add(_: str, __: object, old: int) -> int:
+        return old + 1
+
+    together = one.cogroup(add).cogroup(other, add)
+    together.aggregate(lambda: 0, lambda _, a, b: a + b, schema="n INT").materialize("s")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("t", [Record("k", {"v": "x"}, 1)])
+    assert [one["offset"] for one in driver.dead_letters("s")] == [0]
+    assert driver.counters("s").dropped == 2

@@ -1,0 +1,93 @@
+"""Streams that look up a table in the test driver (semantics 5): the table as of now."""
+
+from typing import Literal
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import StreamsBuilder, collect_list
+from pipeline.testing import Counters, KeyValue, Record, TopologyTestDriver
+from tests.testing.driver_runs import driver_of, tumbling
+from tests.testing.test_driver_joins import left, paired, pairs, right
+
+
+def looked_up(how: Literal["join", "left_join"]) -> TopologyTestDriver:
+    """A stream with a table."""
+
+    def define(builder: StreamsBuilder) -> None:
+        joined = getattr(builder.stream("left", "a STRING"), how)(
+            builder.table("right", "b STRING")
+        )
+        joined.group_by_key().aggregate(list, paired, schema="pairs ARRAY<STRING>").materialize("s")
+
+    return driver_of(define)
+
+
+def test_a_stream_finds_the_table_as_it_is_now() -> None:
+    """Section 5: right b@50, then left a@10 gives (a,b)@10; a row counts until it is deleted."""
+    driver = looked_up("join")
+    driver.pipe_input("left", left("k", "early", 5))
+    driver.pipe_input("right", right("k", "b", 50))
+    driver.pipe_input("left", left("k", "a", 10))
+    assert driver.key_value_store("s").get("k") == KeyValue("k", {"pairs": ["a/b"]}, 10)
+    driver.pipe_input("right", [right("k", "c", 40), right("other", None, 1)])
+    driver.pipe_input("left", left("k", "d", 11))
+    driver.pipe_input("right", right("k", None, 60))
+    driver.pipe_input("left", left("k", "e", 12))
+    assert pairs(driver) == ["a/b", "d/c"]
+    assert driver.counters("s") == Counters(input=8, applied=6, late=0, dropped=0, filtered=2)
+
+
+def test_a_left_join_with_a_table_keeps_every_record() -> None:
+    """Without a row the table's columns are null."""
+    driver = looked_up("left_join")
+    driver.pipe_input("left", left("k", "a", 1))
+    driver.pipe_input("right", right("k", "b", 50))
+    driver.pipe_input("left", left("k", "c", 2))
+    assert pairs(driver) == ["a/None", "c/b"]
+    assert driver.counters("s").filtered == 0
+
+
+@pytest.mark.parametrize("how", ["join", "left_join"])
+def test_what_finds_no_row_or_is_filtered_behind_moves_no_clock(
+    spark: SparkSession, how: str
+) -> None:
+    """As in Kafka: windows see the results alone, partition by partition in offset order."""
+
+    def define(builder: StreamsBuilder) -> None:
+        ours = builder.stream("left", "a STRING")
+        joined = getattr(ours, how)(builder.table("right", "b STRING"))
+        if how == "left_join":
+            joined = joined.filter("b IS NOT NULL")
+        windowed = joined.group_by("b").windowed_by(tumbling(10, 0))
+        windowed.aggregate(names=collect_list("a")).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("right", [right("k", "r", 0), right("nameless", None, 0)])
+    driver.pipe_input("left", [left("unknown", "x", 100), left("k", "a", 11), left("k", "b", 5)])
+    driver.pipe_input("left", [left("k", "c", 31), left("unknown", "x", 200), left("k", "d", 25)])
+    driver.pipe_input("left", [left("k", "e", 30), left("nameless", "x", 300)])
+    found = {w.window_start_ms: (w.value["names"], w.final) for w in driver.window_store("s").all()}
+    assert found == {10: (["a"], True), 30: (["e", "c"], False)}
+    assert driver.counters("s") == Counters(10, applied=5, late=2, dropped=0, filtered=3)
+
+
+def test_a_looked_up_record_without_a_group_is_a_dead_letter() -> None:
+    """It is a record of the stream, and counts as one."""
+
+    def define(builder: StreamsBuilder) -> None:
+        joined = builder.stream("left", "a STRING").left_join(builder.table("right", "b STRING"))
+        joined.group_by("b").count().materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("left", [left("k", "a", 1), left("k", "b", 2)])
+    assert driver.counters("s") == Counters(2, applied=0, late=0, dropped=2, filtered=0)
+    letters = [(one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")]
+    assert letters == [("left", 0, "null-key"), ("left", 1, "null-key")]
+
+
+def test_a_table_needs_a_key() -> None:
+    """Without one there is no row that could change; without a value the row is deleted."""
+    driver = looked_up("join")
+    driver.pipe_input("right", [Record(None, {"b": "x"}, 1), right("k", None, 2)])
+    assert driver.counters("s") == Counters(input=2, applied=1, late=0, dropped=1, filtered=0)

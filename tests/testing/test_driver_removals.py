@@ -1,0 +1,158 @@
+"""Functions that return None: which rows they delete, and at what time (semantics section 9)."""
+
+from typing import Any
+
+import pytest
+
+from pipeline.testing import TopologyTestDriver
+from pipeline.windows import Windows
+from tests.testing.driver_runs import (
+    driver_with,
+    hopping,
+    pipe,
+    sessions,
+    tumbling,
+    windows_of,
+)
+
+#: A window of each kind that holds all records from 10 to 99, and is open for all of them.
+KINDS: dict[str, Windows | None] = {
+    "none": None,
+    "tumbling": tumbling(100, 0),
+    "hopping": hopping(100, 100),
+    "session": sessions(100, 0),
+}
+
+
+def added(_: str, value: dict[str, Any], old: str) -> str | None:
+    """Concatenate; "-" gives null."""
+    return None if value["s"] == "-" else f"{old}+{value['s']}"
+
+
+def merged(_: str, left: str, right: str) -> str:
+    """Put two parts side by side; the initial value is neutral."""
+    return f"{left}|{right}" if left != "0" else right
+
+
+def texts(windows: Windows | None) -> TopologyTestDriver:
+    """A driver whose store concatenates the words of its records."""
+    return driver_with(
+        lambda s: s.aggregate(lambda: "0", added, merged, schema="text STRING"), windows
+    )
+
+
+def held(driver: TopologyTestDriver, kind: str) -> list[Any]:
+    """The aggregates and timestamps of all rows."""
+    if kind == "none":
+        return [(row.value, row.timestamp_ms) for row in driver.key_value_store("s").all()]
+    return [(row.value, row.timestamp_ms) for row in windows_of(driver, kind)]
+
+
+@pytest.mark.parametrize("kind", ["none", "tumbling", "hopping"])
+def test_a_null_result_deletes_the_row(kind: str) -> None:
+    """Sections 5 and 9: the row goes, and the next record starts anew with its own time."""
+    driver = texts(KINDS[kind])
+    outputs = pipe(driver, "17=a 19=b 18=- 13=c")
+    assert [(r["text"], r["deleted"]) for (r,) in outputs] == [
+        ("0+a", False),
+        ("0+a+b", False),
+        (None, True),
+        ("0+c", False),
+    ]
+    assert held(driver, kind) == [({"text": "0+c"}, 13)]
+    assert driver.counters("s").applied == 4
+
+
+@pytest.mark.parametrize("kind", ["none", "tumbling", "hopping", "session"])
+def test_a_row_that_is_deleted_is_out_of_the_store(kind: str) -> None:
+    """After a null result a read finds nothing, in one batch or in several."""
+    for one_by_one in (True, False):
+        driver = texts(KINDS[kind])
+        pipe(driver, "17=a 18=-", one_by_one=one_by_one)
+        assert held(driver, kind) == []
+
+
+#: Records -> the time of the row that the last one deletes.
+REMOVALS = {
+    "the row's time is the greater": ("50=a 60=b 55=-", 60),
+    "the record's time is the greater": ("50=a 60=-", 60),
+    "after a removal the times begin anew": ("60=a 50=- 20=b 30=-", 30),
+    "an older time of the new row": ("60=a 50=- 40=b 30=-", 40),
+}
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+@pytest.mark.parametrize("kind", ["none", "tumbling", "hopping"])
+@pytest.mark.parametrize(("given", "wanted"), REMOVALS.values(), ids=REMOVALS)
+def test_a_deleted_row_has_the_time_it_would_have_had(
+    kind: str, given: str, wanted: int, one_by_one: bool
+) -> None:
+    """Section 9: the greater of the row's time and the record's, in any cut."""
+    driver = texts(KINDS[kind])
+    # A row that was never told can't be deleted.
+    first, rest = given.split(maxsplit=1)
+    outputs = [*pipe(driver, first), *pipe(driver, rest, one_by_one=one_by_one)]
+    (row,) = outputs[-1]
+    assert (row["text"], row["deleted"], row["timestamp_ms"]) == (None, True, wanted)
+
+
+def test_a_reducer_that_returns_none_deletes_the_row_at_its_time() -> None:
+    """Section 9 for reduce."""
+    driver = driver_with(lambda s: s.reduce(lambda _, new: new if new["s"] != "-" else None))
+    *_, (row,) = pipe(driver, "50=a 60=b 55=-")
+    assert (row["s"], row["deleted"], row["timestamp_ms"]) == (None, True, 60)
+
+
+@pytest.mark.parametrize("kind", ["none", "tumbling", "hopping"])
+def test_a_row_of_several_partitions_is_deleted_at_the_time_of_the_last_part(kind: str) -> None:
+    """While a partition's part is there the row has that one's time; then it counts alone."""
+    driver = texts(KINDS[kind])
+    outputs = [
+        pipe(driver, "60=a", partition=0),
+        pipe(driver, "30=b", partition=1),
+        pipe(driver, "10=-", partition=0),
+        pipe(driver, "31=-", partition=1),
+    ]
+    told = [(r["text"], r["timestamp_ms"], r["deleted"]) for ((r,),) in outputs]
+    assert told == [
+        ("0+a", 60, False),
+        ("0+a|0+b", 60, False),
+        ("0+b", 30, False),
+        (None, 31, True),
+    ]
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_a_null_result_tells_of_no_other_session(one_by_one: bool) -> None:
+    """The other sessions of the key are not written again."""
+    driver = texts(sessions(10, 1000))
+    pipe(driver, "500=a 600=b 100=c", one_by_one=one_by_one)
+    ((row,),) = pipe(driver, "100=-")
+    assert (row["window_start_ms"], row["window_end_ms"]) == (100, 100)
+    assert (row["text"], row["deleted"], row["timestamp_ms"]) == (None, True, 100)
+
+
+@pytest.mark.parametrize("one_by_one", [True, False])
+def test_a_session_that_is_removed_with_a_record_of_another_time(one_by_one: bool) -> None:
+    """What was told is deleted at its own end; the one that never came about isn't told."""
+    driver = texts(sessions(10, 1000))
+    pipe(driver, "100=a 500=b")
+    outputs = pipe(driver, "105=- 107=-", one_by_one=one_by_one)
+    told = [(r["window_start_ms"], r["window_end_ms"], r["timestamp_ms"]) for r in outputs[0]]
+    assert told == [(100, 100, 100)]
+    assert outputs[1:] in ([], [[]])
+    assert held(driver, "session") == [({"text": "0+b"}, 500)]
+
+
+def test_a_null_result_leaves_what_other_partitions_made_of_a_session() -> None:
+    """Told anew are those that had the removed part: shorter ones, and ones of the same bounds."""
+    driver = texts(sessions(10, 1000))
+    pipe(driver, "100=a 300=c 500=e")
+    outputs = pipe(driver, "100=b 300=d 305=d2 310=d3", partition=1, one_by_one=False)
+    assert len(outputs[0]) == 3
+    ((row,),) = pipe(driver, "100=-", partition=1)
+    assert (row["window_start_ms"], row["window_end_ms"]) == (100, 100)
+    assert (row["text"], row["deleted"]) == ("0+a", False)
+    (rows,) = pipe(driver, "305=-", partition=1)
+    told = [(r["window_start_ms"], r["window_end_ms"], r["text"], r["deleted"]) for r in rows]
+    assert told == [(300, 300, "0+c", False), (300, 310, None, True)]
