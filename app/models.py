@@ -174,7 +174,9 @@ class StoreDetail(Model):
     stream_time_ms: Offsets = Field(description="Topic -> partition -> greatest record time seen")
     close_ms: int | None = Field(description="Every window that ends before this is final")
     counters: dict[str, int] = Field(
-        description="Running totals of records; input = applied + late + dead_lettered + filtered",
+        description="Running totals of records; input = applied + late + dead_lettered + filtered. "
+        "Behind a join of streams or tables late_results and rejected_results count its results "
+        "that came too late or went to the dead letters",
         examples=[{"input": 10, "applied": 8, "late": 1, "dead_lettered": 1, "filtered": 0}],
     )
     earliest_start_ms: int | None = Field(

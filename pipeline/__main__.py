@@ -109,6 +109,8 @@ def _run(options: argparse.Namespace) -> int:
     extra = kafka_settings() if options.kafka else {}
     name = _checkpoint_name(options)
     data = _data_folder(options.data)
+    if options.event_log:
+        _check_event_log(options.event_log)
     topology = None
     if not _uses_spark(options.topology):
         # Mistakes are told before Spark is started.
@@ -170,6 +172,16 @@ def _data_folder(path: Path) -> Path:
         message = f"--data {path} is a file: name a folder, which is made if it is not there"
         raise NotADirectoryError(message)
     return path.resolve()
+
+
+def _check_event_log(root: Path) -> None:
+    """Refuse a folder that is not there: a slip of the pen would look like an empty log."""
+    if not root.is_dir():
+        message = (
+            f"--event-log {root} is no folder: name the one that has a folder for each topic, and "
+            "make it if it is still to be filled"
+        )
+        raise NotADirectoryError(message)
 
 
 def _uses_spark(path: Path) -> bool:

@@ -85,7 +85,7 @@ def checked_functions(
             f'{step}: schema must name the aggregate\'s columns, like "n BIGINT", not {schema!r}'
         )
         raise InvalidTopology(message)
-    check_names(step, arrow_schema(schema).names)
+    check_names(step, arrow_schema(schema, step).names)
     return Functions(initializer, aggregators, merger, schema, step)
 
 

@@ -2,6 +2,7 @@
 
 PipelineError
 |-- InvalidTopology     the topology breaks a rule; the message names the step
+|-- ExpressionFailed    a row-wise expression fails on a record
 |-- EventLogError       the event log is not what was promised (shrunk, odd file name)
 |-- CheckpointError     the checkpoint can't be used as it is
 `-- AlreadyRunning      another process runs the same pipeline on this data folder
@@ -14,6 +15,10 @@ class PipelineError(Exception):
 
 class InvalidTopology(PipelineError):
     """A topology breaks a rule; the message names the step and the way out."""
+
+
+class ExpressionFailed(PipelineError):
+    """A row-wise expression fails on a record; the message names the store and the step."""
 
 
 class EventLogError(PipelineError):

@@ -40,6 +40,15 @@ class KGroupedStream:
         """
         return TimeWindowedKStream(self.registry, (self.origin,), checked_windows(windows))
 
+    def emit(self, strategy: EmitStrategy) -> "KGroupedStream":
+        """Choose when rows are written: without windows only ``EmitStrategy.on_window_update()``.
+
+        Raises:
+            InvalidTopology: ``strategy`` is another.
+        """
+        checked_strategy(strategy, NoWindows())
+        return self
+
     def count(self) -> "KTable":
         """Count the records of each key, in a column named ``count``."""
         return self.aggregate(count=count())
@@ -212,9 +221,9 @@ class KTable:
         """Write final rows only, ``suppress(until_window_closes())``: Kafka's other name for it.
 
         Raises:
-            InvalidTopology: there are no windows that could close.
+            InvalidTopology: ``until`` is something else, or there are no windows that could close.
         """
-        strategy = checked_strategy(until, self._store.windows)
+        strategy = checked_strategy(until, self._store.windows, "suppress")
         self._registry.waiting.pop(self._ticket, None)
         return KTable(self._registry, replace(self._store, emit=strategy), self._told)
 
@@ -227,6 +236,7 @@ class KTable:
         Raises:
             InvalidTopology: the name is no store name or taken, or the retention is
                 negative or shorter than the windows need.
+            IllegalArgument: the retention is no number of ms that fits into 64 bits.
         """
         store = replace(
             self._store,

@@ -32,17 +32,20 @@ def checked_windows(windows: Windows) -> Windows:
     return windows
 
 
-def checked_strategy(strategy: EmitStrategy, windows: Windows) -> EmitStrategy:
-    """Return ``strategy``.
+def checked_strategy(strategy: EmitStrategy, windows: Windows, step: str = "emit") -> EmitStrategy:
+    """Return ``strategy``; ``step`` is where it was given.
 
     Raises:
         InvalidTopology: it is none, or waits for windows that there aren't.
     """
     if not isinstance(strategy, EmitStrategy):
-        message = f"emit: expects an EmitStrategy such as on_window_close(), not {strategy!r}"
+        wanted = "an EmitStrategy such as on_window_close()"
+        if step == "suppress":
+            wanted = "until_window_closes()"
+        message = f"{step}: expects {wanted}, not {strategy!r}"
         raise InvalidTopology(message)
     if strategy.name == "window-close" and isinstance(windows, NoWindows):
-        message = "emit: without windows nothing ever closes; call windowed_by() before"
+        message = f"{step}: without windows nothing ever closes; call windowed_by() before"
         raise InvalidTopology(message)
     return strategy
 
@@ -57,9 +60,12 @@ def checked_name(registry: Registry, name: str) -> str:
         check_store_name(name)
     except InvalidDefinition as error:
         raise InvalidTopology(str(error)) from error
-    if any(store.name == name for store in registry.stores):
-        message = f"materialize: two stores are named {name!r}"
-        raise InvalidTopology(message)
+    for store in registry.stores:
+        if store.name.lower() == name.lower():
+            # Each has a folder, and some file systems don't tell these names apart.
+            and_this = "" if store.name == name else f" and {name!r}: case does not tell them apart"
+            message = f"materialize: two stores are named {store.name!r}{and_this}"
+            raise InvalidTopology(message)
     return name
 
 
@@ -68,13 +74,14 @@ def checked_retention(name: str, windows: Windows, retention: Duration | None) -
 
     Raises:
         InvalidTopology: it is negative, shorter than the windows need, or there are none.
+        IllegalArgument: it is no number of ms that fits into 64 bits.
     """
     if retention is None:
         return None
     if isinstance(windows, NoWindows):
         message = f"materialize: the store {name!r} has no windows that could expire"
         raise InvalidTopology(message)
-    retention_ms = to_ms(retention, "Retention period")
+    retention_ms = to_ms(retention, f"materialize: the retention period of store {name!r}")
     least = windows.least_retention_ms
     if retention_ms < 0:
         message = f"Retention of the window store {name!r} must not be negative"

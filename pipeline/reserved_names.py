@@ -11,6 +11,25 @@ OF_ROWS = frozenset({
 })  # fmt: skip
 
 
+#: What rows have in front of the steps beside the value's columns, for expressions to use.
+SCOPE = ("key", "timestamp_ms")
+
+
+def refuse_taken(step: str, names: Iterable[str]) -> None:
+    """Refuse value columns that would hide the record's own (names ignore case, as in SQL).
+
+    Raises:
+        InvalidTopology: there is one; the message names the step or the source.
+    """
+    taken = sorted(n for n in names if n.lower() in SCOPE or n.startswith("__"))
+    if taken:
+        message = (
+            f"{step}: the value columns {taken} have names that the pipeline needs "
+            "(key, timestamp_ms, a leading __); leave them out of the schema"
+        )
+        raise InvalidTopology(message)
+
+
 def refuse_hidden(store: str, used: Iterable[str]) -> None:
     """Refuse value columns that an aggregation reads under a name of the rows.
 

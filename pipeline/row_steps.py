@@ -2,24 +2,26 @@
 
 Rows are never dropped here, only marked (``__keep``, ``__reason``), so that every record
 is counted and partitions keep their order. A step's expression is evaluated only for
-rows that are still wanted.
+rows that are still wanted, except that Spark calls Python functions for every row.
 """
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
 
 from pipeline.errors import InvalidTopology
+from pipeline.expressions import Written, as_column, carried, refuse_unsteady
+from pipeline.reserved_names import SCOPE, refuse_taken
+from pipeline.spark_errors import kind, told
 from pipeline.topology import Filter, Input, MapValues, Side, Step
 
 _META = ("__partition", "__offset", "__raw", "__reason", "__null_value", "__keep")
-_SCOPE = ("key", "timestamp_ms")
 #: What a join's results carry beside, and how it is called among the steps.
 JOIN_COLUMNS = {"suborder": "__suborder", "stream_time_ms": "__stream_time_ms",
                 "report": "__report", "task": "__task"}  # fmt: skip
@@ -35,23 +37,33 @@ class RowSteps:
         results, whose value is the columns that no join needs.
 
         Raises:
-            InvalidTopology: a step names an unknown column or isn't valid SQL; the
-                message names the store and the step.
+            InvalidTopology: a step names an unknown column, isn't valid SQL, is not row-wise
+                or makes a column of a type that can't go on; the message names the store and
+                the step.
         """
         self._projections: list[list[Column]] = []
+        self._written: list[Written] = []
         self._store = store
+        self._records = records
         joined = "report" in records.columns
         self._meta = (*_META, *(JOIN_COLUMNS.values() if joined else ()))
         unpacked = _unpacked_results(records) if joined else _unpacked(records, origin)
-        rows = self._project(records, unpacked)
+        unpacked_rows = rows = self._project(records, unpacked)
+        makers = {"": "join" if joined else str(origin.source)}
         for step in origin.steps:
-            rows = self._checked(str(step), rows, partial(self._applied, step=step))
-        #: The Arrow schema of the value columns after the steps.
-        self.values: pa.Schema = to_arrow_schema(rows.drop(*self._meta, *_SCOPE).schema)
-        named = ", ".join(str(part) for part in origin.group_by) or "key"
+            rows = self._checked(
+                str(step), rows, _expressions(step), partial(self._applied, step=step)
+            )
+            if isinstance(step, MapValues):
+                makers.update(dict.fromkeys(step.columns, f"step {step}"))
+        named = ", ".join(" ".join(str(part).split()) for part in origin.group_by or ["key"])
+        keys = {f"the key {number}": part for number, part in enumerate(origin.group_by, start=1)}
         self._rows = self._checked(
-            f"group_by({named})", rows, partial(self._with_key, group_by=origin.group_by)
+            f"group_by({named})", rows, keys, partial(self._with_key, group_by=origin.group_by)
         )
+        refuse_unsteady(store, unpacked_rows, self._rows, self._written)
+        #: The Arrow schema of the value columns after the steps.
+        self.values: pa.Schema = carried(store, rows.drop(*self._meta, *SCOPE).schema, makers)
 
     def select(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
@@ -81,28 +93,49 @@ class RowSteps:
         self._projections.append(columns)
         return rows.select(*columns)
 
+    def failing_step(self, records: DataFrame, error: Exception) -> str | None:
+        """The first step that fails on ``records`` in the way of ``error``; None: none does."""
+        rows = records.select(*self._projections[0])
+        for written, columns in zip(self._written, self._projections[1:], strict=False):
+            rows = rows.select(*columns)
+            try:
+                # All of its columns, with nothing logged beside the error.
+                rows._jdf.queryExecution().toRdd().count()  # noqa: SLF001
+            except (PySparkException, Py4JJavaError) as other:
+                return written.step if kind(other) == kind(error) else None
+        return None
+
+    def a_null_row(self) -> DataFrame:
+        """One row like the records, of nulls only."""
+        fields = [StructField(field.name, field.dataType) for field in self._records.schema]
+        row = tuple(None for _ in fields)
+        return self._records.sparkSession.createDataFrame([row], StructType(fields))
+
     def _checked(
-        self, step: str, rows: DataFrame, build: Callable[[list[str]], list[Column]]
+        self,
+        step: str,
+        rows: DataFrame,
+        expressions: Mapping[str, "str | Column"],
+        build: Callable[[list[str]], list[Column]],
     ) -> DataFrame:
         """Build one step and let Spark analyse it now; name the step if Spark refuses it."""
-        values = [name for name in rows.columns if name not in (*self._meta, *_SCOPE)]
+        values = [name for name in rows.columns if name not in (*self._meta, *SCOPE)]
+        written = Written(step, rows, expressions)
+        self._written.append(written)
         try:
-            rows = self._project(rows, build(values))
-            _ = rows.schema
-        except PySparkException as error:
-            # Spark's suggestions are of no use where they name columns of our own.
-            reason = re.sub(r"(, )?`__\w+`", "", str(error).split("\n", maxsplit=1)[0])
-            message = f"store {self._store!r}, step {step}: {reason}"
+            return self._project(rows, build(values))
+        except (PySparkException, Py4JJavaError) as error:
+            # Spark's words about aggregates and the like are of whole queries.
+            message = f"store {self._store!r}, step {step}: {written.fault() or told(error)}"
             raise InvalidTopology(message) from error
-        return rows
 
     def _applied(self, values: list[str], step: Step) -> list[Column]:
         if isinstance(step, Filter):
-            holds = F.coalesce(_expression(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
+            holds = F.coalesce(as_column(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
             keep = F.when(_wanted(), holds).otherwise(F.lit(False))  # noqa: FBT003
             meta = [name for name in self._meta if name != "__keep"]
-            return [*_columns(meta), keep.alias("__keep"), *_columns((*_SCOPE, *values))]
-        return [*_columns((*self._meta, *_SCOPE)), *_mapped(values, step)]
+            return [*_columns(meta), keep.alias("__keep"), *_columns((*SCOPE, *values))]
+        return [*_columns((*self._meta, *SCOPE)), *_mapped(values, step)]
 
     def _with_key(self, values: list[str], group_by: tuple["str | Column", ...]) -> list[Column]:
         parts = [_text(part) for part in group_by] or [F.col("key")]
@@ -112,7 +145,7 @@ class RowSteps:
                 joined += [F.lit("|"), part]
             parts = [F.concat(*joined[1:])]
         key = F.when(_wanted(), parts[0]).alias("__key")
-        return [*_columns((*self._meta, *_SCOPE, *values)), key]
+        return [*_columns((*self._meta, *SCOPE, *values)), key]
 
     def _selected(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool
@@ -141,7 +174,7 @@ class RowSteps:
 def _unpacked(records: DataFrame, origin: Input | Side) -> list[Column]:
     """Value columns to the top level, everything else behind a prefix."""
     names = records.schema["value"].dataType.fieldNames()  # type: ignore[attr-defined]
-    _refuse_taken(str(origin.source), names)
+    refuse_taken(str(origin.source), names)
     return [
         F.col("partition").alias("__partition"),
         F.col("offset").alias("__offset"),
@@ -149,14 +182,14 @@ def _unpacked(records: DataFrame, origin: Input | Side) -> list[Column]:
         F.col("reason").alias("__reason"),
         F.col("value").isNull().alias("__null_value"),
         F.lit(True).alias("__keep"),  # noqa: FBT003
-        *_columns(_SCOPE),
+        *_columns(SCOPE),
         *(F.col(f"value.`{name}`").alias(name) for name in names),
     ]
 
 
 def _unpacked_results(results: DataFrame) -> list[Column]:
     """The same for a join's results; rows that report are no records."""
-    own = {"partition", "offset", *JOIN_COLUMNS, *_SCOPE}
+    own = {"partition", "offset", *JOIN_COLUMNS, *SCOPE}
     is_report = F.col("report").isNotNull()
     return [
         F.col("partition").alias("__partition"),
@@ -166,30 +199,19 @@ def _unpacked_results(results: DataFrame) -> list[Column]:
         F.lit(False).alias("__null_value"),  # noqa: FBT003
         F.lit(True).alias("__keep"),  # noqa: FBT003
         *(F.col(name).alias(inner) for name, inner in JOIN_COLUMNS.items()),
-        *_columns(_SCOPE),
+        *_columns(SCOPE),
         *_columns(name for name in results.columns if name not in own),
     ]
 
 
-def _refuse_taken(step: str, names: Iterable[str]) -> None:
-    """Refuse value columns that would hide the record's own (names ignore case, as in SQL)."""
-    taken = sorted(n for n in names if n.lower() in _SCOPE or n.startswith("__"))
-    if taken:
-        message = (
-            f"{step}: the value columns {taken} have names that the pipeline needs "
-            "(key, timestamp_ms, a leading __); leave them out of the schema"
-        )
-        raise InvalidTopology(message)
-
-
 def _mapped(values: list[str], step: MapValues) -> list[Column]:
-    _refuse_taken(str(step), step.columns)
+    refuse_taken(str(step), step.columns)
     made_names = {name.lower() for name in step.columns}
     kept: list[str] = []
     for name in step.keep:
         kept += values if name == "*" else [name]
     kept = [name for name in dict.fromkeys(kept) if name.lower() not in made_names]
-    made = [F.when(_wanted(), _expression(e)).alias(name) for name, e in step.columns.items()]
+    made = [F.when(_wanted(), as_column(e)).alias(name) for name, e in step.columns.items()]
     return [*_columns(kept), *made]
 
 
@@ -207,10 +229,13 @@ def _columns(names: Iterable[str]) -> list[Column]:
     return [F.col(f"`{name}`") for name in names]
 
 
-def _expression(expression: "str | Column") -> Column:
-    return F.expr(expression) if isinstance(expression, str) else expression
+def _expressions(step: Step) -> Mapping[str, "str | Column"]:
+    """The expressions of a step, by what each of them makes."""
+    if isinstance(step, Filter):
+        return {"the condition": step.condition}
+    return {f"column {name!r}": expression for name, expression in step.columns.items()}
 
 
 def _text(part: "str | Column") -> Column:
     """A part of the key as text; bytes that are no UTF-8 make no key."""
-    return F.try_validate_utf8(_expression(part).cast("string"))
+    return F.try_validate_utf8(as_column(part).cast("string"))

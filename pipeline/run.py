@@ -17,11 +17,14 @@ from pipeline.checkpoint import Checkpoint, PreparedBatch
 from pipeline.errors import InvalidTopology
 from pipeline.row_steps import RowSteps
 from pipeline.sources import Log
+from pipeline.spark_errors import told
+from pipeline.step_errors import SPARK_ERRORS, refuse_failing, steps_of
 from pipeline.store_batch import StoreBatches
-from pipeline.store_plans import StorePlans
+from pipeline.store_plans import StorePlans, tellers
 from pipeline.store_tables import StoreTables, define
 from pipeline.topology import Input, Side, Source, Topology
 from storage.layout import DataLayout
+from storage.position import Offsets
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
 
@@ -63,6 +66,7 @@ class PipelineRun:
         self._read_often = _read_often(topology)
         self.failure: BaseException | None = None
         plans = self._plans()
+        self._plans_of = {one.store.name: one for one in plans}
         self._layout = DataLayout(settings.data)
         folder = self._layout.checkpoint(settings.application)
         self._checkpoint = Checkpoint(folder, sync=settings.sync)
@@ -107,14 +111,11 @@ class PipelineRun:
     def _plans(self) -> list[StorePlans]:
         """Check every store's steps and aggregates, before anything is made."""
         empty = {source: self._no_records(source) for source in self._topology.sources}
-        told: set[str] = set()
-        plans = []
-        for store in self._topology.stores:
-            # The first store that reads a topic tells what is bad for all of them.
-            tells = [topic for topic in store.topics if topic not in told]
-            told.update(tells)
-            plans.append(StorePlans(store, partial(self._steps, empty, store.name), tells))
-        return plans
+        reasons = tellers(self._topology)
+        return [
+            StorePlans(store, partial(self._steps, empty, store.name), reasons[store.name])
+            for store in self._topology.stores
+        ]
 
     def _steps(
         self,
@@ -154,10 +155,18 @@ class PipelineRun:
         for frame in shared:
             frame.persist()
         try:
-            return {name: store.run(records, batch, ends) for name, store in self._stores.items()}
+            return {name: self._run_store(name, records, batch, ends) for name in self._stores}
         finally:
             for frame in shared:
                 frame.unpersist()
+
+    def _run_store(self, name: str, records: Records, batch: int, ends: Offsets) -> PreparedBatch:
+        """Bring one store forward; say so if an expression of it fails."""
+        try:
+            return self._stores[name].run(records, batch, ends)
+        except SPARK_ERRORS as error:
+            refuse_failing(error, name, steps_of(self._plans_of[name], records))
+            raise
 
     def _no_records(self, source: Source) -> DataFrame:
         """No record of a source, decoded: its schema is checked."""
@@ -165,8 +174,7 @@ class PipelineRun:
         try:
             return self._decoders[source].decode(raw)
         except PySparkException as error:
-            reason = str(error).split("\n", maxsplit=1)[0]
-            message = f"{source}: the schema {source.schema!r} can't be read: {reason}"
+            message = f"{source}: the schema {source.schema!r} can't be read: {told(error)}"
             raise InvalidTopology(message) from error
 
 

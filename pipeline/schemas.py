@@ -30,17 +30,19 @@ _TYPES = {
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z_0-9]+|[<>,:])")
 
 
-def arrow_schema(ddl: str) -> pa.Schema:
+def arrow_schema(ddl: str, place: str = "") -> pa.Schema:
     """Return the columns of ``ddl``, such as ``"carrier STRING, delays ARRAY<DOUBLE>"``.
 
     Raises:
-        InvalidTopology: the text is no schema, or has a type that is not listed here.
+        InvalidTopology: the text is no schema, or has a type that is not listed here; the
+            message begins with ``place``, the stream or the step that it was given to.
     """
-    parser = _Parser(ddl)
+    told = f"{place}: schema {ddl!r}" if place else f"schema {ddl!r}"
+    parser = _Parser(ddl, told)
     fields = parser.fields(end=None)
     names = [field.name.lower() for field in fields]
     if len(set(names)) != len(names):
-        message = f"schema {ddl!r}: two columns have one name"
+        message = f"{told}: two columns have one name"
         raise InvalidTopology(message)
     return pa.schema(fields)
 
@@ -48,8 +50,8 @@ def arrow_schema(ddl: str) -> pa.Schema:
 class _Parser:
     """A reader of one DDL text, token by token."""
 
-    def __init__(self, ddl: str) -> None:
-        self._ddl = ddl
+    def __init__(self, ddl: str, told: str) -> None:
+        self._told = told
         self._tokens: list[str] = []
         place = 0
         text = ddl.rstrip()
@@ -116,5 +118,5 @@ class _Parser:
             self._refuse(f"{token!r} was expected, not {found!r}")
 
     def _refuse(self, what: str) -> NoReturn:
-        message = f"schema {self._ddl!r}: {what}"
+        message = f"{self._told}: {what}"
         raise InvalidTopology(message)

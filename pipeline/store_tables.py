@@ -21,6 +21,15 @@ from storage.errors import ForeignCheckpoint, IncompatibleStore
 from storage.layout import DataLayout
 from storage.table import AddedFile, Table, open_table
 
+#: What may not change as long as a table lives, and what messages call it.
+_TOLD = {
+    "topic": "topic",
+    "grouped_by": "grouping",
+    "window": "window",
+    "aggregates": "aggregation",
+    "emit": "emission",
+}
+
 
 class StoreTables:
     """The tables of one store, opened for one application."""
@@ -118,14 +127,18 @@ def _settled(table: Table, wanted: StoreDefinition) -> StoreDefinition:
         )
         raise ForeignCheckpoint(message)
     settled = replace(wanted, key_groups=found.key_groups)
-    for name in ("topic", "grouped_by", "window", "aggregates", "emit"):
+    for name, told in _TOLD.items():
         before, now = getattr(found, name), getattr(settled, name)
         if before != now:
             message = (
-                f"store {wanted.name!r}: its {name} was {before}, the topology says {now}. Use "
-                "another store name, or start anew with an empty data folder"
+                f"store {wanted.name!r}: its {told} was {_said(before)}, the topology says "
+                f"{_said(now)}. Use another store name, or start anew with an empty data folder"
             )
             raise IncompatibleStore(message)
     if settled != found:
         table.set_property(STORE_PROPERTY, settled.to_json())
     return settled
+
+
+def _said(found: Any) -> str:
+    return ", ".join(map(str, found)) if isinstance(found, tuple) else str(found)

@@ -126,8 +126,8 @@ class KStream:
         """``join``, and records of this stream that find none, with nulls for the others."""
         return self._joined("left", other, windows)
 
-    def outer_join(self, other: "KStream", windows: JoinWindows) -> "KStream":
-        """``left_join``, and records of the other stream that find none."""
+    def outer_join(self, other: "KStream", windows: JoinWindows | None = None) -> "KStream":
+        """``left_join`` of two streams, and records of the other stream that find none."""
         return self._joined("outer", other, windows)
 
     def group_by_key(self) -> "KGroupedStream":
@@ -238,12 +238,12 @@ class SourceTable:
         return SourceTable(self.registry, self.origin, other.origin, how)
 
 
-def _source(step: str, topic: str, schema: str) -> Source:
+def _source(step: Literal["stream", "table"], topic: str, schema: str) -> Source:
     for what, text in (("topic", topic), ("schema", schema)):
         if not isinstance(text, str) or not text.strip():
             message = f"{step}: {what} must be a text that is not empty, not {text!r}"
             raise InvalidTopology(message)
-    return Source(check_topic(topic), schema)
+    return Source(check_topic(topic), schema, step)
 
 
 def _check_builder(step: str, one: Registry, other: Registry) -> None:

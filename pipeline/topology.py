@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipeline.windows import Aggregate, JoinWindows, Windows
@@ -12,6 +12,27 @@ from pipeline.windows.folds import Aggregator, Merger
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+
+_ORIGIN = ",Origin("
+
+
+def written(expression: "str | Column") -> str:
+    """An expression as it is written, the same in every run.
+
+    Spark's text of a Python function's argument says where in memory and in which line it was
+    made: that is taken out.
+    """
+    text = repr(expression)
+    if isinstance(expression, str):
+        return text
+    while (start := text.find(_ORIGIN)) >= 0:
+        depth, end = 1, start + len(_ORIGIN)
+        while depth and end < len(text):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        text = text[:start] + text[end:]
+    return text
 
 
 @dataclass(frozen=True)
@@ -22,7 +43,7 @@ class Filter:
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"filter({self.condition!r})"
+        return f"filter({written(self.condition)})"
 
 
 @dataclass(frozen=True)
@@ -35,7 +56,7 @@ class MapValues:
     def __str__(self) -> str:
         """The step as it is written."""
         kept = [repr(name) for name in self.keep]
-        made = [f"{name}={value!r}" for name, value in self.columns.items()]
+        made = [f"{name}={written(value)}" for name, value in self.columns.items()]
         return f"map_values({', '.join(kept + made)})"
 
 
@@ -44,14 +65,18 @@ Step = Filter | MapValues
 
 @dataclass(frozen=True)
 class Source:
-    """A topic and the columns of its records' values (a Spark DDL string)."""
+    """A topic and the columns of its records' values (a Spark DDL string).
+
+    ``step`` is how it was first written; a stream and a table of a topic are one source.
+    """
 
     topic: str
     schema: str
+    step: Literal["stream", "table"] = field(default="stream", compare=False)
 
     def __str__(self) -> str:
         """The source as it is written."""
-        return f"stream({self.topic!r})"
+        return f"{self.step}({self.topic!r})"
 
 
 @dataclass(frozen=True)
@@ -129,7 +154,8 @@ class Input:
     @property
     def told(self) -> str:
         """How the records are joined and grouped; another join is another text."""
-        grouped = ", ".join(str(part) for part in self.group_by) or "key"
+        parts = (part if isinstance(part, str) else written(part) for part in self.group_by)
+        grouped = ", ".join(parts) or "key"
         if self.join is None:
             return grouped
         within = ""
@@ -177,6 +203,10 @@ class TableRows:
     """The rows of a table, or of two joined by key, as they are; no aggregation."""
 
     how: Literal["inner", "left", "outer"]
+
+    def __str__(self) -> str:
+        """The step of two tables."""
+        return f"{_verb(self.how)} of tables"
 
 
 Aggregation = Columns | Functions | TableRows

@@ -59,6 +59,12 @@ class WindowSpec:
             )
             raise InvalidDefinition(message)
 
+    def __str__(self) -> str:
+        """For messages: ``hopping (10000 ms, advance 1000 ms, grace 0 ms)``."""
+        advance = "" if self.advance_ms is None else f", advance {self.advance_ms} ms"
+        sizes = f" ({self.size_ms} ms{advance}, grace {self.grace_ms} ms)"
+        return self.kind + (sizes if self.is_windowed else "")
+
     @property
     def is_windowed(self) -> bool:
         """Whether rows are of windows at all."""
@@ -76,6 +82,10 @@ class AggregateSpec:
     name: str
     function: str
     type: str
+
+    def __str__(self) -> str:
+        """For messages: ``mean = avg(delay) double``."""
+        return f"{self.name} = {self.function} {self.type}"
 
 
 @dataclass(frozen=True)

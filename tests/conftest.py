@@ -30,6 +30,8 @@ settings.register_profile(
     "dev", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=False)
+# `oriel test unit` tries fewer examples than the hundred of a whole run.
+settings.register_profile("unit", settings.get_profile("dev"), max_examples=40)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 

@@ -9,6 +9,7 @@ driver.window_store("delays").fetch("EWR", 0, 2000)
 from pipeline.testing.driver import TopologyTestDriver
 from pipeline.testing.records import Record
 from pipeline.testing.rows import KeyValue, WindowedValue
+from pipeline.testing.steps import spark_session
 from pipeline.testing.store_driver import Counters
 from pipeline.testing.stores import (
     ReadOnlyKeyValueStore,
@@ -25,4 +26,5 @@ __all__ = [
     "Record",
     "TopologyTestDriver",
     "WindowedValue",
+    "spark_session",
 ]

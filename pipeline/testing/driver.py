@@ -15,6 +15,9 @@ from pipeline.testing.stores import (
 from pipeline.topology import Topology
 from pipeline.windows import IllegalArgument
 
+#: Kafka's partitions have 32 bits.
+_PARTITIONS = range(2**31)
+
 _WINDOW_FIELDS = ("window_start_ms", "window_end_ms", "final")
 
 #: Which method reads a store of which kind of windows.
@@ -38,11 +41,21 @@ class TopologyTestDriver:
         """Check the topology and begin with empty stores.
 
         Raises:
+            IllegalArgument: it is no topology, but a builder, say.
             InvalidTopology: a step does not fit; the message names it.
         """
+        if not isinstance(topology, Topology):
+            message = (
+                "TopologyTestDriver: expects the topology that a builder's build() returns, "
+                f"not {topology!r}"
+            )
+            raise IllegalArgument(message)
         self._topology = topology
+        # First: whoever reads a schema later doesn't know whose it is.
+        self._schemas = {
+            source: arrow_schema(source.schema, str(source)) for source in topology.sources
+        }
         self._stores = {store.name: StoreDriver(store) for store in topology.stores}
-        self._schemas = {source: arrow_schema(source.schema) for source in topology.sources}
         self._offsets: dict[tuple[str, int], int] = {}
 
     def pipe_input(
@@ -55,15 +68,18 @@ class TopologyTestDriver:
         that appears later begins at the slowest clock of the others.
 
         Raises:
-            IllegalArgument: the topology does not read the topic, or the partition is negative.
+            IllegalArgument: the topology does not read the topic, or the partition is no number
+                from 0 to 2**31 - 1.
+            InvalidTopology: the partition's number is too large for a join of streams.
             TypeError: one is no ``Record``.
         """
         if topic not in self._topology.topics:
             known = ", ".join(self._topology.topics)
             message = f"the topology does not read topic {topic!r}; its topics are: {known}"
             raise IllegalArgument(message)
-        if isinstance(partition, bool) or not isinstance(partition, int) or partition < 0:
-            message = f"a partition is a number from 0, not {partition!r}"
+        is_number = isinstance(partition, int) and not isinstance(partition, bool)
+        if not is_number or partition not in _PARTITIONS:
+            message = f"a partition is a number from 0 to {_PARTITIONS[-1]}, not {partition!r}"
             raise IllegalArgument(message)
         batch = [records] if isinstance(records, Record) else list(records)
         first = self._offsets.get((topic, partition), 0)
@@ -128,13 +144,19 @@ class TopologyTestDriver:
 
     @property
     def late(self) -> int:
-        """Records that came too late, over all stores."""
-        return sum(store.counters.late for store in self._stores.values())
+        """Records, and results of joins, that came too late, over all stores."""
+        told = [store.counters for store in self._stores.values()]
+        return sum(one.late + one.late_results for one in told)
 
     @property
     def dropped(self) -> int:
-        """Records that went to the dead letters, over all stores."""
-        return sum(store.counters.dropped for store in self._stores.values())
+        """Records, and results of joins, that went to the dead letters, over all stores.
+
+        A record that is left out of some sliding windows only, because a function raised, has
+        dead letters but isn't one of these: it counts as applied.
+        """
+        told = [store.counters for store in self._stores.values()]
+        return sum(one.dropped + one.dropped_results for one in told)
 
     def dead_letters(self, store: str) -> list[dict[str, Any]]:
         """All dead letters of ``store``: topic, partition, offset, store, reason, detail, raw.

@@ -1,15 +1,14 @@
 """Row-wise steps for the test driver: without Spark where no expression needs it."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.errors import InvalidTopology
-from pipeline.reserved_names import refuse_hidden
+from pipeline.reserved_names import refuse_taken
 from pipeline.schemas import arrow_schema
 from pipeline.testing.records import decoded_schema
 from pipeline.topology import Filter, Input, Side, Source
@@ -31,25 +30,14 @@ def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Any
     """
     if isinstance(read, Source):
         values = arrow_schema(read.schema)
-        _refuse_taken(str(read), values.names)
+        refuse_taken(str(read), values.names)
     else:
         values = pa.schema([field for field in read if field.name not in _OF_RESULTS])
     names = _plain_names(origin, values)
     if names is None:
         return SparkSteps(origin, read, store)
     kept = pa.schema([values.field(name) for name in names])
-    return PlainSteps(origin, kept, store, joined=not isinstance(read, Source))
-
-
-def _refuse_taken(step: str, names: Iterable[str]) -> None:
-    """Refuse what ``pipeline.row_steps`` refuses: columns that would hide the record's own."""
-    taken = sorted(n for n in names if n.lower() in {"key", "timestamp_ms"} or n.startswith("__"))
-    if taken:
-        message = (
-            f"{step}: the value columns {taken} have names that the pipeline needs "
-            "(key, timestamp_ms, a leading __); leave them out of the schema"
-        )
-        raise InvalidTopology(message)
+    return PlainSteps(origin, kept, joined=not isinstance(read, Source))
 
 
 def _plain_names(origin: Input | Side, values: pa.Schema) -> list[str] | None:
@@ -76,25 +64,17 @@ def _plain_names(origin: Input | Side, values: pa.Schema) -> list[str] | None:
 class PlainSteps:
     """Steps that only choose columns and group by one of them."""
 
-    def __init__(
-        self, origin: Input | Side, values: pa.Schema, store: str, *, joined: bool
-    ) -> None:
+    def __init__(self, origin: Input | Side, values: pa.Schema, *, joined: bool) -> None:
         """Keep the columns ``values`` of decoded records, or of a join's results."""
         self.values = values
         self._group_by = origin.group_by
-        self._store = store
         self._joined = joined
 
     def select(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
     ) -> None:
-        """See ``pipeline.store_plans.Steps``; the driver has one task and keeps raw bytes.
-
-        Raises:
-            InvalidTopology: a column that is used has a name that the pipeline needs.
-        """
+        """See ``pipeline.store_plans.Steps``; the driver has one task and keeps raw bytes."""
         del key_groups, keeps_raw
-        refuse_hidden(self._store, used)
         self._used = list(used)
         self._null_values = null_values
 
@@ -142,7 +122,8 @@ class SparkSteps:
 
         from pipeline.row_steps import RowSteps  # noqa: PLC0415
 
-        self._spark = _session()
+        self._spark = spark_session()
+        self._store = store
         if isinstance(read, Source):
             read = decoded_schema(pa.struct(list(arrow_schema(read.schema))))
         self._schema = read
@@ -153,18 +134,20 @@ class SparkSteps:
     def select(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
     ) -> None:
-        """See ``pipeline.store_plans.Steps``; the driver keeps all raw bytes.
-
-        Raises:
-            InvalidTopology: a column that is used has a name that the pipeline needs.
-        """
+        """See ``pipeline.store_plans.Steps``; the driver keeps all raw bytes."""
         del keeps_raw
         self._steps.select(used, key_groups, null_values=null_values, keeps_raw=True)
 
     def rows(self, records: pa.Table) -> pa.Table:
         """The rows for the stamp."""
+        from pipeline.step_errors import SPARK_ERRORS, refuse_failing  # noqa: PLC0415
+
         frame = self._spark.createDataFrame(records.cast(self._schema)).coalesce(1)
-        return self._steps.rows(frame).toArrow()
+        try:
+            return self._steps.rows(frame).toArrow()
+        except SPARK_ERRORS as error:
+            refuse_failing(error, self._store, [(self._steps, frame)])
+            raise
 
 
 def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
@@ -172,7 +155,11 @@ def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
     return {field.name: pc.struct_field(values, field.name) for field in values.type}
 
 
-def _session() -> "SparkSession":
+def spark_session() -> "SparkSession":
+    """The local Spark session of this process, started if there is none.
+
+    Drivers start it themselves. Only who writes a ``Column`` needs it before.
+    """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only topologies with expressions
 
     from pipeline.session import build_session  # noqa: PLC0415

@@ -195,7 +195,9 @@ def test_a_value_may_not_take_the_name_of_a_stores_column(name: str) -> None:
 
 def test_joined_tables_may_not_differ_in_case_only() -> None:
     """``v`` and ``V`` are one column in Delta: refused before anything is made."""
-    with pytest.raises(InvalidTopology, match=r"store 's', .*'V' is there twice .*case"):
+    with pytest.raises(
+        InvalidTopology, match=r"store 's', .*join of tables: .*'V' is there twice .*case"
+    ):
         assemble(table_store(), [A, pa.schema([("V", pa.int32())])])
 
 

@@ -1,5 +1,6 @@
 """Failures of a run on the command line: one clear line each, whatever layer they come from."""
 
+import shutil
 import subprocess
 import sys
 import threading
@@ -71,12 +72,17 @@ def _huge_partition(log: Path) -> None:
     (log / "9999999999.jsonl").write_bytes(LINE)
 
 
+def _no_folder(log: Path) -> None:
+    shutil.rmtree(log.parent)
+
+
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
         (_odd_name, "must be named by its partition number"),
         (_folder_for_file, "1.jsonl"),
         (_huge_partition, "9999999999.jsonl"),
+        (_no_folder, "is no folder: name the one that has a folder for each topic"),
     ],
 )
 def test_what_is_wrong_with_the_folders_is_one_line(
@@ -93,6 +99,36 @@ def test_a_schema_that_is_none_is_one_line(command: Callable[[str], str], schema
     told = command(TOPOLOGY.replace("v INT", schema))
     assert told.startswith("oriel run: stream")
     assert repr(schema) in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("steps", "said"),
+    [
+        (""".filter("v > 0").filter("key rlike '['")""", """step filter("key rlike '['"): fails"""),
+        (""".filter("v = 1 and raise_error('x\\ny') is null")""", "fails on a record: x; "),
+        (".join(b.stream('u', 'w INT').filter('abs(w) = -1'), w5).filter(\"key rlike '['\")",
+         """step filter("key rlike '['"): fails on a record: PatternSyntaxException"""),
+        (".filter(\"key rlike '['\").join(b.stream('u', 'w INT'), w5)",
+         """step filter("key rlike '['"): fails on a record: PatternSyntaxException"""),
+    ],
+    ids=["pattern", "raise_error", "behind a join", "before a join"],
+)  # fmt: skip
+def test_an_expression_that_fails_on_a_record_is_one_line(
+    command: Callable[[str], str], log: Path, steps: str, said: str
+) -> None:
+    """The store and the step are named; Java's traces help nobody who writes SQL."""
+    (log.parent / "u").mkdir()
+    (log.parent / "u" / "0.jsonl").write_bytes(LINE.replace(b"v", b"w"))
+    text = TOPOLOGY.replace("StreamsBuilder,", "JoinWindows, StreamsBuilder,")
+    text = text.replace(
+        "stream = b",
+        "b = builder\nw5 = JoinWindows.of_time_difference_with_no_grace(5)\nstream = b",
+    )
+    text = text.replace("'v INT')", f"'v INT'){steps}")
+    told = command(text)
+    assert told.startswith("oriel run: store 's', step ")
+    assert said in told
 
 
 def test_a_topology_file_may_hold_a_dataclass(tmp_path: Path) -> None:

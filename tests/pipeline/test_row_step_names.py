@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
 
 from pipeline import InvalidTopology, StreamsBuilder
 from pipeline.grouped import KGroupedStream
@@ -103,3 +104,22 @@ def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
     steps = RowSteps(records, renamed.origin, "s")
     steps.select(["other"], 64, null_values=False)
     assert [row.other for row in steps.rows(records).collect()] == ["x"]
+
+
+def test_a_python_function_in_a_step_reads_the_same_in_every_run(spark: SparkSession) -> None:
+    """A store's table remembers how it is grouped: no address in memory may be part of that."""
+
+    def grouped() -> KGroupedStream:
+        shout = F.udf(str.upper)
+        return stream("w STRING").filter(shout("w") != "X").group_by(shout(F.col("w")), "w")
+
+    one = grouped()
+    # From another line, with other objects.
+    other = grouped()
+    assert one.origin.told == other.origin.told
+    assert str(one.origin.steps[0]) == str(other.origin.steps[0])
+    assert one.origin.told.startswith("Column<'upper(")
+    assert one.origin.told.endswith(", w")
+    for text in (one.origin.told, str(one.origin.steps[0])):
+        assert "Origin" not in text
+        assert "@" not in text

@@ -235,9 +235,19 @@ def _put_back_old_table(bench: Bench) -> None:
         (_remove_checkpoint, topology(), ForeignCheckpoint, "written by application"),
         (_remove_table, topology(), ForeignCheckpoint, "do not belong together"),
         (_put_back_old_table, topology(), ForeignCheckpoint, "do not belong together"),
-        (lambda _: None, topology(difference=11), IncompatibleStore, "its window was"),
+        (
+            lambda _: None,
+            topology(difference=11),
+            IncompatibleStore,
+            r"was sliding \(10 ms, grace 100 ms\), the",
+        ),
         (lambda _: None, topology(tumbling=True), IncompatibleStore, "its window was .*tumbling"),
-        (lambda _: None, topology(final_only=True), IncompatibleStore, "its emit was window-upd"),
+        (
+            lambda _: None,
+            topology(final_only=True),
+            IncompatibleStore,
+            "its emission was window-upd",
+        ),
         (lambda _: None, topology(stores=("s", "new")), ForeignCheckpoint, "store is new"),
     ],
 )

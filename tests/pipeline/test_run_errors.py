@@ -121,7 +121,29 @@ MISTAKES: dict[str, tuple[Callable[[StreamsBuilder], Any], tuple[str, ...]]] = {
     ),
     "a schema of an unknown type": (
         lambda b: b.table("t", "v NUMBER").materialize("s"),
-        ("stream('t'): the schema 'v NUMBER' can't be read",),
+        ("table('t'): the schema 'v NUMBER' can't be read: ", 'Unsupported data type "NUMBER"'),
+    ),
+    "a schema that is none": (
+        lambda b: b.table("t", "v INT,").materialize("s"),
+        ("table('t'): the schema 'v INT,' can't be read: ", "Syntax error at or near"),
+    ),
+    "a schema with a type that does not go on": (
+        lambda b: count_all(b.stream("t", "at TIMESTAMP")),
+        ("store 's', stream('t'): column 'at' can't have the type TIMESTAMP: ", "unix_millis"),
+    ),
+    "a side of a join that is not row-wise": (
+        lambda b: count_all(
+            b.stream("t", "v INT").join(b.stream("u", "w INT").filter("sum(w) > 1"), WITHIN)
+        ),
+        ("store 's', step filter('sum(w) > 1'): the condition is not row-wise",),
+    ),
+    "random numbers behind a join": (
+        lambda b: count_all(join(b).map_values("*", x="rand()")),
+        ("store 's', step map_values('*', x='rand()'): column 'x' gives another result each time",),
+    ),
+    "a time behind a join": (
+        lambda b: count_all(join(b).map_values(t="timestamp_millis(timestamp_ms)")),
+        ("store 's', step map_values(t='timestamp_millis(timestamp_ms)'): column 't' can't have",),
     ),
 }
 

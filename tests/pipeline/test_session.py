@@ -64,6 +64,7 @@ def test_a_bad_number_becomes_null(spark: "SparkSession") -> None:
     assert row["delay"] is None
 
 
+@pytest.mark.slow
 def test_spark_reads_a_delta_table(spark: "SparkSession", tmp_path: Path) -> None:
     """The tests' session reads tables that delta-rs wrote."""
     write_deltalake(tmp_path / "table", pa.table({"n": [1, 2, 3]}))

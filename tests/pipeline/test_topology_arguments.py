@@ -5,9 +5,18 @@ from typing import Any
 
 import pytest
 
-from pipeline import InvalidTopology, SlidingWindows, StreamsBuilder, count
+from pipeline import (
+    IllegalArgument,
+    InvalidTopology,
+    SlidingWindows,
+    StreamsBuilder,
+    approx_count_distinct,
+    approx_quantile,
+    count,
+)
 from pipeline.grouped import TimeWindowedKStream
 from pipeline.streams import KStream
+from pipeline.windows import Aggregate
 from storage.definition import RESERVED_COLUMNS
 
 WINDOWS = SlidingWindows.of_time_difference_and_grace(10, 5)
@@ -64,6 +73,39 @@ def test_a_refused_store_leaves_the_builder_as_it_was() -> None:
             table.materialize(name, retention)
     table.materialize("s", 25)
     assert [store.name for store in builder.build().stores] == ["s"]
+
+
+def test_a_retention_of_more_than_64_bits_is_refused() -> None:
+    """The message names the step and the store; the longest one that fits is taken."""
+    table = windowed().count()
+    said = r"^materialize: the retention period of store 's' must not exceed 9223372036854775807 ms"
+    for retention in (2**63, 2**70):
+        with pytest.raises(IllegalArgument, match=said):
+            table.materialize("s", retention)
+    with pytest.raises(IllegalArgument, match=r"^materialize: the retention .* must be an integer"):
+        table.materialize("s", "1 day")  # type: ignore[arg-type]
+    table.materialize("s", 2**63 - 1)
+
+
+WRONG: Any = "a"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: approx_quantile("x", WRONG), r"^approx_quantile: probability .* 0 to 1, not 'a'"),
+        (lambda: approx_quantile("x", True), r"^approx_quantile: probability .*, not True"),
+        (lambda: approx_quantile("x", float("nan")), r"^approx_quantile: probability .*, not nan"),
+        (lambda: approx_quantile("x", 1.5), r"^approx_quantile: probability .*, not 1.5"),
+        (lambda: approx_count_distinct("x", WRONG), r"^approx_count_distinct: lg_k .*, not 'a'"),
+        (lambda: approx_count_distinct("x", 4.5), r"^approx_count_distinct: lg_k .*, not 4.5"),  # type: ignore[arg-type]
+        (lambda: approx_count_distinct("x", 22), r"^approx_count_distinct: lg_k .* 4 to 21, not"),
+    ],
+)
+def test_an_approximation_tells_what_it_takes(make: Callable[[], Aggregate], said: str) -> None:
+    """What is no number, or one outside its bounds, is refused with the aggregate's name."""
+    with pytest.raises(IllegalArgument, match=said):
+        make()
 
 
 def test_later_stores_do_not_change_a_built_topology() -> None:

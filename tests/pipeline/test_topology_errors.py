@@ -94,7 +94,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a schema that is none": (
         lambda: windowed().aggregate(lambda: 0, add, schema="n NUMBER"),
-        r"schema 'n NUMBER': the type NUMBER is not one of",
+        r"^aggregate: schema 'n NUMBER': the type NUMBER is not one of",
     ),
     "a schema with a taken name": (
         lambda: windowed().aggregate(lambda: 0, add, schema="n BIGINT, Final BIGINT"),
@@ -200,7 +200,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "suppress without windows": (
         lambda: grouped().count().suppress(until_window_closes()),
-        r"without windows nothing ever closes; call windowed_by\(\) before",
+        r"^suppress: without windows nothing ever closes; call windowed_by\(\) before",
+    ),
+    "suppress until nothing": (
+        lambda: windowed().count().suppress(WRONG),
+        r"^suppress: expects until_window_closes\(\), not 3",
     ),
     "a join with something else": (
         lambda: stream().join(WRONG, WITHIN),
@@ -221,6 +225,18 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "a table with windows": (
         lambda: stream().join(table(), WITHIN),
         r"join: a table is read as it is now; join or left_join, no windows",
+    ),
+    "an outer join without windows": (
+        lambda: stream().outer_join(stream("u")),
+        r"outer_join: two streams need JoinWindows, not None",
+    ),
+    "an outer join with a table, without windows": (
+        lambda: stream().outer_join(table()),  # type: ignore[arg-type]
+        r"outer_join: a table is read as it is now; join or left_join, no windows",
+    ),
+    "rows at the close of no windows": (
+        lambda: stream().group_by_key().emit(EmitStrategy.on_window_close()),
+        r"emit: without windows nothing ever closes; call windowed_by\(\) before",
     ),
     "an outer join with a table": (
         lambda: stream().outer_join(table(), WITHIN),  # type: ignore[arg-type]
@@ -318,6 +334,14 @@ def test_no_two_stores_have_one_name(kind: str) -> None:
     with pytest.raises(InvalidTopology, match="materialize: two stores are named 's'"):
         second[kind]()
     assert [store.topics for store in builder.registry.stores] == [("u",)]
+
+
+def test_store_names_that_differ_in_case_only_are_refused() -> None:
+    """Some file systems would give both one folder."""
+    builder = StreamsBuilder()
+    builder.table("u", "w DOUBLE").materialize("sums")
+    with pytest.raises(InvalidTopology, match="two stores are named 'sums' and 'Sums': case does"):
+        builder.table("t", "v INT").materialize("Sums")
 
 
 def test_an_aggregation_that_waits_is_told_as_it_was_written() -> None:

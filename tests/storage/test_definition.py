@@ -88,3 +88,11 @@ def test_aggregate_names_must_be_free(names: tuple[str, ...], said: str) -> None
     specs = tuple(AggregateSpec(name, "count()", "long") for name in names)
     with pytest.raises(InvalidDefinition, match=said):
         replace(DEFINITION, aggregates=specs)
+
+
+def test_what_a_definition_says_reads_well() -> None:
+    """Messages show windows and aggregates as their users would write them down."""
+    assert str(WindowSpec("hopping", 10, 5, 2)) == "hopping (10 ms, advance 2 ms, grace 5 ms)"
+    assert str(WindowSpec("session", 10, 0)) == "session (10 ms, grace 0 ms)"
+    assert str(WindowSpec("none", 0, 0)) == "none"
+    assert str(AggregateSpec("mean", "avg(v)", "double")) == "mean = avg(v) double"

@@ -315,6 +315,7 @@ _BATCHES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(_BATCHES, st.lists(st.sampled_from(["follow", "restart", "delete", "compact"]), max_size=5))
 def test_any_history_ends_in_the_same_index(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[Row]], events: list[str]

@@ -1,8 +1,10 @@
 """Row-wise expressions in the test driver: the pipeline's own steps, on the shared session."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -15,7 +17,9 @@ from pipeline import (
     sum,
 )
 from pipeline.decoding import event_log_decoder
+from pipeline.errors import ExpressionFailed
 from pipeline.schemas import arrow_schema
+from pipeline.streams import KStream
 from pipeline.testing import Counters, Record
 from pipeline.testing.records import decoded
 from tests.testing.driver_runs import driver_of, tumbling
@@ -179,6 +183,68 @@ def test_a_filter_that_does_not_fit_is_told_when_the_driver_is_made(
                 b.stream("t", SCHEMA).filter(condition).group_by_key().count().materialize("s")
             )
         )
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (
+            lambda s: s.filter("words[0] rlike '['"),
+            """step filter("words[0] rlike '['"): fails on a record: PatternSyntaxException: Un""",
+        ),
+        (
+            lambda s: s.filter("delay > 0").filter("if(delay > 1, raise_error('a\\nb'), 1)"),
+            """step filter("if(delay > 1, raise_error('a\\\\nb'), 1)"): fails on a record: a; """,
+        ),
+        (
+            lambda s: s.map_values("*", x="element_at(words, 0)").group_by("x"),
+            "step map_values('*', x='element_at(words, 0)'): fails on a record: The index 0 is",
+        ),
+        (
+            lambda s: s.group_by("sequence(1, cast(delay AS INT), -1)"),
+            "step group_by(sequence(1, cast(delay AS INT), -1)): fails on a record: Illegal",
+        ),
+    ],
+    ids=["pattern", "raise_error", "index", "key"],
+)
+def test_an_expression_that_fails_on_a_record_is_named(
+    spark: SparkSession, step: Callable[[KStream], Any], said: str
+) -> None:
+    """One line with the store and the first step that fails, whatever Java makes of it."""
+
+    def define(builder: StreamsBuilder) -> None:
+        done = step(builder.stream("t", SCHEMA).filter("carrier = 'UA'"))
+        grouped = done.group_by_key() if isinstance(done, KStream) else done
+        grouped.aggregate(n=count()).materialize("s")
+
+    driver = driver_of(define)
+    record = Record("k", {"carrier": "UA", "delay": 5.0, "words": ["a"]}, 1)
+    with pytest.raises(ExpressionFailed) as caught:
+        driver.pipe_input("t", record)
+    assert str(caught.value).startswith(f"store 's', {said}")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_function_of_python_that_raises_tells_its_traces(spark: SparkSession) -> None:
+    """They say more than a line of ours; the store and the step are noted beside."""
+
+    def fail(_):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Spark reads them
+        raise KeyError("odd")  # noqa: EM101
+
+    fails = F.udf(fail, "boolean")
+    driver = driver_of(
+        lambda b: (
+            b.stream("t", SCHEMA)
+            .filter(fails(F.col("carrier")))
+            .group_by_key()
+            .count()
+            .materialize("s")
+        )
+    )
+    with pytest.raises(PythonException, match="KeyError: 'odd'") as caught:
+        driver.pipe_input("t", flight("a", "UA", 0.0))
+    (note,) = caught.value.__notes__
+    assert note.startswith("store 's', step filter(")
 
 
 def test_an_unknown_column_of_map_values_is_told_with_its_step(spark: SparkSession) -> None:

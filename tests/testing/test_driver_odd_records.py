@@ -1,13 +1,14 @@
 """Records that users get wrong, and those without a key or a value, in the test driver."""
 
 import math
+from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pipeline import InvalidTopology, collect_list, first, sum
+from pipeline import IllegalArgument, InvalidTopology, StreamsBuilder, collect_list, first, sum
 from pipeline.testing import Counters, Record, TopologyTestDriver
 from pipeline.windows import MAX_TIMESTAMP_MS, Windows
 from tests.testing.driver_runs import (
@@ -251,6 +252,53 @@ def test_what_is_no_record_is_refused_and_changes_nothing(given: Any) -> None:
     assert driver.counters("s").input == 1
     driver.pipe_input("t", Record(None, {}, 3))
     assert [letter["offset"] for letter in driver.dead_letters("s")] == [1]
+
+
+@pytest.mark.parametrize("partition", [-1, 2**31, 2**40, 1.0, True, None])
+def test_what_is_no_partition_is_refused(partition: Any) -> None:
+    """A partition is a number of 31 bits; nothing is changed by another."""
+    driver = times_driver()
+    with pytest.raises(IllegalArgument, match=rf"from 0 to 2147483647, not {partition!r}$"):
+        driver.pipe_input("t", records("1"), partition)
+    assert driver.counters("s").input == 0
+    driver.pipe_input("t", records("1"), 2**31 - 1)
+    assert driver.counters("s").applied == 1
+
+
+def test_a_builder_is_no_topology() -> None:
+    """The message tells what was forgotten."""
+    builder = StreamsBuilder()
+    builder.stream("t", "v INT").group_by_key().count().materialize("s")
+    with pytest.raises(IllegalArgument, match=r"^TopologyTestDriver: .* build\(\) returns, not <"):
+        TopologyTestDriver(builder)  # type: ignore[arg-type]
+
+
+SCHEMAS_OF: dict[str, Callable[[StreamsBuilder], object]] = {
+    "stream('in')": lambda b: b.stream("in", "a FOO").group_by_key().count().materialize("s"),
+    "table('in')": lambda b: b.table("in", "a FOO").materialize("s"),
+    "table('u')": lambda b: (
+        b.stream("in", "v INT").join(b.table("u", "a FOO")).group_by_key().count().materialize("s")
+    ),
+    "table('w')": lambda b: (
+        b.table("u", "v INT")
+        .join(b.table("w", "a FOO"))
+        .to_stream()
+        .group_by_key()
+        .count()
+        .materialize("s")
+    ),
+    "stream('x')": lambda b: (
+        b.stream("x", "a FOO").join(b.table("u", "v INT")).group_by_key().count().materialize("s")
+    ),
+}
+
+
+@pytest.mark.parametrize("place", SCHEMAS_OF)
+def test_a_schema_that_is_none_is_told_with_its_stream(place: str) -> None:
+    """The message begins with the step that gave it, as it is written."""
+    with pytest.raises(InvalidTopology) as caught:
+        driver_of(SCHEMAS_OF[place])
+    assert str(caught.value).startswith(f"{place}: schema 'a FOO': the type FOO is not one of")
 
 
 def test_bad_records_count_in_every_store_of_the_topic() -> None:

@@ -1,0 +1,251 @@
+"""What a row-wise expression may be: from one record alone, the same each time, of a type."""
+
+from collections.abc import Callable, Iterator
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
+from pipeline import InvalidTopology, StreamsBuilder
+from pipeline.grouped import KGroupedStream
+from pipeline.row_steps import RowSteps
+from pipeline.streams import KStream
+
+SCHEMA = "x DOUBLE, v STRING, a ARRAY<INT>"
+EMPTY = (
+    "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
+    f"value STRUCT<{SCHEMA}>, reason STRING"
+)
+NOT_ROW_WISE = "is not row-wise"
+CHANGES = "gives another result each time"
+
+#: Each reads more than its own record.
+SEVERAL = (
+    "row_number() over (order by x) = 1",
+    "sum(x) over () > 1",
+    "lag(x) over (order by timestamp_ms) > 1",
+    "sum(x) > 1",
+    "count(*) > 1",
+    "any(x > 1)",
+    "x in (select 1)",
+    "x = (select 1)",
+    "exists(select 1)",
+    "explode(a) > 1",
+    "stack(2, true, false)",
+    "window(timestamp_millis(timestamp_ms), '1 minute').start is null",
+    "session_window(timestamp_millis(timestamp_ms), '1 minute').start is null",
+)
+#: Each may differ when the batch is read again, or is cut elsewhere.
+UNSTEADY = (
+    "rand() > .5",
+    "rand(7) > .5",
+    "uuid() > 'a'",
+    "monotonically_increasing_id() > 1",
+    "spark_partition_id() > 1",
+    "input_file_name() > 'a'",
+    "shuffle(a)[0] > 1",
+    "exists(a, y -> y > rand())",
+    "reflect('java.util.UUID', 'randomUUID') > 'a'",
+    "timestamp_millis(timestamp_ms) > current_timestamp()",
+    "timestamp_millis(timestamp_ms) > now() - interval 1 day",
+    "timestamp_ms > unix_timestamp() * 1000",
+    "localtimestamp() is null",
+    "current_time() is null",
+    "current_date > date'2020-01-01'",
+    "date_add(curdate(), 1) is null",
+    "v = current_user()",
+    "timestamp_millis(timestamp_ms) > timestamp'now'",
+    "timestamp_millis(timestamp_ms) > 'now'",
+    "timestamp_millis(timestamp_ms) > DATE 'Today'",
+    "to_date('yesterday') is null",
+    "cast('tomorrow' as timestamp) is null",
+)
+#: Each depends on its record only.
+ALLOWED = (
+    "exists(transform(a, y -> y + 1), y -> y > 1)",
+    "aggregate(filter(a, y -> y > 1), 0, (sum, y) -> sum + y) > 1",
+    "xxhash64(v) % 10 = 1",
+    "v = 'today'",
+    "v in ('now', 'then')",
+    "timestamp_millis(timestamp_ms) > timestamp'2020-01-01'",
+    "hour(timestamp_millis(timestamp_ms)) < 12",
+    "convert_timezone('Europe/Berlin', timestamp_ntz'2020-01-01 00:00:00') is null",
+    "if(x is null, raise_error('no x'), true)",
+)
+
+
+@pytest.fixture
+def build(spark: SparkSession) -> Callable[[KGroupedStream], RowSteps]:
+    """Builds the steps of a stream into the store ``s``."""
+    empty = spark.createDataFrame([], EMPTY)
+    return lambda grouped: RowSteps(empty, grouped.origin, "s")
+
+
+def stream() -> KStream:
+    """Begin a topology over the test's topic."""
+    return StreamsBuilder().stream("t", SCHEMA)
+
+
+def refused(build: Callable[[KGroupedStream], RowSteps], grouped: KGroupedStream) -> str:
+    """The one line with which the steps are refused."""
+    with pytest.raises(InvalidTopology) as caught:
+        build(grouped)
+    message = str(caught.value)
+    assert message == " ".join(message.split())
+    return message
+
+
+@pytest.mark.parametrize(
+    ("condition", "fault"),
+    [*((one, NOT_ROW_WISE) for one in SEVERAL), *((one, CHANGES) for one in UNSTEADY)],
+)
+def test_a_condition_depends_on_its_record_only(
+    build: Callable[[KGroupedStream], RowSteps], condition: str, fault: str
+) -> None:
+    """Whatever else it reads would make results depend on how batches are cut."""
+    told = refused(build, stream().filter(condition).group_by_key())
+    assert told.startswith(f"store 's', step filter({condition!r}): the condition {fault}")
+
+
+@pytest.mark.parametrize("condition", ALLOWED)
+def test_what_depends_on_the_record_is_allowed(
+    build: Callable[[KGroupedStream], RowSteps], condition: str
+) -> None:
+    """Functions of higher order, hashes, constants of times, and words that look like a clock."""
+    build(stream().filter(condition).group_by_key())
+
+
+def test_the_column_at_fault_is_named(build: Callable[[KGroupedStream], RowSteps]) -> None:
+    """Of the steps and columns that there are, the one that is wrong."""
+    steps = stream().filter("x > 1").map_values("*", y="x + 1", id="uuid()").filter("y > 1")
+    told = refused(build, steps.group_by_key())
+    assert told.startswith("store 's', step map_values('*', y='x + 1', id='uuid()'): column 'id' ")
+    assert CHANGES in told
+
+
+@pytest.mark.parametrize(
+    ("key", "fault"), [("rand()", CHANGES), ("max(v)", NOT_ROW_WISE), ("explode(a)", NOT_ROW_WISE)]
+)
+def test_a_key_depends_on_its_record_only(
+    build: Callable[[KGroupedStream], RowSteps], key: str, fault: str
+) -> None:
+    """The part of the key that is wrong is told by its number."""
+    told = refused(build, stream().group_by("v", key))
+    assert told.startswith(f"store 's', step group_by(v, {key}): the key 2 {fault}")
+
+
+@pytest.mark.parametrize(
+    ("condition", "fault"),
+    [
+        (lambda: F.rand() > F.lit(1), CHANGES),
+        (lambda: F.col("x") > F.max("x"), NOT_ROW_WISE),
+        (lambda: F.to_timestamp(F.lit("now")).isNull(), CHANGES),
+        (lambda: F.expr("timestamp'now' is null"), CHANGES),
+        (lambda: F.udf(lambda v: v > "b", "boolean").asNondeterministic()(F.col("v")), CHANGES),
+    ],
+    ids=["rand", "max", "to_timestamp", "timestamp", "udf"],
+)
+def test_columns_are_looked_at_like_text(
+    build: Callable[[KGroupedStream], RowSteps], condition: Callable[[], Column], fault: str
+) -> None:
+    """A Column of Spark's, and a function that is marked as one that changes."""
+    told = refused(build, stream().filter(condition()).group_by_key())
+    assert told.startswith("store 's', step filter(")
+    assert f"the condition {fault}" in told
+
+
+def test_functions_of_python_are_allowed(build: Callable[[KGroupedStream], RowSteps]) -> None:
+    """By record and by batch, with nothing said about them."""
+
+    @F.pandas_udf("string")  # type: ignore[call-overload, untyped-decorator]
+    def upper(texts: Iterator[pd.Series]) -> Iterator[pd.Series]:
+        for text in texts:
+            yield text.str.upper()
+
+    lower = F.udf(str.lower, "string")
+    steps = stream().filter(lower("v") != F.lit("b")).map_values(v=upper("v"))
+    build(steps.group_by(lower("v")))
+
+
+def test_a_column_of_the_same_step_may_be_used(
+    build: Callable[[KGroupedStream], RowSteps],
+) -> None:
+    """Spark computes such columns one after the other, still from one record."""
+    steps = build(stream().map_values(y="x + 1", z="y * 2").group_by_key())
+    schema = steps.values  # noqa: PD011 - no pandas
+    assert schema.names == ["y", "z"]
+    told = refused(build, stream().map_values(y="rand()", z="y * 2").group_by_key())
+    assert f"column 'y' {CHANGES}" in told
+
+
+@pytest.mark.parametrize(
+    ("expression", "type_name", "way_out"),
+    [
+        ("timestamp_millis(timestamp_ms)", "TIMESTAMP", "unix_millis"),
+        ("array(timestamp_millis(timestamp_ms))", "ARRAY<TIMESTAMP>", "cast it"),
+        ("array()", "ARRAY<VOID>", "cast it"),
+        ("map()", "MAP<VOID,VOID>", "cast it"),
+        ("make_interval(1)", "INTERVAL", "cast it"),
+    ],
+)
+def test_a_column_that_can_not_go_on_is_named(
+    build: Callable[[KGroupedStream], RowSteps], expression: str, type_name: str, way_out: str
+) -> None:
+    """Store, step, column, type and the way out; the steps behind don't hide which it is."""
+    steps = stream().map_values("x", t=expression).filter("x > 1").map_values("*", y="x")
+    told = refused(build, steps.group_by_key())
+    step = f"map_values('x', t={expression!r})"
+    assert told.startswith(f"store 's', step {step}: column 't' can't have the type {type_name}: ")
+    assert way_out in told
+
+
+def test_a_column_of_the_schema_that_can_not_go_on_is_named(spark: SparkSession) -> None:
+    """There the stream is named."""
+    grouped = StreamsBuilder().stream("t", "at TIMESTAMP").group_by_key()
+    empty = spark.createDataFrame([], EMPTY.replace(SCHEMA, "at TIMESTAMP"))
+    told = refused(lambda grouped: RowSteps(empty, grouped.origin, "s"), grouped)
+    assert told.startswith("store 's', stream('t'): column 'at' can't have the type TIMESTAMP: ")
+
+
+def test_a_time_may_be_computed_with(build: Callable[[KGroupedStream], RowSteps]) -> None:
+    """Only what is left behind the last step has to be of a type that goes on."""
+    steps = stream().map_values(t="timestamp_millis(timestamp_ms)").filter("hour(t) < 12")
+    built = build(steps.map_values(t="unix_millis(t)", y="null").group_by("t"))
+    schema = built.values  # noqa: PD011 - no pandas
+    assert schema == pa.schema([("t", pa.int64()), ("y", pa.null())])
+
+
+#: What is no SQL -> what is said of it.
+BROKEN = {
+    "x >": "Syntax error at or near end of input. (line 1, pos 3)",
+    "v = 'a": "Syntax error at or near '''. (line 1, pos 4)",
+    "(x > 1": "Syntax error at or near end of input. (line 1, pos 6)",
+    "x > 1 && v == 'a'": "Syntax error at or near '&'. (line 1, pos 7)",
+    "": "Syntax error, unexpected empty statement. (line 1, pos 0)",
+    "upper(v": "Syntax error at or near end of input: missing ')'. (line 1, pos 7)",
+    "\nx >\n": "Syntax error at or near end of input. (line 3, pos 0)",
+    "cast(x as nope)": 'Unsupported data type "NOPE".',
+    "nope(x)": (
+        "Cannot resolve routine `nope` on search path [`system`.`builtin`, `system`.`session`, "
+        "`spark_catalog`.`default`]. (line 1, pos 0)"
+    ),
+    "y > 1": (
+        "A column, variable, or function parameter with name `y` cannot be resolved. Did you mean "
+        "one of the following? [`a`, `v`, `x`, `key`]. (line 1, pos 0)"
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "said"), BROKEN.items())
+def test_text_that_is_no_sql_is_told_in_words(
+    build: Callable[[KGroupedStream], RowSteps], text: str, said: str
+) -> None:
+    """What Spark says and where, without its codes, our columns, or line breaks."""
+    at_fault = refused(build, stream().filter(text).group_by_key())
+    assert at_fault == f"store 's', step filter({text!r}): {said}"
+    at_fault = refused(build, stream().map_values(c=text).group_by_key())
+    assert at_fault == f"store 's', step map_values(c={text!r}): {said}"
+    at_fault = refused(build, stream().group_by(text))
+    assert at_fault == f"store 's', step group_by({' '.join(text.split())}): {said}"
