@@ -19,7 +19,7 @@ from pipeline.errors import InvalidTopology
 from pipeline.expressions import Written, as_column, carried, refuse_unsteady
 from pipeline.reserved_names import SCOPE, refuse_taken
 from pipeline.spark_errors import kind, told
-from pipeline.topology import Filter, Input, MapValues, Side, Step
+from pipeline.topology import Filter, Input, MapValues, Side, Step, group_written
 
 _META = ("__partition", "__offset", "__raw", "__reason", "__null_value", "__keep")
 #: What a join's results carry beside, and how it is called among the steps.
@@ -56,10 +56,12 @@ class RowSteps:
             )
             if isinstance(step, MapValues):
                 makers.update(dict.fromkeys(step.columns, f"step {step}"))
-        named = ", ".join(" ".join(str(part).split()) for part in origin.group_by or ["key"])
         keys = {f"the key {number}": part for number, part in enumerate(origin.group_by, start=1)}
         self._rows = self._checked(
-            f"group_by({named})", rows, keys, partial(self._with_key, group_by=origin.group_by)
+            f"group_by({group_written(origin.group_by)})",
+            rows,
+            keys,
+            partial(self._with_key, group_by=origin.group_by),
         )
         refuse_unsteady(store, unpacked_rows, self._rows, self._written)
         #: The Arrow schema of the value columns after the steps.

@@ -35,6 +35,12 @@ def written(expression: "str | Column") -> str:
     return text
 
 
+def group_written(parts: "tuple[str | Column, ...]") -> str:
+    """What records are grouped by, in one line; ``key`` is the record's own."""
+    told = (part if isinstance(part, str) else written(part) for part in parts or ("key",))
+    return ", ".join(" ".join(part.split()) for part in told)
+
+
 @dataclass(frozen=True)
 class Filter:
     """Keep the records for which the condition is true (not false, not null)."""
@@ -154,8 +160,7 @@ class Input:
     @property
     def told(self) -> str:
         """How the records are joined and grouped; another join is another text."""
-        parts = (part if isinstance(part, str) else written(part) for part in self.group_by)
-        grouped = ", ".join(parts) or "key"
+        grouped = group_written(self.group_by)
         if self.join is None:
             return grouped
         within = ""
