@@ -66,7 +66,6 @@ class PipelineRun:
         self._read_often = _read_often(topology)
         self.failure: BaseException | None = None
         plans = self._plans()
-        self._plans_of = {one.store.name: one for one in plans}
         self._layout = DataLayout(settings.data)
         folder = self._layout.checkpoint(settings.application)
         self._checkpoint = Checkpoint(folder, sync=settings.sync)
@@ -165,7 +164,7 @@ class PipelineRun:
         try:
             return self._stores[name].run(records, batch, ends)
         except SPARK_ERRORS as error:
-            refuse_failing(error, name, steps_of(self._plans_of[name], records))
+            refuse_failing(error, name, steps_of(self._stores[name].plans, records))
             raise
 
     def _no_records(self, source: Source) -> DataFrame:

@@ -37,7 +37,7 @@ class StoreBatches:
         sync: bool,
     ) -> None:
         """Run the store of ``plans`` with ``tasks`` engine tasks a batch."""
-        self._plans = plans
+        self.plans = plans
         self._store = plans.store
         self._tables = tables
         self._versions = versions
@@ -120,10 +120,10 @@ class StoreBatches:
 
     def _prepare(self, records: Records, batch: int, ends: Offsets) -> PreparedBatch:
         previous = self._previous(batch)
-        plan, joins = self._plans.plan(batch, self._place, previous, ends)
+        plan, joins = self.plans.plan(batch, self._place, previous, ends)
         for join in joins:
             join.refuse_places(ends)
-        reports = run_tasks(self._plans, plan, joins, records)
+        reports = run_tasks(self.plans, plan, joins, records)
         return prepared_batch(plan, joins, reports, previous, ends)
 
     def _forget(self, batch: int, prepared: PreparedBatch) -> None:

@@ -32,10 +32,11 @@ from pipeline.windows.definitions import (
     checked_grace,
     refuse_too_long,
     to_ms,
+    to_ms_not_negative,
 )
 from pipeline.windows.engine import Flags, coded_keys
 from pipeline.windows.errors import IllegalArgument
-from pipeline.windows.exact_sum import Ints, prefix_sums
+from pipeline.windows.exact_sum import Ints
 from pipeline.windows.join_parts import (
     LEFT,
     RESULT_FIELDS,
@@ -101,10 +102,7 @@ class JoinWindows:
             IllegalArgument: a duration is negative, or 2 * difference + grace is longer than
                 a time of this system can be.
         """
-        difference = to_ms(difference_ms, "Join time difference")
-        if difference < 0:
-            message = f"Join time difference must not be negative, it is {difference} ms"
-            raise IllegalArgument(message)
+        difference = to_ms_not_negative(difference_ms, "Join time difference")
         return cls(difference, difference, checked_grace(grace_ms))
 
     @classmethod
@@ -368,11 +366,10 @@ def _partners(
     """Pair ``rows`` with those of ``others`` that are up to ``reach`` before and after them."""
     before, after = reach
     code, time = records.code[rows], records.time[rows]
-    place = prefix_sums(others.astype(np.int64))
     ranges = Ranges(
-        place[timeline.first_at_or_after(code, time - before)],
-        place[timeline.first_after(code, time + after)],
-    )
+        timeline.first_at_or_after(code, time - before),
+        timeline.first_after(code, time + after),
+    ).among(others)
     return np.repeat(rows, ranges.sizes), np.flatnonzero(others)[ranges.rows()[1]]
 
 

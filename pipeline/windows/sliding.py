@@ -251,7 +251,7 @@ def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
 
 def _ties_ordered(order: Ints, same: Flags, table: pa.Table) -> Ints:
     """Order records of one key and time by (partition, offset); ``same`` links neighbours."""
-    group = prefix_sums((~same).astype(np.int64))
+    group = prefix_sums(~same)
     return order[np.lexsort((*(key[order] for key in arrival_keys(table)), group))]
 
 
@@ -275,8 +275,9 @@ def _membership(records: _Records, ranges: Ranges, end: Ints, difference: int) -
     partly_late = records.close > np.maximum(records.time, difference)
     holed = ranges.any_of(partly_late)
     shared, low, high = _covered(len(records), ranges.keep(~holed))
-    offsets, copied = ranges.keep(holed).rows()
-    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    own = ranges.keep(holed)
+    offsets, copied = own.rows()
+    owner = own.owners
     member = end[holed][owner] >= records.close[copied]
     offsets = len(shared) + prefix_sums(np.bincount(owner[member], minlength=len(offsets) - 1))
     members = Ranges(np.empty_like(ranges.low), np.empty_like(ranges.high))
@@ -290,5 +291,5 @@ def _covered(length: int, ranges: Ranges) -> tuple[Ints, Ints, Ints]:
     opened = np.bincount(ranges.low, minlength=length + 1)
     closed = np.bincount(ranges.high, minlength=length + 1)
     covered = np.cumsum(opened - closed)[:length] > 0
-    before = prefix_sums(covered.astype(np.int64))
-    return np.flatnonzero(covered), before[ranges.low], before[ranges.high]
+    among = ranges.among(covered)
+    return np.flatnonzero(covered), among.low, among.high

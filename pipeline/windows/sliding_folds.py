@@ -93,9 +93,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
         # A window that is told of when it is final is evaluated once.
         known = changed.known & (not self._emit_final_only)
         values, newest, told = [], [], []
-        for window, (low, high) in enumerate(
-            zip(ranges.low.tolist(), ranges.high.tolist(), strict=True)
-        ):
+        for window, (low, high) in enumerate(ranges.pairs()):
             own = [members[row] for row in sorted(range(low, high), key=arrived.__getitem__)]
             value, time, raised = self._folded(own)
             values.append(value)

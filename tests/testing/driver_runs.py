@@ -120,3 +120,10 @@ def told_rows(rows: Sequence[dict[str, Any]]) -> Told:
         for row in rows
         if not row["deleted"]
     }
+
+
+def held(driver: TopologyTestDriver, kind: str) -> list[Any]:
+    """The aggregates and timestamps of all rows."""
+    if kind == "none":
+        return [(row.value, row.timestamp_ms) for row in driver.key_value_store("s").all()]
+    return [(row.value, row.timestamp_ms) for row in windows_of(driver, kind)]

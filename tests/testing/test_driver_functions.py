@@ -11,6 +11,7 @@ from pipeline.windows import Windows
 from tests.testing.driver_runs import (
     driver_of,
     driver_with,
+    held,
     hopping,
     pipe,
     records,
@@ -57,13 +58,6 @@ def texts(
     return driver_with(
         lambda s: s.aggregate(lambda: "0", aggregator, merger, schema="text STRING"), windows
     )
-
-
-def held(driver: TopologyTestDriver, kind: str) -> list[Any]:
-    """The aggregates and timestamps of all rows."""
-    if kind == "none":
-        return [(row.value, row.timestamp_ms) for row in driver.key_value_store("s").all()]
-    return [(row.value, row.timestamp_ms) for row in windows_of(driver, kind)]
 
 
 @pytest.mark.parametrize("one_by_one", [True, False])

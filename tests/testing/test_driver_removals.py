@@ -8,11 +8,11 @@ from pipeline.testing import TopologyTestDriver
 from pipeline.windows import Windows
 from tests.testing.driver_runs import (
     driver_with,
+    held,
     hopping,
     pipe,
     sessions,
     tumbling,
-    windows_of,
 )
 
 #: A window of each kind that holds all records from 10 to 99, and is open for all of them.
@@ -39,13 +39,6 @@ def texts(windows: Windows | None) -> TopologyTestDriver:
     return driver_with(
         lambda s: s.aggregate(lambda: "0", added, merged, schema="text STRING"), windows
     )
-
-
-def held(driver: TopologyTestDriver, kind: str) -> list[Any]:
-    """The aggregates and timestamps of all rows."""
-    if kind == "none":
-        return [(row.value, row.timestamp_ms) for row in driver.key_value_store("s").all()]
-    return [(row.value, row.timestamp_ms) for row in windows_of(driver, kind)]
 
 
 @pytest.mark.parametrize("kind", ["none", "tumbling", "hopping"])
