@@ -26,13 +26,14 @@ RUN python -m venv /opt/venv \
 
 FROM base AS api
 COPY --from=api-packages /opt/venv /opt/venv
+COPY src src
 COPY storage storage
 COPY app app
-ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/oriel
+ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/oriel/src
 USER oriel
 VOLUME /data
 EXPOSE 8080
-ENTRYPOINT ["python", "-P", "-m", "app"]
+ENTRYPOINT ["python", "-P", "-m", "oriel", "serve"]
 CMD ["--data", "/data", "--host", "0.0.0.0", "--port", "8080"]
 
 FROM base AS pipeline
@@ -41,15 +42,16 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=pipeline-packages /opt/venv /opt/venv
+COPY src src
 COPY storage storage
 COPY pipeline pipeline
-COPY demo/__init__.py demo/flights.py demo/
-ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/oriel
+COPY demo/flights.py demo/
+ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/oriel/src
 USER oriel
 # Spark's Kafka connector is put into the image, so that a start needs no network for it.
-RUN python -c "from pipeline.kafka_connector import kafka_settings; \
-from pipeline.session import build_session; \
+RUN python -c "from oriel.pipeline.sources import kafka_settings; \
+from oriel.pipeline.spark import build_session; \
 build_session('image', extra=kafka_settings()).stop()"
 VOLUME /data
-ENTRYPOINT ["python", "-P", "-m", "pipeline"]
+ENTRYPOINT ["python", "-P", "-m", "oriel", "run"]
 CMD ["--help"]

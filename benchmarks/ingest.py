@@ -28,12 +28,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
-from demo.serving import serving
-from pipeline import SlidingWindows, StreamsBuilder, Topology, avg, count
-from pipeline.row_steps import RowSteps
-from pipeline.run import PipelineRun, RunSettings
-from pipeline.session import build_session
-from pipeline.sources import EventLog
+from oriel import SlidingWindows, StreamsBuilder, Topology, avg, count
+from oriel.demo import serving
+from oriel.pipeline.rows import RowSteps
+from oriel.pipeline.run import PipelineRun, RunSettings
+from oriel.pipeline.sources import EventLog
+from oriel.pipeline.spark import build_session
 
 CORES = 2
 LOG_RECORDS = 300_000

@@ -25,12 +25,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline import JoinWindows, StreamsBuilder, count
-from pipeline.assembly import KEY_GROUP
-from pipeline.joining import join_with
-from pipeline.plan import BatchPlan, JoinPlan, Reports, StampReport
-from pipeline.store_plans import Place, StorePlans
-from pipeline.testing.steps import steps_for
+from oriel import JoinWindows, StreamsBuilder, count
+from oriel.pipeline.plan import (
+    KEY_GROUP,
+    BatchPlan,
+    JoinPlan,
+    Place,
+    Reports,
+    StampReport,
+    StorePlans,
+)
+from oriel.pipeline.tasks import join_with
+from oriel.pipeline.testing import steps_for
 
 _KEY_GROUPS = 64
 _LOAD = 100_000

@@ -11,10 +11,9 @@ from typing import Annotated
 import uvicorn
 from fastapi import FastAPI, Query, Response
 
-from app.catalog import StoreCatalog, StoreView
-from storage.contracts import LATEST_MS, WindowPage, WindowRange
-from storage.index.state import IndexState
-from storage.layout import DataLayout
+from oriel.app.reads import StoreCatalog, StoreView
+from oriel.storage import LATEST_MS, DataLayout, WindowPage, WindowRange
+from oriel.storage.index import IndexState
 
 Bound = Annotated[int | None, Query()]
 Limit = Annotated[int, Query(ge=1, le=10_000)]

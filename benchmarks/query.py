@@ -29,10 +29,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.http_load import Load, measure
-from storage.columns import TIMESTAMP, arrow_type, store_schema
-from storage.definition import STORE_PROPERTY, AggregateSpec, StoreDefinition, WindowSpec
-from storage.position import COMMIT_INFO_KEY, CommitRecord
-from storage.table import open_table, write_file
+from oriel.storage import (
+    COMMIT_INFO_KEY,
+    STORE_PROPERTY,
+    AggregateSpec,
+    CommitRecord,
+    StoreDefinition,
+    WindowSpec,
+)
+from oriel.storage.delta import TIMESTAMP, arrow_type, open_table, store_schema, write_file
 
 _STORE = "bench"
 _COMMITS = 10

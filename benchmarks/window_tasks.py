@@ -1,9 +1,9 @@
 """The engine tasks of a store in worker processes, batch after batch, without Spark.
 
-A worker runs what Spark runs in one of its Python workers: ``pipeline.grouping.group_with``
-reads the state of the batch before, calls the window engine, writes the next state and the
-Parquet file of the changed windows. Only the transfer from and to the JVM is missing, and the
-driver's commit. All workers begin each batch together, as the tasks of one batch do.
+A worker runs what Spark runs in one of its Python workers: ``group_with`` reads the state of
+the batch before, calls the window engine, writes the next state and the Parquet file of the
+changed windows. Only the transfer from and to the JVM is missing, and the driver's commit. All
+workers begin each batch together, as the tasks of one batch do.
 """
 
 import multiprocessing
@@ -22,14 +22,20 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline import EmitStrategy, StreamsBuilder, avg, count
-from pipeline.assembly import KEY_GROUP, assemble
-from pipeline.grouping import group_with
-from pipeline.plan import BatchPlan, ClockPlan, GroupReport, Reports, StampReport
-from pipeline.schemas import arrow_schema
-from pipeline.session import WORKER_ENVIRONMENT
-from pipeline.topology import Store
-from pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS, NoWindows, Windows
+from oriel import EmitStrategy, StreamsBuilder, avg, count
+from oriel.pipeline.language import Store, arrow_schema
+from oriel.pipeline.plan import (
+    KEY_GROUP,
+    BatchPlan,
+    ClockPlan,
+    GroupReport,
+    Reports,
+    StampReport,
+    assemble,
+)
+from oriel.pipeline.spark import WORKER_ENVIRONMENT
+from oriel.pipeline.tasks import group_with
+from oriel.pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS, NoWindows, Windows
 
 TASKS = 2
 

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from benchmarks.window_tasks import TASKS, Case, Load, Measured, Workers, working
-from pipeline import SessionWindows, SlidingWindows, TimeWindows
-from pipeline.windows import NoWindows
+from oriel import SessionWindows, SlidingWindows, TimeWindows
+from oriel.pipeline.windows import NoWindows
 
 PARTS = ("kinds", "scale", "lengths")
 KEYS = 1_000

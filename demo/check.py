@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from demo.errors import CheckFailed
-from demo.expected import Rules, departed, windows_between
-from demo.flight_data import ORIGINS
+from oriel.demo.errors import CheckFailed
+from oriel.demo.expected import Rules, departed, windows_between
+from oriel.demo.flight_data import ORIGINS
 
 _LATEST_MS = 2**62
 

@@ -5,7 +5,7 @@ it arrives when the flight really left. So a delayed flight is a record out of o
 flight delayed by more than window and grace together is late.
 """
 
-from pipeline import SlidingWindows, StreamsBuilder, avg, count, max
+from oriel import SlidingWindows, StreamsBuilder, avg, count, max
 
 MINUTE_MS = 60 * 1000
 

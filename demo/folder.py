@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.errors import DemoError
+from oriel.demo.errors import DemoError
 
 _LOCK = "demo.lock"
 

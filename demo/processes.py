@@ -10,9 +10,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo.errors import DemoError
+import oriel
+from oriel.demo.errors import DemoError
 
-PROJECT_ROOT = Path(__file__).resolve().parent.parent
+PROJECT_ROOT = Path(oriel.__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 
 _STOP_SECONDS = 20
@@ -51,13 +52,13 @@ class Child:
 
 @contextmanager
 def running(name: str, arguments: Sequence[str], logs: Path) -> Iterator[Child]:
-    """Run ``python -m ARGUMENTS`` for the time of the ``with`` block, then stop it."""
+    """Run ``oriel ARGUMENTS`` for the time of the ``with`` block, then stop it."""
     output = logs / f"{name}.log"
     environment = os.environ | {"PYTHONPATH": _python_path(), "PYTHONUNBUFFERED": "1"}
     with output.open("wb") as file:
         # A session of its own: Ctrl-C reaches only the demo, which stops its children in order.
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", *arguments],
+            [sys.executable, "-P", "-m", "oriel", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=file,
             stderr=subprocess.STDOUT,
@@ -72,7 +73,7 @@ def running(name: str, arguments: Sequence[str], logs: Path) -> Iterator[Child]:
 
 def _python_path() -> str:
     found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return os.pathsep.join(dict.fromkeys([str(PROJECT_ROOT), *filter(None, found)]))
+    return os.pathsep.join(dict.fromkeys([str(PROJECT_ROOT / "src"), *filter(None, found)]))
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

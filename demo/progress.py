@@ -6,7 +6,7 @@ from pathlib import Path
 from deltalake import DeltaTable
 from deltalake.exceptions import TableNotFoundError
 
-from storage.position import COMMIT_INFO_KEY, CommitRecord
+from oriel.storage import COMMIT_INFO_KEY, CommitRecord
 
 
 def say(text: str) -> None:

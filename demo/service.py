@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from demo.errors import DemoError
+from oriel.demo.errors import DemoError
 
 _POLL_SECONDS = 0.1
 _PAGE = 1000

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import httpx
 
-from demo.processes import free_port, running
-from demo.service import Service
+from oriel.demo.processes import free_port, running
+from oriel.demo.service import Service
 
 
 @contextmanager

@@ -11,8 +11,8 @@ from typing import Any
 
 import orjson
 
-from storage.errors import InvalidDefinition
-from storage.layout import check_store_name
+from oriel.storage.errors import InvalidDefinition
+from oriel.storage.layout import check_store_name
 
 FORMAT = 2
 STORE_PROPERTY = "oriel.store"

@@ -8,7 +8,7 @@ every position of ours: ``flights:0:12345`` is reached when all records below 12
 import re
 from typing import NamedTuple
 
-from storage.position import Offsets
+from oriel.storage.position import Offsets
 
 _OFFSET = re.compile(r"([^:]+):(\d{1,9}):(\d{1,18})")
 

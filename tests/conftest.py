@@ -32,13 +32,17 @@ settings.register_profile(
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=False)
 # `oriel test unit` tries fewer examples than the hundred of a whole run.
 settings.register_profile("unit", settings.get_profile("dev"), max_examples=40)
+# Processes that tests start find what pytest finds (pyproject.toml: pythonpath).
+_ROOT = Path(__file__).resolve().parents[1]
+os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT)])
+
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """Yield the one Spark session (two cores, Delta) that every test of the run shares."""
-    from pipeline.session import build_session  # noqa: PLC0415 - unit tests may lack Java
+    from oriel.pipeline.spark import build_session  # noqa: PLC0415 - unit tests may lack Java
 
     session = build_session("oriel-tests", cores=2, packages=[DELTA_PACKAGE], extra=_DELTA_SETTINGS)
     yield session

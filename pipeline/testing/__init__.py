@@ -1,17 +1,11 @@
-"""For users' unit tests: a topology in this process, batch by batch, without a streaming query.
+"""Door of oriel.pipeline.testing."""
 
-driver = TopologyTestDriver(topology)
-driver.pipe_input("flights", [Record("EWR", {"delay": 5.0}, 1000)])
-driver.read_output("delays")
-driver.window_store("delays").fetch("EWR", 0, 2000)
-"""
-
-from pipeline.testing.driver import TopologyTestDriver
-from pipeline.testing.records import Record
-from pipeline.testing.rows import KeyValue, WindowedValue
-from pipeline.testing.steps import spark_session
-from pipeline.testing.store_driver import Counters
-from pipeline.testing.stores import (
+from oriel.pipeline.testing.driver import TopologyTestDriver
+from oriel.pipeline.testing.records import Record
+from oriel.pipeline.testing.rows import KeyValue, WindowedValue
+from oriel.pipeline.testing.steps import spark_session, steps_for
+from oriel.pipeline.testing.store_driver import Counters
+from oriel.pipeline.testing.stores import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
     ReadOnlyWindowStore,
@@ -27,4 +21,5 @@ __all__ = [
     "TopologyTestDriver",
     "WindowedValue",
     "spark_session",
+    "steps_for",
 ]

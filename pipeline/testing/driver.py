@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, Self
 
-from pipeline.schemas import arrow_schema
-from pipeline.testing.records import Record, decoded
-from pipeline.testing.store_driver import Counters, StoreDriver
-from pipeline.testing.stores import (
+from oriel.pipeline.language import Topology, arrow_schema
+from oriel.pipeline.testing.records import Record, decoded
+from oriel.pipeline.testing.store_driver import Counters, StoreDriver
+from oriel.pipeline.testing.stores import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
     ReadOnlyWindowStore,
 )
-from pipeline.topology import Topology
-from pipeline.windows import IllegalArgument
+from oriel.pipeline.windows import IllegalArgument
 
 #: Kafka's partitions have 32 bits.
 _PARTITIONS = range(2**31)

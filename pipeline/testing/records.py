@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.testing.values import as_json, has_no_json, plain, read_as
-from pipeline.windows import MAX_TIMESTAMP_MS
+from oriel.pipeline.testing.values import as_json, has_no_json, plain, read_as
+from oriel.pipeline.windows import MAX_TIMESTAMP_MS
 
 _INT64 = range(-(2**63), 2**63)
 
@@ -72,7 +72,7 @@ def decoded_schema(kind: pa.DataType) -> pa.Schema:
 
 
 def _read(value: Any, kind: pa.DataType) -> tuple[Any, str | None]:
-    """The value as its columns have it, or the code (``pipeline.reasons``) of what is wrong."""
+    """The value as its columns have it, or the code (``REASONS``) of what is wrong."""
     if has_no_json(value):
         return None, "not-json"
     try:

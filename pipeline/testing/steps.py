@@ -8,16 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipeline.reserved_names import refuse_taken
-from pipeline.schemas import arrow_schema
-from pipeline.testing.records import decoded_schema
-from pipeline.topology import Filter, Input, Side, Source
+from oriel.pipeline.language import Filter, Input, Side, Source, arrow_schema, refuse_taken
+from oriel.pipeline.testing.records import decoded_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
-#: What a join's results carry beside their records, see ``pipeline.row_steps``.
+#: What a join's results carry beside their records, see ``oriel.pipeline.rows.steps``.
 _JOIN_COLUMNS = ("suborder", "stream_time_ms", "report", "task")
 _OF_RESULTS = ("partition", "offset", "key", "timestamp_ms", *_JOIN_COLUMNS)
 
@@ -73,7 +71,7 @@ class PlainSteps:
     def select(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
     ) -> None:
-        """See ``pipeline.store_plans.Steps``; the driver has one task and keeps raw bytes."""
+        """See ``oriel.pipeline.plan.store.Steps``; the driver has one task and keeps raw bytes."""
         del key_groups, keeps_raw
         self._used = list(used)
         self._null_values = null_values
@@ -120,7 +118,7 @@ class SparkSteps:
         """
         from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - only if needed
 
-        from pipeline.row_steps import RowSteps  # noqa: PLC0415
+        from oriel.pipeline.rows import RowSteps  # noqa: PLC0415
 
         self._spark = spark_session()
         self._store = store
@@ -134,13 +132,13 @@ class SparkSteps:
     def select(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
     ) -> None:
-        """See ``pipeline.store_plans.Steps``; the driver keeps all raw bytes."""
+        """See ``oriel.pipeline.plan.store.Steps``; the driver keeps all raw bytes."""
         del keeps_raw
         self._steps.select(used, key_groups, null_values=null_values, keeps_raw=True)
 
     def rows(self, records: pa.Table) -> pa.Table:
         """The rows for the stamp."""
-        from pipeline.step_errors import SPARK_ERRORS, refuse_failing  # noqa: PLC0415
+        from oriel.pipeline.run import SPARK_ERRORS, refuse_failing  # noqa: PLC0415
 
         frame = self._spark.createDataFrame(records.cast(self._schema)).coalesce(1)
         try:
@@ -162,6 +160,6 @@ def spark_session() -> "SparkSession":
     """
     from pyspark.sql import SparkSession  # noqa: PLC0415 - only topologies with expressions
 
-    from pipeline.session import build_session  # noqa: PLC0415
+    from oriel.pipeline.spark import build_session  # noqa: PLC0415
 
     return SparkSession.getActiveSession() or build_session("topology-test-driver", cores=1)

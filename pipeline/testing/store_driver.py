@@ -8,24 +8,26 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline.grouping import found_by_input, rejected_letters
-from pipeline.plan import (
+from oriel.pipeline.commit import count_found
+from oriel.pipeline.language import Source, Store
+from oriel.pipeline.plan import (
     COUNTERS,
     LATE_RESULTS,
     REJECTED_RESULTS,
     STAMPED_FIELDS,
     BatchPlan,
     ClockPlan,
+    InputPlan,
     JoinPlan,
+    Place,
+    SidePlan,
     SourceReasons,
+    StorePlans,
 )
-from pipeline.prepared import count_found
-from pipeline.stamping import Stamper
-from pipeline.store_plans import InputPlan, Place, SidePlan, StorePlans
-from pipeline.testing.rows import StoreRows
-from pipeline.testing.steps import steps_for
-from pipeline.topology import Source, Store
-from pipeline.windows import NO_STREAM_TIME_MS
+from oriel.pipeline.tasks import Stamper, found_by_input, rejected_letters
+from oriel.pipeline.testing.rows import StoreRows
+from oriel.pipeline.testing.steps import steps_for
+from oriel.pipeline.windows import NO_STREAM_TIME_MS
 
 #: Decoded records of this batch, by source.
 Piped = Mapping[Source, pa.Table]

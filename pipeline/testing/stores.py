@@ -22,8 +22,8 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import overload
 
-from pipeline.testing.rows import KeyValue, StoreRows, WindowedValue
-from pipeline.windows.errors import IllegalArgument
+from oriel.pipeline.testing.rows import KeyValue, StoreRows, WindowedValue
+from oriel.pipeline.windows import IllegalArgument
 
 logger = logging.getLogger(__name__)
 

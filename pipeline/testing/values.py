@@ -1,4 +1,4 @@
-"""Values of a test's records, read as the pipeline reads JSON (``pipeline.decoding``)."""
+"""Values of a test's records, read as the pipeline reads JSON (``pipeline/sources``)."""
 
 import json
 import math

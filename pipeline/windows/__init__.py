@@ -1,52 +1,106 @@
-"""Pure window engine: no Spark, no clock, no files. Arrow tables in, Arrow tables out."""
+"""Door of oriel.pipeline.windows."""
 
-from pipeline.windows.aggregates import (
+from oriel.pipeline.windows.aggregates import (
     Aggregate,
+    approx_count_distinct,
+    approx_quantile,
     avg,
     collect_list,
     count,
     first,
     last,
     max,
+    mergeable,
     min,
     stddev,
     sum,
+    widened,
 )
-from pipeline.windows.approximations import approx_count_distinct, approx_quantile
-from pipeline.windows.clock import (
-    NEVER_CLOSED_MS,
-    NO_STREAM_TIME_MS,
-    StreamClock,
-    close_time_ms,
-)
-from pipeline.windows.definitions import (
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads
+from oriel.pipeline.windows.definitions import (
+    FOREVER_MS,
+    LEFT,
     MAX_TIMESTAMP_MS,
+    RIGHT,
+    RULES,
+    Duration,
+    EmitStrategy,
+    IllegalArgument,
+    JoinWindows,
+    Kind,
     NoWindows,
     SessionWindows,
     SlidingWindows,
     TimeWindows,
     Windows,
+    WindowsError,
+    to_ms,
 )
-from pipeline.windows.engine import EngineResult, WindowEngine
-from pipeline.windows.engines import engine_for
-from pipeline.windows.errors import IllegalArgument, WindowsError
-from pipeline.windows.joins import JoinWindows
-from pipeline.windows.mergeables import mergeable
-from pipeline.windows.sliding import SlidingWindowEngine
+from oriel.pipeline.windows.engines import (
+    EngineResult,
+    SlidingWindowEngine,
+    WindowEngine,
+    engine_for,
+)
+from oriel.pipeline.windows.functions import Aggregator, Fold, Merger
+from oriel.pipeline.windows.joins import (
+    MATCHED,
+    RESULT_FIELDS,
+    RIGHT_ALONE,
+    SIDE_FIELDS,
+    Clocks,
+    StreamJoinEngine,
+    TableJoinEngine,
+    TableRowsEngine,
+    TableUpdatesEngine,
+    refuse_large_places,
+)
+from oriel.pipeline.windows.records import (
+    NEVER_CLOSED_MS,
+    NO_STREAM_TIME_MS,
+    NULL_VALUE,
+    REJECTED_SCHEMA,
+    StreamClock,
+    close_time_ms,
+)
 
 __all__ = [
+    "FOREVER_MS",
+    "LEFT",
+    "MATCHED",
     "MAX_TIMESTAMP_MS",
     "NEVER_CLOSED_MS",
     "NO_STREAM_TIME_MS",
+    "NULL_VALUE",
+    "REJECTED_SCHEMA",
+    "RESULT_FIELDS",
+    "RIGHT",
+    "RIGHT_ALONE",
+    "RULES",
+    "SIDE_FIELDS",
     "Aggregate",
+    "Aggregator",
+    "Clocks",
+    "Duration",
+    "EmitStrategy",
     "EngineResult",
+    "Flags",
+    "Fold",
     "IllegalArgument",
+    "Ints",
     "JoinWindows",
+    "Kind",
+    "Merger",
     "NoWindows",
+    "Ranges",
     "SessionWindows",
     "SlidingWindowEngine",
     "SlidingWindows",
     "StreamClock",
+    "StreamJoinEngine",
+    "TableJoinEngine",
+    "TableRowsEngine",
+    "TableUpdatesEngine",
     "TimeWindows",
     "WindowEngine",
     "Windows",
@@ -59,10 +113,14 @@ __all__ = [
     "count",
     "engine_for",
     "first",
+    "heads",
     "last",
     "max",
     "mergeable",
     "min",
+    "refuse_large_places",
     "stddev",
     "sum",
+    "to_ms",
+    "widened",
 ]

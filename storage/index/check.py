@@ -1,6 +1,6 @@
 """Look through a whole index for damage, in a process of its own.
 
-    python -m storage.index.check GENERATION
+    python -m oriel.storage.index GENERATION
 
 Garbled pages can crash LMDB, so nothing of the index is trusted here: first the file's
 structure is walked byte by byte without LMDB (``lmdb.verify``), then each value must be JSON
@@ -16,9 +16,9 @@ import lmdb
 import lmdb.verify
 import orjson
 
-from storage.errors import IndexDamaged, StoreNotReady
-from storage.index.environment import STATE_KEY, open_for_reading
-from storage.index.state import IndexState
+from oriel.storage.errors import IndexDamaged, StoreNotReady
+from oriel.storage.index.environment import STATE_KEY, open_for_reading
+from oriel.storage.index.state import IndexState
 
 
 def find_damage(generation: Path) -> str | None:
@@ -41,7 +41,7 @@ def check_in_own_process(generation: Path) -> None:
     Raises:
         IndexDamaged: something is wrong, or the check crashed.
     """
-    command = [sys.executable, "-m", "storage.index.check", str(generation)]
+    command = [sys.executable, "-m", "oriel.storage.index", str(generation)]
     found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if found.returncode:
         reason = found.stdout.strip() or f"the check ended with {found.returncode}"
@@ -70,7 +70,3 @@ def main(arguments: list[str]) -> int:
     if damage is not None:
         sys.stdout.write(damage + "\n")
     return 0 if damage is None else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -3,7 +3,7 @@
 LMDB maps its file; touching a page beyond the end of a truncated file would kill the process
 (SIGBUS). Opening reads the header only, so the size is compared with what the header promises
 before any page is touched. What a header can't tell (garbled pages) is found by
-``storage.index.check`` in a process of its own.
+``oriel.storage.index.check`` in a process of its own.
 """
 
 import os
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import lmdb
 
-from storage.errors import IndexDamaged, StoreNotReady
+from oriel.storage.errors import IndexDamaged, StoreNotReady
 
 #: Address space, not memory or disk; LMDB can't outgrow it.
 MAP_BYTES = 1 << 40

@@ -9,7 +9,7 @@ import shutil
 import uuid
 from pathlib import Path
 
-from storage.files import replace_file, sync_file, sync_folder
+from oriel.storage.files import replace_file, sync_file, sync_folder
 
 _CURRENT = "CURRENT"
 _DAMAGED = "DAMAGED"

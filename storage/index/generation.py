@@ -5,15 +5,10 @@ from pathlib import Path
 
 import lmdb
 
-from storage.errors import IndexDamaged, StoreNotReady
-from storage.index.environment import (
-    STATE_KEY,
-    Environment,
-    open_for_reading,
-    storage_error,
-)
-from storage.index.folder import damage, mark_damaged
-from storage.index.state import IndexState
+from oriel.storage.errors import IndexDamaged, StoreNotReady
+from oriel.storage.index.environment import STATE_KEY, Environment, open_for_reading, storage_error
+from oriel.storage.index.folder import damage, mark_damaged
+from oriel.storage.index.state import IndexState
 
 
 class OpenGeneration:

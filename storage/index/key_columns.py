@@ -1,4 +1,4 @@
-"""Record keys of whole Arrow columns at once; the layout is in ``storage.key_codec``."""
+"""Record keys of whole Arrow columns at once; the layout is in ``oriel.storage.key_codec``."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from storage.key_codec import SHORT_BYTES_MAX, SUFFIX_BYTES, TIME_BIAS, TIME_BYTES, key_part
+from oriel.storage.key_codec import SHORT_BYTES_MAX, SUFFIX_BYTES, TIME_BIAS, TIME_BYTES, key_part
 
 
 def encode_columns(

@@ -7,12 +7,12 @@ costs a few microseconds. Snapshots are short: open, read one page, close.
 import time
 from collections.abc import Mapping
 
-from storage.definition import KINDS, NONE, SESSION
-from storage.errors import StoreNotReady
-from storage.index.folder import IndexFolder, PointerStamp
-from storage.index.generation import OpenGeneration
-from storage.index.sessions import SessionSnapshot
-from storage.index.snapshot import IndexSnapshot, KeyValueSnapshot
+from oriel.storage.definition import KINDS, NONE, SESSION
+from oriel.storage.errors import StoreNotReady
+from oriel.storage.index.folder import IndexFolder, PointerStamp
+from oriel.storage.index.generation import OpenGeneration
+from oriel.storage.index.sessions import SessionSnapshot
+from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot
 
 #: Seconds for which the pointer to the current generation is taken as unchanged.
 _POINTER_SECONDS = 0.01

@@ -16,17 +16,11 @@ from pathlib import Path
 import lmdb
 import numpy as np
 
-from storage.delta_log import TableSnapshot
-from storage.index.environment import MAP_BYTES
-from storage.index.rows import (
-    IndexRows,
-    file_extent,
-    index_rows,
-    read_batches,
-    visible_rows,
-)
-from storage.index.state import Extent, IndexState
-from storage.index.writer import IndexWriter
+from oriel.storage.delta import TableSnapshot
+from oriel.storage.index.environment import MAP_BYTES
+from oriel.storage.index.rows import IndexRows, file_extent, index_rows, read_batches, visible_rows
+from oriel.storage.index.state import Extent, IndexState
+from oriel.storage.index.writer import IndexWriter
 
 _REVISIONS = "revisions"
 _REVISION_BYTES = 8

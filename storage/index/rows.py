@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from storage.columns import arrow_type, store_schema
-from storage.definition import SESSION, StoreDefinition
-from storage.index.key_columns import encode_columns
-from storage.index.state import NOTHING_OBSERVED_MS, Extent
-from storage.window_json import window_json
+from oriel.storage.definition import SESSION, StoreDefinition
+from oriel.storage.delta import arrow_type, store_schema
+from oriel.storage.index.key_columns import encode_columns
+from oriel.storage.index.state import NOTHING_OBSERVED_MS, Extent
+from oriel.storage.index.window_json import window_json
 
 #: Rows that are encoded at once: bounds the memory of reading a big file.
 _BATCH_ROWS = 1 << 17

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from storage.contracts import LATEST_MS, SessionRange, WindowPage, WindowRange
-from storage.index.snapshot import CHUNK, NO_WINDOWS, IndexSnapshot, Item, is_of_key, page_of
-from storage.key_codec import (
+from oriel.storage.contracts import LATEST_MS, SessionRange, WindowPage, WindowRange
+from oriel.storage.index.snapshot import CHUNK, NO_WINDOWS, IndexSnapshot, Item, is_of_key, page_of
+from oriel.storage.key_codec import (
     TIME_BYTES,
     after_key,
     encoded_time,

@@ -9,10 +9,10 @@ from typing import Self
 import lmdb
 import orjson
 
-from storage.contracts import KeyPage, SessionRange, WindowId, WindowPage, WindowRange
-from storage.index.generation import OpenGeneration
-from storage.index.state import IndexState
-from storage.key_codec import (
+from oriel.storage.contracts import KeyPage, SessionRange, WindowId, WindowPage, WindowRange
+from oriel.storage.index.generation import OpenGeneration
+from oriel.storage.index.state import IndexState
+from oriel.storage.key_codec import (
     after_key,
     decode_prefix,
     is_long,

@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
-from storage.definition import StoreDefinition
-from storage.errors import IndexDamaged
-from storage.position import CommitRecord, Offsets
+from oriel.storage.definition import StoreDefinition
+from oriel.storage.errors import IndexDamaged
+from oriel.storage.position import CommitRecord, Offsets
 
 #: Rises with every change of the key layout, the JSON of a window or this record.
 FORMAT = 2

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import lmdb
 
-from storage.definition import SESSION
-from storage.errors import IndexDamaged
-from storage.index.environment import STATE_KEY, open_for_writing, storage_error
-from storage.index.rows import IndexRows
-from storage.index.state import IndexState
-from storage.key_codec import after_key, prefix_of, window_times
+from oriel.storage.definition import SESSION
+from oriel.storage.errors import IndexDamaged
+from oriel.storage.index.environment import STATE_KEY, open_for_writing, storage_error
+from oriel.storage.index.rows import IndexRows
+from oriel.storage.index.state import IndexState
+from oriel.storage.key_codec import after_key, prefix_of, window_times
 
 #: Windows deleted, and keys looked at, in one transaction of a sweep.
 _SWEEP_STEPS = 20_000

@@ -9,13 +9,12 @@ from urllib.parse import unquote
 
 import orjson
 
-from app.service import Service
-from storage.definition import StoreDefinition, WindowSpec
-from storage.delta_log import DeltaLog
-from storage.index.folder import IndexFolder
-from storage.layout import DataLayout
-from storage.tailer_status import StatusFile, StoreStatus
-from storage.tailer_store import StoreTailer
+from oriel.app.server import Service
+from oriel.storage import DataLayout, StoreDefinition, WindowSpec
+from oriel.storage.delta import DeltaLog
+from oriel.storage.index import IndexFolder
+from oriel.storage.tailer import StatusFile, StoreStatus
+from oriel.storage.tailer.store import StoreTailer
 from tests.storage.store_tables import SLIDING, Row, StoreTable, make_definition
 
 _STEPS_MAX = 100

@@ -1,6 +1,6 @@
 """The one check of every error answer's shape (RFC 9457)."""
 
-from app.problems import KINDS
+from oriel.app.contract.problems import KINDS
 from tests.app.api_client import Answer
 
 _FIELDS = {"type", "title", "status", "detail", "instance", "code"}

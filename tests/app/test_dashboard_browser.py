@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from storage.definition import WindowSpec
+from oriel.storage import WindowSpec
 from tests.app.test_serve import Serving
 from tests.storage.store_tables import NONE, StoreTable, make_definition
 from tests.storage.waiting import wait_until

@@ -3,8 +3,9 @@
 import os
 from pathlib import Path
 
-from storage.layout import DataLayout
-from storage.tailer_status import HEARTBEAT_SECONDS_MAX, StatusFile, StoreStatus
+from oriel.storage import DataLayout
+from oriel.storage.tailer import StatusFile, StoreStatus
+from oriel.storage.tailer.status import HEARTBEAT_SECONDS_MAX
 from tests.app.api_client import Served, served
 
 FOLLOWING = StoreStatus("following", 0)

@@ -9,13 +9,14 @@ import jsonschema
 import orjson
 import pytest
 
-from app.openapi import COMMITTED_FILE, document_bytes
-from app.openapi_parts import SHAPES
-from app.window_reads import OPERATIONS
-from storage.tailer_status import StoreStatus
+from oriel.app.contract.openapi import document_bytes
+from oriel.app.contract.openapi_parts import SHAPES
+from oriel.app.reads.window_reads import OPERATIONS
+from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import all_codes
 from tests.storage.store_tables import NONE, SESSION, make_definition
+from tools.openapi import COMMITTED_FILE
 
 _ROOT = "/v1/stores/store"
 
@@ -36,9 +37,9 @@ def _document(store: Served) -> Any:
 
 
 def test_the_committed_file_is_what_is_served(store: Served) -> None:
-    """`python -m app.openapi` writes it anew."""
+    """`python -m tools.openapi` writes it anew."""
     served_bytes = document_bytes(_document(store))
-    assert COMMITTED_FILE.read_bytes() == served_bytes, "run: python -m app.openapi"
+    assert COMMITTED_FILE.read_bytes() == served_bytes, "run: python -m tools.openapi"
 
 
 def test_every_operation_is_described(store: Served) -> None:

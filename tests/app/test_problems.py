@@ -5,10 +5,10 @@ import inspect
 import pytest
 from starlette.exceptions import HTTPException
 
-from app import errors as api_errors
-from app.errors import ApiError
-from app.problems import INTERNAL_ERROR, KINDS, kind_of, malformed_request, problem_answer
-from storage import errors as storage_errors
+from oriel.app.contract import ApiError, malformed_request, problem_answer
+from oriel.app.contract import errors as api_errors
+from oriel.app.contract.problems import INTERNAL_ERROR, KINDS, kind_of
+from oriel.storage import errors as storage_errors
 from tests.app.api_client import Answer
 from tests.app.problem_shape import assert_problem
 
@@ -26,14 +26,14 @@ def _classes(module: object, base: type[Exception]) -> list[type[Exception]]:
 def test_every_api_error_is_a_kind_of_its_own() -> None:
     """No error of this package ends as a 500."""
     for error in _classes(api_errors, ApiError):
-        assert error in KINDS, f"give {error.__name__} a line in app.problems.KINDS"
+        assert error in KINDS, f"give {error.__name__} a line in oriel.app.contract.problems.KINDS"
 
 
 def test_every_storage_error_that_a_reader_can_meet_is_mapped() -> None:
     """A new storage error must be decided about."""
     for error in _classes(storage_errors, storage_errors.StorageError):
         known = error.__name__ in _OF_THE_WRITER or kind_of(error("x")) is not INTERNAL_ERROR
-        assert known, f"give {error.__name__} a line in app.problems.KINDS"
+        assert known, f"give {error.__name__} a line in oriel.app.contract.problems.KINDS"
 
 
 def test_codes_are_kebab_case_and_unique() -> None:

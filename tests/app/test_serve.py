@@ -15,9 +15,9 @@ from urllib.parse import quote
 import orjson
 import pytest
 
-from storage.index.folder import IndexFolder
-from storage.layout import DataLayout
-from storage.tailer_status import StatusFile
+from oriel.storage import DataLayout
+from oriel.storage.index import IndexFolder
+from oriel.storage.tailer import StatusFile
 from tests.app.api_client import Answer
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import StoreTable, make_definition
@@ -34,7 +34,17 @@ class Serving:
     def __init__(self, data: Path, *options: str) -> None:
         """Start it; returns once it listens."""
         self.data = data
-        command = [sys.executable, "-m", "app", "--data", str(data), "--port", "0", *options]
+        command = [
+            sys.executable,
+            "-m",
+            "oriel",
+            "serve",
+            "--data",
+            str(data),
+            "--port",
+            "0",
+            *options,
+        ]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self.process.stdout is not None
         line = self.process.stdout.readline().decode()
@@ -119,7 +129,7 @@ def test_it_serves_and_follows_and_ends(serving: Serving, table: StoreTable) -> 
     assert serving.get(waiting).json["windows"][0]["window_start_ms"] == 5_000
     wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
     children = serving.children()
-    assert children.keys() == {"app.worker", "storage.tailer"}
+    assert children.keys() == {"oriel.app.server.worker", "oriel.storage.tailer"}
     assert serving.end() == 0
     assert not any(map(process_runs, children.values()))
 
@@ -150,21 +160,21 @@ def test_bytes_that_are_no_request_get_a_problem(serving: Serving, request_bytes
 
 def test_a_killed_tailer_is_started_again(serving: Serving, table: StoreTable) -> None:
     """Answers go on meanwhile, and new versions arrive after it."""
-    killed = serving.children()["storage.tailer"]
+    killed = serving.children()["oriel.storage.tailer"]
     os.kill(killed, signal.SIGKILL)
     assert serving.version() == 1
     table.commit([{"key": "a", "start": 5_000}])
     serving.wait_for(2)
-    assert serving.children()["storage.tailer"] != killed
+    assert serving.children()["oriel.storage.tailer"] != killed
 
 
 def test_a_killed_worker_is_started_again(serving: Serving) -> None:
     """Connections wait in the supervisor's socket instead of being refused."""
-    killed = serving.children()["app.worker"]
+    killed = serving.children()["oriel.app.server.worker"]
     os.kill(killed, signal.SIGKILL)
     wait_until(lambda: not process_runs(killed), "its end")
     assert serving.get(f"{_ROOT}/latest/a").status == 200
-    assert serving.children()["app.worker"] != killed
+    assert serving.children()["oriel.app.server.worker"] != killed
 
 
 def test_a_killed_service_leaves_no_orphan(serving: Serving) -> None:
@@ -242,7 +252,7 @@ def test_two_services_share_a_folder(serving: Serving, table: StoreTable) -> Non
     """The second reads the same index; its tailer waits in reserve and takes over."""
     second = Serving(serving.data, "--workers", "2")
     second.wait_for(1)
-    os.kill(serving.children()["storage.tailer"], signal.SIGKILL)
+    os.kill(serving.children()["oriel.storage.tailer"], signal.SIGKILL)
     table.commit([{"key": "a", "start": 5_000}])
     serving.wait_for(2)
     second.wait_for(2)
@@ -251,7 +261,16 @@ def test_two_services_share_a_folder(serving: Serving, table: StoreTable) -> Non
 
 def test_a_taken_port_is_said_clearly(serving: Serving, tmp_path: Path) -> None:
     """Exit code 1 and one line."""
-    command = [sys.executable, "-m", "app", "--data", str(tmp_path), "--port", str(serving.port)]
+    command = [
+        sys.executable,
+        "-m",
+        "oriel",
+        "serve",
+        "--data",
+        str(tmp_path),
+        "--port",
+        str(serving.port),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert f"can't listen on 127.0.0.1:{serving.port}" in done.stderr
@@ -263,7 +282,7 @@ def test_a_data_folder_that_is_a_file_is_said_clearly(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for data in (file, file / "below"):
-        command = [sys.executable, "-m", "app", "--data", str(data), "--port", "0"]
+        command = [sys.executable, "-m", "oriel", "serve", "--data", str(data), "--port", "0"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 1
         (line,) = done.stderr.splitlines()
@@ -273,7 +292,7 @@ def test_a_data_folder_that_is_a_file_is_said_clearly(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", [["--port", "70000"], ["--workers", "0"], ["--port", "x"]])
 def test_bad_options_are_refused(option: list[str]) -> None:
     """With the range that they may have."""
-    command = [sys.executable, "-m", "app", "--data", "data", *option]
+    command = [sys.executable, "-m", "oriel", "serve", "--data", "data", *option]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "must be an integer from" in done.stderr

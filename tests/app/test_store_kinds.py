@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.read_kinds import READS_OF_KIND
-from app.window_reads import OPERATIONS
-from storage.definition import KINDS, WindowSpec
+from oriel.app.reads.read_kinds import READS_OF_KIND
+from oriel.app.reads.window_reads import OPERATIONS
+from oriel.storage import KINDS, WindowSpec
 from tests.app.api_client import Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import (

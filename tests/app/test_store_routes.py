@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from storage.tailer_status import StoreStatus
+from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import StoreTable, make_definition

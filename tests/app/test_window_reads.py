@@ -8,8 +8,8 @@ from urllib.parse import quote
 
 import pytest
 
-from app.window_reads import route
-from storage.index.folder import IndexFolder
+from oriel.app.reads import route
+from oriel.storage.index import IndexFolder
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import window_fields
@@ -372,5 +372,5 @@ def test_a_removed_store_is_unknown(filled: Served, monkeypatch: pytest.MonkeyPa
     """When its table is gone, so is the store, within a second."""
     assert starts(filled.get(f"{ROOT}/latest/a")) == [50]
     filled.table.path.rename(filled.data / "elsewhere")
-    monkeypatch.setattr("app.catalog._TABLE_SECONDS", 0.0)
+    monkeypatch.setattr("oriel.app.reads.catalog._TABLE_SECONDS", 0.0)
     assert_problem(filled.get(f"{ROOT}/latest/a"), 404, "unknown-store")

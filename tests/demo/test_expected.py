@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from demo.check import check_windows, expected_windows
-from demo.errors import CheckFailed
-from demo.expected import Arrivals, Rules, departed, is_late, windows_between
+from oriel.demo.check import check_windows, expected_windows
+from oriel.demo.errors import CheckFailed
+from oriel.demo.expected import Arrivals, Rules, departed, is_late, windows_between
 
 
 def _arrivals(rules: Rules, *times: int) -> Arrivals:

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from demo.errors import DemoError
-from demo.folder import fresh_folder
-from demo.live import replay
-from demo.processes import HOST, choose_port, running
+from oriel.demo.errors import DemoError
+from oriel.demo.folder import fresh_folder
+from oriel.demo.live import replay
+from oriel.demo.processes import HOST, choose_port, running
 
 
 def test_the_folder_is_emptied(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from demo.processes import free_port
+from oriel.demo.processes import free_port
 
 _POM = Path(__file__).with_name("broker")
 _START_SECONDS = 60

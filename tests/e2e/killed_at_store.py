@@ -7,8 +7,8 @@ group of its own.
 import sys
 from typing import Any
 
-from pipeline import __main__ as command_line
-from pipeline.store_batch import StoreBatches
+from oriel.pipeline.commit import StoreBatches
+from oriel.pipeline.run import command as command_line
 from tests.e2e.killed_run import STEPS
 
 

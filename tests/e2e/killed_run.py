@@ -1,6 +1,6 @@
 """SIGKILL all of a pipeline (driver, JVM, workers) at one step of one batch.
 
-The steps are those of pipeline/store_batch.py; ``killed_at_store`` runs with one armed.
+The steps are those of pipeline/commit/store_batch.py; ``killed_at_store`` runs with one armed.
 """
 
 import os
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipeline.checkpoint import StateVersions
-from pipeline.store_plans import StorePlans
-from pipeline.store_tables import StoreTables
+from oriel.pipeline.commit import StoreTables
+from oriel.pipeline.commit.checkpoint import StateVersions
+from oriel.pipeline.plan import StorePlans
 
 
 def kill_everything() -> None:

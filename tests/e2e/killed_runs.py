@@ -45,7 +45,7 @@ def killed_everywhere(folder: Path, seed: int) -> Survivor:
         killed = start("tests.e2e.killed_at_store", *place, *pipeline_arguments(folder, random))
         told = f"seed {seed}: {place} was not killed: {killed.stderr[-3000:]}"
         assert killed.returncode == -9, told
-    finished = start("pipeline", *pipeline_arguments(folder, random))
+    finished = start("oriel", "run", *pipeline_arguments(folder, random))
     assert finished.returncode == 0, f"seed {seed}: {finished.stderr[-3000:]}"
     return Survivor(seed, folder / "data", lines, expected_stores(lines))
 

@@ -6,7 +6,7 @@ pipeline runs this file, the model (tests/e2e/expected_rows.py) imports it.
 
 from typing import Any
 
-from pipeline import (
+from oriel import (
     EmitStrategy,
     SessionWindows,
     SlidingWindows,

@@ -16,7 +16,7 @@ from tests.e2e.kafka_broker import running_broker
 ROOT = Path(__file__).resolve().parents[2]
 
 TOPOLOGY = """
-from pipeline import SlidingWindows, StreamsBuilder, count, sum
+from oriel import SlidingWindows, StreamsBuilder, count, sum
 
 builder = StreamsBuilder()
 (
@@ -75,7 +75,15 @@ def _send(producer: Producer, key: bytes | None, value: bytes | None, time_ms: i
 
 
 def _run_pipeline(folder: Path, address: str) -> None:
-    command = [sys.executable, "-m", "pipeline", str(folder / "readings.py"), "--kafka", address]
+    command = [
+        sys.executable,
+        "-m",
+        "oriel",
+        "run",
+        str(folder / "readings.py"),
+        "--kafka",
+        address,
+    ]
     command += ["--data", str(folder / "data"), "--once"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]

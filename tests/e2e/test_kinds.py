@@ -6,7 +6,7 @@ from itertools import product
 import httpx
 import pytest
 
-from demo.serving import serving
+from oriel.demo import serving
 from tests.e2e.event_logs import ALL_KEYS, TWICE
 from tests.e2e.expected_rows import STORES, Expected, Json, kind_of
 from tests.e2e.killed_runs import Survivor

@@ -4,15 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from pipeline import (
-    JoinWindows,
-    StreamsBuilder,
-    TimeWindows,
-    Topology,
-    collect_list,
-    count,
-    sum,
-)
+from oriel import JoinWindows, StreamsBuilder, TimeWindows, Topology, collect_list, count, sum
 from tests.pipeline.topic_logs import Record, Topics, offsets, random_times
 from tests.slow_joins import Arrived, Joined, Span, arrivals, clock, counting, joined, joined_tables
 

@@ -8,14 +8,21 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline.checkpoint import PreparedBatch
-from pipeline.joining import join_with
-from pipeline.plan import STAMPED_FIELDS, BatchPlan, GroupReport, JoinPlan, SourceReasons, StampPlan
-from pipeline.prepared import prepared_batch
-from pipeline.stamping import route_with, stamp_for_join, stamp_looked_up
-from pipeline.store_plans import Place, StorePlans
-from pipeline.topology import Input, Side, Source, Store
-from pipeline.windows.join_parts import RESULT_FIELDS
+from oriel.pipeline.commit.reports import prepared_batch
+from oriel.pipeline.language import Input, Side, Source, Store
+from oriel.pipeline.plan import (
+    STAMPED_FIELDS,
+    BatchPlan,
+    GroupReport,
+    JoinPlan,
+    Place,
+    PreparedBatch,
+    SourceReasons,
+    StampPlan,
+    StorePlans,
+)
+from oriel.pipeline.tasks import join_with, route_with, stamp_for_join, stamp_looked_up
+from oriel.pipeline.windows import RESULT_FIELDS
 from tests.pipeline.task_runs import Row, grouped, row_batches, shares, stamped, written_rows
 
 #: Side -> partition -> records (key, time, value) of one batch; the value is None for none.

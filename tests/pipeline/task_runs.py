@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline.assembly import KEY_GROUP, Assembly, assemble
-from pipeline.grouping import group_with
-from pipeline.plan import (
+from oriel import Topology
+from oriel.pipeline.language import Store
+from oriel.pipeline.plan import (
+    KEY_GROUP,
     BatchPlan,
     ClockPlan,
     GroupReport,
@@ -18,10 +19,11 @@ from pipeline.plan import (
     SourceReasons,
     StampPlan,
     StampReport,
+    assemble,
 )
-from pipeline.stamping import stamp_with
-from pipeline.topology import Store, Topology
-from pipeline.windows import NEVER_CLOSED_MS
+from oriel.pipeline.plan.engine import Assembly
+from oriel.pipeline.tasks import group_with, stamp_with
+from oriel.pipeline.windows import NEVER_CLOSED_MS
 
 #: The columns that row-wise steps hand to the stamp, before the value's.
 ROW_FIELDS = (

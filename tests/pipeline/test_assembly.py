@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline import (
+from oriel import (
     InvalidTopology,
     JoinWindows,
     SessionWindows,
@@ -16,9 +16,10 @@ from pipeline import (
     count,
     sum,
 )
-from pipeline.assembly import Assembly, aggregate_calls, assemble
-from pipeline.grouped import CogroupedKStream
-from pipeline.topology import Store
+from oriel.pipeline.language import Store
+from oriel.pipeline.language.grouped import CogroupedKStream
+from oriel.pipeline.plan import aggregate_calls, assemble
+from oriel.pipeline.plan.engine import Assembly
 from tests.pipeline.task_runs import one_store
 
 A = pa.schema([("v", pa.float64()), ("w", pa.string())])

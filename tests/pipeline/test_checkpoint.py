@@ -8,12 +8,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline import state_files
-from pipeline.checkpoint import Checkpoint, PreparedBatch, StateVersions
-from pipeline.errors import AlreadyRunning, CheckpointError
-from pipeline.state_files import next_segments, read_state, write_segment
-from storage.position import CommitRecord
-from storage.table import AddedFile
+from oriel.pipeline.commit import Checkpoint
+from oriel.pipeline.commit.checkpoint import StateVersions
+from oriel.pipeline.errors import AlreadyRunning, CheckpointError
+from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.state import next_segments
+from oriel.pipeline.state import segments as state_files
+from oriel.pipeline.state.segments import read_state, write_segment
+from oriel.storage import CommitRecord
+from oriel.storage.delta import AddedFile
 
 RECORDS = pa.table({"t": pa.array([1, 2, 3], pa.int64())})
 
@@ -70,7 +73,7 @@ def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
     """The second is told that another holds it; after the first has closed it may."""
     code = (
         "import sys; from pathlib import Path; "
-        "from pipeline.checkpoint import Checkpoint; "
+        "from oriel.pipeline.commit.checkpoint import Checkpoint; "
         "held = Checkpoint(Path(sys.argv[1]), sync=False); "
         "print('open', flush=True); sys.stdin.read()"
     )

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.checkpoint import Checkpoint, StateVersions
-from pipeline.errors import CheckpointError
+from oriel.pipeline.commit import Checkpoint
+from oriel.pipeline.commit.checkpoint import StateVersions
+from oriel.pipeline.errors import CheckpointError
 
 
 @pytest.mark.parametrize("text", [b"", b'{"applic', b"{}", b"[]", b"\xff"])

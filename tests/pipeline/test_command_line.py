@@ -8,11 +8,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from pipeline.__main__ import main
+from oriel.pipeline.run.command import main
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPOLOGY = """
-from pipeline import SlidingWindows, StreamsBuilder
+from oriel import SlidingWindows, StreamsBuilder
 
 builder = StreamsBuilder()
 windows = SlidingWindows.of_time_difference_with_no_grace(10)
@@ -47,7 +47,7 @@ def test_wrong_options_are_explained(
     [
         (None, "there is no topology file"),
         ("topology = 3", "must define `topology = builder.build()`"),
-        ("from pipeline import StreamsBuilder\nStreamsBuilder().build()", "has no store"),
+        ("from oriel import StreamsBuilder\nStreamsBuilder().build()", "has no store"),
         (TOPOLOGY.replace("(10)", "(-10)"), "time difference must not be negative"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_run_that_is_asked_to_stop_ends_well(tmp_path: Path) -> None:
     log.mkdir(parents=True)
     (log / "0.jsonl").write_text('{"key": "a", "value": {}, "timestamp_ms": 1}\n')
     data = tmp_path / "data"
-    command = [sys.executable, "-m", "pipeline", str(tmp_path / "topology.py")]
+    command = [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py")]
     command += ["--event-log", str(tmp_path / "log"), "--data", str(data)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
         committed = data / "tables" / "s" / "_delta_log" / f"{1:020d}.json"

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import __main__ as command_line
-from pipeline.__main__ import load_topology, main
+from oriel.pipeline.run import command as command_line
+from oriel.pipeline.run.command import load_topology, main
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPOLOGY = """
-from pipeline import SlidingWindows, StreamsBuilder, count
+from oriel import SlidingWindows, StreamsBuilder, count
 
 builder = StreamsBuilder()
 windows = SlidingWindows.of_time_difference_with_no_grace(10)
@@ -151,7 +151,7 @@ def test_only_errors_that_are_not_ours_show_a_trace(
     """An error of ours in a task of Spark's is one line; any other has all its traces."""
     function = f"""
 from pyspark.sql import functions as F
-from pipeline.errors import EventLogError
+from oriel.pipeline.errors import EventLogError
 
 def fail(v):
     raise {fault}
@@ -162,7 +162,7 @@ fails = F.udf(fail, 'boolean')
     (tmp_path / "topology.py").write_text(function + text)
     arguments = ["--event-log", str(log.parent), "--data", str(tmp_path / "data"), "--once"]
     ended = subprocess.run(
-        [sys.executable, "-m", "pipeline", str(tmp_path / "topology.py"), *arguments],
+        [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py"), *arguments],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert ended.returncode == 1

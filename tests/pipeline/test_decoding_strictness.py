@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from pipeline.decoding import event_log_decoder, kafka_decoder
+from oriel.pipeline.sources.decoding import event_log_decoder, kafka_decoder
 
 #: Odd lines by the thousand: for CI, not for the inner loop.
 pytestmark = pytest.mark.slow

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
-from pipeline import event_log
-from pipeline.errors import EventLogError, InvalidTopology
-from pipeline.event_log import (
+from oriel import InvalidTopology
+from oriel.pipeline.errors import EventLogError
+from oriel.pipeline.sources import event_log
+from oriel.pipeline.sources.event_log import (
     EventLogReader,
     EventLogSource,
     ensure_topic_folder,

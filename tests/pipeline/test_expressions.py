@@ -8,10 +8,10 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline import InvalidTopology, StreamsBuilder
-from pipeline.grouped import KGroupedStream
-from pipeline.row_steps import RowSteps
-from pipeline.streams import KStream
+from oriel import InvalidTopology, StreamsBuilder
+from oriel.pipeline.language.grouped import KGroupedStream
+from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.rows import RowSteps
 
 SCHEMA = "x DOUBLE, v STRING, a ARRAY<INT>"
 EMPTY = (

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline import (
+from oriel import (
     EmitStrategy,
     SessionWindows,
     SlidingWindows,
@@ -18,8 +18,8 @@ from pipeline import (
     collect_list,
     count,
 )
-from pipeline.plan import BatchPlan, GroupReport
-from pipeline.windows import Windows
+from oriel.pipeline.plan import BatchPlan, GroupReport
+from oriel.pipeline.windows import Windows
 from tests.pipeline import task_runs
 from tests.pipeline.task_runs import (
     Row,

@@ -8,18 +8,17 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline import SessionWindows, StreamsBuilder, count
-from pipeline.checkpoint import StateVersions
-from pipeline.errors import InvalidTopology
-from pipeline.join_stage import JoinStage
-from pipeline.key_hashes import key_hashes
-from pipeline.keyed_state import KeyedState, Touched
-from pipeline.store_batch import StoreBatches
-from pipeline.store_plans import Place
-from pipeline.store_tables import StoreTables, define
-from pipeline.topology import Store
-from storage.layout import DataLayout
-from storage.position import Offsets
+from oriel import InvalidTopology, SessionWindows, StreamsBuilder, count
+from oriel.pipeline.commit import StoreBatches, StoreTables, define
+from oriel.pipeline.commit.checkpoint import StateVersions
+from oriel.pipeline.language import Store
+from oriel.pipeline.plan import Place
+from oriel.pipeline.plan.join import JoinStage
+from oriel.pipeline.run.spark_runner import SparkRunner
+from oriel.pipeline.state import KeyedState
+from oriel.pipeline.state.key_hashes import key_hashes
+from oriel.pipeline.state.keyed_state import Touched
+from oriel.storage import DataLayout, Offsets
 from tests.pipeline.join_runs import KEY_GROUPS, JoinRun
 from tests.pipeline.task_runs import one_store
 from tests.pipeline.test_join_tasks import WINDOWS, store_of
@@ -137,7 +136,7 @@ def test_a_place_that_is_too_large_is_refused_before_any_task_runs(
     versions = StateVersions(tmp_path / "state", sync=False)
     batches = StoreBatches(run.plans, tables, versions, tasks=1, sync=False)
     with pytest.raises(InvalidTopology, match=f"store 's', join.*: topic {told}"):
-        batches.run({}, 0, ends)
+        batches.run(SparkRunner({}), 0, ends)
     assert not list((tmp_path / "state").iterdir())
     batches.close()
 

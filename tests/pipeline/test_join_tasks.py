@@ -10,15 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import (
-    JoinWindows,
-    SessionWindows,
-    StreamsBuilder,
-    TimeWindows,
-    collect_list,
-    count,
-)
-from pipeline.topology import Store
+from oriel import JoinWindows, SessionWindows, StreamsBuilder, TimeWindows, collect_list, count
+from oriel.pipeline.language import Store
 from tests.pipeline.join_runs import JoinRun
 from tests.pipeline.task_runs import one_store
 from tests.slow_joins import Logs, Span, joined

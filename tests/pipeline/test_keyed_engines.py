@@ -9,15 +9,22 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline import keyed_state
-from pipeline import windows as w
-from pipeline.assembly import KEY_GROUP
-from pipeline.key_hashes import key_hashes
-from pipeline.keyed_state import KeyedState, Layout
-from pipeline.windows import NEVER_CLOSED_MS, StreamClock, WindowEngine, close_time_ms, engine_for
-from pipeline.windows.definitions import NoWindows, SessionWindows, TimeWindows, Windows
-from pipeline.windows.folds import Fold
-from pipeline.windows.table_rows import TableRowsEngine
+from oriel import SessionWindows, TimeWindows
+from oriel.pipeline import windows as w
+from oriel.pipeline.plan import KEY_GROUP
+from oriel.pipeline.state import KeyedState, Layout, keyed_state
+from oriel.pipeline.state.key_hashes import key_hashes
+from oriel.pipeline.windows import (
+    NEVER_CLOSED_MS,
+    Fold,
+    NoWindows,
+    StreamClock,
+    TableRowsEngine,
+    WindowEngine,
+    Windows,
+    close_time_ms,
+    engine_for,
+)
 
 #: Every engine twice over random logs: for CI, not for the inner loop.
 pytestmark = pytest.mark.slow

@@ -10,13 +10,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pytest
 
-from pipeline import keyed_state
-from pipeline.errors import CheckpointError
-from pipeline.key_hashes import key_hashes
-from pipeline.keyed_state import KeyedState, Layout, Touched
-from pipeline.state_files import MAX_SEGMENTS, Version, open_segment, write_segment
-from pipeline.windows import NEVER_CLOSED_MS
-from pipeline.windows.rules import FOREVER_MS
+from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.state import KeyedState, Layout, Version, keyed_state
+from oriel.pipeline.state.key_hashes import key_hashes
+from oriel.pipeline.state.keyed_state import Touched
+from oriel.pipeline.state.segments import MAX_SEGMENTS, open_segment, write_segment
+from oriel.pipeline.windows import FOREVER_MS, NEVER_CLOSED_MS
 
 SCHEMA = pa.schema([
     ("key", pa.string()), ("key_group", pa.int32()), ("last_ms", pa.int64()),

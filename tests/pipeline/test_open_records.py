@@ -8,12 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pipeline import state_files
-from pipeline.errors import CheckpointError
-from pipeline.open_records import OpenRecords
-from pipeline.state_files import Version, open_segment
-from pipeline.windows.join_parts import LEFT, RIGHT, How
-from pipeline.windows.joins import Clocks, JoinResult, JoinWindows, StreamJoinEngine
+from oriel import JoinWindows
+from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.state import OpenRecords, Version
+from oriel.pipeline.state import segments as state_files
+from oriel.pipeline.state.segments import open_segment
+from oriel.pipeline.windows import LEFT, RIGHT, Clocks, StreamJoinEngine
+from oriel.pipeline.windows.joins.sides import How
+from oriel.pipeline.windows.joins.streams import JoinResult
 from tests.slow_joins import clock
 from tests.windows.join_batches import batches, random_cuts, to_table
 from tests.windows.test_stream_join_properties import (

@@ -7,11 +7,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline import InvalidTopology, StreamsBuilder
-from pipeline.grouped import KGroupedStream
-from pipeline.reserved_names import OF_ROWS, refuse_hidden
-from pipeline.row_steps import RowSteps
-from pipeline.streams import KStream
+from oriel import InvalidTopology, StreamsBuilder
+from oriel.pipeline.language import refuse_hidden
+from oriel.pipeline.language.grouped import KGroupedStream
+from oriel.pipeline.language.reserved_names import OF_ROWS
+from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.rows import RowSteps
 
 SCHEMA = "v DOUBLE, w STRING"
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline import InvalidTopology, StreamsBuilder
-from pipeline.grouped import KGroupedStream
-from pipeline.row_steps import RowSteps
-from pipeline.streams import KStream
+from oriel import InvalidTopology, StreamsBuilder
+from oriel.pipeline.language.grouped import KGroupedStream
+from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.rows import RowSteps
 
 SCHEMA = "v DOUBLE, w STRING"
 DECODED = (

@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pipeline import (
+from oriel import (
     EmitStrategy,
     InvalidTopology,
     SlidingWindows,
@@ -22,13 +22,19 @@ from pipeline import (
     collect_list,
     count,
 )
-from pipeline.checkpoint import PreparedBatch, StateVersions
-from pipeline.run import PipelineRun, RunSettings
-from pipeline.sources import EventLog
-from pipeline.store_tables import StoreTables
-from pipeline.windows import Windows
-from storage.definition import STORE_PROPERTY, StoreDefinition
-from storage.errors import ForeignCheckpoint, IncompatibleStore, StorageError
+from oriel.pipeline.commit import StoreTables
+from oriel.pipeline.commit.checkpoint import StateVersions
+from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.run import PipelineRun, RunSettings
+from oriel.pipeline.sources import EventLog
+from oriel.pipeline.windows import Windows
+from oriel.storage import (
+    STORE_PROPERTY,
+    ForeignCheckpoint,
+    IncompatibleStore,
+    StorageError,
+    StoreDefinition,
+)
 
 # Some forty runs of a streaming query: too long for the inner loop.
 pytestmark = pytest.mark.slow

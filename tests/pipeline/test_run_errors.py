@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import InvalidTopology, JoinWindows, StreamsBuilder, TimeWindows, count, sum
-from pipeline.run import PipelineRun, RunSettings
-from pipeline.sources import EventLog
-from pipeline.streams import KStream
+from oriel import InvalidTopology, JoinWindows, StreamsBuilder, TimeWindows, count, sum
+from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.run import PipelineRun, RunSettings
+from oriel.pipeline.sources import EventLog
 
 WINDOWS = TimeWindows.of_size_with_no_grace(10)
 WITHIN = JoinWindows.of_time_difference_with_no_grace(5)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import Topology
+from oriel import Topology
 from tests.pipeline.inputs_topology import RUBBISH, Model, every_input, random_topics
 from tests.pipeline.topic_logs import Record, Stores, line, offsets, write_topics
 

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pipeline import InvalidTopology
-from pipeline.schemas import arrow_schema
+from oriel import InvalidTopology
+from oriel.pipeline.language import arrow_schema
 
 _SCALARS = {
     "BOOLEAN": pa.bool_(),

@@ -6,14 +6,16 @@ import sys
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
-_CHILD = "from pipeline.scratch import scratch_folder as f; print(f(), flush=True); input()"
+_CHILD = (
+    "from oriel.pipeline.spark.scratch import scratch_folder as f; print(f(), flush=True); input()"
+)
 
 
 def started(base: Path) -> tuple["subprocess.Popen[str]", Path]:
     """A process that has its folder below ``base`` and lives until it is killed."""
     process = subprocess.Popen(
         [sys.executable, "-c", _CHILD],
-        env={**os.environ, "TMPDIR": str(base), "PYTHONPATH": str(_ROOT)},
+        env={**os.environ, "TMPDIR": str(base), "PYTHONPATH": str(_ROOT / "src")},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

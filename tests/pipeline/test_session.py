@@ -9,7 +9,7 @@ import pytest
 from deltalake import write_deltalake
 from pyspark.errors import PySparkException
 
-from pipeline.session import WORKER_ENVIRONMENT, build_session
+from oriel.pipeline.spark import WORKER_ENVIRONMENT, build_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ def test_python_workers_find_the_project(spark: "SparkSession") -> None:
     """Code that runs in Spark's Python workers can import the project's packages."""
 
     def names(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        from storage.layout import DEAD_LETTERS  # noqa: PLC0415 - the point of the test
+        from oriel.storage.layout import DEAD_LETTERS  # noqa: PLC0415 - the point of the test
 
         for _ in batches:
             yield pa.record_batch({"name": [DEAD_LETTERS]})
@@ -94,11 +94,11 @@ def _logged(spark: "SparkSession", message: str, cause: str) -> str:
     [
         (
             "Query terminated",
-            "Traceback\n  File\npipeline.errors.EventLogError: event log shrank\n",
+            "Traceback\n  File\noriel.pipeline.errors.EventLogError: event log shrank\n",
         ),
-        ("Query terminated", "storage.errors.ForeignCheckpoint: the checkpoint"),
-        ("Query terminated", "pipeline.windows.errors.IllegalArgument: no"),
-        ("Lost task: Traceback\npipeline.errors.CheckpointError: gone\n", ""),
+        ("Query terminated", "oriel.storage.errors.ForeignCheckpoint: the checkpoint"),
+        ("Query terminated", "oriel.pipeline.windows.definitions.errors.IllegalArgument: no"),
+        ("Lost task: Traceback\noriel.pipeline.errors.CheckpointError: gone\n", ""),
         ("Task 0 in stage 3.0 failed 1 times; aborting job", ""),
     ],
 )

@@ -10,14 +10,12 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline import SlidingWindows, StreamsBuilder, collect_list, count
-from pipeline.assembly import assemble
-from pipeline.checkpoint import PreparedBatch
-from pipeline.plan import BatchPlan, GroupReport
-from pipeline.prepared import prepared_batch
-from pipeline.store_plans import _clocks
-from pipeline.topology import Store
-from pipeline.windows import NEVER_CLOSED_MS
+from oriel import SlidingWindows, StreamsBuilder, collect_list, count
+from oriel.pipeline.commit.reports import prepared_batch
+from oriel.pipeline.language import Store
+from oriel.pipeline.plan import BatchPlan, GroupReport, PreparedBatch, assemble
+from oriel.pipeline.plan.store import _clocks
+from oriel.pipeline.windows import NEVER_CLOSED_MS
 from tests.pipeline import task_runs
 from tests.pipeline.task_runs import (
     first_plan,

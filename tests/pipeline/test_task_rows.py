@@ -7,8 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline import StreamsBuilder, count
-from pipeline.plan import (
+from oriel import StreamsBuilder, count
+from oriel.pipeline.plan import (
     DEAD_LETTER_SCHEMA,
     BatchPlan,
     JoinReport,
@@ -16,9 +16,9 @@ from pipeline.plan import (
     SourceReasons,
     StampReport,
 )
-from pipeline.reasons import REASONS
-from pipeline.task_rows import addressed, dead_letters, report_rows, write_dead_letters
-from storage.table import AddedFile
+from oriel.pipeline.tasks.messages import addressed, dead_letters, report_rows, write_dead_letters
+from oriel.pipeline.tasks.reasons import REASONS
+from oriel.storage.delta import AddedFile
 from tests.pipeline.task_runs import plan_of, row
 
 VALUES = pa.schema([("v", pa.float64())])

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline import SlidingWindows, StreamsBuilder, collect_list
-from pipeline.plan import BatchPlan, SourceReasons
+from oriel import SlidingWindows, StreamsBuilder, collect_list
+from oriel.pipeline.plan import BatchPlan, SourceReasons
 from tests.pipeline import task_runs
 from tests.pipeline.task_runs import (
     Row,

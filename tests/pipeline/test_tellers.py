@@ -1,9 +1,8 @@
 """Which store tells of records that are bad whoever reads them."""
 
-from pipeline import StreamsBuilder
-from pipeline.plan import SourceReasons
-from pipeline.store_plans import tellers
-from pipeline.testing import Record, TopologyTestDriver
+from oriel import StreamsBuilder
+from oriel.pipeline.plan import SourceReasons, tellers
+from oriel.testing import Record, TopologyTestDriver
 
 
 def test_the_first_store_of_a_topic_tells_for_all() -> None:

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pipeline import InvalidTopology, SlidingWindows, StreamsBuilder, count, sum
-from pipeline.grouped import TimeWindowedKStream
-from pipeline.topology import Columns, Filter
+from oriel import InvalidTopology, SlidingWindows, StreamsBuilder, count, sum
+from oriel.pipeline.language import Columns, Filter
+from oriel.pipeline.language.grouped import TimeWindowedKStream
 
 WINDOWS = SlidingWindows.of_time_difference_and_grace(10, 5)
 

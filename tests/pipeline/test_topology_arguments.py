@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import (
+from oriel import (
     IllegalArgument,
     InvalidTopology,
     SlidingWindows,
@@ -14,10 +14,10 @@ from pipeline import (
     approx_quantile,
     count,
 )
-from pipeline.grouped import TimeWindowedKStream
-from pipeline.streams import KStream
-from pipeline.windows import Aggregate
-from storage.definition import RESERVED_COLUMNS
+from oriel.pipeline.language.grouped import TimeWindowedKStream
+from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.windows import Aggregate
+from oriel.storage import RESERVED_COLUMNS
 
 WINDOWS = SlidingWindows.of_time_difference_and_grace(10, 5)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import (
+from oriel import (
     EmitStrategy,
     IllegalArgument,
     InvalidTopology,
@@ -19,8 +19,8 @@ from pipeline import (
     sum,
     until_window_closes,
 )
-from pipeline.grouped import CogroupedKStream, KGroupedStream, TimeWindowedKStream
-from pipeline.streams import KStream, SourceTable
+from oriel.pipeline.language.grouped import CogroupedKStream, KGroupedStream, TimeWindowedKStream
+from oriel.pipeline.language.streams import KStream, SourceTable
 
 WINDOWS = TimeWindows.of_size_with_no_grace(10)
 SESSIONS = SessionWindows.of_inactivity_gap_with_no_grace(10)

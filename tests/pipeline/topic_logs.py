@@ -11,10 +11,10 @@ from deltalake import DeltaTable
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from pipeline import Topology
-from pipeline.checkpoint import PreparedBatch
-from pipeline.run import PipelineRun, RunSettings
-from pipeline.sources import EventLog
+from oriel import Topology
+from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.run import PipelineRun, RunSettings
+from oriel.pipeline.sources import EventLog
 
 #: Key, time, value; the value is None for a record without one.
 Record = tuple[str | None, int, Mapping[str, Any] | None]

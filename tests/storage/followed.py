@@ -6,13 +6,10 @@ from typing import Any
 import orjson
 import pytest
 
-from storage.contracts import WindowRange
-from storage.definition import WindowSpec
-from storage.delta_log import DeltaLog
-from storage.index.folder import IndexFolder
-from storage.index.reader import IndexReader
-from storage.index.state import IndexState
-from storage.tailer_store import StoreTailer
+from oriel.storage import WindowRange, WindowSpec
+from oriel.storage.delta import DeltaLog
+from oriel.storage.index import IndexFolder, IndexReader, IndexState
+from oriel.storage.tailer.store import StoreTailer
 from tests.storage.store_tables import (
     SLIDING,
     Row,

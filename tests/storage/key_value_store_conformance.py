@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from storage.contracts import ReadOnlyKeyValueStore
+from oriel.storage.contracts import ReadOnlyKeyValueStore
 from tests.storage.window_store_conformance import LONG_KEYS, ODD_KEYS
 from tests.storage.window_store_model import Put
 

@@ -16,7 +16,8 @@ from collections.abc import Callable, Iterable
 import orjson
 import pytest
 
-from storage.contracts import LATEST_MS, ReadOnlySessionStore, SessionRange, WindowId, WindowRange
+from oriel.storage import LATEST_MS, SessionRange, WindowId, WindowRange
+from oriel.storage.contracts import ReadOnlySessionStore
 from tests.storage.window_store_conformance import ODD_KEYS, WindowStoreConformance, put
 from tests.storage.window_store_model import Put
 

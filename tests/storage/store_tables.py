@@ -7,9 +7,15 @@ from typing import Any
 import pyarrow as pa
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from storage.columns import arrow_type, store_schema
-from storage.definition import STORE_PROPERTY, AggregateSpec, StoreDefinition, WindowSpec
-from storage.position import COMMIT_INFO_KEY, CommitRecord
+from oriel.storage import (
+    COMMIT_INFO_KEY,
+    STORE_PROPERTY,
+    AggregateSpec,
+    CommitRecord,
+    StoreDefinition,
+    WindowSpec,
+)
+from oriel.storage.delta import arrow_type, store_schema
 
 #: A window as a test writes it down: key, start (but for a store without windows), and what
 #: differs from the defaults.

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from storage.columns import TIMESTAMP, arrow_type, delta_type, store_schema, table_rows
+from oriel.storage.delta import TIMESTAMP, arrow_type, delta_type, store_schema, table_rows
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

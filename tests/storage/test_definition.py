@@ -5,8 +5,7 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from storage.definition import KINDS, AggregateSpec, StoreDefinition, WindowSpec
-from storage.errors import InvalidDefinition
+from oriel.storage import KINDS, AggregateSpec, InvalidDefinition, StoreDefinition, WindowSpec
 from tests.storage.store_tables import HOPPING, NONE, SESSION, SLIDING, TUMBLING
 
 DEFINITION = StoreDefinition(

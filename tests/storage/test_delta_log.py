@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
-from storage.delta_log import DeltaLog
-from storage.errors import CorruptLog, InvalidDefinition, StoreNotReady
+from oriel.storage import InvalidDefinition, StoreNotReady
+from oriel.storage.delta import DeltaLog
+from oriel.storage.errors import CorruptLog
 from tests.storage.store_tables import StoreTable, make_definition, make_record
 
 

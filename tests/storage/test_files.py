@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from storage.files import replace_file
+from oriel.storage import replace_file
 
 
 def test_a_replaced_file_holds_the_new_content_and_nothing_is_left(tmp_path: Path) -> None:

@@ -8,13 +8,19 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from storage.errors import IndexDamaged, StoreNotReady
-from storage.index.check import check_in_own_process, find_damage
-from storage.index.environment import storage_error
-from storage.index.folder import IndexFolder, damage
-from storage.index.reader import IndexReader
-from storage.index.state import Extent, IndexState
-from storage.index.writer import IndexWriter
+from oriel.storage import StoreNotReady
+from oriel.storage.errors import IndexDamaged
+from oriel.storage.index import (
+    IndexFolder,
+    IndexReader,
+    IndexState,
+    IndexWriter,
+    check_in_own_process,
+    damage,
+)
+from oriel.storage.index.check import find_damage
+from oriel.storage.index.environment import storage_error
+from oriel.storage.index.state import Extent
 from tests.storage.store_tables import SLIDING, make_definition, make_record
 from tests.storage.window_store_conformance import put
 from tests.storage.written_index import write_index
@@ -135,7 +141,7 @@ def test_the_check_is_a_command(folder: IndexFolder) -> None:
     """It says what it found and exits with 1."""
     path = _data_file(folder)
     _truncate_to(5 * _PAGE_BYTES)(path)
-    command = [sys.executable, "-m", "storage.index.check", str(path.parent)]
+    command = [sys.executable, "-m", "oriel.storage.index", str(path.parent)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stdout

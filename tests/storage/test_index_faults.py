@@ -9,24 +9,22 @@ from typing import Any
 import lmdb
 import pytest
 
-from storage.delta_log import DeltaLog
-from storage.errors import StorageError
-from storage.index import folder as marks
-from storage.index.folder import IndexFolder
-from storage.index.reader import IndexReader
-from storage.index.writer import IndexWriter
-from storage.tailer_store import StoreTailer
+from oriel.storage import StorageError
+from oriel.storage.delta import DeltaLog
+from oriel.storage.index import IndexFolder, IndexReader, IndexWriter
+from oriel.storage.index import folder as marks
+from oriel.storage.tailer.store import StoreTailer
 from tests.storage.store_tables import StoreTable, make_definition
 
 #: Every effect of building and publishing, in the order in which they happen.
 _EFFECTS = [
-    "storage.tailer_store.IndexFolder.new_generation",
-    "storage.index.writer.IndexWriter.apply",
-    "storage.index.writer.IndexWriter.sync",
-    "storage.tailer_store.IndexFolder.publish",
-    "storage.index.folder.sync_file",
-    "storage.index.folder.sync_folder",
-    "storage.index.folder.replace_file",
+    "oriel.storage.tailer.store.IndexFolder.new_generation",
+    "oriel.storage.index.writer.IndexWriter.apply",
+    "oriel.storage.index.writer.IndexWriter.sync",
+    "oriel.storage.tailer.store.IndexFolder.publish",
+    "oriel.storage.index.folder.sync_file",
+    "oriel.storage.index.folder.sync_folder",
+    "oriel.storage.index.folder.replace_file",
 ]
 
 
@@ -80,7 +78,7 @@ def test_a_failing_publication_after_the_pointer_is_no_loss(
     """The old generation could not be removed: the new one is served all the same."""
     before = tailer.folder.current()
     with monkeypatch.context() as patched:
-        patched.setattr("storage.index.folder.IndexFolder.remove_others", _disk_full)
+        patched.setattr("oriel.storage.index.folder.IndexFolder.remove_others", _disk_full)
         with pytest.raises(OSError, match="No space"):
             tailer._rebuild("the test says so")
     assert tailer.folder.current() != before

@@ -7,8 +7,8 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.index.key_columns import encode_columns
-from storage.key_codec import (
+from oriel.storage.index.key_columns import encode_columns
+from oriel.storage.key_codec import (
     LMDB_KEY_BYTES_MAX,
     after_key,
     decode_prefix,

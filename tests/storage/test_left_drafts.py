@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from storage.files import replace_file
+from oriel.storage import replace_file
 
 
 def test_drafts_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from storage.position_bound import OffsetBound, PositionBound, parse_offset_bound
+from oriel.storage import PositionBound, parse_offset_bound
+from oriel.storage.position_bound import OffsetBound
 
 _OFFSETS = {"flights": {"0": 100, "1": 0}}
 

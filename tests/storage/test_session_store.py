@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.contracts import ReadOnlySessionStore, SessionRange, WindowRange
-from storage.index.folder import IndexFolder
-from storage.index.reader import IndexReader
-from storage.index.sessions import SessionSnapshot
+from oriel.storage import SessionRange, WindowRange
+from oriel.storage.contracts import ReadOnlySessionStore
+from oriel.storage.index import IndexFolder, IndexReader, SessionSnapshot
 from tests.storage.session_store_conformance import (
     MakeSessionStore,
     SessionStoreConformance,

@@ -10,9 +10,17 @@ import pytest
 from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from storage.columns import arrow_type, delta_type, store_schema, table_rows
-from storage.errors import CorruptLog
-from storage.table import Table, add_checkpoint, open_table, write_file
+from oriel.storage.delta import (
+    Table,
+    add_checkpoint,
+    arrow_type,
+    delta_type,
+    open_table,
+    store_schema,
+    table_rows,
+    write_file,
+)
+from oriel.storage.errors import CorruptLog
 
 AGGREGATES = {"n": pa.int64(), "mean": pa.float64(), "all": pa.list_(pa.string())}
 APPLICATION = "app"

@@ -9,10 +9,16 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from storage import table as table_module
-from storage.columns import store_schema, table_rows
-from storage.errors import CorruptLog
-from storage.table import Table, add_checkpoint, open_table, write_file
+from oriel.storage.delta import (
+    Table,
+    add_checkpoint,
+    open_table,
+    store_schema,
+    table_rows,
+    write_file,
+)
+from oriel.storage.delta import table as table_module
+from oriel.storage.errors import CorruptLog
 
 AGGREGATES = {"n": pa.int64()}
 END_OF_TIME_MS = 253_402_300_799_999

@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from storage.errors import StoreNotReady
-from storage.index.folder import IndexFolder
-from storage.index.reader import IndexReader
-from storage.layout import DataLayout
-from storage.tailer import ANOTHER_TAILER, stores_with_tables
-from storage.tailer_status import StatusFile, StoreStatus
+from oriel.storage import DataLayout, StoreNotReady
+from oriel.storage.index import IndexFolder, IndexReader
+from oriel.storage.tailer import StatusFile, StoreStatus
+from oriel.storage.tailer.process import ANOTHER_TAILER, stores_with_tables
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import WAIT_SECONDS, process_runs, wait_until
 
@@ -48,7 +46,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start_tailer(*options: str) -> "subprocess.Popen[bytes]":
-        command = [sys.executable, "-m", "storage.tailer", "--data", str(tmp_path), *options]
+        command = [sys.executable, "-m", "oriel.storage.tailer", "--data", str(tmp_path), *options]
         started.append(subprocess.Popen(command, stderr=subprocess.DEVNULL))
         return started[-1]
 
@@ -164,8 +162,8 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
     StoreTable(tmp_path, make_definition())
     script = (
         "import os, subprocess, sys, time\n"
-        "child = subprocess.Popen([sys.executable, '-m', 'storage.tailer', '--data', sys.argv[1],"
-        " '--parent-pid', str(os.getpid())])\n"
+        "child = subprocess.Popen([sys.executable, '-m', 'oriel.storage.tailer',"
+        " '--data', sys.argv[1], '--parent-pid', str(os.getpid())])\n"
         "print(child.pid, flush=True)\n"
         "time.sleep(600)\n"
     )

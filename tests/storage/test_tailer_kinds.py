@@ -7,9 +7,8 @@ from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from storage.definition import WindowSpec
-from storage.index.reader import IndexReader
-from storage.index.snapshot import KeyValueSnapshot
+from oriel.storage import WindowSpec
+from oriel.storage.index import IndexReader, KeyValueSnapshot
 from tests.storage.followed import Followed
 from tests.storage.store_tables import HOPPING, NONE, SESSION, TUMBLING, Row, make_record
 

@@ -11,10 +11,12 @@ from deltalake import DeltaTable, write_deltalake
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.delta_log import DeltaLog
-from storage.errors import CorruptLog, StoreNotReady
-from storage.index.folder import IndexFolder, mark_damaged, mark_suspect
-from storage.tailer_store import StoreTailer
+from oriel.storage import StoreNotReady
+from oriel.storage.delta import DeltaLog
+from oriel.storage.errors import CorruptLog
+from oriel.storage.index import IndexFolder, mark_suspect
+from oriel.storage.index.folder import mark_damaged
+from oriel.storage.tailer.store import StoreTailer
 from tests.storage.followed import Followed
 from tests.storage.store_tables import Row, StoreTable, make_definition, make_record
 

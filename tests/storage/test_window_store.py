@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from storage.contracts import ReadOnlyWindowStore, WindowRange
-from storage.index.folder import IndexFolder
-from storage.index.reader import IndexReader
+from oriel.storage import WindowRange
+from oriel.storage.contracts import ReadOnlyWindowStore
+from oriel.storage.index import IndexFolder, IndexReader
 from tests.storage.store_tables import SLIDING
 from tests.storage.window_store_conformance import (
     LONG_KEYS,

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 import orjson
 import pytest
 
-from storage.contracts import LATEST_MS, ReadOnlyWindowStore, WindowId, WindowRange
+from oriel.storage import LATEST_MS, WindowId, WindowRange
+from oriel.storage.contracts import ReadOnlyWindowStore
 from tests.storage.window_store_model import Put
 
 #: Makes a store that holds the puts, with that retention.

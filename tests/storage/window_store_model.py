@@ -6,7 +6,8 @@ Shares no code with the index, so that what they agree on is right.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from storage.contracts import KeyPage, SessionRange, WindowId, WindowPage, WindowRange
+from oriel.storage import SessionRange, WindowId, WindowPage, WindowRange
+from oriel.storage.contracts import KeyPage
 
 
 class Put(NamedTuple):

@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from storage.definition import WindowSpec
-from storage.index.folder import IndexFolder
-from storage.index.reader import IndexReader
-from storage.index.rows import IndexRows
-from storage.index.state import Extent, IndexState
-from storage.index.writer import IndexWriter
-from storage.key_codec import record_key
+from oriel.storage import WindowSpec
+from oriel.storage.index import IndexFolder, IndexReader, IndexRows, IndexState, IndexWriter
+from oriel.storage.index.state import Extent
+from oriel.storage.key_codec import record_key
 from tests.storage.store_tables import make_definition
 from tests.storage.window_store_model import Put
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from pipeline.testing.rows import FIXED_COLUMNS, StoreRows, WindowedValue
-from pipeline.windows.rules import FOREVER_MS
+from oriel.pipeline.testing.rows import FIXED_COLUMNS, StoreRows
+from oriel.pipeline.windows import FOREVER_MS
+from oriel.testing import WindowedValue
 
 Changed = dict[str, Any]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pipeline import (
+from oriel import (
     EmitStrategy,
     SessionWindows,
     SlidingWindows,
@@ -12,9 +12,9 @@ from pipeline import (
     collect_list,
     count,
 )
-from pipeline.grouped import KGroupedStream, KTable, TimeWindowedKStream
-from pipeline.testing import Record, TopologyTestDriver, WindowedValue
-from pipeline.windows import Windows
+from oriel.pipeline.language.grouped import KGroupedStream, KTable, TimeWindowedKStream
+from oriel.pipeline.windows import Windows
+from oriel.testing import Record, TopologyTestDriver, WindowedValue
 
 #: ``t`` is the record's own time, ``s`` a text.
 SCHEMA = "t BIGINT, s STRING"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import (
+from oriel import (
     EmitStrategy,
     IllegalArgument,
     StreamsBuilder,
@@ -13,7 +13,7 @@ from pipeline import (
     max,
     until_window_closes,
 )
-from pipeline.testing import Counters, Record, TopologyTestDriver
+from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.testing.driver_runs import (
     SCHEMA,
     driver_of,

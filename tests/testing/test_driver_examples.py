@@ -7,8 +7,8 @@ that it accepted is lost), the comment says what it does.
 
 import pytest
 
-from pipeline import SlidingWindows
-from pipeline.windows import Windows
+from oriel import SlidingWindows
+from oriel.pipeline.windows import Windows
 from tests.testing.driver_runs import (
     Told,
     hopping,

@@ -8,20 +8,13 @@ from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from pipeline import (
-    InvalidTopology,
-    JoinWindows,
-    StreamsBuilder,
-    collect_list,
-    count,
-    sum,
-)
-from pipeline.decoding import event_log_decoder
-from pipeline.errors import ExpressionFailed
-from pipeline.schemas import arrow_schema
-from pipeline.streams import KStream
-from pipeline.testing import Counters, Record
-from pipeline.testing.records import decoded
+from oriel import InvalidTopology, JoinWindows, StreamsBuilder, collect_list, count, sum
+from oriel.pipeline.errors import ExpressionFailed
+from oriel.pipeline.language import arrow_schema
+from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.sources.decoding import event_log_decoder
+from oriel.pipeline.testing.records import decoded
+from oriel.testing import Counters, Record
 from tests.testing.driver_runs import driver_of, tumbling
 from tests.testing.test_driver_odd_records import BAD, COLUMNS, GOOD, TIMES
 

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from pipeline import IllegalArgument, InvalidTopology, JoinWindows, StreamsBuilder
-from pipeline.testing import Counters, Record, TopologyTestDriver
-from pipeline.windows import Windows
+from oriel import IllegalArgument, InvalidTopology, JoinWindows, StreamsBuilder
+from oriel.pipeline.windows import Windows
+from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.testing.driver_runs import (
     driver_of,
     driver_with,

@@ -4,15 +4,8 @@ from typing import Any, Literal
 
 import pytest
 
-from pipeline import (
-    InvalidTopology,
-    JoinWindows,
-    SessionWindows,
-    StreamsBuilder,
-    collect_list,
-    count,
-)
-from pipeline.testing import Counters, KeyValue, Record, TopologyTestDriver
+from oriel import InvalidTopology, JoinWindows, SessionWindows, StreamsBuilder, collect_list, count
+from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.testing.driver_runs import driver_of, tumbling
 
 How = Literal["join", "left_join", "outer_join"]

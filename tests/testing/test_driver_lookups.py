@@ -5,8 +5,8 @@ from typing import Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import StreamsBuilder, collect_list
-from pipeline.testing import Counters, KeyValue, Record, TopologyTestDriver
+from oriel import StreamsBuilder, collect_list
+from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.testing.driver_runs import driver_of, tumbling
 from tests.testing.test_driver_joins import left, paired, pairs, right
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline import IllegalArgument, InvalidTopology, StreamsBuilder, collect_list, first, sum
-from pipeline.testing import Counters, Record, TopologyTestDriver
-from pipeline.windows import MAX_TIMESTAMP_MS, Windows
+from oriel import IllegalArgument, InvalidTopology, StreamsBuilder, collect_list, first, sum
+from oriel.pipeline.windows import MAX_TIMESTAMP_MS, Windows
+from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.testing.driver_runs import (
     driver_of,
     driver_with,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipeline import (
+from oriel import (
     EmitStrategy,
     IllegalArgument,
     SessionWindows,
@@ -16,9 +16,14 @@ from pipeline import (
     StreamsBuilder,
     TimeWindows,
 )
-from pipeline.grouped import CogroupedKStream, KGroupedStream, KTable, TimeWindowedKStream
-from pipeline.testing import Counters, KeyValue, Record, TopologyTestDriver, WindowedValue
-from pipeline.windows import NoWindows, Windows
+from oriel.pipeline.language.grouped import (
+    CogroupedKStream,
+    KGroupedStream,
+    KTable,
+    TimeWindowedKStream,
+)
+from oriel.pipeline.windows import NoWindows, Windows
+from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver, WindowedValue
 from tests import slow_model
 from tests.slow_aggregates import check_window
 from tests.slow_sessions import expected_sessions

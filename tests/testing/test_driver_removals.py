@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.testing import TopologyTestDriver
-from pipeline.windows import Windows
+from oriel.pipeline.windows import Windows
+from oriel.testing import TopologyTestDriver
 from tests.testing.driver_runs import (
     driver_with,
     held,

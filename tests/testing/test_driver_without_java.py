@@ -10,8 +10,8 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = """
 import sys
 
-from pipeline import *
-from pipeline.testing import Record, TopologyTestDriver
+from oriel import *
+from oriel.testing import Record, TopologyTestDriver
 
 builder = StreamsBuilder()
 flights = builder.stream("flights", "carrier STRING, delay DOUBLE, number INT")
@@ -63,7 +63,7 @@ def test_a_topology_without_expressions_needs_neither_spark_nor_java(tmp_path: P
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
         cwd=ROOT,
-        env={**environment, "PATH": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        env={**environment, "PATH": str(tmp_path), "PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
         timeout=60,

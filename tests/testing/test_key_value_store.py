@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.testing.rows import KeyValue
-from pipeline.testing.stores import ReadOnlyKeyValueStore
-from pipeline.windows.rules import FOREVER_MS
+from oriel.pipeline.windows import FOREVER_MS
+from oriel.testing import KeyValue, ReadOnlyKeyValueStore
 from tests.testing.changed_rows import (
     KEYS,
     entry,

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.testing.rows import WindowedValue
-from pipeline.testing.stores import ReadOnlySessionStore
-from pipeline.windows import IllegalArgument
+from oriel import IllegalArgument
+from oriel.testing import ReadOnlySessionStore, WindowedValue
 from tests.testing.changed_rows import (
     KEYS,
     NO_TIMES,

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from pipeline.testing.rows import WindowedValue
-from pipeline.testing.stores import ReadOnlyWindowStore
-from pipeline.windows import IllegalArgument
+from oriel import IllegalArgument
+from oriel.testing import ReadOnlyWindowStore, WindowedValue
 from tests.testing.changed_rows import (
     KEYS,
     NO_TIMES,

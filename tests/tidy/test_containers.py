@@ -15,15 +15,15 @@ DOCKERFILE = (ROOT / "Dockerfile").read_text()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())[
     "services"
 ]
-#: Service of ours -> the module that its image starts.
-OURS = {"pipeline": "pipeline", "api": "app"}
+#: Service of ours -> the command that its image starts.
+OURS = {"pipeline": "run", "api": "serve"}
 
 
 @functools.cache
-def _options(module: str) -> frozenset[str]:
+def _options(command: str) -> frozenset[str]:
     told = subprocess.run(
-        [sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True,
-        check=True, timeout=60,
+        [sys.executable, "-m", "oriel", command, "--help"], cwd=ROOT, capture_output=True,
+        text=True, check=True, timeout=60,
     )  # fmt: skip
     return frozenset(re.findall(r"--[a-z][a-z-]*", told.stdout))
 
@@ -34,12 +34,12 @@ def _stages() -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-@pytest.mark.parametrize(("service", "module"), OURS.items())
-def test_a_service_starts_its_module_with_options_that_exist(service: str, module: str) -> None:
+@pytest.mark.parametrize(("service", "command"), OURS.items())
+def test_a_service_starts_its_command_with_options_that_exist(service: str, command: str) -> None:
     """What compose passes to our commands is what they understand."""
-    assert f'"-m", "{module}"]' in _stages()[SERVICES[service]["build"]["target"]]
+    assert f'"-m", "oriel", "{command}"]' in _stages()[SERVICES[service]["build"]["target"]]
     used = {part for part in SERVICES[service]["command"] if part.startswith("--")}
-    assert used <= _options(module), f"unknown options: {sorted(used - _options(module))}"
+    assert used <= _options(command), f"unknown options: {sorted(used - _options(command))}"
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pipeline import Topology
-from pipeline.testing import TopologyTestDriver
+from oriel import Topology
+from oriel.testing import TopologyTestDriver
 from tests.tidy.project import ROOT, files
 
 _BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)

@@ -8,11 +8,14 @@ from tests.tidy.project import ROOT, Module, modules, modules_of, offenders
 #: Broad handlers that are right, with their reason: (file, function) -> reason.
 #: A handler that ends by raising again needs no entry.
 BROAD_HANDLERS = {
-    ("app/window_reads.py", "serve"): "any failure becomes a problem document; problem_answer "
-    "logs what it does not know and answers 500",
+    (
+        "app/reads/window_reads.py",
+        "serve",
+    ): "any failure becomes a problem document; "
+    "problem_answer logs what it does not know and answers 500",
     ("tests/app/api_client.py", "_call"): "an error after a whole answer is the server's to log; "
     "any other is raised again",
-    ("storage/tailer_store.py", "run"): "a store that fails is told of in its status and tried "
+    ("storage/tailer/store.py", "run"): "a store that fails is told of in its status and tried "
     "again; it must not stop the tailer of the others",
 }
 

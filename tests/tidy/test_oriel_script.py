@@ -74,7 +74,7 @@ def house(tmp_path: Path) -> House:
 
 
 _VENV = "-m venv --clear ROOT/.venv"
-_SERVE = "-P -m app --data my data"
+_SERVE = "-P -m oriel serve --data my data"
 
 
 def test_without_python_it_says_what_to_do(house: House) -> None:
@@ -120,7 +120,7 @@ def test_an_interrupted_install_is_done_anew(house: House) -> None:
     failed = house.run("serve", PIP_FAILS="1")
     assert failed.returncode == 1
     assert "could not be installed" in failed.stderr
-    assert "-P -m app" not in house.calls()
+    assert "-P -m oriel" not in house.calls()
     assert house.run("serve").returncode == 0
     assert house.calls()[0] == _VENV
 

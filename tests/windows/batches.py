@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline import windows as w
-from pipeline.windows import (
-    NEVER_CLOSED_MS,
-    SlidingWindowEngine,
-    SlidingWindows,
-    StreamClock,
-    close_time_ms,
-)
+from oriel import SlidingWindows
+from oriel.pipeline import windows as w
+from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamClock, close_time_ms
+from oriel.pipeline.windows.engines.sliding.sliding_windows import SlidingWindowEngine
 from tests.slow_model import Logs, Outcome, Record, Window
 
 AGGREGATES = {

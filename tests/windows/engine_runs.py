@@ -15,12 +15,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pipeline import windows as w
-from pipeline.windows.clock import NEVER_CLOSED_MS, StreamClock, close_time_ms
-from pipeline.windows.definitions import Windows
-from pipeline.windows.engine import EngineResult, WindowEngine
-from pipeline.windows.engines import engine_for
-from pipeline.windows.folds import Fold
+from oriel.pipeline import windows as w
+from oriel.pipeline.windows import (
+    NEVER_CLOSED_MS,
+    EngineResult,
+    Fold,
+    StreamClock,
+    WindowEngine,
+    Windows,
+    close_time_ms,
+    engine_for,
+)
 from tests.slow_aggregates import check_window
 from tests.slow_tables import FoldOutcome, Logs, Outcome, Place, Record, Value, Window
 from tests.windows.random_logs import Case, random_case

@@ -19,9 +19,9 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 import pytest
 
-from pipeline import windows as w
-from pipeline.windows.definitions import SessionWindows, TimeWindows, Windows
-from pipeline.windows.folds import Fold
+from oriel import SessionWindows, TimeWindows
+from oriel.pipeline import windows as w
+from oriel.pipeline.windows import Fold, Windows
 from tests.windows.engine_runs import Run, Setup, random_cuts, run_engine
 
 _SOURCE = Path(__file__).with_name("kafka_streams")

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import windows as w
-from pipeline.windows.members import Members, Ranges
+from oriel.pipeline import windows as w
+from oriel.pipeline.windows import Ranges
+from oriel.pipeline.windows.aggregates.members import Members
 
 
 def evaluate(aggregate: w.Aggregate, column: pa.Array, *ranges: tuple[int, int]) -> list[Any]:

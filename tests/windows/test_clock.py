@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from pipeline.windows import NEVER_CLOSED_MS, StreamClock, close_time_ms
+from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamClock, close_time_ms
 
 
 def test_the_clock_of_a_partition_only_moves_forward() -> None:

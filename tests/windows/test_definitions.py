@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipeline.windows import IllegalArgument, SlidingWindows
+from oriel import IllegalArgument, SlidingWindows
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline import windows as w
-from pipeline.windows.members import Members, Ranges
+from oriel.pipeline import windows as w
+from oriel.pipeline.windows import Ranges
+from oriel.pipeline.windows.aggregates.members import Members
 
 STDDEV = w.stddev("v")
 MOST = 1.7976931348623157e308

@@ -2,16 +2,16 @@
 
 import pytest
 
-from pipeline import drawings
-from pipeline.window_pictures import arrivals, computed, one_by_one, picture, steps
-from pipeline.windows import NoWindows, SessionWindows, SlidingWindows, TimeWindows, Windows
-from pipeline.windows.rules import RULES
+from oriel import SessionWindows, SlidingWindows, TimeWindows
+from oriel.pipeline.windows import RULES, NoWindows, Windows
+from tools import drawings
+from tools.window_pictures import arrivals, computed, one_by_one, picture, steps
 
 
 def test_the_page_is_what_the_module_writes() -> None:
     """The committed page is the one that the rules and engines give now."""
     found = drawings.PAGE.read_text(encoding="utf-8")
-    assert found == drawings.page(), "run: python -m pipeline.drawings"
+    assert found == drawings.page(), "run: python -m tools.drawings"
 
 
 def test_every_kind_is_drawn() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.windows.exact_sum import RangeSums
+from oriel.pipeline.windows.exact.sums import RangeSums
 
 _ANY_DOUBLE = st.floats(allow_nan=False, allow_infinity=False)
 _AWKWARD = st.sampled_from([

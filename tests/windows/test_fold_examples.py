@@ -6,15 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.windows.definitions import (
-    NoWindows,
-    SessionWindows,
-    SlidingWindows,
-    TimeWindows,
-    Windows,
-)
-from pipeline.windows.engines import engine_for
-from pipeline.windows.folds import Fold
+from oriel import SessionWindows, SlidingWindows, TimeWindows
+from oriel.pipeline.windows import Fold, NoWindows, Windows, engine_for
 from tests.slow_tables import Record
 from tests.windows.engine_runs import Setup, one_by_one, run_engine
 

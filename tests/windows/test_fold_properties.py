@@ -10,16 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.windows.definitions import (
-    NoWindows,
-    SessionWindows,
-    SlidingWindows,
-    TimeWindows,
-    Windows,
-)
-from pipeline.windows.engine import EngineResult, WindowEngine
-from pipeline.windows.errors import said
-from pipeline.windows.folds import Fold
+from oriel import SessionWindows, SlidingWindows, TimeWindows
+from oriel.pipeline.windows import EngineResult, Fold, NoWindows, WindowEngine, Windows
+from oriel.pipeline.windows.definitions.errors import said
 from tests.slow_sessions import folded_sessions
 from tests.slow_sliding_folds import LeftOut, SlidingOutcome, folded_sliding
 from tests.slow_tables import FoldOutcome, Functions, Logs, Record, folded_table

@@ -7,15 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.windows import MAX_TIMESTAMP_MS, IllegalArgument
-from pipeline.windows.join_parts import LEFT, RIGHT, How
-from pipeline.windows.joins import JoinWindows, StreamJoinEngine
-from pipeline.windows.table_joins import (
-    TableHow,
-    TableJoinEngine,
-    TableJoinResult,
-    TableTableJoinEngine,
-)
+from oriel import IllegalArgument, JoinWindows
+from oriel.pipeline.windows import LEFT, MAX_TIMESTAMP_MS, RIGHT, StreamJoinEngine, TableJoinEngine
+from oriel.pipeline.windows.joins.sides import How
+from oriel.pipeline.windows.joins.tables import TableHow, TableJoinResult, TableTableJoinEngine
 
 LEFT_VALUES = pa.schema([("l", pa.string())])
 RIGHT_VALUES = pa.schema([("r", pa.string())])

@@ -12,7 +12,7 @@ from random import Random
 
 import pytest
 
-from pipeline.windows.definitions import SessionWindows
+from oriel import SessionWindows
 from tests.windows.kafka_peer import (
     Case,
     Emitted,

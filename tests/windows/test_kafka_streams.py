@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from pipeline.windows.definitions import SlidingWindows
+from oriel import SlidingWindows
 from tests.slow_model import expected
 from tests.windows.kafka_peer import (
     Case,

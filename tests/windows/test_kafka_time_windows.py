@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from pipeline.windows.definitions import TimeWindows
+from oriel import TimeWindows
 from tests.windows.kafka_peer import (
     Case,
     Emit,

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from pipeline.windows.definitions import NoWindows
+from oriel.pipeline.windows import NoWindows
 from tests.windows.kafka_peer import (
     Case,
     KafkaPeer,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline import (
+from oriel import (
     IllegalArgument,
     InvalidTopology,
     SessionWindows,
@@ -19,7 +19,7 @@ from pipeline import (
     collect_list,
     mergeable,
 )
-from pipeline.testing import Record, TopologyTestDriver
+from oriel.testing import Record, TopologyTestDriver
 
 SPREAD = mergeable(
     "spread",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.windows.members import Ranges
+from oriel.pipeline.windows import Ranges
 
 _FLAGS = st.lists(st.booleans(), min_size=1, max_size=12)
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pipeline.windows.definitions import SessionWindows
+from oriel import SessionWindows
 from tests.slow_sessions import PartSession, components, expected_sessions, part_sessions
 from tests.slow_tables import Logs, Outcome
 from tests.windows.engine_runs import (

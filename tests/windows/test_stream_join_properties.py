@@ -8,8 +8,9 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 
-from pipeline.windows.join_parts import LEFT, RIGHT, How
-from pipeline.windows.joins import JoinWindows, StreamJoinEngine
+from oriel import JoinWindows
+from oriel.pipeline.windows import LEFT, RIGHT, StreamJoinEngine
+from oriel.pipeline.windows.joins.sides import How
 from tests.slow_joins import Arrived, Joined, Result, Span, clock, joined
 from tests.windows.join_batches import (
     Batch,

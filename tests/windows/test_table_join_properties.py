@@ -8,8 +8,9 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 
-from pipeline.windows.join_parts import LEFT, RIGHT, How
-from pipeline.windows.table_joins import TableHow, TableJoinEngine, TableTableJoinEngine
+from oriel.pipeline.windows import LEFT, RIGHT, TableJoinEngine
+from oriel.pipeline.windows.joins.sides import How
+from oriel.pipeline.windows.joins.tables import TableHow, TableTableJoinEngine
 from tests.slow_joins import Logs, Row, arrivals, counting, joined_tables, newest
 from tests.windows.join_batches import (
     Batch,

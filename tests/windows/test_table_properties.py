@@ -7,14 +7,9 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from pipeline import windows as w
-from pipeline.windows.definitions import (
-    MAX_TIMESTAMP_MS,
-    NoWindows,
-    SessionWindows,
-    TimeWindows,
-    Windows,
-)
+from oriel import SessionWindows, TimeWindows
+from oriel.pipeline import windows as w
+from oriel.pipeline.windows import MAX_TIMESTAMP_MS, NoWindows, Windows
 from tests.slow_tables import Logs, Record, table_rows
 from tests.windows.engine_runs import (
     Setup,

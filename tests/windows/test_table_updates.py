@@ -8,12 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipeline.errors import InvalidTopology
-from pipeline.streams import StreamsBuilder
-from pipeline.testing import Record, TopologyTestDriver
-from pipeline.windows import IllegalArgument, TimeWindows
-from pipeline.windows.join_parts import LEFT, RIGHT, How
-from pipeline.windows.table_updates import TableUpdatesEngine
+from oriel import IllegalArgument, InvalidTopology, StreamsBuilder, TimeWindows
+from oriel.pipeline.windows import LEFT, RIGHT, TableUpdatesEngine
+from oriel.pipeline.windows.joins.sides import How
+from oriel.testing import Record, TopologyTestDriver
 from tests.slow_joins import Arrived, arrivals
 from tests.windows.join_batches import batches, random_cuts, saved_and_loaded, to_table, whole
 from tests.windows.test_table_join_properties import (

@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from pipeline.windows.definitions import TimeWindows
+from oriel import TimeWindows
 from tests.slow_tables import Logs, Outcome, arrivals
 from tests.slow_time_windows import Hopping, expected_windows
 from tests.windows.engine_runs import (

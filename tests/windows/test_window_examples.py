@@ -10,14 +10,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pytest
 
-from pipeline import windows as w
-from pipeline.windows.definitions import (
-    NoWindows,
-    SessionWindows,
-    SlidingWindows,
-    TimeWindows,
-    Windows,
-)
+from oriel import SessionWindows, SlidingWindows, TimeWindows
+from oriel.pipeline import windows as w
+from oriel.pipeline.windows import NoWindows, Windows
 from tests.slow_tables import Record
 from tests.windows.engine_runs import Row, Run, Setup, one_by_one, run_engine, whole
 

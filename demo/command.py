@@ -1,0 +1,215 @@
+"""The command line of the demo: ``oriel demo``."""
+
+import argparse
+import json
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from deltalake import DeltaTable
+
+from oriel.demo.check import check_windows
+from oriel.demo.errors import DemoError
+from oriel.demo.event_log import TOPIC, append_lines, log_sizes, to_lines
+from oriel.demo.expected import Rules
+from oriel.demo.flight_data import read_flights
+from oriel.demo.folder import DemoFolder, fresh_folder
+from oriel.demo.live import replay
+from oriel.demo.processes import HOST, PROJECT_ROOT, Child, choose_port, running
+from oriel.demo.progress import Progress, last_commit, say
+from oriel.demo.service import Service
+from oriel.storage import DataLayout
+
+STORE = "departures_by_origin"
+STORES = (STORE, "departures_by_carrier")
+KEY = "EWR"
+RULES = Rules(difference_ms=30 * 60_000, grace_ms=120 * 60_000)
+
+_PORT = 8080
+_AT_ONCE = 0.9
+_POLL_SECONDS = 0.5
+_READY_SECONDS = 120
+# A quarter of the log: batches are few, and progress is seen.
+_BATCH_BYTES = 16 * 2**20
+
+
+@dataclass(frozen=True)
+class Flights:
+    """All records, their partitions and their lines, in order of arrival."""
+
+    records: pa.Table
+    partition: np.ndarray
+    lines: pa.Array
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the demo; return the process's exit code."""
+    options = _parser().parse_args(arguments)
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, _interrupt)
+    try:
+        with fresh_folder(options.folder) as folder:
+            if options.exit:
+                print(json.dumps(_run_and_check(folder, options.port)), flush=True)
+            else:
+                _run_live(folder, options.port, options.speed)
+    except DemoError as error:
+        say(str(error))
+        return 1
+    except KeyboardInterrupt:
+        say("stopped")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="oriel demo",
+        description="Stream 336,776 real flights into sliding windows and serve them.",
+    )
+    parser.add_argument(
+        "--exit", action="store_true",
+        help="process everything, check one key's windows over HTTP, print a summary, leave",
+    )  # fmt: skip
+    parser.add_argument("--port", type=int, help=f"port of the service (default {_PORT})")
+    parser.add_argument(
+        "--folder", type=Path, default=PROJECT_ROOT / ".oriel" / "demo",
+        help="where the demo keeps its files; emptied at each start (default .oriel/demo)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--speed", type=float, default=5.0, metavar="RECORDS",
+        help="records a second that arrive while you watch (default 5)",
+    )  # fmt: skip
+    return parser
+
+
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    # Once is enough: a second one must not break off the stopping of the children.
+    for stop in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(stop, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _run_and_check(folder: DemoFolder, port: int | None) -> dict[str, object]:
+    """Process all flights, compare the served windows of one key, return the summary."""
+    flights = _read()
+    append_lines(folder.event_log, flights.partition, flights.lines)
+    started = time.monotonic()
+    with running("pipeline", [*_pipeline(folder), "--once"], folder.logs) as pipeline:
+        _follow(folder, pipeline)
+        pipeline.require_success()
+    seconds = round(time.monotonic() - started, 1)
+    with ExitStack() as stack:
+        service = _serve(stack, folder, port)
+        say(f"comparing every window of {KEY} with a plain recomputation")
+        checked = check_windows(service.all_windows(STORE, KEY), flights.records, KEY, RULES)
+    stores = {
+        store: {"windows": _count_windows(folder, store), **_counters(folder, store)}
+        for store in STORES
+    }
+    return {
+        "records": len(flights.lines),
+        "windows": sum(store["windows"] for store in stores.values()),
+        "late": stores[STORE]["late"],
+        "seconds": seconds,
+        "records_per_second": round(len(flights.lines) / seconds),
+        "stores": stores,
+        "checked": {"store": STORE, "key": KEY, "windows": checked},
+    }
+
+
+def _run_live(folder: DemoFolder, port: int | None, speed: float) -> None:
+    """Process most flights at once, then let the rest arrive until Ctrl-C."""
+    flights = _read()
+    first = int(len(flights.lines) * _AT_ONCE)
+    append_lines(folder.event_log, flights.partition[:first], flights.lines[:first])
+    with ExitStack() as stack:
+        arguments = [*_pipeline(folder), "--trigger", "200ms"]
+        pipeline = stack.enter_context(running("pipeline", arguments, folder.logs))
+        _follow(folder, pipeline)
+        service = _serve(stack, folder, port)
+
+        def check() -> None:
+            pipeline.require_running()
+            service.require_running()
+
+        _invite(service.url, speed, len(flights.lines) - first)
+        rest = flights.partition[first:], flights.lines[first:]
+        replay(folder.event_log, *rest, speed, check)
+        say("all flights have departed; the service stays until Ctrl-C")
+        while True:
+            check()
+            time.sleep(_POLL_SECONDS)
+
+
+def _read() -> Flights:
+    say("reading the flights of 2013")
+    records = read_flights()
+    lines = to_lines(records)
+    mebibytes = pc.sum(pc.binary_length(lines)).as_py() / 2**20
+    say(f"{len(records):,} flights, an event log of {mebibytes:.0f} MiB")
+    return Flights(records, np.asarray(records["partition"]), lines)
+
+
+def _pipeline(folder: DemoFolder) -> list[str]:
+    topology = str(Path(__file__).with_name("flights.py"))
+    paths = ["--event-log", str(folder.event_log), "--data", str(folder.data)]
+    return ["run", topology, *paths, "--max-batch-bytes", str(_BATCH_BYTES)]
+
+
+def _follow(folder: DemoFolder, pipeline: Child) -> None:
+    """Tell of the pipeline's progress until all that is in the log is in the tables."""
+    last_store = DataLayout(folder.data).table(STORES[-1])
+    progress = Progress(last_store, TOPIC, log_sizes(folder.event_log))
+    while not progress.tell():
+        if not pipeline.is_running:
+            pipeline.require_success()
+            return
+        time.sleep(_POLL_SECONDS)
+
+
+def _serve(stack: ExitStack, folder: DemoFolder, port: int | None) -> Service:
+    """Start the service and wait until its answers include the whole log."""
+    chosen = choose_port(port, _PORT)
+    arguments = ["serve", "--data", str(folder.data), "--host", HOST, "--port", str(chosen)]
+    child = stack.enter_context(running("service", arguments, folder.logs))
+    url = f"http://{HOST}:{chosen}"
+    service = stack.enter_context(closing(Service(url, child.require_running)))
+    say("starting the service, building its index")
+    service.wait_ready(_READY_SECONDS)
+    for store in STORES:
+        service.wait_included(store, TOPIC, log_sizes(folder.event_log), _READY_SECONDS)
+    return service
+
+
+def _invite(url: str, speed: float, rest: int) -> None:
+    print(
+        f"""
+  Dashboard        {url}/
+  Interface        {url}/openapi.json
+  Latest half hour of {KEY}:
+
+    curl {url}/v1/stores/{STORE}/latest/{KEY}
+
+  {rest:,} flights are still to come, {speed:g} a second. Ctrl-C stops the demo.
+""",
+        flush=True,
+    )
+
+
+def _counters(folder: DemoFolder, store: str) -> dict[str, int]:
+    commit = last_commit(DataLayout(folder.data).table(store))
+    return commit.counters if commit else {}
+
+
+def _count_windows(folder: DemoFolder, store: str) -> int:
+    """Count the distinct windows of a store's table, which keeps superseded rows for a while."""
+    names = ["key", "window_start"]
+    rows = DeltaTable(DataLayout(folder.data).table(store)).to_pyarrow_table(columns=names)
+    return len(rows.group_by(names).aggregate([]))

@@ -1,0 +1,134 @@
+"""One store's part of a micro-batch: compute, prepare, commit.
+
+The order of effects, and what a crash between them means (docs/architecture.md):
+
+    1. tasks write state segments and Parquet files      nothing refers to them
+    2. ``state/<store>/<n>.json`` is written             batch n is decided
+    3. the store's table is committed with batch id n    readers see it
+    4. the dead letters are committed with batch id n
+    5. Spark writes its commit log entry n               batch n is never offered again
+
+A crash before 2 repeats the batch from state version n-1; after 2 only what is missing
+of 3 and 4 is done. Each commit records the batch id, so none is done twice.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from oriel.pipeline.commit.checkpoint import StateVersions
+from oriel.pipeline.commit.reports import prepared_batch
+from oriel.pipeline.commit.store_tables import StoreTables
+from oriel.pipeline.plan import Place, PreparedBatch, StorePlans
+from oriel.pipeline.tasks import Runner, run_stages
+from oriel.storage import COMMIT_INFO_KEY, ForeignCheckpoint, Offsets
+from oriel.storage.delta import CHECKPOINT_INTERVAL, add_checkpoint
+
+
+class StoreBatches:
+    """Runs the batches of one store, in order."""
+
+    def __init__(
+        self,
+        plans: StorePlans,
+        tables: StoreTables,
+        versions: StateVersions,
+        *,
+        tasks: int,
+        sync: bool,
+    ) -> None:
+        """Run the store of ``plans`` with ``tasks`` engine tasks a batch."""
+        self.plans = plans
+        self._store = plans.store
+        self._tables = tables
+        self._versions = versions
+        key_groups = tables.definition.key_groups
+        self._place = Place(
+            tables.table_folder,
+            versions.folder,
+            tables.dead_letters_folder,
+            min(tasks, key_groups),
+            sync,
+        )
+        plans.finish(key_groups)
+        self._last: tuple[int, PreparedBatch] | None = None
+        self._maintenance = ThreadPoolExecutor(1, thread_name_prefix=f"maintain-{self._store.name}")
+
+    def run(self, runner: Runner[Any], batch: int, ends: Offsets) -> PreparedBatch:
+        """Bring batch ``batch`` into the tables, whatever of it is there already.
+
+        Raises:
+            ForeignCheckpoint: checkpoint and table are not at the same batch.
+            InvalidTopology: a partition's number is too large for a join of streams.
+        """
+        recorded = self._tables.recorded_batch()
+        self._refuse_foreign(batch, recorded)
+        prepared = self._versions.load(batch)
+        if prepared is not None and not self._is_of(prepared, ends):
+            if recorded == batch:
+                message = (
+                    f"store {self._store.name!r}: batch {batch} is committed up to "
+                    f"{prepared.record.offsets}, but Spark's offset log now ends it at {ends}: "
+                    "entries of it were lost. Going on would lose records; restore the checkpoint "
+                    "from a backup, or start anew with an empty data folder"
+                )
+                raise ForeignCheckpoint(message)
+            prepared = None
+        if prepared is None:
+            prepared = self._prepare(runner, batch, ends)
+            self._versions.save(batch, prepared)
+        info = {COMMIT_INFO_KEY: prepared.record.to_json()}
+        if recorded < batch:
+            version = self._tables.commit(prepared.files, batch, info)
+            if version % CHECKPOINT_INTERVAL == 0:
+                self._maintenance.submit(add_checkpoint, self._tables.table_folder)
+        self._tables.commit_dead_letters(prepared.dead_letters, batch)
+        self._forget(batch, prepared)
+        return prepared
+
+    def close(self) -> None:
+        """Wait for maintenance that is under way."""
+        self._maintenance.shutdown()
+
+    def _is_of(self, prepared: PreparedBatch, ends: Offsets) -> bool:
+        """Whether a prepared batch holds the records that Spark offers as that batch."""
+        return prepared.record.offsets == {t: ends.get(t, {}) for t in self._store.topics}
+
+    def _refuse_foreign(self, batch: int, recorded: int) -> None:
+        """Go on only if the table is exactly at the batch before, or has this one already."""
+        if batch > 0 and self._previous(batch) is None:
+            message = (
+                f"store {self._store.name!r}: the checkpoint has no state version {batch - 1}. The "
+                "store is new in a topology that has run before, or its state was removed; start "
+                "the topology anew with an empty data folder"
+            )
+            raise ForeignCheckpoint(message)
+        if recorded in {batch - 1, batch}:
+            return
+        message = (
+            f"store {self._store.name!r}: the checkpoint is at batch {batch}, the table at batch "
+            f"{recorded}. They do not belong together, so going on would lose or repeat records. "
+            "Restore the one that is older from a backup, or start anew with an empty data folder"
+        )
+        raise ForeignCheckpoint(message)
+
+    def _previous(self, batch: int) -> PreparedBatch | None:
+        if batch == 0:
+            return None
+        if self._last is not None and self._last[0] == batch - 1:
+            return self._last[1]
+        return self._versions.load(batch - 1)
+
+    def _prepare(self, runner: Runner[Any], batch: int, ends: Offsets) -> PreparedBatch:
+        previous = self._previous(batch)
+        plan, joins = self.plans.plan(batch, self._place, previous, ends)
+        for join in joins:
+            join.refuse_places(ends)
+        reports = run_stages(runner, self.plans, plan, joins)
+        return prepared_batch(plan, joins, reports, previous, ends)
+
+    def _forget(self, batch: int, prepared: PreparedBatch) -> None:
+        """Drop what no replay can need: Spark may offer this batch again, never an older one."""
+        previous = self._previous(batch)
+        kept = [version for version in (previous, prepared) if version is not None]
+        self._versions.forget_before(batch - 1, kept)
+        self._last = (batch, prepared)

@@ -1,0 +1,143 @@
+"""A store's two Delta tables as the pipeline writes them: its windows and its dead letters."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from oriel.pipeline.language import Functions, Store, TableRows
+from oriel.pipeline.plan import DEAD_LETTER_SCHEMA, aggregate_calls
+from oriel.pipeline.windows import TimeWindows
+from oriel.storage import (
+    STORE_PROPERTY,
+    AggregateSpec,
+    DataLayout,
+    ForeignCheckpoint,
+    IncompatibleStore,
+    StoreDefinition,
+    WindowSpec,
+)
+from oriel.storage.delta import AddedFile, Table, delta_type, open_table, store_schema
+
+#: What may not change as long as a table lives, and what messages call it.
+_TOLD = {
+    "topic": "topic",
+    "grouped_by": "grouping",
+    "window": "window",
+    "aggregates": "aggregation",
+    "emit": "emission",
+}
+
+
+class StoreTables:
+    """The tables of one store, opened for one application."""
+
+    def __init__(
+        self,
+        layout: DataLayout,
+        definition: StoreDefinition,
+        aggregates: Mapping[str, pa.DataType],
+        *,
+        sync: bool,
+    ) -> None:
+        """Open the tables, making them where they aren't there.
+
+        Raises:
+            IncompatibleStore: the table was made by another definition.
+            ForeignCheckpoint: the table belongs to another application.
+        """
+        self.table_folder = layout.table(definition.name)
+        self.dead_letters_folder = layout.dead_letters
+        properties = {STORE_PROPERTY: definition.to_json()}
+        schema = store_schema(aggregates, windowed=definition.window.is_windowed)
+        self._table = open_table(self.table_folder, schema, properties, sync=sync)
+        self.definition = _settled(self._table, definition)
+        self._dead_letters = open_table(self.dead_letters_folder, DEAD_LETTER_SCHEMA, {}, sync=sync)
+        self._dead_letter_id = f"{definition.application}/{definition.name}"
+
+    def recorded_batch(self) -> int:
+        """The last batch in the store's table, -1 before the first."""
+        recorded = self._table.recorded_batch(self.definition.application)
+        return -1 if recorded is None else recorded
+
+    def commit(self, files: Sequence[AddedFile], batch: int, info: Mapping[str, Any]) -> int:
+        """Commit the batch to the store's table; return the new version."""
+        return self._table.commit(files, self.definition.application, batch, info)
+
+    def commit_dead_letters(self, files: Sequence[AddedFile], batch: int) -> None:
+        """Commit the batch's dead letters, unless there are none or they are there already."""
+        if not files:
+            return
+        recorded = self._dead_letters.recorded_batch(self._dead_letter_id)
+        if recorded is None or recorded < batch:
+            self._dead_letters.commit(files, self._dead_letter_id, batch, {})
+
+
+def define(
+    store: Store, aggregates: Mapping[str, pa.DataType], application: str, key_groups: int
+) -> StoreDefinition:
+    """Return what the table will say about ``store``."""
+    calls = aggregate_calls(store)
+    windows = store.windows
+    advance_ms = windows.advance_ms if isinstance(windows, TimeWindows) else None
+    return StoreDefinition(
+        name=store.name,
+        topic=", ".join(store.topics),
+        grouped_by=store.grouped_by,
+        window=WindowSpec(
+            windows.kind,
+            windows.length_ms,
+            windows.grace_ms,
+            advance_ms if windows.kind == "hopping" else None,
+        ),
+        aggregates=tuple(
+            AggregateSpec(name, calls.get(name, _made_by(store)), delta_type(found))
+            for name, found in aggregates.items()
+        ),
+        key_groups=key_groups,
+        retention_ms=store.retention_ms,
+        application=application,
+        emit=store.emit.name,
+    )
+
+
+def _made_by(store: Store) -> str:
+    """How columns that no declarative aggregate makes come about, for people."""
+    if isinstance(store.aggregation, Functions):
+        return store.aggregation.step
+    if isinstance(store.aggregation, TableRows) and len(store.inputs) > 1:
+        return f"{store.aggregation.how} join of tables"
+    return "the table's own column"
+
+
+def _settled(table: Table, wanted: StoreDefinition) -> StoreDefinition:
+    """Return the definition to run with: the table's own key groups, the wanted retention."""
+    text = table.properties.get(STORE_PROPERTY)
+    if text is None:
+        message = f"store {wanted.name!r}: the Delta table there is not one of this system"
+        raise IncompatibleStore(message)
+    found = StoreDefinition.from_json(text)
+    if found.application != wanted.application:
+        message = (
+            f"store {wanted.name!r}: the table was written by application {found.application}, "
+            f"this checkpoint is of {wanted.application}. A new checkpoint over an old table would "
+            "repeat records: restore the checkpoint, or start anew with an empty data folder"
+        )
+        raise ForeignCheckpoint(message)
+    settled = replace(wanted, key_groups=found.key_groups)
+    for name, told in _TOLD.items():
+        before, now = getattr(found, name), getattr(settled, name)
+        if before != now:
+            message = (
+                f"store {wanted.name!r}: its {told} was {_said(before)}, the topology says "
+                f"{_said(now)}. Use another store name, or start anew with an empty data folder"
+            )
+            raise IncompatibleStore(message)
+    if settled != found:
+        table.set_property(STORE_PROPERTY, settled.to_json())
+    return settled
+
+
+def _said(found: Any) -> str:
+    return ", ".join(map(str, found)) if isinstance(found, tuple) else str(found)

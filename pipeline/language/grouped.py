@@ -1,0 +1,275 @@
+"""The language behind a grouping: windows, aggregations, emit strategies, stores."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.aggregations import (
+    checked_aggregation,
+    checked_columns,
+    checked_functions,
+    checked_reducer,
+    told_of,
+)
+from oriel.pipeline.language.registry import (
+    Registry,
+    checked_name,
+    checked_retention,
+    checked_strategy,
+    checked_windows,
+)
+from oriel.pipeline.language.topology import Aggregation, Functions, Input, Store
+from oriel.pipeline.windows import (
+    Aggregate,
+    Aggregator,
+    Duration,
+    EmitStrategy,
+    Merger,
+    NoWindows,
+    Windows,
+    count,
+)
+
+
+@dataclass(frozen=True)
+class KGroupedStream:
+    """Records grouped by key, not yet windowed."""
+
+    registry: Registry
+    origin: Input
+
+    def windowed_by(self, windows: Windows) -> "TimeWindowedKStream":
+        """Choose the windows: TimeWindows, SlidingWindows or SessionWindows.
+
+        Raises:
+            InvalidTopology: ``windows`` is no window definition.
+        """
+        return TimeWindowedKStream(self.registry, (self.origin,), checked_windows(windows))
+
+    def emit(self, strategy: EmitStrategy) -> "KGroupedStream":
+        """Choose when rows are written: without windows only ``EmitStrategy.on_window_update()``.
+
+        Raises:
+            InvalidTopology: ``strategy`` is another.
+        """
+        checked_strategy(strategy, NoWindows())
+        return self
+
+    def count(self) -> "KTable":
+        """Count the records of each key, in a column named ``count``."""
+        return self.aggregate(count=count())
+
+    def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":
+        """Keep one value a key: the first as it is, then ``reducer(kept, new)``."""
+        return _table(self.registry, (self.origin,), NoWindows(), checked_reducer(reducer))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any] | None = None,
+        aggregator: Aggregator | None = None,
+        merger: Merger | None = None,
+        schema: str | None = None,
+        **aggregates: Aggregate,
+    ) -> "KTable":
+        """Aggregate all records of each key; see ``TimeWindowedKStream.aggregate``."""
+        aggregation = checked_aggregation(initializer, aggregator, merger, schema, aggregates)
+        return _table(self.registry, (self.origin,), NoWindows(), aggregation)
+
+    def cogroup(
+        self, aggregator: Aggregator | None = None, **aggregates: Aggregate
+    ) -> "CogroupedKStream":
+        """Begin an aggregation over several streams, this one the first.
+
+        Each stream adds to the same row of a key: by its own ``aggregator``, or by declarative
+        ``aggregates`` of its own columns.
+        """
+        return CogroupedKStream(self.registry, (), (), ()).cogroup(self, aggregator, **aggregates)
+
+
+@dataclass(frozen=True)
+class CogroupedKStream:
+    """Several grouped streams that are aggregated into one row a key (and window)."""
+
+    registry: Registry
+    origins: tuple[Input, ...]
+    aggregators: tuple[Aggregator | None, ...]
+    columns: tuple[Mapping[str, Aggregate], ...]
+    windows: Windows = field(default_factory=NoWindows)
+    strategy: EmitStrategy = field(default_factory=EmitStrategy.on_window_update)
+
+    def cogroup(
+        self,
+        grouped: KGroupedStream,
+        aggregator: Aggregator | None = None,
+        **aggregates: Aggregate,
+    ) -> "CogroupedKStream":
+        """Add a stream with its aggregator, or with declarative aggregates of its columns.
+
+        Raises:
+            InvalidTopology: neither or both are given, or ``grouped`` is no grouped stream.
+        """
+        if not isinstance(grouped, KGroupedStream):
+            message = f"cogroup: expects a grouped stream (group_by_key()), not {grouped!r}"
+            raise InvalidTopology(message)
+        if grouped.registry is not self.registry:
+            message = "cogroup: the streams are of different builders; make them with one"
+            raise InvalidTopology(message)
+        if (aggregator is None) == (not aggregates):
+            message = "cogroup: give each stream either an aggregator or declarative aggregates"
+            raise InvalidTopology(message)
+        if self.origins and (self.aggregators[0] is None) != (aggregator is None):
+            message = "cogroup: either all streams have an aggregator, or all have aggregates"
+            raise InvalidTopology(message)
+        return replace(
+            self,
+            origins=(*self.origins, grouped.origin),
+            aggregators=(*self.aggregators, aggregator),
+            columns=(*self.columns, aggregates),
+        )
+
+    def windowed_by(self, windows: Windows) -> "CogroupedKStream":
+        """Choose the windows.
+
+        Raises:
+            InvalidTopology: ``windows`` is no window definition.
+        """
+        return replace(self, windows=checked_windows(windows))
+
+    def emit(self, strategy: EmitStrategy) -> "CogroupedKStream":
+        """Choose when rows are written; see ``TimeWindowedKStream.emit``."""
+        return replace(self, strategy=checked_strategy(strategy, self.windows))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any] | None = None,
+        merger: Merger | None = None,
+        schema: str | None = None,
+    ) -> "KTable":
+        """Aggregate: ``initializer``, ``schema`` and ``merger`` for aggregators, nothing else.
+
+        Raises:
+            InvalidTopology: what is given does not fit what ``cogroup`` was given.
+        """
+        if self.aggregators[0] is None:
+            if initializer is not None or merger is not None or schema is not None:
+                message = "aggregate: declarative aggregates need no initializer, merger or schema"
+                raise InvalidTopology(message)
+            aggregation: Aggregation = checked_columns("cogroup", self.columns)
+        else:
+            functions = tuple(one for one in self.aggregators if one is not None)
+            aggregation = checked_functions(initializer, functions, merger, schema)
+        return _table(self.registry, self.origins, self.windows, aggregation, self.strategy)
+
+
+@dataclass(frozen=True)
+class TimeWindowedKStream:
+    """Grouped records with windows chosen."""
+
+    registry: Registry
+    origins: tuple[Input, ...]
+    windows: Windows
+    strategy: EmitStrategy = field(default_factory=EmitStrategy.on_window_update)
+
+    def emit(self, strategy: EmitStrategy) -> "TimeWindowedKStream":
+        """Choose when rows are written: ``EmitStrategy.on_window_update()`` or on_window_close().
+
+        Raises:
+            InvalidTopology: ``strategy`` is none.
+        """
+        return replace(self, strategy=checked_strategy(strategy, self.windows))
+
+    def count(self) -> "KTable":
+        """Count the records of each window, in a column named ``count``."""
+        return self.aggregate(count=count())
+
+    def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":
+        """Keep one value a window: the first as it is, then ``reducer(kept, new)``."""
+        aggregation = checked_reducer(reducer)
+        return _table(self.registry, self.origins, self.windows, aggregation, self.strategy)
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any] | None = None,
+        aggregator: Aggregator | None = None,
+        merger: Merger | None = None,
+        schema: str | None = None,
+        **aggregates: Aggregate,
+    ) -> "KTable":
+        """Compute the named ``aggregates``, or call the user's own functions.
+
+        ``initializer()`` gives the aggregate of an empty window, ``aggregator(key, value,
+        aggregate)`` the one after a record (None removes the row), ``schema`` its columns in
+        Spark's DDL: with one column the functions see the bare value, with several a dict.
+        ``merger(key, left, right)`` puts two aggregates together: sessions need it, and keys
+        whose records come from several partitions.
+
+        Raises:
+            InvalidTopology: nothing or both is given, one is not an aggregate, or a name is
+                taken by a column that every store has.
+        """
+        aggregation = checked_aggregation(initializer, aggregator, merger, schema, aggregates)
+        return _table(self.registry, self.origins, self.windows, aggregation, self.strategy)
+
+
+class KTable:
+    """An aggregation; give it a store with ``materialize``."""
+
+    def __init__(self, registry: Registry, store: Store, told: str) -> None:
+        """Remember the aggregation until it is materialized."""
+        self._registry = registry
+        self._store = store
+        self._told = told
+        # A key of its own, which stays: Python gives the id of a lost object to the next one.
+        self._ticket = object()
+        registry.waiting[self._ticket] = told
+
+    def suppress(self, until: EmitStrategy) -> "KTable":
+        """Write final rows only, ``suppress(until_window_closes())``: Kafka's other name for it.
+
+        Raises:
+            InvalidTopology: ``until`` is something else, or there are no windows that could close.
+        """
+        strategy = checked_strategy(until, self._store.windows, "suppress")
+        self._registry.waiting.pop(self._ticket, None)
+        return KTable(self._registry, replace(self._store, emit=strategy), self._told)
+
+    def materialize(self, store_name: str, retention_ms: Duration | None = None) -> "KTable":
+        """Keep the windows in the store ``store_name``.
+
+        ``retention_ms`` is how much history of window starts (sessions: ends) queries see,
+        counted back from the newest (semantics section 7); None keeps all.
+
+        Raises:
+            InvalidTopology: the name is no store name or taken, or the retention is
+                negative or shorter than the windows need.
+            IllegalArgument: the retention is no number of ms that fits into 64 bits.
+        """
+        store = replace(
+            self._store,
+            name=checked_name(self._registry, store_name),
+            retention_ms=checked_retention(store_name, self._store.windows, retention_ms),
+        )
+        self._registry.stores.append(store)
+        self._registry.waiting.pop(self._ticket, None)
+        return self
+
+
+def until_window_closes() -> EmitStrategy:
+    """For ``suppress``: hold a window back until it is final (Kafka's ``untilWindowCloses``)."""
+    return EmitStrategy.on_window_close()
+
+
+def _table(
+    registry: Registry,
+    origins: tuple[Input, ...],
+    windows: Windows,
+    aggregation: Aggregation,
+    strategy: EmitStrategy | None = None,
+) -> KTable:
+    emit = strategy or EmitStrategy.on_window_update()
+    if isinstance(aggregation, Functions) and windows.kind == "session" and not aggregation.merger:
+        message = "aggregate: sessions are merged, so give merger=(key, left, right) -> aggregate"
+        raise InvalidTopology(message)
+    told = f"{', '.join(one.source.topic for one in origins)}: {told_of(aggregation)}"
+    return KTable(registry, Store("", origins, windows, aggregation, emit, None), told)

@@ -1,0 +1,258 @@
+"""The topology language, in Kafka Streams' words.
+
+    builder = StreamsBuilder()
+    (
+        builder.stream("flights", schema="carrier STRING, dep_delay DOUBLE")
+        .filter("dep_delay IS NOT NULL")
+        .group_by_key()
+        .windowed_by(SlidingWindows.of_time_difference_and_grace(1_800_000, 7_200_000))
+        .aggregate(departures=count(), mean_delay=avg("dep_delay"))
+        .materialize("departures_by_origin")
+    )
+    topology = builder.build()
+
+Row-wise steps are Spark column expressions, given as SQL text or as a ``Column``. Each
+call returns a new object, so a stream may be used for several stores.
+"""
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.grouped import KGroupedStream
+from oriel.pipeline.language.registry import Registry, checked_name, require_expressions
+from oriel.pipeline.language.topics import check_topic
+from oriel.pipeline.language.topology import (
+    Filter,
+    Input,
+    Join,
+    MapValues,
+    Side,
+    Source,
+    Store,
+    StreamJoin,
+    TableLookup,
+    TableRows,
+    TableUpdates,
+    Topology,
+    with_step,
+)
+from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+class StreamsBuilder:
+    """Where a topology begins; ``build`` ends it."""
+
+    def __init__(self) -> None:
+        """Begin an empty topology."""
+        self.registry = Registry()
+
+    def stream(self, topic: str, schema: str) -> "KStream":
+        """Read ``topic``; ``schema`` names the value's columns in Spark's DDL.
+
+        Raises:
+            InvalidTopology: the topic's name or the schema is empty or not text.
+        """
+        return KStream(self.registry, Input(_source("stream", topic, schema), (), ()))
+
+    def table(self, topic: str, schema: str) -> "SourceTable":
+        """Read ``topic`` as a table: a key's newest record is its row, no value deletes it.
+
+        Raises:
+            InvalidTopology: the topic's name or the schema is empty or not text.
+        """
+        return SourceTable(self.registry, Input(_source("table", topic, schema), (), ()))
+
+    def build(self) -> Topology:
+        """Return the topology.
+
+        Raises:
+            InvalidTopology: there is no store, or an aggregation was never materialized.
+        """
+        if self.registry.waiting:
+            lost = "; ".join(self.registry.waiting.values())
+            message = f"aggregation without a store, add .materialize(name): {lost}"
+            raise InvalidTopology(message)
+        if not self.registry.stores:
+            message = "the topology has no store: end an aggregation with .materialize(name)"
+            raise InvalidTopology(message)
+        return Topology(tuple(self.registry.stores))
+
+
+@dataclass(frozen=True)
+class KStream:
+    """A stream of records with row-wise steps."""
+
+    registry: Registry
+    origin: Input
+
+    def filter(self, condition: "str | Column") -> "KStream":
+        """Keep the records for which ``condition`` is true; it may name key and timestamp_ms."""
+        require_expressions("filter", condition)
+        return replace(self, origin=with_step(self.origin, Filter(condition)))
+
+    def map_values(self, *keep: str, **columns: "str | Column") -> "KStream":
+        """Replace the value by columns: ``keep`` by name (``"*"``: all), ``columns`` computed.
+
+        Raises:
+            InvalidTopology: the new value would have no column.
+        """
+        if not keep and not columns:
+            message = "map_values: name at least one column, or '*' for all"
+            raise InvalidTopology(message)
+        require_expressions("map_values", *keep, *columns.values())
+        return replace(self, origin=with_step(self.origin, MapValues(keep, dict(columns))))
+
+    def join(self, other: "KStream | SourceTable", windows: JoinWindows | None = None) -> "KStream":
+        """Pair records with equal keys; the value has the columns of both.
+
+        With another stream: records within ``windows`` of each other, the result's time is
+        the greater. With a table: the row that it has for the key now, the result's time is
+        the stream record's (KIP-259).
+
+        Raises:
+            InvalidTopology: windows are missing for a stream or given for a table, or a side
+                is itself a join.
+        """
+        return self._joined("inner", other, windows)
+
+    def left_join(
+        self, other: "KStream | SourceTable", windows: JoinWindows | None = None
+    ) -> "KStream":
+        """``join``, and records of this stream that find none, with nulls for the others."""
+        return self._joined("left", other, windows)
+
+    def outer_join(self, other: "KStream", windows: JoinWindows | None = None) -> "KStream":
+        """``left_join`` of two streams, and records of the other stream that find none."""
+        return self._joined("outer", other, windows)
+
+    def group_by_key(self) -> "KGroupedStream":
+        """Group by the record's own key; a record without one goes to the dead letters."""
+        return KGroupedStream(self.registry, self.origin)
+
+    def group_by(self, *columns: "str | Column") -> "KGroupedStream":
+        """Group by columns or expressions, cast to text.
+
+        Several are joined with ``|`` (a ``|`` or backslash inside is escaped by a backslash).
+
+        Raises:
+            InvalidTopology: no column is named.
+        """
+        if not columns:
+            message = "group_by: name at least one column or expression, or use group_by_key()"
+            raise InvalidTopology(message)
+        require_expressions("group_by", *columns)
+        return KGroupedStream(self.registry, replace(self.origin, group_by=columns))
+
+    def _joined(
+        self,
+        how: Literal["inner", "left", "outer"],
+        other: "KStream | SourceTable",
+        windows: JoinWindows | None,
+    ) -> "KStream":
+        step = "join" if how == "inner" else f"{how}_join"
+        if isinstance(other, SourceTable) and other.other is not None:
+            message = f"{step}: the table is itself a join; join with its tables one by one"
+            raise InvalidTopology(message)
+        if not isinstance(other, KStream | SourceTable):
+            message = f"{step}: expects a stream or a table of this builder, not {other!r}"
+            raise InvalidTopology(message)
+        _check_builder(step, self.registry, other.registry)
+        left, right = _side(step, self.origin), _side(step, other.origin)
+        join: Join
+        if isinstance(other, SourceTable):
+            if windows is not None or how == "outer":
+                message = f"{step}: a table is read as it is now; join or left_join, no windows"
+                raise InvalidTopology(message)
+            join = TableLookup(left, right, how)
+        elif isinstance(windows, JoinWindows):
+            join = StreamJoin(left, right, how, windows)
+        else:
+            message = f"{step}: two streams need JoinWindows, not {windows!r}"
+            raise InvalidTopology(message)
+        return KStream(self.registry, Input(left.source, (), (), join))
+
+
+@dataclass(frozen=True)
+class SourceTable:
+    """A topic read as a table, or two joined by key."""
+
+    registry: Registry
+    origin: Input
+    other: Input | None = None
+    how: Literal["inner", "left", "outer"] = "left"
+
+    def join(self, other: "SourceTable") -> "SourceTable":
+        """Rows of keys that both tables have; the time is the greater of both rows'."""
+        return self._joined("inner", other)
+
+    def left_join(self, other: "SourceTable") -> "SourceTable":
+        """``join``, and rows of this table without one in the other, with nulls."""
+        return self._joined("left", other)
+
+    def outer_join(self, other: "SourceTable") -> "SourceTable":
+        """``left_join``, and rows of the other table without one in this."""
+        return self._joined("outer", other)
+
+    def to_stream(self) -> "KStream":
+        """Every update of the table as a record of a stream.
+
+        Of one topic: its records. Of two joined tables: the joined row after each record of
+        either, if there is one then; the time is the greater of the record's and of the row
+        that the other table has now (it counts how their batches came, as in Kafka).
+        """
+        if self.other is None:
+            return KStream(self.registry, self.origin)
+        left, right = _side("to_stream", self.origin), _side("to_stream", self.other)
+        updates = TableUpdates(left, right, self.how)
+        return KStream(self.registry, Input(left.source, (), (), updates))
+
+    def materialize(self, store_name: str) -> "SourceTable":
+        """Keep the rows in the store ``store_name``.
+
+        Raises:
+            InvalidTopology: the name is no store name or taken.
+        """
+        inputs = (self.origin,) if self.other is None else (self.origin, self.other)
+        name = checked_name(self.registry, store_name)
+        emit = EmitStrategy.on_window_update()
+        store = Store(name, inputs, NoWindows(), TableRows(self.how), emit, None)
+        self.registry.stores.append(store)
+        return self
+
+    def _joined(
+        self, how: Literal["inner", "left", "outer"], other: "SourceTable"
+    ) -> "SourceTable":
+        step = "join" if how == "inner" else f"{how}_join"
+        if not isinstance(other, SourceTable):
+            message = f"{step}: a table is joined with a table, not with {other!r}"
+            raise InvalidTopology(message)
+        _check_builder(step, self.registry, other.registry)
+        if self.other is not None or other.other is not None:
+            message = f"{step}: a table that is itself a join can't be joined again"
+            raise InvalidTopology(message)
+        return SourceTable(self.registry, self.origin, other.origin, how)
+
+
+def _source(step: Literal["stream", "table"], topic: str, schema: str) -> Source:
+    for what, text in (("topic", topic), ("schema", schema)):
+        if not isinstance(text, str) or not text.strip():
+            message = f"{step}: {what} must be a text that is not empty, not {text!r}"
+            raise InvalidTopology(message)
+    return Source(check_topic(topic), schema, step)
+
+
+def _check_builder(step: str, one: Registry, other: Registry) -> None:
+    if one is not other:
+        message = f"{step}: the two sides are of different builders; make them with one"
+        raise InvalidTopology(message)
+
+
+def _side(step: str, origin: Input) -> Side:
+    if origin.join is not None:
+        message = f"{step}: a side that is itself a join ({origin.join}) can't be joined again"
+        raise InvalidTopology(message)
+    return Side(origin.source, origin.steps)

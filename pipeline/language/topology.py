@@ -1,0 +1,278 @@
+"""A topology as data: sources, row-wise steps, and the stores that are kept of them.
+
+``oriel.pipeline.language.streams`` is the language that makes it. Nothing here touches Spark.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from oriel.pipeline.windows import (
+    Aggregate,
+    Aggregator,
+    EmitStrategy,
+    JoinWindows,
+    Merger,
+    Windows,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+_ORIGIN = ",Origin("
+
+
+def written(expression: "str | Column") -> str:
+    """An expression as it is written, the same in every run.
+
+    Spark's text of a Python function's argument says where in memory and in which line it was
+    made: that is taken out.
+    """
+    text = repr(expression)
+    if isinstance(expression, str):
+        return text
+    while (start := text.find(_ORIGIN)) >= 0:
+        depth, end = 1, start + len(_ORIGIN)
+        while depth and end < len(text):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        text = text[:start] + text[end:]
+    return text
+
+
+def group_written(parts: "tuple[str | Column, ...]") -> str:
+    """What records are grouped by, in one line; ``key`` is the record's own."""
+    told = (part if isinstance(part, str) else written(part) for part in parts or ("key",))
+    return ", ".join(" ".join(part.split()) for part in told)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Keep the records for which the condition is true (not false, not null)."""
+
+    condition: "str | Column"
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return f"filter({written(self.condition)})"
+
+
+@dataclass(frozen=True)
+class MapValues:
+    """Replace the value: keep the columns named in ``keep`` (``*``: all), add ``columns``."""
+
+    keep: tuple[str, ...]
+    columns: Mapping[str, "str | Column"]
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        kept = [repr(name) for name in self.keep]
+        made = [f"{name}={written(value)}" for name, value in self.columns.items()]
+        return f"map_values({', '.join(kept + made)})"
+
+
+Step = Filter | MapValues
+
+
+@dataclass(frozen=True)
+class Source:
+    """A topic and the columns of its records' values (a Spark DDL string).
+
+    ``step`` is how it was first written; a stream and a table of a topic are one source.
+    """
+
+    topic: str
+    schema: str
+    step: Literal["stream", "table"] = field(default="stream", compare=False)
+
+    def __str__(self) -> str:
+        """The source as it is written."""
+        return f"{self.step}({self.topic!r})"
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a join: a source with row-wise steps; joined by the records' own key."""
+
+    source: Source
+    steps: tuple[Step, ...]
+
+    @property
+    def group_by(self) -> "tuple[str | Column, ...]":
+        """Empty: the record's own key."""
+        return ()
+
+
+@dataclass(frozen=True)
+class StreamJoin:
+    """Pairs of records of two streams within a time range."""
+
+    left: Side
+    right: Side
+    how: Literal["inner", "left", "outer"]
+    windows: JoinWindows
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return f"{_verb(self.how)}({self.right.source.topic!r})"
+
+
+@dataclass(frozen=True)
+class TableLookup:
+    """Each record of a stream with the row that a table has for its key."""
+
+    left: Side
+    right: Side
+    how: Literal["inner", "left"]
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return f"{_verb(self.how)}(table {self.right.source.topic!r})"
+
+
+@dataclass(frozen=True)
+class TableUpdates:
+    """The row of two tables joined by key, after each record of either."""
+
+    left: Side
+    right: Side
+    how: Literal["inner", "left", "outer"]
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return f"{_verb(self.how)}(table {self.right.source.topic!r}).to_stream()"
+
+
+Join = StreamJoin | TableLookup | TableUpdates
+
+
+def _verb(how: str) -> str:
+    return "join" if how == "inner" else f"{how}_join"
+
+
+@dataclass(frozen=True)
+class Input:
+    """One stream that a store aggregates, grouped by ``group_by`` (empty: the record's own key).
+
+    With ``join`` the records are the join's results, and ``source`` is its left side's.
+    """
+
+    source: Source
+    steps: tuple[Step, ...]
+    group_by: tuple["str | Column", ...]
+    join: Join | None = None
+
+    @property
+    def told(self) -> str:
+        """How the records are joined and grouped; another join is another text."""
+        grouped = group_written(self.group_by)
+        if self.join is None:
+            return grouped
+        within = ""
+        if isinstance(self.join, StreamJoin):
+            windows = self.join.windows
+            within = (
+                f" within -{windows.before_ms} and +{windows.after_ms} ms, "
+                f"grace {windows.grace_ms} ms"
+            )
+        return f"{self.join}{within}: {grouped}"
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sources that are read for this input."""
+        if self.join is None:
+            return (self.source,)
+        return (self.join.left.source, self.join.right.source)
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Declarative aggregates: for each input the named ones that are computed from it."""
+
+    of_input: tuple[Mapping[str, Aggregate], ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The store's columns, in order."""
+        return [name for aggregates in self.of_input for name in aggregates]
+
+
+@dataclass(frozen=True)
+class Functions:
+    """A user's own functions; ``schema`` is the aggregate's DDL, None for the value's (reduce)."""
+
+    initializer: Callable[[], Any] | None
+    aggregators: tuple[Aggregator, ...]
+    merger: Merger | None
+    schema: str | None
+    step: str
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """The rows of a table, or of two joined by key, as they are; no aggregation."""
+
+    how: Literal["inner", "left", "outer"]
+
+    def __str__(self) -> str:
+        """The step of two tables."""
+        return f"{_verb(self.how)} of tables"
+
+
+Aggregation = Columns | Functions | TableRows
+
+
+@dataclass(frozen=True)
+class Store:
+    """One materialized aggregation: everything the pipeline has to know about it."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    windows: Windows
+    aggregation: Aggregation
+    emit: EmitStrategy
+    retention_ms: int | None
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The distinct sources, in the order of first use."""
+        found = (source for one in self.inputs for source in one.sources)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The distinct topics, in the order of first use."""
+        return tuple(dict.fromkeys(source.topic for source in self.sources))
+
+    @property
+    def grouped_by(self) -> str:
+        """How the records are joined and grouped, for people and to tell topologies apart."""
+        return "; ".join(dict.fromkeys(one.told for one in self.inputs))
+
+    @property
+    def emits_final_only(self) -> bool:
+        """Whether only final rows are written."""
+        return self.emit.is_on_close
+
+
+@dataclass(frozen=True)
+class Topology:
+    """What a pipeline runs: stores in the order in which they were materialized."""
+
+    stores: tuple[Store, ...]
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The distinct sources, in the order of first use."""
+        return tuple(dict.fromkeys(source for store in self.stores for source in store.sources))
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The distinct topics, in the order of first use."""
+        return tuple(dict.fromkeys(source.topic for source in self.sources))
+
+
+def with_step(origin: Input, step: Step) -> Input:
+    """The input with one more row-wise step."""
+    return replace(origin, steps=(*origin.steps, step))

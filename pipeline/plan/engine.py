@@ -1,0 +1,216 @@
+"""From a store of the topology to its engine: which columns of which input it reads.
+
+With several inputs the columns are told apart by the input's number (``_1_delay``), so that
+the streams of a cogroup may use the same names; a column ``_1_`` that is true for all of an
+input's records lets ``count()`` count only those.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language import (
+    Columns,
+    Functions,
+    Store,
+    StreamJoin,
+    TableRows,
+    TableUpdates,
+    arrow_schema,
+    check_names,
+)
+from oriel.pipeline.windows import (
+    Aggregate,
+    Aggregator,
+    Fold,
+    IllegalArgument,
+    TableRowsEngine,
+    WindowEngine,
+    engine_for,
+    widened,
+)
+from oriel.storage.delta import delta_type
+
+#: Carried through the engine's state, so that the number of tasks may change.
+KEY_GROUP = pa.field("key_group", pa.int32())
+#: A record's bytes, for a dead letter.
+RAW = pa.field("raw", pa.binary())
+
+#: What the state of functions has beside the aggregate's own columns.
+_STATE_COLUMNS = frozenset({"partition", "reach_ms", KEY_GROUP.name})
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """A store's engine, and for each input its columns: own name -> the engine's name.
+
+    ``markers`` is for each input the engine's column that is true for its records, if any.
+    ``keeps_raw`` says that a record can still become a dead letter in the engine. (In sliding
+    windows with functions even batches later: their state has the raw bytes, too.)
+    """
+
+    engine: WindowEngine
+    columns: tuple[Mapping[str, str], ...]
+    markers: tuple[str | None, ...]
+    keeps_raw: bool
+
+
+def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
+    """Return the engine of ``store``; ``values`` are the columns of its inputs after their steps.
+
+    Raises:
+        InvalidTopology: an aggregation does not fit the columns; the message names the step.
+    """
+    try:
+        assembly = _assembled(store, values)
+    except IllegalArgument as error:
+        message = f"store {store.name!r}, aggregate: {error}"
+        if isinstance(store.aggregation, TableRows):
+            # Tables have no steps that could rename columns.
+            message = (
+                f"store {store.name!r}, {store.aggregation}: {error}; leave the column out of a "
+                "table's schema"
+            )
+        raise InvalidTopology(message) from error
+    check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))
+    _check_types(store, assembly.engine.aggregate_types)
+    if any(isinstance(one.join, StreamJoin | TableUpdates) for one in store.inputs):
+        assembly.engine.order_by_suborder()
+    return assembly
+
+
+def aggregate_calls(store: Store) -> dict[str, str]:
+    """How each of the store's columns is made, for people."""
+    if not isinstance(store.aggregation, Columns):
+        return {}
+    several = len(store.inputs) > 1
+    return {
+        name: f"{one.source.topic}: {aggregate.call}" if several else aggregate.call
+        for one, aggregates in zip(store.inputs, store.aggregation.of_input, strict=True)
+        for name, aggregate in aggregates.items()
+    }
+
+
+def _assembled(store: Store, values: Sequence[pa.Schema]) -> Assembly:
+    if isinstance(store.aggregation, Columns):
+        return _with_columns(store, store.aggregation, values)
+    if isinstance(store.aggregation, Functions):
+        return _with_functions(store, store.aggregation, values)
+    return _with_rows(store.aggregation, values)
+
+
+def _names(values: Sequence[pa.Schema]) -> tuple[dict[str, str], ...]:
+    if len(values) == 1:
+        return ({name: name for name in values[0].names},)
+    return tuple(
+        {name: f"_{place}_{name}" for name in schema.names} for place, schema in enumerate(values)
+    )
+
+
+def _used(columns: Columns, names: Sequence[Mapping[str, str]]) -> tuple[dict[str, str], ...]:
+    """Only the columns that some aggregate of their input reads."""
+    return tuple(
+        {
+            name: column
+            for name, column in own.items()
+            if name in {aggregate.column for aggregate in of_input.values()}
+        }
+        for of_input, own in zip(columns.of_input, names, strict=True)
+    )
+
+
+def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) -> pa.Schema:
+    return pa.schema([
+        pa.field(own[field.name], field.type)
+        for schema, own in zip(values, names, strict=True)
+        for field in schema
+        if field.name in own
+    ])  # fmt: skip
+
+
+def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -> Assembly:
+    names = _used(columns, _names(values))
+    several = len(values) > 1
+    aggregates: dict[str, Aggregate] = {}
+    for place, (of_input, own) in enumerate(zip(columns.of_input, names, strict=True)):
+        for name, aggregate in of_input.items():
+            if aggregate.column is None:
+                column = f"_{place}_" if several else None
+            else:
+                # An unknown column is told of with the input's own names.
+                aggregate.output_type(values[place])
+                column = own[aggregate.column]
+            aggregates[name] = replace(aggregate, column=column)
+    markers = tuple(f"_{place}_" if several else None for place in range(len(values)))
+    schema = _renamed(values, names)
+    for marker in markers:
+        schema = schema if marker is None else schema.append(pa.field(marker, pa.bool_()))
+    engine = engine_for(
+        store.windows, aggregates, schema,
+        carried=pa.schema([KEY_GROUP]), emit_final_only=store.emits_final_only,
+    )  # fmt: skip
+    return Assembly(engine, names, markers, keeps_raw=False)
+
+
+def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Schema]) -> Assembly:
+    names = _names(values)
+    schema = values[0] if functions.schema is None else arrow_schema(functions.schema)
+    taken = sorted(_STATE_COLUMNS.intersection(schema.names))
+    if taken:
+        message = (
+            f"store {store.name!r}, {functions.step}: the names {taken} are taken by columns of "
+            "the state; give the aggregate's columns other names"
+        )
+        raise InvalidTopology(message)
+    aggregators = tuple(
+        aggregator if len(values) == 1 else _of_input(aggregator, own)
+        for aggregator, own in zip(functions.aggregators, names, strict=True)
+    )
+    fold = Fold(
+        initializer=functions.initializer,
+        aggregators=aggregators,
+        merger=functions.merger,
+        types={field.name: widened(field.type) for field in schema},
+        step=f"store {store.name!r}, {functions.step}",
+        bare=functions.schema is not None,
+    )
+    # A function can raise on a record in a sliding window that comes to be much later.
+    carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]
+    engine = engine_for(
+        store.windows, fold, _renamed(values, names),
+        carried=pa.schema(carried), emit_final_only=store.emits_final_only,
+    )  # fmt: skip
+    return Assembly(engine, names, (None,) * len(values), keeps_raw=True)
+
+
+def _of_input(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:
+    """An aggregator of one input among several: it sees its own columns by their own names."""
+
+    def of_input(key: str, value: Any, aggregate: Any) -> Any:
+        seen = None if value is None else {name: value[column] for name, column in own.items()}
+        return aggregator(key, seen, aggregate)
+
+    return of_input
+
+
+def _with_rows(rows: TableRows, values: Sequence[pa.Schema]) -> Assembly:
+    left, right = values[0], values[1] if len(values) > 1 else pa.schema([])
+    wide = [pa.schema([(f.name, widened(f.type)) for f in schema]) for schema in (left, right)]
+    engine = TableRowsEngine(rows.how, wide[0], wide[1], pa.schema([KEY_GROUP]))
+    names = tuple({name: name for name in schema.names} for schema in values)
+    return Assembly(engine, names, (None,) * len(values), keeps_raw=False)
+
+
+def _check_types(store: Store, types: Mapping[str, pa.DataType]) -> None:
+    for name, found in types.items():
+        try:
+            delta_type(found)
+        except KeyError as error:
+            message = (
+                f"store {store.name!r}, column {name!r}: a store can't hold {found}; make it a "
+                "number, text, boolean or an array of these in map_values"
+            )
+            raise InvalidTopology(message) from error

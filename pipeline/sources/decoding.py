@@ -1,0 +1,259 @@
+"""From raw source rows to records: key, time and value columns, or the reason why not.
+
+Both sources come out alike: ``partition, offset, raw, key, timestamp_ms, value, reason``.
+Parsing is Spark's ``from_json`` (in the JVM, no Python per record), hardened where it is
+lenient: a line is wrapped in a list with a null behind it, so that text after the closing
+brace (two records run together) is seen instead of being silently dropped.
+
+Where a line repeats a field, the last one counts, in the envelope and in the value; but
+each of them must have its type, else the line is of a wrong type. (JSON leaves repeated
+fields open, and looking for them would cost every good line a second parse.)
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
+from pyspark.sql.types import StructType
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.windows import MAX_TIMESTAMP_MS
+
+_OPTIONS = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": "_corrupt",
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+}
+
+#: The name of the list around a line; odd, because a line with a list in it that has this
+#: name too is looked at closely.
+_AROUND = "~line"
+
+_MAX_INT = 2**31 - 1
+
+_SURROGATE_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_SURROGATE = r"\\u[dD][89a-fA-F]"
+
+
+class Decoder:
+    """The projection from a source's raw rows to records, built once for all batches.
+
+    Building column expressions takes longer than planning them, so they are kept.
+    """
+
+    def __init__(self, value_schema: str, parsed: Column, columns: Sequence[Column]) -> None:
+        """Parse into a column ``_json``, then select ``columns``."""
+        self._unchecked: str | None = value_schema
+        self._parsed = parsed
+        self._columns = columns
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        """Turn raw rows into records, each with its value or the reason why not.
+
+        Raises:
+            PySparkException: the schema is none.
+            InvalidTopology: the schema has a column twice, or a type that Spark reads wrongly.
+        """
+        if self._unchecked is not None:
+            _check_schema(self._unchecked)
+            self._unchecked = None
+        return raw.withColumn("_json", self._parsed).select(*self._columns)
+
+
+def _check_schema(schema: str) -> None:
+    """Look at a schema by itself: Spark's messages are unclear about one within another."""
+    parsed = StructType.fromDDL(schema)
+    fields = parsed.fields if isinstance(parsed, StructType) else []
+    names = [field.name.lower() for field in fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        message = (
+            f"stream: the schema {schema!r} has the column {twice[0]!r} twice (Spark does not "
+            "tell names apart by case): give each column a name of its own"
+        )
+        raise InvalidTopology(message)
+    if "tinyint" in parsed.simpleString():
+        message = (
+            f"stream: the schema {schema!r} has a TINYINT, of which Spark's JSON reader takes 128 "
+            "for -128: use SMALLINT"
+        )
+        raise InvalidTopology(message)
+
+
+def event_log_decoder(value_schema: str) -> Decoder:
+    """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
+    text = F.col("raw").cast("string")
+    record = _record()
+    reason = _first_reason(
+        (_not_utf8(text), "not-utf8"),
+        (_broken(), _broken_reason(text)),
+        (_closes_the_list(text), "not-json"),
+        (_lone_surrogate(text), "not-json"),
+        (_key_is_not_text(text, record["key"]), "wrong-type"),
+        *_bad_time(record["timestamp_ms"]),
+    )
+    envelope = f"key STRING, value STRUCT<{value_schema}>, timestamp_ms BIGINT"
+    fields = (record[name].alias(name) for name in ("key", "timestamp_ms", "value"))
+    columns = [*_place(), *fields, reason.alias("reason")]
+    return Decoder(value_schema, _parsed(text, envelope), columns)
+
+
+def kafka_decoder(value_schema: str) -> Decoder:
+    """Decode Kafka messages: key as text, JSON value, the message's timestamp.
+
+    A message without a value, or whose text is ``null``, is a tombstone: its value is null.
+    """
+    text = F.col("raw").cast("string")
+    key = F.col("key").cast("string")
+    time_ms = F.unix_millis("timestamp")
+    there = F.col("raw").isNotNull() & ~_is_null(text)
+    reason = _first_reason(
+        (_not_utf8(text) | _not_utf8(key), "not-utf8"),
+        (there & _broken(), _broken_reason(text)),
+        (there & _closes_the_list(text), "not-json"),
+        (there & _lone_surrogate(text), "not-json"),
+        *_bad_time(time_ms),
+    )
+    columns = [
+        *_place(),
+        key.alias("key"),
+        time_ms.alias("timestamp_ms"),
+        F.when(there, _record()).alias("value"),
+        reason.alias("reason"),
+    ]
+    return Decoder(value_schema, _parsed(text, value_schema), columns)
+
+
+def _place() -> list[Column]:
+    """Where the record stands, and its bytes (empty for a tombstone)."""
+    raw = F.coalesce("raw", F.lit(b""))
+    return [F.col("partition"), F.col("offset"), raw.alias("raw")]
+
+
+def _parsed(text: Column, schema: str) -> Column:
+    """Parse ``{"~line": [TEXT, null]}``: the record is the first of two items.
+
+    Text behind the record is then one more item of the list, or no JSON, unless it closes
+    the list itself: see ``_closes_the_list``.
+    """
+    whole = f"`{_AROUND}` ARRAY<STRUCT<{schema}>>, _corrupt STRING"
+    return F.from_json(_in_list(text), whole, _OPTIONS)
+
+
+def _items() -> Column:
+    return F.col("_json")[_AROUND]
+
+
+def _record() -> Column:
+    return F.get(_items(), F.lit(0))
+
+
+def _in_list(text: Column) -> Column:
+    return F.concat(F.lit(f'{{"{_AROUND}":['), text, F.lit(",null]}"))
+
+
+def _not_utf8(text: Column) -> Column:
+    # Spark's test fails on null.
+    return ~F.is_valid_utf8(F.coalesce(text, F.lit("")))
+
+
+def _is_null(text: Column) -> Column:
+    """Whether the text is JSON's null, with or without blanks around it."""
+    begins = F.startswith(text, F.lit("{"))
+    return _only_where(~begins, text.rlike(r"^[ \t\r\n]*null[ \t\r\n]*\z"))
+
+
+def _broken() -> Column:
+    parsed = F.col("_json")
+    return (
+        parsed.isNull()
+        | parsed["_corrupt"].isNotNull()
+        | (F.size(_items()) != 2)  # the record and the null
+        | _record().isNull()
+        | F.get(_items(), F.lit(1)).isNotNull()
+    )
+
+
+def _broken_reason(text: Column) -> Column:
+    """Tell a line that is no JSON from JSON of a wrong type; looked at for bad lines only."""
+    in_list = F.concat(F.lit("["), text, F.lit("]"))
+    one_value = _is_json(in_list) & _is_json(text)
+    return F.when(one_value, "wrong-type").otherwise("not-json")
+
+
+def _closes_the_list(text: Column) -> Column:
+    """Text that closes the list around it, like ``{...}], "~line": [{...}``.
+
+    The list that it begins then has to end with a null, or another of the same name has to
+    follow. Only lines with one of these are looked at closely.
+    """
+    ends = F.contains(text, F.lit("null")) & text.rlike(r"null\s*\]")
+    another = F.contains(text, F.lit(_AROUND)) | F.contains(text, F.lit("\\u00"))
+    suspicious = F.contains(text, F.lit("]")) & (ends | another)
+    return _only_where(suspicious, ~_is_json(text))
+
+
+def _is_json(text: Column) -> Column:
+    """Whether a text, given that it is whole JSON within a list, is one JSON value.
+
+    Behind a value, a list lets only ``,`` and a value follow, the field of an object only
+    ``,`` and a name with ``:``. What is whole within both has nothing behind it.
+    """
+    wrapped = F.concat(F.lit('{"":'), text, F.lit(',"end":1}'))
+    return F.from_json(wrapped, "end INT", _OPTIONS)["end"].isNotNull()
+
+
+def _lone_surrogate(text: Column) -> Column:
+    """Half of a surrogate pair, which no UTF-8 text can hold (it would be read as '?')."""
+    surrogate = F.contains(text, F.lit("\\ud")) | F.contains(text, F.lit("\\uD"))
+    suspicious = F.contains(text, F.lit("\\")) & surrogate
+    # Backslashes that are escaped themselves begin no escape.
+    escapes = F.replace(text, F.lit("\\\\"), F.lit("__"))
+    lone = F.regexp_replace(escapes, _SURROGATE_PAIR, "_").rlike(_SURROGATE)
+    return _only_where(suspicious, lone)
+
+
+def _key_is_not_text(text: Column, key: Column) -> Column:
+    """Whether the key is a number, boolean, object or list, which from_json would turn to text.
+
+    Only a key that looks like one is looked at closely, and not if the line begins with a
+    text key and has no other: that second parse is slow.
+    """
+    begins = F.startswith(text, F.lit('{"key":"')) | F.startswith(text, F.lit('{"key": "'))
+    rest = F.substring("raw", 3, _MAX_INT).cast("string")
+    # Another key may be spelt with escapes.
+    another = F.contains(rest, F.lit('"key"')) | F.contains(rest, F.lit("\\u00"))
+    suspicious = _may_be_no_text(key) & (~begins | another)
+    found = F.from_json(text, "key VARIANT", _OPTIONS)["key"]
+    kind = F.coalesce(F.schema_of_variant(found), F.lit("unknown"))
+    return _only_where(suspicious, kind != "STRING")
+
+
+def _may_be_no_text(key: Column) -> Column:
+    """Whether the key reads like a number, a boolean, an object or a list."""
+    number = (key >= "-") & (key < ":")
+    inner = F.startswith(key, F.lit("{")) | F.startswith(key, F.lit("["))
+    return number | inner | (key == "true") | (key == "false")
+
+
+def _only_where(suspicious: Column, fault: Column) -> Column:
+    """``fault``, which is slow to find out, and false where the line is not suspicious."""
+    return F.when(suspicious, fault).otherwise(F.lit(False))  # noqa: FBT003
+
+
+def _bad_time(timestamp_ms: Column) -> list[tuple[Column, str | Column]]:
+    return [
+        (timestamp_ms.isNull(), "missing-timestamp"),
+        (timestamp_ms < 0, "negative-timestamp"),
+        (timestamp_ms > MAX_TIMESTAMP_MS, "timestamp-too-large"),
+    ]
+
+
+def _first_reason(*cases: tuple[Column, str | Column]) -> Column:
+    """Return the reason of the first case that holds; null for a good record."""
+    reason = F.lit(None).cast("string")
+    for holds, code in reversed(cases):
+        value = F.lit(code) if isinstance(code, str) else code
+        reason = F.when(holds, value).otherwise(reason)
+    return reason

@@ -1,0 +1,73 @@
+"""How Spark gets its Kafka connector.
+
+Spark fetches the connector through Ivy. Some copies of the public repository lack its
+part ``spark-token-provider-kafka`` above 4.0.0. That part only renews delegation tokens
+and 4.0.0 is verified against this Spark, so it is excluded and 4.0.0 is put beside it.
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from oriel.pipeline.errors import PipelineError
+from oriel.pipeline.spark import build_session
+
+_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+_TOKEN_PROVIDER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"  # noqa: S105 - a name
+_TOKEN_PROVIDER_VERSION = "4.0.0"  # noqa: S105
+
+
+class ConnectorUnavailable(PipelineError):
+    """Spark's Kafka connector could not be fetched; the message says what was tried."""
+
+
+def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
+    """Return the Spark settings that put the Kafka connector on the class path.
+
+    ``ivy`` is Ivy's cache folder, by default the one that Spark uses.
+
+    Raises:
+        ConnectorUnavailable: no repository could be reached that has the connector.
+    """
+    jars = (ivy or _default_ivy()) / "jars"
+    token_provider = _token_provider_jar(jars)
+    if not token_provider.is_file():
+        _fetch_token_provider()
+    if not token_provider.is_file():
+        message = (
+            f"Spark's Kafka connector could not be fetched ({token_provider.name}): check that "
+            "this machine reaches a Maven repository, or copy the file into the Ivy cache by hand"
+        )
+        raise ConnectorUnavailable(message)
+    return {
+        "spark.jars.packages": _CONNECTOR,
+        "spark.jars.excludes": _TOKEN_PROVIDER,
+        "spark.jars": str(token_provider),
+    }
+
+
+def _default_ivy() -> Path:
+    return Path.home() / ".ivy2.5.2"
+
+
+def _token_provider_jar(jars: Path) -> Path:
+    group, artifact = _TOKEN_PROVIDER.split(":")
+    return jars / f"{group}_{artifact}-{_TOKEN_PROVIDER_VERSION}.jar"
+
+
+def _fetch_token_provider() -> None:
+    """Let a Spark of its own resolve the jar: packages of a running JVM can't be changed."""
+    subprocess.run(  # noqa: S603 - our own module
+        [sys.executable, "-m", __spec__.name],
+        check=False,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ,
+    )
+
+
+if __name__ == "__main__":
+    build_session(
+        "fetch", cores=1, packages=[f"{_TOKEN_PROVIDER}:{_TOKEN_PROVIDER_VERSION}"]
+    ).stop()

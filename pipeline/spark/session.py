@@ -1,0 +1,119 @@
+"""The Spark session of a streaming run, with every setting and its reason in one place."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+import oriel
+from oriel.pipeline.spark.scratch import scratch_folder
+
+#: The folder that holds the package ``oriel``.
+_IMPORT_ROOT = Path(oriel.__file__).parent.parent
+_LOGGING = Path(__file__).resolve().with_name("log4j2.properties")
+
+_JAVA_OPTIONS = (
+    # Stopping a query while its Python worker runs can overflow the stack inside an
+    # error-matching regular expression of Spark.
+    "-Xss16m",
+    # A URI, because the folder's name may hold spaces.
+    f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+)
+
+_SETTINGS = {
+    "spark.driver.memory": "2g",
+    # Nothing outside this machine is to reach the driver, and no name is looked up.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    # A run lasts for months: keep little of the past.
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.ui.retainedExecutions": "20",
+    "spark.sql.session.timeZone": "UTC",
+    # Streaming plans are fixed per batch; re-planning costs time and changes partitions.
+    "spark.sql.adaptive.enabled": "false",
+    # A value that does not fit gives null (and a dead letter), it does not stop the query.
+    "spark.sql.ansi.enabled": "false",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # The stamp and the engine are vectorised: fewer, larger Arrow batches cost less.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    # The shuffle stays on this machine; compressing it only costs time.
+    "spark.shuffle.compress": "false",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
+}
+
+
+#: Environment of Spark's Python workers. The engines make and drop arrays of megabytes, each
+#: batch again; glibc would give their pages back every time, and clearing new ones costs up
+#: to a quarter of the time (docs/decisions/0017).
+WORKER_ENVIRONMENT = {
+    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_TRIM_THRESHOLD_": str(2**31),
+}
+
+
+def build_session(
+    application: str,
+    *,
+    cores: int | None = None,
+    packages: Sequence[str] = (),
+    extra: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """Start the local Spark session for ``application``, or return the one that runs.
+
+    Args:
+        application: name of the application in Spark's logs.
+        cores: threads for tasks, which is also the number of shuffle partitions; all of
+            the machine's when not given.
+        packages: Maven coordinates (``group:artifact:version``) that Spark fetches with
+            their dependencies into its Ivy cache.
+        extra: Spark settings that override those made here.
+
+    Needs Java 17 or 21 in ``JAVA_HOME`` or on the ``PATH``. Only one session runs in a
+    process: settings of the JVM (memory, packages, Java options) hold from its first start.
+    """
+    threads = cores or os.cpu_count() or 1
+    _prepare_python_workers()
+    _quiet_query_contexts()
+    scratch = scratch_folder()
+    settings = {
+        **_SETTINGS,
+        "spark.driver.extraJavaOptions": " ".join(
+            [*_JAVA_OPTIONS, f'"-Djava.io.tmpdir={scratch}"']
+        ),
+        "spark.sql.shuffle.partitions": str(threads),
+        # Spark would make the folder in the current one.
+        "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        # Named here, because Java's idea of the home folder does not follow HOME.
+        "spark.jars.ivy": str(Path.home() / ".ivy2.5.2"),
+        **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
+        **({"spark.jars.packages": ",".join(packages)} if packages else {}),
+        **(extra or {}),
+    }
+    builder = SparkSession.builder.appName(application).master(f"local[{threads}]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return builder.getOrCreate()
+
+
+def _quiet_query_contexts() -> None:
+    """Don't let pyspark log an error of a query that it raises as well, with all it says."""
+    for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True
+
+
+def _prepare_python_workers() -> None:
+    """Make Spark's Python workers run this Python and find this project's packages."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    root = str(_IMPORT_ROOT)
+    if root not in found:
+        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, found)])

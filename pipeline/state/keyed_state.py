@@ -1,0 +1,272 @@
+"""State that is rows of keys: a batch reads and writes the rows of the keys it touches.
+
+A version is a list of immutable segments, the oldest first. A segment *covers* some hashes
+of keys: it has all rows of the keys with that hash, or one tombstone (a row without a key)
+where there are none. The newest segment that covers a hash counts, older ones don't. So
+nothing is ever changed in place, and two keys that share a hash cost time, never rows.
+
+A segment is one Arrow file, mapped into memory and searched there. Its own columns come
+first:
+
+    0  hash of the row's key, ascending
+    1  the last ms of a row's window, ascending     (an index of its own: row i of 1 and 2
+    2  the hash of that row's key                    belongs together, not with row i of 0)
+    3  and further: the row
+
+A window closes in one batch, the first whose close time is behind its last ms. That batch
+finds its key through column 1. Rows that are not counted any more may name a key once
+too often, which does no harm.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.state.key_hashes import key_hashes
+from oriel.pipeline.state.segments import (
+    Version,
+    in_share,
+    open_segment,
+    own_files,
+    segments_kept,
+    write_segment,
+)
+from oriel.pipeline.windows import FOREVER_MS, Ints, Ranges, heads
+
+#: How many rows count in the version that ends with this segment.
+_ROWS_KEY = b"oriel.rows"
+_OWN_FIELDS = (
+    # The dots keep them apart from columns of users.
+    pa.field("oriel.hash", pa.int64()),
+    pa.field("oriel.due_ms", pa.int64()),
+    pa.field("oriel.due_hash", pa.int64()),
+)
+
+
+def never_due(rows: pa.Table) -> Ints:
+    """For rows without windows: none ever closes."""
+    return np.full(len(rows), FOREVER_MS, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a state (``key`` among them), and when rows have to be looked at.
+
+    ``due_ms`` gives the last ms of each row's window, ``FOREVER_MS`` where none closes.
+    """
+
+    schema: pa.Schema
+    due_ms: Callable[[pa.Table], Ints] = never_due
+
+
+@dataclass(frozen=True)
+class Touched:
+    """What a batch has to do with: hashes, ascending, and all rows that count of them."""
+
+    hashes: Ints
+    rows: pa.Table
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """A mapped segment; ``covered`` has the hash and the columns of the state.
+
+    ``rows`` is how many rows count in the version that ends with it.
+    """
+
+    name: str
+    rows: int
+    covered: pa.Table
+    hashes: Ints
+    due_ms: Ints
+    due_hash: Ints
+
+
+class KeyedState:
+    """One version of one task's state."""
+
+    def __init__(self, folder: Path, names: Sequence[str], layout: Layout) -> None:
+        """Open the version whose files are ``names``.
+
+        Raises:
+            CheckpointError: a file is missing, or of another format or schema.
+        """
+        self._folder = folder
+        self._layout = layout
+        self._segments = [self._opened(name) for name in names]
+        #: Rows that are in no segment: those of tasks that are no more.
+        self._loose: pa.Table | None = None
+
+    @classmethod
+    def of_task(
+        cls,
+        folder: Path,
+        segments: Mapping[int, Sequence[str]],
+        place: tuple[int, int],
+        layout: Layout,
+    ) -> "KeyedState":
+        """Open the state of a task, see ``own_files``.
+
+        Raises:
+            CheckpointError: a file is missing, or of another format or schema.
+        """
+        own = own_files(segments, place)
+        if own is not None:
+            return cls(folder, own, layout)
+        rows = pa.concat_tables(
+            [cls(folder, names, layout).all_rows() for names in segments.values()]
+        )
+        state = cls(folder, (), layout)
+        state._loose = rows.filter(pa.array(in_share(rows, place)))
+        return state
+
+    @property
+    def rows(self) -> int:
+        """How many rows count."""
+        if self._loose is not None:
+            return len(self._loose)
+        return self._segments[-1].rows if self._segments else 0
+
+    def all_rows(self) -> pa.Table:
+        """All rows that count."""
+        if self._loose is not None:
+            return self._loose
+        return _rows(_newest([self._nothing(), *(one.covered for one in self._segments)]))
+
+    def touched(self, keys: pa.ChunkedArray, closing_ms: tuple[int, int] = (0, 0)) -> Touched:
+        """The rows of ``keys``, and of keys with a window that closes between the two times."""
+        named = [key_hashes(keys.unique())]
+        for segment in self._segments:
+            low, high = np.searchsorted(segment.due_ms, closing_ms)
+            named.append(segment.due_hash[low:high])
+        hashes = np.unique(np.concatenate(named))
+        if self._loose is not None:
+            return Touched(hashes, self._loose)
+        found = [self._nothing()]
+        missing = hashes
+        for segment in reversed(self._segments):
+            low = np.searchsorted(segment.hashes, missing, "left")
+            high = np.searchsorted(segment.hashes, missing, "right")
+            places = Ranges(low, high).rows()[1]
+            found.append(segment.covered.take(pa.array(places)))
+            missing = missing[low == high]
+        return Touched(hashes, _rows(pa.concat_tables(found)))
+
+    def replaced(
+        self,
+        touched: Touched,
+        rows: pa.Table,
+        name: str,
+        *,
+        sync: bool,
+        changing: pa.ChunkedArray | None = None,
+    ) -> Version:
+        """Write what makes the next version: ``rows`` in place of all touched rows.
+
+        ``changing`` are the keys whose rows may differ, where it isn't all that was touched.
+        """
+        if changing is not None and self._loose is None:
+            hashes = key_hashes(changing.unique())
+            touched = Touched(np.unique(hashes), _of_hashes(touched.rows, hashes))
+            rows = _of_hashes(rows, hashes)
+        if not len(touched.hashes) and self._loose is None:
+            return Version([one.name for one in self._segments], self.rows)
+        count = self.rows + len(rows) - len(touched.rows)
+        if not count:
+            return Version([], 0)
+        added = self._covering(touched.hashes, rows)
+        sizes = [*(len(one.hashes) for one in self._segments), len(added)]
+        kept = self._segments[: segments_kept(sizes, count)]
+        replaced = self._segments[len(kept) :]
+        if replaced:
+            added = _newest([*(one.covered for one in replaced), added])
+        if not kept:
+            added = _alive(added)
+        beside = {_ROWS_KEY: str(count).encode()}
+        file = write_segment(self._folder, self._indexed(added), name, sync=sync, beside=beside)
+        return Version([*(one.name for one in kept), file], count)
+
+    def _covering(self, hashes: Ints, rows: pa.Table) -> pa.Table:
+        """The rows by hash, with tombstones for hashes that have none."""
+        rows = rows.select(self._layout.schema.names).cast(self._layout.schema)
+        own = key_hashes(rows["key"])
+        buried = np.setdiff1d(hashes, own)
+        nulls = [pa.nulls(len(buried), field.type) for field in self._layout.schema]
+        schema = self._nothing().schema
+        covered = pa.concat_tables([
+            pa.table([own, *rows.columns], schema=schema),
+            pa.table([buried, *nulls], schema=schema),
+        ])  # fmt: skip
+        order = np.argsort(np.asarray(covered.column(0)), kind="stable")
+        return covered.take(pa.array(order))
+
+    def _indexed(self, covered: pa.Table) -> pa.Table:
+        """A segment as it is written: with the index of what is due."""
+        hashes = np.asarray(covered.column(0))
+        due = np.full(len(covered), FOREVER_MS, dtype=np.int64)
+        alive = np.asarray(covered["key"].is_valid())
+        due[alive] = self._layout.due_ms(_rows(covered))
+        order = np.argsort(due, kind="stable")
+        columns = [hashes, due[order], hashes[order], *covered.columns[1:]]
+        return pa.table(columns, schema=self._file_schema()).combine_chunks()
+
+    def _opened(self, name: str) -> _Segment:
+        table = open_segment(self._folder, name)
+        if not table.schema.equals(self._file_schema()):
+            message = (
+                f"state file {self._folder / name} has other columns than the topology needs; use "
+                "the topology and the version that wrote it, or start a new checkpoint and a new "
+                "table"
+            )
+            raise CheckpointError(message)
+        hashes, due_ms, due_hash = (_mapped(table.column(place)) for place in range(3))
+        count = int(table.schema.metadata[_ROWS_KEY])
+        covered = table.select([0, *range(3, table.num_columns)]).replace_schema_metadata(None)
+        return _Segment(name, count, covered, hashes, due_ms, due_hash)
+
+    def _file_schema(self) -> pa.Schema:
+        return pa.schema([*_OWN_FIELDS, *self._layout.schema])
+
+    def _nothing(self) -> pa.Table:
+        return pa.schema([_OWN_FIELDS[0], *self._layout.schema]).empty_table()
+
+
+def _newest(tables: Sequence[pa.Table]) -> pa.Table:
+    """What the newest of ``tables`` (the last) that covers a hash has of it; by hash."""
+    everything = pa.concat_tables(tables[::-1])
+    age = np.repeat(np.arange(len(tables)), [len(table) for table in tables[::-1]])
+    hashes = np.asarray(everything.column(0))
+    order = np.argsort(hashes, kind="stable")
+    head = heads(hashes[order])
+    age = age[order]
+    counts = age == age[head][np.cumsum(head) - 1]
+    return everything.take(pa.array(order[counts]))
+
+
+def _alive(covered: pa.Table) -> pa.Table:
+    """Without the tombstones."""
+    valid = covered["key"].is_valid()
+    return covered if pc.all(valid).as_py() else covered.filter(valid)
+
+
+def _rows(covered: pa.Table) -> pa.Table:
+    """The rows of the state, without hash and tombstones."""
+    return _alive(covered).select(range(1, covered.num_columns))
+
+
+def _of_hashes(rows: pa.Table, hashes: Ints) -> pa.Table:
+    """The rows of the keys with one of ``hashes``."""
+    return rows.filter(pa.array(np.isin(key_hashes(rows["key"]), hashes)))
+
+
+def _mapped(column: pa.ChunkedArray) -> Ints:
+    """Numbers where they lie, without a copy."""
+    if column.num_chunks == 1:
+        numbers: Ints = column.chunk(0).to_numpy()
+        return numbers
+    return np.asarray(column)

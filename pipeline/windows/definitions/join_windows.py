@@ -1,0 +1,92 @@
+"""Which records of two streams pair."""
+
+from dataclasses import dataclass, replace
+
+from oriel.pipeline.windows.definitions.errors import IllegalArgument
+from oriel.pipeline.windows.definitions.windows import (
+    Duration,
+    checked_grace,
+    refuse_too_long,
+    to_ms,
+    to_ms_not_negative,
+)
+
+#: The sides of a join, as the column ``side`` has them.
+LEFT, RIGHT = 0, 1
+
+
+@dataclass(frozen=True)
+class JoinWindows:
+    """Which records of two streams pair: ``l.t - before_ms <= r.t <= l.t + after_ms``.
+
+    One of ``before_ms`` and ``after_ms`` may be negative; both bounds are inclusive.
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+    def __post_init__(self) -> None:
+        """Refuse ranges that are empty, and times that are longer than any of this system.
+
+        Raises:
+            IllegalArgument: before + after or the grace is negative, or their sum too long.
+        """
+        if self.before_ms + self.after_ms < 0:
+            message = (
+                f"Join window before + after must not be negative, it is {self.before_ms} + "
+                f"{self.after_ms} ms; to make one side negative, set the other one first"
+            )
+            raise IllegalArgument(message)
+        checked_grace(self.grace_ms)
+        refuse_too_long("before", self.before_ms)
+        refuse_too_long("after", self.after_ms)
+        refuse_too_long("before + after + grace", self.before_ms + self.after_ms + self.grace_ms)
+
+    @classmethod
+    def of_time_difference_and_grace(
+        cls, difference_ms: Duration, grace_ms: Duration
+    ) -> "JoinWindows":
+        """Pair records that are at most ``difference_ms`` apart, either first.
+
+        Raises:
+            IllegalArgument: a duration is negative, or 2 * difference + grace is longer than
+                a time of this system can be.
+        """
+        difference = to_ms_not_negative(difference_ms, "Join time difference")
+        return cls(difference, difference, checked_grace(grace_ms))
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, difference_ms: Duration) -> "JoinWindows":
+        """Pair records at most ``difference_ms`` apart, with grace 0."""
+        return cls.of_time_difference_and_grace(difference_ms, 0)
+
+    def before(self, before_ms: Duration) -> "JoinWindows":
+        """Let the right record be at most ``before_ms`` earlier; negative: at least so much later.
+
+        Raises:
+            IllegalArgument: before + after is negative, so that nothing could pair, or too long.
+        """
+        return replace(self, before_ms=to_ms(before_ms, "Join window before"))
+
+    def after(self, after_ms: Duration) -> "JoinWindows":
+        """Let the right record be at most ``after_ms`` later; negative: at least so much earlier.
+
+        Raises:
+            IllegalArgument: before + after is negative, so that nothing could pair, or too long.
+        """
+        return replace(self, after_ms=to_ms(after_ms, "Join window after"))
+
+    @property
+    def reach_ms(self) -> int:
+        """How far apart the records of a pair can be."""
+        return max(self.before_ms, self.after_ms)
+
+    def allowed_lateness_ms(self, side: int) -> int:
+        """How far a record of ``side`` may be behind its own stream time."""
+        return max(self.after_ms if side == LEFT else self.before_ms, 0) + self.grace_ms
+
+    def wait_ms(self, side: int) -> int:
+        """How far the other side's clock must be past a record of ``side`` for it to leave."""
+        ahead = self.after_ms if side == LEFT else self.before_ms
+        return ahead + self.allowed_lateness_ms(RIGHT if side == LEFT else LEFT)

@@ -1,0 +1,102 @@
+"""The rules of each window kind as one table, read by the engines and drawn in docs/windows.md.
+
+Each window has a *last* ms, the greatest record time that it can hold. One question then
+serves every kind: a window is open for a record while ``last >= close time``, where close
+time = stream time - grace (sessions: - inactivity gap too). Semantics rule 2 says it kind
+by kind: ``s+S > st-G`` for ends that are exclusive, ``s+D >= st-G`` and
+``b >= st-G-gap`` for inclusive ones.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from oriel.pipeline.windows.arrays import Ints
+
+Kind = Literal["tumbling", "hopping", "sliding", "session", "none"]
+
+#: The end of the one window of a grouping without windows: no record is later.
+FOREVER_MS = 2**61
+
+
+@dataclass(frozen=True)
+class WindowRule:
+    """How windows of one kind lie, what they hold and when they close.
+
+    ``end_is_inclusive``: whether a record exactly at the window's end is in it.
+    ``gap_delays_close``: whether a window stays open for the inactivity gap beyond the grace.
+    ``takes_null_values``: whether a record without a value is aggregated (semantics 1.2).
+    ``starts``, ``holds``, ``closes``: the same for people.
+    """
+
+    kind: Kind
+    end_is_inclusive: bool
+    gap_delays_close: bool
+    takes_null_values: bool
+    starts: str
+    holds: str
+    closes: str
+
+    def last_ms(self, end_ms: Ints) -> Ints:
+        """The greatest record time that windows with these ends can hold."""
+        return end_ms if self.end_is_inclusive else end_ms - 1
+
+    def is_open(self, end_ms: Ints, close_ms: Ints | int) -> NDArray[np.bool_]:
+        """Whether each window still takes records, for a record with this close time."""
+        opened: NDArray[np.bool_] = self.last_ms(end_ms) >= close_ms
+        return opened
+
+
+RULES: Mapping[Kind, WindowRule] = {
+    rule.kind: rule
+    for rule in (
+        WindowRule(
+            kind="tumbling",
+            end_is_inclusive=False,
+            gap_delays_close=False,
+            takes_null_values=True,
+            starts="every size ms, counted from the epoch",
+            holds="start <= t < end",
+            closes="end <= stream time - grace",
+        ),
+        WindowRule(
+            kind="hopping",
+            end_is_inclusive=False,
+            gap_delays_close=False,
+            takes_null_values=True,
+            starts="every advance ms, counted from the epoch; windows overlap",
+            holds="start <= t < end",
+            closes="end <= stream time - grace",
+        ),
+        WindowRule(
+            kind="sliding",
+            end_is_inclusive=True,
+            gap_delays_close=False,
+            takes_null_values=False,
+            starts="so that it ends at a record, or 1 ms after a record",
+            holds="start <= t <= end",
+            closes="end < stream time - grace",
+        ),
+        WindowRule(
+            kind="session",
+            end_is_inclusive=True,
+            gap_delays_close=True,
+            takes_null_values=True,
+            starts="at the first record of a burst; records at most the gap apart are one burst",
+            holds="start <= t <= end, the times of its first and last record",
+            closes="end < stream time - grace - gap",
+        ),
+        WindowRule(
+            kind="none",
+            end_is_inclusive=True,
+            gap_delays_close=False,
+            takes_null_values=False,
+            starts="never: there is one row a key",
+            holds="every record of the key",
+            closes="never",
+        ),
+    )
+}

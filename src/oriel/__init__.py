@@ -1,0 +1,80 @@
+"""Interactive queries over materialized windows.
+
+    from oriel import SlidingWindows, StreamsBuilder, count
+    from oriel.testing import TopologyTestDriver
+
+The names below are the topology language. They are imported when they are first used, so
+that the service (``oriel.app``) starts without what only the pipeline needs.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from oriel.pipeline import InvalidTopology, PipelineError
+    from oriel.pipeline.language import (
+        StreamsBuilder,
+        Topology,
+        until_window_closes,
+    )
+    from oriel.pipeline.windows import (
+        EmitStrategy,
+        IllegalArgument,
+        JoinWindows,
+        SessionWindows,
+        SlidingWindows,
+        TimeWindows,
+        approx_count_distinct,
+        approx_quantile,
+        avg,
+        collect_list,
+        count,
+        first,
+        last,
+        max,
+        mergeable,
+        min,
+        stddev,
+        sum,
+    )
+
+__all__ = [
+    "EmitStrategy",
+    "IllegalArgument",
+    "InvalidTopology",
+    "JoinWindows",
+    "PipelineError",
+    "SessionWindows",
+    "SlidingWindows",
+    "StreamsBuilder",
+    "TimeWindows",
+    "Topology",
+    "approx_count_distinct",
+    "approx_quantile",
+    "avg",
+    "collect_list",
+    "count",
+    "first",
+    "last",
+    "max",
+    "mergeable",
+    "min",
+    "stddev",
+    "sum",
+    "until_window_closes",
+]
+
+_ROOMS = ("oriel.pipeline", "oriel.pipeline.language", "oriel.pipeline.windows")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name of the language from the room that it is in (PEP 562)."""
+    if name not in __all__:
+        message = f"module 'oriel' has no attribute {name!r}"
+        raise AttributeError(message)
+    return next(getattr(room, name) for room in map(import_module, _ROOMS) if hasattr(room, name))
+
+
+def __dir__() -> list[str]:
+    """The names of the language."""
+    return __all__

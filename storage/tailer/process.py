@@ -1,0 +1,149 @@
+"""The tailer process: keeps the index of every store of one data folder up to date.
+
+    python -m oriel.storage.tailer --data DATA [--parent-pid PID] [--wait]
+
+One thread per store, so that a store that fails or takes long to build delays no other. One
+tailer per data folder: the second refuses, or waits for its turn with ``--wait``. With
+``--parent-pid`` it ends when that process is no longer its parent.
+"""
+
+import argparse
+import fcntl
+import logging
+import os
+import signal
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from oriel.storage.delta import DeltaLog
+from oriel.storage.errors import InvalidDefinition
+from oriel.storage.index import IndexFolder
+from oriel.storage.layout import DataLayout, check_store_name
+from oriel.storage.parent_watch import end_with_parent
+from oriel.storage.tailer.status import StatusFile, StoreStatus
+from oriel.storage.tailer.store import StoreTailer
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two looks for new stores, and between two heartbeats.
+_ROUND_SECONDS = 0.5
+#: Seconds that stores have to finish what they are at when the tailer ends.
+_FINISH_SECONDS = 5.0
+_LOCK_FILE = ".tailer.lock"
+
+#: Exit code when another tailer serves the folder.
+ANOTHER_TAILER = 3
+
+
+class Tailer:
+    """All stores of one data folder, each followed in a thread."""
+
+    def __init__(self, data: Path) -> None:
+        """Nothing is opened or started yet."""
+        self._layout = DataLayout(data)
+        self._status = StatusFile(self._layout)
+        self._stores: dict[str, _RunningStore] = {}
+
+    def round(self) -> None:
+        """Start what is new, end what is gone, and say how each store fares."""
+        found = set(stores_with_tables(self._layout))
+        for name in sorted(found - self._stores.keys()):
+            self._stores[name] = _RunningStore(self._layout, name)
+        for name in sorted(self._stores.keys() - found):
+            logger.info("%s: its table is gone, so is its index", name)
+            self._stores.pop(name).end(_FINISH_SECONDS)
+            IndexFolder(self._layout.index(name)).remove()
+        self._status.write(self.statuses())
+
+    def statuses(self) -> dict[str, StoreStatus]:
+        """How each store fares."""
+        return {name: running.tailer.status for name, running in self._stores.items()}
+
+    def end(self) -> None:
+        """Stop all stores; gives up on those that take too long."""
+        for running in self._stores.values():
+            running.stop.set()
+        for running in self._stores.values():
+            running.end(_FINISH_SECONDS)
+
+
+class _RunningStore:
+    def __init__(self, layout: DataLayout, name: str) -> None:
+        self.stop = threading.Event()
+        self.tailer = StoreTailer(DeltaLog(layout.table(name)), IndexFolder(layout.index(name)))
+        self._thread = threading.Thread(
+            target=self.tailer.run, args=(self.stop,), name=f"tailer-{name}", daemon=True
+        )
+        self._thread.start()
+
+    def end(self, timeout_seconds: float) -> None:
+        self.stop.set()
+        self._thread.join(timeout_seconds)
+
+
+def stores_with_tables(layout: DataLayout) -> list[str]:
+    """Names of the stores that have a Delta table; others (``_dead_letters``) are ignored."""
+    try:
+        folders = sorted(layout.tables.iterdir())
+    except FileNotFoundError:
+        return []
+    return [folder.name for folder in folders if _is_store(folder)]
+
+
+def _is_store(folder: Path) -> bool:
+    try:
+        check_store_name(folder.name)
+    except InvalidDefinition:
+        return False
+    return (folder / "_delta_log").is_dir()
+
+
+def take_lock(data: Path, *, wait: bool) -> int | None:
+    """Become the one tailer of a data folder; the lock lasts as long as the process.
+
+    Returns:
+        The lock's file descriptor, or None when another tailer has it and ``wait`` is false.
+    """
+    data.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(data / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if not wait:
+            os.close(descriptor)
+            return None
+        logger.info("another tailer serves %s; waiting for it to end", data)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tailer until SIGTERM, SIGINT or the end of its parent."""
+    options = _parse(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s tailer: %(message)s")
+    if options.parent_pid is not None:
+        end_with_parent(options.parent_pid)
+    if take_lock(options.data, wait=options.wait) is None:
+        logger.error("another tailer serves %s; end it first, or use --wait", options.data)
+        return ANOTHER_TAILER
+    stop = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    tailer = Tailer(options.data)
+    while not stop.is_set():
+        try:
+            tailer.round()
+        except OSError:
+            logger.exception("could not look for stores or write the status; trying again")
+        stop.wait(_ROUND_SECONDS)
+    tailer.end()
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m oriel.storage.tailer", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--parent-pid", type=int, help="end when this is no longer the parent")
+    parser.add_argument("--wait", action="store_true", help="wait while another tailer runs")
+    return parser.parse_args(arguments)

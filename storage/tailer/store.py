@@ -1,0 +1,276 @@
+"""Keeping one store's index at the newest version of its table.
+
+    open ----------> follow: next log entry? apply it -----> (again)
+      |  damaged,      |  entry replaced, gap in the log, other table, index damaged or deleted,
+      |  other table   |  rows removed, batch going backwards
+      v                v
+    rebuild: newest whole version -> new generation -> publish -> follow
+
+Whatever fails, readers keep the last published version, the failure is in ``status``, and
+the step is tried again after a pause.
+"""
+
+import logging
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from oriel.storage.definition import StoreDefinition
+from oriel.storage.delta import DeltaLog, LogEntry, Stamp, read_definition
+from oriel.storage.errors import IndexDamaged, StorageError
+from oriel.storage.index import (
+    IndexFolder,
+    IndexRows,
+    IndexState,
+    IndexWriter,
+    build_generation,
+    check_in_own_process,
+    clear_suspicion,
+    damage,
+    index_rows,
+    is_suspect,
+    read_batches,
+)
+from oriel.storage.tailer.status import StoreStatus
+
+logger = logging.getLogger(__name__)
+
+#: Seconds between two looks for the next log entry.
+POLL_SECONDS = 0.01
+#: Seconds between two looks at what changes rarely: a replaced table, a damaged index.
+_CARE_SECONDS = 0.25
+#: Seconds until a failed step is tried again.
+_RETRY_SECONDS = 1.0
+
+
+class StoreTailer:
+    """Follows one table. Call ``run`` in a thread of its own, or ``step`` in tests."""
+
+    def __init__(self, log: DeltaLog, folder: IndexFolder) -> None:
+        """Nothing is opened before the first step."""
+        self.log = log
+        self.folder = folder
+        self.status = StoreStatus()
+        self._writer: IndexWriter | None = None
+        self._state: IndexState | None = None
+        self._stamp: Stamp | None = None
+        self._unread: Stamp | None = None
+        self._checked = False
+        self._cared_at = 0.0
+        self._sweep_from: bytes | None = None
+        self._swept_ms = 0
+
+    def run(self, stop: threading.Event) -> None:
+        """Step until ``stop``; a failing store never takes the process down."""
+        while not stop.is_set():
+            try:
+                pause = 0.0 if self.step() else POLL_SECONDS
+            except Exception as error:  # noqa: BLE001 - see the module docstring
+                self._failed(error)
+                pause = _RETRY_SECONDS
+            stop.wait(pause)
+        self.close()
+
+    def step(self) -> bool:
+        """Do one piece of work; False when there was nothing to do."""
+        try:
+            return self._step()
+        except IndexDamaged as error:
+            self._rebuild(str(error))
+            return True
+
+    def _step(self) -> bool:
+        if self._writer is None or self._state is None:
+            self._open()
+            return True
+        if self._follow(self._writer, self._state):
+            return True
+        now = time.monotonic()
+        if now - self._cared_at < _CARE_SECONDS:
+            return False
+        self._cared_at = now
+        return self._care(self._writer, self._state)
+
+    def close(self) -> None:
+        """Close the index's files."""
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = None
+        self._state = None
+
+    def _open(self) -> None:
+        """Open the index that is there, or build one where it can't be used."""
+        generation = self.folder.current()
+        if generation is None:
+            self._rebuild("there is no index yet")
+            return
+        try:
+            if not self._checked:
+                check_in_own_process(generation)
+            self._writer = IndexWriter(generation)
+            state = self._writer.state()
+        except IndexDamaged as error:
+            self._rebuild(str(error))
+            return
+        reason = self._why_not_this_table(state)
+        if reason is None:
+            self.folder.remove_others(generation)
+            self._use(state)
+        else:
+            self._rebuild(reason)
+
+    def _use(self, state: IndexState) -> None:
+        self._checked = True
+        self._state = state
+        self._stamp = self.log.stamp(state.version)
+        self._unread = None
+        # Only after a look around is it said to be following: what failed may fail again.
+        self._cared_at = 0.0
+        self.status = replace(self.status, version=state.version)
+
+    def _rebuild(self, reason: str) -> None:
+        """Build a new generation from the newest whole version and go over to it."""
+        self.close()
+        self.status = replace(self.status, state="building")
+        logger.info("%s: building the index: %s", self.folder.path.name, reason)
+        snapshot = self.log.snapshot()
+        generation = self.folder.new_generation()
+        try:
+            state = build_generation(self.log.table, snapshot, generation)
+        except BaseException:
+            self.folder.discard(generation)
+            raise
+        self.folder.publish(generation)
+        self._writer = IndexWriter(generation)
+        self._use(state)
+        logger.info("%s: index built at version %d", self.folder.path.name, state.version)
+
+    def _why_not_this_table(self, state: IndexState) -> str | None:
+        """Whether the log no longer holds what the index says it applied."""
+        entry = self.log.read(state.version)
+        if entry is not None:
+            same = entry.digest == state.digest
+            return None if same else f"version {state.version} of the table was replaced"
+        versions = self.log.versions()
+        if versions and state.version + 1 in versions and state.version not in versions:
+            # Cleaned up by Delta's log retention, and the log goes on right after it.
+            return None
+        return f"version {state.version} is not in the table's log any more"
+
+    def _follow(self, writer: IndexWriter, state: IndexState) -> bool:
+        """Apply the next version if it is there and whole."""
+        stamp = self.log.stamp(state.version + 1)
+        if stamp is None or stamp == self._unread:
+            return False
+        entry = self.log.read(state.version + 1)
+        if entry is None:
+            # Torn or still being written: look again when it changes.
+            self._unread = stamp
+            return False
+        if self.log.stamp(state.version) != self._stamp:
+            # Perhaps another table, whose next version is not ours: that is looked at first.
+            return self._care(writer, state)
+        reason = _why_not_applicable(self.log.table, state, entry)
+        if reason is not None:
+            self._rebuild(reason)
+            return True
+        self._apply(writer, state, entry)
+        self._stamp = stamp
+        return True
+
+    def _apply(self, writer: IndexWriter, state: IndexState, entry: LogEntry) -> None:
+        batches = self._read_rows(entry, state.definition)
+        following = replace(
+            state,
+            version=entry.version,
+            digest=entry.digest,
+            record=entry.record or state.record,
+            extent=state.extent.joined(rows.extent for rows in batches),
+        )
+        writer.apply(batches, following)
+        self._state = following
+        self.status = replace(self.status, version=following.version)
+
+    def _read_rows(self, entry: LogEntry, definition: StoreDefinition) -> list[IndexRows]:
+        tables = (
+            rows for name in entry.added for rows in read_batches(self.log.table / name, definition)
+        )
+        encoded = (index_rows(rows, definition) for rows in tables)
+        return [rows for rows in encoded if rows is not None]
+
+    def _care(self, writer: IndexWriter, state: IndexState) -> bool:
+        """Look for what happens rarely; True when it was acted on."""
+        reason = self._why_index_is_lost(writer) or self._why_log_is_another(state)
+        if reason is not None:
+            self._rebuild(reason)
+            return True
+        self.status = StoreStatus("following", state.version)
+        if is_suspect(writer.generation):
+            check_in_own_process(writer.generation)
+            clear_suspicion(writer.generation)
+        writer.forget_dead_readers()
+        return self._sweep(writer, state)
+
+    def _why_index_is_lost(self, writer: IndexWriter) -> str | None:
+        if self.folder.current() != writer.generation:
+            return "the index was deleted"
+        try:
+            writer.check_size()
+        except IndexDamaged as error:
+            return str(error)
+        return damage(writer.generation)
+
+    def _why_log_is_another(self, state: IndexState) -> str | None:
+        if self.log.stamp(state.version) != self._stamp:
+            reason = self._why_not_this_table(state)
+            self._stamp = self.log.stamp(state.version)
+            if reason is not None:
+                return reason
+        # The next version is not there or torn, yet the one after it is: it won't come any more.
+        # (Two stats; listing a log of many thousand entries each time would cost far more.)
+        beyond = self.log.stamp(state.version + 2)
+        if beyond is not None and self.log.read(state.version + 1) is None:
+            return f"version {state.version + 1} is missing in the log, the next one is there"
+        return None
+
+    def _sweep(self, writer: IndexWriter, state: IndexState) -> bool:
+        """Delete some expired windows, if enough have expired since the last sweep."""
+        retention_ms = state.definition.retention_ms
+        if retention_ms is None:
+            return False
+        if self._sweep_from is None:
+            if state.earliest_ms - self._swept_ms < max(1, retention_ms // 10):
+                return False
+            self._swept_ms = state.earliest_ms
+            self._sweep_from = b""
+        self._sweep_from = writer.sweep(self._sweep_from)
+        return self._sweep_from is not None
+
+    def _failed(self, error: Exception) -> None:
+        problem = f"{type(error).__name__}: {error}"
+        if self.status.problem != problem:
+            expected = isinstance(error, StorageError)
+            logger.error(
+                "%s: %s", self.folder.path.name, problem, exc_info=None if expected else error
+            )
+        self.status = replace(self.status, state="failed", problem=problem)
+        self.close()
+
+
+def _why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str | None:
+    """Why a version can't simply be put on top of the one before it."""
+    metadata = entry.metadata
+    if metadata is not None:
+        if metadata.table_id != state.table_id:
+            return "the table was replaced by another"
+        if read_definition(table, metadata.definition_json) != state.definition:
+            return "the store's definition changed"
+    if entry.removes_rows:
+        return f"version {entry.version} removes rows"
+    if entry.record is None:
+        foreign = f"version {entry.version} has rows that the pipeline did not write"
+        return foreign if entry.added else None
+    if state.record is not None and entry.record.batch <= state.record.batch:
+        return f"batch {entry.record.batch} is not after batch {state.record.batch}"
+    return None

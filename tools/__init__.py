@@ -1,0 +1,1 @@
+"""What draws documentation out of the product; not part of it."""

@@ -1,0 +1,283 @@
+"""Pictures and tables of windows for docs/windows.md, as the engines compute them.
+
+Rules are read from the rules table, windows are what ``engine_for`` gives for the example,
+so a picture can't show anything that the pipeline doesn't do.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.windows import (
+    FOREVER_MS,
+    NEVER_CLOSED_MS,
+    RULES,
+    Kind,
+    StreamClock,
+    Windows,
+    close_time_ms,
+    collect_list,
+    engine_for,
+)
+
+#: Columns of a picture for each ms, so that a window of one ms has room for both brackets.
+_SCALE = 2
+_LABEL = 12
+_TICK_MS = 5
+_VALUES = pa.schema([("name", pa.string())])
+
+#: A changed row as an engine tells it.
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A record of an example: its name is the letter in the picture.
+
+    Capital letters are records of another key.
+    """
+
+    name: str
+    time_ms: int
+    partition: int = 0
+
+    @property
+    def key(self) -> str:
+        """The record's key."""
+        return "other" if self.name.isupper() else "key"
+
+    def __str__(self) -> str:
+        """The record as the page writes it."""
+        return f"{self.name}@{self.time_ms}"
+
+
+@dataclass
+class Outcome:
+    """What an example came to: rows told by each batch, late records, the store at the end."""
+
+    told: list[list[Row]] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+    store: dict[tuple[str, int, int], Row] = field(default_factory=dict)
+
+    def rows(self, key: str = "key") -> list[Row]:
+        """The store's rows of ``key``, by start."""
+        return [self.store[place] for place in sorted(self.store) if place[0] == key]
+
+
+def arrivals(text: str) -> list[Arrival]:
+    """Read records as ``a@2 b@12``, with ``/1`` behind those of partition 1."""
+    found = []
+    for word in text.split():
+        name, _, place = word.partition("@")
+        time, _, partition = place.partition("/")
+        found.append(Arrival(name, int(time), int(partition or 0)))
+    return found
+
+
+def computed(
+    windows: Windows, batches: Sequence[Sequence[Arrival]], *, emit_final_only: bool = False
+) -> Outcome:
+    """Run the engine of ``windows`` over the batches, as the pipeline does."""
+    aggregates = {"names": collect_list("name")}
+    engine = engine_for(windows, aggregates, _VALUES, emit_final_only=emit_final_only)
+    clock = StreamClock({record.partition: -1 for batch in batches for record in batch})
+    state, close, offset = engine.empty_state(), NEVER_CLOSED_MS, 0
+    outcome = Outcome()
+    for batch in batches:
+        table = _stamped(batch, clock, windows.close_delay_ms, offset)
+        offset += len(batch)
+        refused = engine.is_late(np.asarray(table["timestamp_ms"]), np.asarray(table["close_ms"]))
+        accepted = table.filter(pa.array(~refused)).select(engine.record_schema.names)
+        before, close = close, close_time_ms(clock.stream_time_ms, windows.close_delay_ms)
+        result = engine.process(state, accepted, before, close)
+        state = result.state
+        _follow(outcome, result.changes.to_pylist())
+        # Only a session's engine finds records late itself, and can't say which of several.
+        names = [one.name for one, late in zip(batch, refused, strict=True) if late or result.late]
+        outcome.late += names
+    return outcome
+
+
+def _stamped(batch: Sequence[Arrival], clock: StreamClock, delay_ms: int, offset: int) -> pa.Table:
+    partition = np.array([record.partition for record in batch], dtype=np.int32)
+    time = np.array([record.time_ms for record in batch], dtype=np.int64)
+    return pa.table({
+        "key": [record.key for record in batch],
+        "timestamp_ms": time,
+        "partition": partition,
+        "offset": np.arange(offset, offset + len(batch)),
+        "close_ms": clock.advance(partition, time) - delay_ms,
+        "name": [record.name for record in batch],
+    })  # fmt: skip
+
+
+def _follow(outcome: Outcome, changes: list[Row]) -> None:
+    outcome.told.append(changes)
+    for row in changes:
+        place = (row["key"], row["window_start_ms"], row["window_end_ms"])
+        if row["deleted"]:
+            outcome.store.pop(place, None)
+        else:
+            outcome.store[place] = row
+
+
+def one_by_one(records: Sequence[Arrival]) -> list[list[Arrival]]:
+    """A batch for each record."""
+    return [[record] for record in records]
+
+
+def _bounds(kind: Kind, row: Row) -> str:
+    start, end = int(row["window_start_ms"]), int(row["window_end_ms"])
+    if end == FOREVER_MS:
+        return "all"
+    return f"[{start},{end}{_bracket(kind)}"
+
+
+def _bracket(kind: Kind) -> str:
+    return "]" if RULES[kind].end_is_inclusive else ")"
+
+
+def _told(kind: Kind, row: Row) -> str:
+    """A row in words: window, members, final or open or removed."""
+    if row["deleted"]:
+        return f"{_bounds(kind, row)} removed"
+    ends = "final" if row["final"] else "open"
+    return f"{_bounds(kind, row)} {' '.join(row['names'])} {ends}"
+
+
+def _bar(kind: Kind, row: Row, until_ms: int) -> str:
+    """A window from its start to its last ms; each ms is ``_SCALE`` columns."""
+    start, end = int(row["window_start_ms"]), int(row["window_end_ms"])
+    indent = " " * (start * _SCALE)
+    if end == FOREVER_MS:
+        return indent + "[" + "-" * ((until_ms - start) * _SCALE - 2) + ">"
+    last = int(RULES[kind].last_ms(np.array([end]))[0])
+    inside = "-" * ((last - start + 1) * _SCALE - 2)
+    return indent + (f"<{inside}>" if row["deleted"] else f"[{inside}{_bracket(kind)}")
+
+
+def _axis(until_ms: int) -> list[str]:
+    numbers = "".join(
+        str(time).ljust(_TICK_MS * _SCALE) for time in range(0, until_ms + 1, _TICK_MS)
+    )
+    tick = "|" + "." * (_TICK_MS * _SCALE - 1)
+    ticks = (tick * (until_ms // _TICK_MS + 1))[: until_ms * _SCALE]
+    return [f"{'time':<{_LABEL}}{numbers}".rstrip(), f"{'':<{_LABEL}}{ticks}"]
+
+
+def _marks(label: str, records: Sequence[Arrival]) -> str:
+    """The names of records at their times."""
+    line = [" "] * (max(record.time_ms for record in records) * _SCALE + 1)
+    for record in records:
+        line[record.time_ms * _SCALE] = record.name
+    return f"{label:<{_LABEL}}{''.join(line)}"
+
+
+def _line(label: str, bar: str, until_ms: int, told: str) -> str:
+    return f"{label:<{_LABEL}}{bar:<{until_ms * _SCALE}} {told}".rstrip()
+
+
+def _fenced(lines: Sequence[str]) -> str:
+    return "\n".join(["```", *lines, "```"])
+
+
+def picture(windows: Windows, text: str, until_ms: int) -> str:
+    """The records of an example on a time axis, and below them each window of their key."""
+    records = arrivals(text)
+    outcome = computed(windows, one_by_one(records))
+    lines = [*_axis(until_ms), _marks("records", records)]
+    lines += [
+        _line("", _bar(windows.kind, row, until_ms), until_ms, _told(windows.kind, row))
+        for row in outcome.rows()
+    ]
+    late = [record for record in records if record.name in outcome.late]
+    if late:
+        lines.append(_marks("late", late))
+    return _fenced(lines)
+
+
+def steps(windows: Windows, text: str, until_ms: int) -> str:
+    """What each record of an example writes, one batch a record."""
+    records = arrivals(text)
+    outcome = computed(windows, one_by_one(records))
+    lines = _axis(until_ms)
+    for number, (record, rows) in enumerate(zip(records, outcome.told, strict=True)):
+        lines.append(_marks(f"batch {number}", [record]))
+        lines += [
+            _line("", _bar(windows.kind, row, until_ms), until_ms, _told(windows.kind, row))
+            for row in sorted(rows, key=lambda row: not row["deleted"])
+        ]
+        if record.name in outcome.late:
+            lines.append(_line("", "", until_ms, f"{record.name} is late"))
+    return _fenced(lines)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def rules_table() -> str:
+    """The rules of all kinds as a table."""
+    return _table(
+        ("kind", "a window starts", "holds a record at t", "closes when", "record without value"),
+        [
+            (
+                rule.kind,
+                rule.starts,
+                f"`{rule.holds}`" if "<=" in rule.holds and "," not in rule.holds else rule.holds,
+                f"`{rule.closes}`" if "<" in rule.closes else rule.closes,
+                "is aggregated" if rule.takes_null_values else "is a dead letter",
+            )
+            for rule in RULES.values()
+        ],
+    )
+
+
+def emit_table(windows: Windows, batches: Sequence[str]) -> str:
+    """What both emit strategies write in each batch."""
+    records = [arrivals(text) for text in batches]
+    update, close = (
+        computed(windows, records, emit_final_only=final).told for final in (False, True)
+    )
+    return _table(
+        ("batch", "records", "on update", "on close"),
+        [
+            (str(n), text, *(_cell(windows.kind, told[n]) for told in (update, close)))
+            for n, text in enumerate(batches)
+        ],
+    )
+
+
+def _cell(kind: Kind, rows: Sequence[Row]) -> str:
+    return "; ".join(_told(kind, row) for row in rows) or "nothing"
+
+
+def timestamps_table(times_ms: Sequence[int], kinds: Mapping[str, Windows]) -> str:
+    """The time of the row that each record's batch writes, for each of ``kinds``."""
+    records = [Arrival(chr(ord("a") + n), time) for n, time in enumerate(times_ms)]
+    rows = []
+    for name, windows in kinds.items():
+        told = computed(windows, one_by_one(records)).told
+        rows.append(
+            [name, *(_time_of(batch, one) for batch, one in zip(told, records, strict=True))]
+        )
+    return _table(["record at", *(str(time) for time in times_ms)], rows)
+
+
+def _time_of(batch: Sequence[Row], record: Arrival) -> str:
+    """The time of the row that holds the record."""
+    found = [row for row in batch if not row["deleted"] and record.name in row["names"]]
+    return ", ".join(str(row["timestamp_ms"]) for row in found)
+
+
+def cuts_table(windows: Windows, cuts: Mapping[str, Sequence[str]]) -> str:
+    """The rows at the end for several ways to cut one log into batches."""
+    rows = []
+    for name, batches in cuts.items():
+        outcome = computed(windows, [arrivals(text) for text in batches])
+        rows.append((name, " ; ".join(batches), _cell(windows.kind, outcome.rows())))
+    return _table(("order", "batches", "rows at the end"), rows)
