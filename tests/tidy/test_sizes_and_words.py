@@ -1,10 +1,22 @@
 """Lengths, reminders and docstrings."""
 
 import ast
+from collections import Counter
 
-from tests.tidy.project import Function, Module, modules, offenders, texts
+from tests.tidy.project import (
+    PRODUCT,
+    ROOT,
+    Function,
+    Module,
+    modules,
+    modules_of,
+    offenders,
+    texts,
+)
 
-MODULE_LINES = 400
+MODULE_LINES = 450
+#: More modules side by side show an alphabet, not an architecture.
+MODULES_SIDE_BY_SIDE = 14
 FUNCTION_LINES = 60
 
 #: Written apart, so that this file does not hold them.
@@ -21,9 +33,21 @@ def _length(function: Function) -> int:
 
 
 def test_modules_are_short() -> None:
-    """No module is longer than 400 lines."""
+    """No module is longer than 450 lines."""
     found = [f"{m.name}: {m.lines} lines" for m in modules() if m.lines > MODULE_LINES]
     assert not found, f"split these by idea, {MODULE_LINES} lines at most:{offenders(found)}"
+
+
+def test_rooms_are_small() -> None:
+    """No folder of the product has more than fourteen modules beside its door."""
+    beside = Counter(
+        m.path.parent.relative_to(ROOT).as_posix()
+        for m in modules_of(*PRODUCT, "demo", "benchmarks", "tools")
+        if m.path.name != "__init__.py"
+    )
+    found = [f"{room}: {count} modules" for room, count in beside.items()
+             if count > MODULES_SIDE_BY_SIDE]  # fmt: skip
+    assert not found, f"divide these by subject:{offenders(found)}"
 
 
 def test_functions_are_short() -> None:
