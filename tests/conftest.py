@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
+
+from tests.locks import only_one
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +47,10 @@ def spark() -> "Iterator[SparkSession]":
     """Yield the one Spark session (two cores, Delta) that every test of the run shares."""
     from oriel.pipeline.spark import build_session  # noqa: PLC0415 - unit tests may lack Java
 
-    session = build_session("oriel-tests", cores=2, packages=[DELTA_PACKAGE], extra=_DELTA_SETTINGS)
+    with only_one("ivy"):
+        session = build_session(
+            "oriel-tests", cores=2, packages=[DELTA_PACKAGE], extra=_DELTA_SETTINGS
+        )
     yield session
     session.stop()
 
@@ -86,23 +92,28 @@ def _require_browser() -> None:
     pytest.skip(reason)
 
 
-class SparkTogether(LoadFileScheduling):  # type: ignore[misc]
-    """Files of tests side by side (pytest-xdist), those with the Spark session in one process."""
+#: Fixtures that are dear to make and live as long as the process.
+_SHARED = ("spark", "survivor")
+
+
+class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
+    """Files of tests side by side (pytest-xdist), those with a shared fixture in one process."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return "spark" if _shares_spark(self.config.rootpath / file) else file
+        return _shared_by(self.config.rootpath / file) or file
 
 
 @functools.cache
-def _shares_spark(file: Path) -> bool:
-    """Whether a test of the file asks for the fixture ``spark``."""
-    return " spark:" in file.read_text() or "(spark:" in file.read_text()
+def _shared_by(file: Path) -> str | None:
+    """Which shared fixture a test of the file asks for, if any."""
+    text = file.read_text()
+    return next((name for name in _SHARED if re.search(rf"[ (]{name}:", text)), None)
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SparkTogether:
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedTogether:
     """How the tests are dealt out: only asked for where tests run side by side."""
-    return SparkTogether(config, log)
+    return SharedTogether(config, log)
 
 
 @pytest.hookimpl(trylast=True)

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from oriel.demo.processes import free_port
+from tests.locks import only_one
 
 _POM = Path(__file__).with_name("broker")
 _START_SECONDS = 60
@@ -53,11 +54,12 @@ def _class_path(folder: Path) -> str:
             pytest.fail(reason)
         pytest.skip(reason)
     target = folder / "class-path.txt"
-    subprocess.run(
-        ["mvn", "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={target}"],
-        cwd=_POM,
-        check=True,
-    )
+    with only_one("maven"):
+        subprocess.run(
+            ["mvn", "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={target}"],
+            cwd=_POM,
+            check=True,
+        )
     return target.read_text()
 
 

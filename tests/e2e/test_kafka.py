@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
 from tests.e2e.kafka_broker import running_broker
+from tests.locks import only_one
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -85,7 +86,8 @@ def _run_pipeline(folder: Path, address: str) -> None:
         address,
     ]
     command += ["--data", str(folder / "data"), "--once"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    with only_one("ivy"):
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
 
 

@@ -22,6 +22,7 @@ import pytest
 from oriel import SessionWindows, TimeWindows
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import Fold, Windows
+from tests.locks import only_one
 from tests.windows.engine_runs import Run, Setup, random_cuts, run_engine
 
 _SOURCE = Path(__file__).with_name("kafka_streams")
@@ -191,9 +192,12 @@ def _class_path(target: Path) -> str:
     goals = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
     maven = ["mvn", "-q", "-B", f"-Dtarget={target}", *goals]
     # What Maven has in its cache needs no network; the first time it fetches.
-    cached = subprocess.run([*maven, "--offline"], cwd=_SOURCE, check=False, capture_output=True)
-    if cached.returncode != 0:
-        subprocess.run(maven, cwd=_SOURCE, check=True)
+    with only_one("maven"):
+        cached = subprocess.run(
+            [*maven, "--offline"], cwd=_SOURCE, check=False, capture_output=True
+        )
+        if cached.returncode != 0:
+            subprocess.run(maven, cwd=_SOURCE, check=True)
     return f"{target / 'classes'}{os.pathsep}{listed.read_text()}"
 
 
