@@ -39,7 +39,7 @@ class Followed:
 
     def catch_up(self) -> None:
         """Step until there is nothing to do, a look around included."""
-        self.tailer._cared_at = 0.0
+        self.tailer._looked_around_at = 0.0
         for _ in range(_STEPS_MAX):
             if not self.tailer.step():
                 return

@@ -7,7 +7,6 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oriel.storage.index.key_columns import encode_columns
 from oriel.storage.key_codec import (
     LMDB_KEY_BYTES_MAX,
     after_key,
@@ -17,6 +16,7 @@ from oriel.storage.key_codec import (
     lower_bound,
     prefix_of,
     record_key,
+    record_keys,
     scan_start,
     upper_bound,
     window_times,
@@ -64,7 +64,7 @@ def test_whole_columns_give_the_same_bytes(rows: list[tuple[str, int, int]]) -> 
     keys = pa.array([row[0] for row in rows], pa.string())
     starts = np.array([row[1] for row in rows], np.int64)
     ends = np.array([row[2] for row in rows], np.int64)
-    assert encode_columns(keys, starts, ends).to_pylist() == [record_key(*row) for row in rows]
+    assert record_keys(keys, starts, ends).to_pylist() == [record_key(*row) for row in rows]
 
 
 @given(_ANY_KEYS, _ANY_KEYS, _TIMES, _TIMES)

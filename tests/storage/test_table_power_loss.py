@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from oriel.storage.delta import (
+    DeltaLog,
     Table,
     add_checkpoint,
     open_table,
@@ -18,6 +19,7 @@ from oriel.storage.delta import (
     write_file,
 )
 from oriel.storage.delta import table as table_module
+from oriel.storage.delta.entry import read_actions
 from oriel.storage.errors import CorruptLog
 
 AGGREGATES = {"n": pa.int64()}
@@ -96,6 +98,24 @@ def test_a_batch_with_a_torn_entry_is_committed_once(
     if table.recorded_batch("app") == 0:
         commit(table, tmp_path, 1, letters=letters)
     assert revisions(tmp_path) == [0, 1]
+
+
+def test_every_cut_of_an_entry_is_torn(tmp_path: Path) -> None:
+    """At whatever byte a commit of the pipeline was cut off: only its last line's end may lack."""
+    commit(opened(tmp_path), tmp_path, 0)
+    content = entry(tmp_path, 1).read_bytes().rstrip(b"\n")
+    whole = [length for length in range(len(content) + 1) if read_actions(content[:length])]
+    assert whole == [len(content)]
+
+
+def test_reader_and_writer_agree_on_what_is_torn(tmp_path: Path) -> None:
+    """A blank line says nothing: the entry is whole for the tailer, so it must not be set aside."""
+    commit(opened(tmp_path), tmp_path, 0)
+    path = entry(tmp_path, 1)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\n\n"))
+    assert DeltaLog(tmp_path).read(1) is not None
+    assert opened(tmp_path).recorded_batch("app") == 0
+    assert path.exists()
 
 
 def test_the_making_of_a_table_is_synced_too(

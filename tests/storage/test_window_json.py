@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oriel.storage.index.window_json import json_texts, window_json
+from oriel.storage.index.rows import json_texts, window_json
 
 _LONGS = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))
 _DOUBLES = st.one_of(st.none(), st.floats())
