@@ -46,16 +46,16 @@ def test_format_1_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "advance_ms", "said"),
+    ("kind", "advance_ms", "message"),
     [
         ("hoping", None, "tumbling, hopping, sliding, session, none"),
         ("hopping", None, "hopping windows have an advance"),
         ("tumbling", 10, "no other kind does"),
     ],
 )
-def test_a_window_is_of_a_known_kind(kind: str, advance_ms: int | None, said: str) -> None:
+def test_a_window_is_of_a_known_kind(kind: str, advance_ms: int | None, message: str) -> None:
     """Hopping windows, and only these, have an advance."""
-    with pytest.raises(InvalidDefinition, match=said):
+    with pytest.raises(InvalidDefinition, match=message):
         WindowSpec(StoreKind(kind), 10, 5, advance_ms)
 
 
@@ -117,12 +117,12 @@ def test_something_else_is_no_definition(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "said"), [(("final",), "are reserved"), (("n", "n"), "have the same name")]
+    ("names", "message"), [(("final",), "are reserved"), (("n", "n"), "have the same name")]
 )
-def test_aggregate_names_must_be_free(names: tuple[str, ...], said: str) -> None:
+def test_aggregate_names_must_be_free(names: tuple[str, ...], message: str) -> None:
     """No aggregate hides another column."""
     specs = tuple(AggregateSpec(name, "count()", "long") for name in names)
-    with pytest.raises(InvalidDefinition, match=said):
+    with pytest.raises(InvalidDefinition, match=message):
         replace(DEFINITION, aggregates=specs)
 
 

@@ -31,9 +31,9 @@ _PAGE_BYTES = 4096
 @pytest.fixture
 def folder(tmp_path: Path) -> IndexFolder:
     """An index of 5,000 windows, closed."""
-    made = IndexFolder(tmp_path / "index" / "store")
-    write_index(made, [put(f"key {i % 50}", i) for i in range(5_000)], None, SLIDING)
-    return made
+    index = IndexFolder(tmp_path / "index" / "store")
+    write_index(index, [put(f"key {i % 50}", i) for i in range(5_000)], None, SLIDING)
+    return index
 
 
 def _data_file(folder: IndexFolder) -> Path:

@@ -6,8 +6,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 from oriel.storage.delta import (
     DeltaLog,
@@ -61,8 +59,8 @@ def entry(folder: Path, version: int) -> Path:
 
 def revisions(folder: Path) -> list[int]:
     """The batches whose rows are in the table."""
-    found: list[int] = DeltaTable(folder).to_pyarrow_table()["revision"].to_pylist()
-    return sorted(found)
+    batches: list[int] = DeltaTable(folder).to_pyarrow_table()["revision"].to_pylist()
+    return sorted(batches)
 
 
 def cut_to_lines(number: int) -> Callable[[bytes], bytes]:
@@ -192,20 +190,3 @@ def test_two_applications_append_to_one_table(tmp_path: Path) -> None:
     assert second.recorded_batch("other") == 12
     assert first.recorded_batch("nobody") is None
     assert revisions(tmp_path) == [0, 1, 2]
-
-
-@pytest.mark.slow
-def test_spark_skips_files_without_losing_rows(tmp_path: Path, spark: SparkSession) -> None:
-    """Filters on key and window start find each row by Spark's data skipping too."""
-    table = opened(tmp_path)
-    keys = ["", "a", "ä", "\U0001f600", "\uffff", "x" * 64, "x" * 65, "y" * 500, "a'\"\\"]
-    for batch, key in enumerate(keys):
-        near = rows(batch, (key, 1_357_034_400_123 + batch, 1_357_034_400_133 + batch))
-        table.commit([write_file(tmp_path, near, "part", sync=False)], "app", batch, {})
-    read = spark.read.format("delta").load(str(tmp_path))
-    for batch, key in enumerate(keys):
-        by_key = read.filter(F.col("key") == F.lit(key)).select("revision").collect()
-        assert [row.revision for row in by_key] == [batch], key
-        moment = F.timestamp_millis(F.lit(1_357_034_400_123 + batch))
-        by_start = read.filter(F.col("window_start") == moment).select("revision").collect()
-        assert [row.revision for row in by_start] == [batch], key
