@@ -20,7 +20,7 @@ from oriel.storage.index.state import IndexState
 #: Address space, not memory or disk: LMDB maps this much once and can't outgrow it, while the
 #: file has only the pages that were written.
 MAP_BYTES = 1 << 40
-#: Slots of the reader table: one for each process (a thread of it) that reads.
+#: Slots of the reader table: one for each read transaction that is open, of all processes.
 READERS_MAX = 1024
 
 _WINDOWS = b"windows"

@@ -48,6 +48,10 @@ _KEYS_SCANNED_MAX = 20_000
 #: A record of the index: record key and window as JSON.
 _Record = tuple[bytes, bytes]
 
+#: A key's prefix, low, high and least end: the records of the key with ``low <= record key < high``
+#: whose window end, as it is encoded, is at least the least end (b"" for any end).
+_Scan = tuple[bytes, bytes, bytes, bytes]
+
 _NO_WINDOWS = WindowPage([], None)
 
 
@@ -95,17 +99,11 @@ class IndexSnapshot:
 
     def fetch(self, window_range: WindowRange) -> WindowPage:
         """See ``ReadOnlyWindowStore``."""
-        prefix = key_prefix(window_range.key)
-        low = lower_bound(prefix, max(window_range.from_ms, self.earliest_ms))
-        high = upper_bound(prefix, window_range.to_ms)
-        return self._forward(window_range, prefix, low, high)
+        return self._forward(window_range, *self._scan_by_start(window_range))
 
     def backward_fetch(self, window_range: WindowRange) -> WindowPage:
         """See ``ReadOnlyWindowStore``."""
-        prefix = key_prefix(window_range.key)
-        low = lower_bound(prefix, max(window_range.from_ms, self.earliest_ms))
-        high = upper_bound(prefix, window_range.to_ms)
-        return self._backward(window_range, prefix, low, high)
+        return self._backward(window_range, *self._scan_by_start(window_range))
 
     def latest(self, key: str) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""
@@ -139,6 +137,12 @@ class IndexSnapshot:
             position = after_key(encoded_prefix)
         return KeyPage(keys, key)
 
+    def _scan_by_start(self, window_range: WindowRange) -> _Scan:
+        """The scan for the visible windows that start in a range."""
+        prefix = key_prefix(window_range.key)
+        low = lower_bound(prefix, max(window_range.from_ms, self.earliest_ms))
+        return prefix, low, upper_bound(prefix, window_range.to_ms), b""
+
     def _is_visible(self, encoded_prefix: bytes) -> bool:
         """Whether the key at the cursor has a window that retention leaves visible."""
         if self.earliest_ms == 0:
@@ -166,9 +170,9 @@ class IndexSnapshot:
         prefix: bytes,
         low: bytes,
         high: bytes,
-        least_end: bytes = b"",
+        least_end: bytes,
     ) -> WindowPage:
-        """A page of the records of a range, in order; see ``_take`` for ``least_end``."""
+        """A page of the records of a scan, oldest start first."""
         if read_range.after is not None:
             # No bytes are between a record key and the same with a zero byte behind it.
             low = max(low, record_key(read_range.key, *read_range.after) + b"\x00")
@@ -184,9 +188,9 @@ class IndexSnapshot:
         prefix: bytes,
         low: bytes,
         high: bytes,
-        least_end: bytes = b"",
+        least_end: bytes,
     ) -> WindowPage:
-        """A page of the records of a range, in reverse order; see ``_take`` for ``least_end``."""
+        """A page of the records of a scan, newest start first."""
         if read_range.after is not None:
             high = min(high, record_key(read_range.key, *read_range.after))
         if not self._last_before(high):
@@ -207,37 +211,13 @@ class SessionSnapshot(IndexSnapshot):
 
     __slots__ = ()
 
-    def fetch(self, window_range: WindowRange) -> WindowPage:
-        """See ``ReadOnlyWindowStore``."""
-        prefix = key_prefix(window_range.key)
-        bounds = self._bounds(prefix, window_range.from_ms, window_range.to_ms)
-        return self._forward(window_range, prefix, *bounds)
-
-    def backward_fetch(self, window_range: WindowRange) -> WindowPage:
-        """See ``ReadOnlyWindowStore``."""
-        prefix = key_prefix(window_range.key)
-        bounds = self._bounds(prefix, window_range.from_ms, window_range.to_ms)
-        return self._backward(window_range, prefix, *bounds)
-
     def find_sessions(self, session_range: SessionRange) -> WindowPage:
         """See ``ReadOnlySessionStore``."""
-        prefix = key_prefix(session_range.key)
-        latest_start_ms, earliest_end_ms = (
-            session_range.latest_start_ms,
-            session_range.earliest_end_ms,
-        )
-        bounds = self._bounds(prefix, 0, latest_start_ms, earliest_end_ms)
-        return self._forward(session_range, prefix, *bounds)
+        return self._forward(session_range, *self._scan_by_overlap(session_range))
 
     def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
         """See ``ReadOnlySessionStore``."""
-        prefix = key_prefix(session_range.key)
-        latest_start_ms, earliest_end_ms = (
-            session_range.latest_start_ms,
-            session_range.earliest_end_ms,
-        )
-        bounds = self._bounds(prefix, 0, latest_start_ms, earliest_end_ms)
-        return self._backward(session_range, prefix, *bounds)
+        return self._backward(session_range, *self._scan_by_overlap(session_range))
 
     def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
         """See ``ReadOnlySessionStore``."""
@@ -259,7 +239,7 @@ class SessionSnapshot(IndexSnapshot):
         if not self._last_before(after_key(prefix)):
             return None
         # The last by start may have expired, and a longer one before it not.
-        low, _, least_end = self._bounds(prefix, 0, LATEST_MS)
+        _, low, _, least_end = self._scan(prefix, 0, LATEST_MS, 0)
         for encoded, window in self._cursor.iterprev():
             if encoded < low:
                 return None
@@ -267,17 +247,24 @@ class SessionSnapshot(IndexSnapshot):
                 return window
         return None
 
-    def _bounds(
-        self, prefix: bytes, earliest_start_ms: int, latest_start_ms: int, earliest_end_ms: int = 0
-    ) -> tuple[bytes, bytes, bytes]:
-        """Low, high and least end of a scan for the visible sessions within these bounds."""
+    def _scan_by_start(self, window_range: WindowRange) -> _Scan:
+        prefix = key_prefix(window_range.key)
+        return self._scan(prefix, window_range.from_ms, window_range.to_ms, 0)
+
+    def _scan_by_overlap(self, session_range: SessionRange) -> _Scan:
+        """The scan for the visible sessions that reach into a span of time."""
+        prefix = key_prefix(session_range.key)
+        return self._scan(prefix, 0, session_range.latest_start_ms, session_range.earliest_end_ms)
+
+    def _scan(
+        self, prefix: bytes, earliest_start_ms: int, latest_start_ms: int, earliest_end_ms: int
+    ) -> _Scan:
+        """The scan for the visible sessions within these bounds, all inclusive."""
         end_ms = max(earliest_end_ms, self.earliest_ms)
+        # start >= end - L, see above; no session starts before 0.
         start_ms = max(earliest_start_ms, end_ms - self.state.extent.longest_ms, 0)
-        return (
-            lower_bound(prefix, start_ms),
-            upper_bound(prefix, latest_start_ms),
-            encoded_time(end_ms),
-        )
+        low, high = lower_bound(prefix, start_ms), upper_bound(prefix, latest_start_ms)
+        return prefix, low, high, encoded_time(end_ms)
 
 
 class KeyValueSnapshot(IndexSnapshot):
@@ -292,16 +279,13 @@ class KeyValueSnapshot(IndexSnapshot):
 
 
 def _take(
-    scan: Iterator[_Record], low: bytes, high: bytes, least_end: bytes, count: int
+    walk: Iterator[_Record], low: bytes, high: bytes, least_end: bytes, count: int
 ) -> list[_Record]:
-    """The first ``count`` records with ``low <= key < high`` of a scan in either direction.
-
-    ``least_end`` leaves out those whose window ends, as it is encoded, before it; b"" none.
-    """
+    """The first ``count`` records of a scan, by a cursor that walks in either direction."""
     records: list[_Record] = []
     while len(records) < count:
         # Where ends are looked at, any number of records may be passed over.
-        chunk = list(islice(scan, _CHUNK if least_end else min(_CHUNK, count - len(records))))
+        chunk = list(islice(walk, _CHUNK if least_end else min(_CHUNK, count - len(records))))
         if not chunk:
             break
         # A scan moves one way, so once it has left the range it doesn't come back: if the last

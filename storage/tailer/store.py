@@ -235,8 +235,8 @@ class StoreTailer:
     def _sweep(self, writer: IndexWriter, state: IndexState) -> bool:
         """Delete some expired windows, if enough have expired since the last sweep.
 
-        A sweep meets every key, so it begins when a tenth of the retention has passed: expired
-        windows then take a tenth more space, and each is looked at ten times in its life.
+        A sweep meets every key, so it begins only when a tenth of the retention has passed since
+        the last one: expired windows then take about a tenth more space.
         """
         retention_ms = state.definition.retention_ms
         if retention_ms is None:
