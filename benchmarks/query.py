@@ -35,6 +35,7 @@ from oriel.storage import (
     AggregateSpec,
     CommitRecord,
     StoreDefinition,
+    StoreKind,
     WindowSpec,
 )
 from oriel.storage.delta import TIMESTAMP, arrow_type, open_table, store_schema, write_file
@@ -48,7 +49,7 @@ _DEFINITION = StoreDefinition(
     name=_STORE,
     topic="events",
     grouped_by="key",
-    window=WindowSpec("sliding", 10_000, 60_000),
+    window=WindowSpec(StoreKind.SLIDING, 10_000, 60_000),
     aggregates=(
         AggregateSpec("count", "count()", "long"),
         AggregateSpec("mean", "avg(value)", "double"),

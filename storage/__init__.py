@@ -1,4 +1,12 @@
-"""Door of oriel.storage."""
+"""What pipeline and service share: a store's definition, its table, and the index behind it.
+
+The pipeline hands in Arrow tables and commit records, which ``oriel.storage.delta`` writes as
+plain Delta tables; ``oriel.storage.tailer`` brings each table version into the LMDB index of
+``oriel.storage.index``; the service gets windows as finished JSON out of it, with the position
+that they are of. This door gives what all of these rooms speak of: definitions and kinds of
+stores, positions, what a store answers (``oriel.storage.contracts``), the layout of the data
+folder, errors, and file effects that survive a power loss. It knows neither Spark nor HTTP.
+"""
 
 from oriel.storage import errors
 from oriel.storage.contracts import LATEST_MS, SessionRange, WindowId, WindowPage, WindowRange
@@ -10,6 +18,7 @@ from oriel.storage.definition import (
     STORE_PROPERTY,
     AggregateSpec,
     StoreDefinition,
+    StoreKind,
     WindowSpec,
 )
 from oriel.storage.errors import (
@@ -25,8 +34,13 @@ from oriel.storage.errors import (
 from oriel.storage.files import replace_file, sync_file, sync_folder
 from oriel.storage.layout import DataLayout, check_store_name
 from oriel.storage.parent_watch import end_with_parent
-from oriel.storage.position import COMMIT_INFO_KEY, CommitRecord, Offsets
-from oriel.storage.position_bound import PositionBound, parse_offset_bound
+from oriel.storage.position import (
+    COMMIT_INFO_KEY,
+    CommitRecord,
+    Offsets,
+    PositionBound,
+    parse_offset_bound,
+)
 
 __all__ = [
     "COMMIT_INFO_KEY",
@@ -49,6 +63,7 @@ __all__ = [
     "SessionRange",
     "StorageError",
     "StoreDefinition",
+    "StoreKind",
     "StoreNotReady",
     "UnknownStore",
     "WindowId",

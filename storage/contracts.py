@@ -30,7 +30,7 @@ LATEST_MS = 2**63 - 1
 
 
 class WindowId(NamedTuple):
-    """Start and end of a window, the place where a page ended."""
+    """Start and end of a window, in ms; with the key it names one window, sessions too."""
 
     start_ms: int
     end_ms: int
@@ -102,14 +102,14 @@ class ReadOnlyWindowStore(Protocol):
             The window as JSON, or None when there is none (negative and unknown starts too).
         """
 
-    def fetch(self, wanted: WindowRange) -> WindowPage:
+    def fetch(self, window_range: WindowRange) -> WindowPage:
         """Read windows of one key, by window start, oldest first.
 
         Returns:
             The page; empty for an unknown key.
         """
 
-    def backward_fetch(self, wanted: WindowRange) -> WindowPage:
+    def backward_fetch(self, window_range: WindowRange) -> WindowPage:
         """Read windows of one key, by window start, newest first (KIP-617).
 
         Returns:
@@ -140,14 +140,14 @@ class ReadOnlySessionStore(ReadOnlyWindowStore, Protocol):
             The session as JSON, or None when there is none (negative times too).
         """
 
-    def find_sessions(self, wanted: SessionRange) -> WindowPage:
+    def find_sessions(self, session_range: SessionRange) -> WindowPage:
         """Find sessions of one key that reach into a span of time, oldest start first.
 
         Returns:
             The page; empty for an unknown key.
         """
 
-    def backward_find_sessions(self, wanted: SessionRange) -> WindowPage:
+    def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
         """Find sessions of one key that reach into a span of time, newest start first (KIP-617).
 
         Returns:

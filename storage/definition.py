@@ -7,7 +7,8 @@ Format 1 knew sliding windows only, written at each update; its texts are still 
 """
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from enum import StrEnum
+from typing import Any, Self
 
 import orjson
 
@@ -17,9 +18,59 @@ from oriel.storage.layout import check_store_name
 FORMAT = 2
 STORE_PROPERTY = "oriel.store"
 
-#: Every kind of store; those of kind ``none`` have no windows, one row a key.
-TUMBLING, HOPPING, SLIDING, SESSION, NONE = "tumbling", "hopping", "sliding", "session", "none"
-KINDS = (TUMBLING, HOPPING, SLIDING, SESSION, NONE)
+
+class StoreKind(StrEnum):
+    """What the rows of a store are of; each member is the text that the table property has.
+
+    | kind | a row is of | last ms of a window | retention counts by |
+    |---|---|---|---|
+    | tumbling, hopping | key and window | ``window_end`` - 1 | start |
+    | sliding (KIP-450) | key and window | ``window_end`` | start |
+    | session (KIP-94) | key and session | ``window_end`` | end |
+    | none | key | | nothing expires |
+    """
+
+    TUMBLING = "tumbling"
+    HOPPING = "hopping"
+    SLIDING = "sliding"
+    SESSION = "session"
+    NONE = "none"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        """Refuse any other text: ``StoreKind("hoping")`` is an ``InvalidDefinition``."""
+        message = f"window kind {value!r} is unknown; the kinds are {', '.join(cls)}"
+        raise InvalidDefinition(message)
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether rows are of windows; else a key has one row, and nothing expires."""
+        return self is not StoreKind.NONE
+
+    @property
+    def is_session(self) -> bool:
+        """Whether windows are sessions: a start may have several ends, and each is a window."""
+        return self is StoreKind.SESSION
+
+    @property
+    def has_inclusive_end(self) -> bool:
+        """Whether a record at ``window_end`` belongs to the window that ends there."""
+        return self in {StoreKind.SLIDING, StoreKind.SESSION}
+
+    @property
+    def expires_by_start(self) -> bool:
+        """Whether retention counts by window start (semantics 7)."""
+        return self.is_windowed and not self.is_session
+
+    @property
+    def expires_by_end(self) -> bool:
+        """Whether retention counts by window end: sessions only (semantics 7)."""
+        return self.is_session
+
+
+#: All kinds, in the order in which messages name them, and the two that differ most.
+KINDS = tuple(StoreKind)
+SESSION, NONE = StoreKind.SESSION, StoreKind.NONE
 
 #: When a window's row is written: at each change, or once when it is final.
 WINDOW_UPDATE, WINDOW_CLOSE = "window-update", "window-close"
@@ -34,7 +85,7 @@ RESERVED_COLUMNS = frozenset({
 
 @dataclass(frozen=True)
 class WindowSpec:
-    """The window kind and its parameters, all in ms.
+    """The store's kind and the parameters of its windows, in ms.
 
     ``size_ms`` is the size of ``tumbling`` and ``hopping`` windows (end exclusive), the time
     difference of ``sliding`` ones (end inclusive, KIP-450), the inactivity gap of ``session``
@@ -42,17 +93,19 @@ class WindowSpec:
     only: how far each one starts after the one before.
     """
 
-    kind: str
+    kind: StoreKind
     size_ms: int
     grace_ms: int
     advance_ms: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a kind that there is not, and an advance where there is none."""
-        if self.kind not in KINDS:
-            message = f"window kind {self.kind!r} is unknown; the kinds are {', '.join(KINDS)}"
-            raise InvalidDefinition(message)
-        if (self.advance_ms is None) == (self.kind == HOPPING):
+        """Take the kind as its text too, as JSON has it, and refuse what has no meaning.
+
+        Raises:
+            InvalidDefinition: the kind is unknown, or does not go with ``advance_ms``.
+        """
+        object.__setattr__(self, "kind", StoreKind(self.kind))
+        if (self.advance_ms is None) == (self.kind is StoreKind.HOPPING):
             message = (
                 f"{self.kind} windows with advance_ms {self.advance_ms}: hopping windows have an "
                 "advance, no other kind does"
@@ -63,12 +116,12 @@ class WindowSpec:
         """For messages: ``hopping (10000 ms, advance 1000 ms, grace 0 ms)``."""
         advance = "" if self.advance_ms is None else f", advance {self.advance_ms} ms"
         sizes = f" ({self.size_ms} ms{advance}, grace {self.grace_ms} ms)"
-        return self.kind + (sizes if self.is_windowed else "")
+        return self.kind + (sizes if self.kind.is_windowed else "")
 
     @property
     def is_windowed(self) -> bool:
-        """Whether rows are of windows at all."""
-        return self.kind != NONE
+        """Whether rows are of windows at all, as the kind says."""
+        return self.kind.is_windowed
 
 
 @dataclass(frozen=True)
@@ -90,7 +143,14 @@ class AggregateSpec:
 
 @dataclass(frozen=True)
 class StoreDefinition:
-    """A store as its table records it."""
+    """A store as its table records it.
+
+    ``topic`` and ``grouped_by`` are texts for people. ``key_groups`` is the fixed number of
+    shares into which the keys are divided. ``retention_ms`` None keeps all windows; else a
+    window is visible while its start (a session while its end) is at least the store clock
+    - ``retention_ms`` + 1 (semantics 7). ``application`` is the id under which the pipeline
+    commits. ``format`` is that of the text it was read from.
+    """
 
     name: str
     topic: str
@@ -104,7 +164,11 @@ class StoreDefinition:
     format: int = FORMAT
 
     def __post_init__(self) -> None:
-        """Refuse names that would collide with the columns every table has."""
+        """Refuse names that can't be a store's or a column's.
+
+        Raises:
+            InvalidDefinition: the message names the store and what is wrong with it.
+        """
         check_store_name(self.name)
         if self.emit not in {WINDOW_UPDATE, WINDOW_CLOSE}:
             message = (
@@ -113,16 +177,16 @@ class StoreDefinition:
             )
             raise InvalidDefinition(message)
         names = [aggregate.name for aggregate in self.aggregates]
-        taken = sorted(RESERVED_COLUMNS.intersection(names))
-        if taken:
-            message = f"store {self.name!r}: aggregate names {taken} are reserved; choose others"
+        reserved = sorted(RESERVED_COLUMNS.intersection(names))
+        if reserved:
+            message = f"store {self.name!r}: aggregate names {reserved} are reserved; choose others"
             raise InvalidDefinition(message)
         if len(set(names)) != len(names):
             message = f"store {self.name!r}: two aggregates have the same name: {names}"
             raise InvalidDefinition(message)
 
     def to_json(self) -> str:
-        """The definition as the table property's text."""
+        """The definition as the table property's text, with sorted names."""
         return orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS).decode()
 
     @classmethod

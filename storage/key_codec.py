@@ -1,43 +1,59 @@
-"""How a window's key is written in the ordered index.
+"""How a window's key is written in the ordered index, one by one and for whole columns at once.
 
     record key  =  key part  00 00  window start  window end
     key part    =  the key's UTF-8 bytes, each 00 written as 00 FF          (short: <= 493 bytes)
                 |  the first <= 459 bytes of that form  00 01  SHA-256 of the key      (long keys)
     window start, window end  =  8 bytes each, big endian, ms + 2**63
 
-Compared as bytes this orders windows by the key's UTF-8 bytes, then start, then end. A key
-that is a prefix of another comes first: what follows it is 00 00, and no other continuation
-of the same bytes begins that low. Starts below zero come before zero, because 2**63 is added.
+Compared as bytes this orders windows by the key's UTF-8 bytes, then start, then end. Why:
+
+- Of two short keys the first byte in which they differ decides, as it does in UTF-8: escaping puts
+  FF behind a zero byte and leaves what is before it as it is.
+- A key that is a prefix of another comes first: it goes on with 00 00, the other one with a byte
+  from 01 on or with 00 FF, and both are greater.
+- No key's prefix (key part and 00 00) begins another's, so windows of a key lie together: in a
+  short one 00 00 is at the end only, and the digests of long ones have one length.
+- Times have one length and a big-endian form. Adding 2**63 turns signed into unsigned order, so
+  starts below zero come before zero.
 
 Why SHA-256: LMDB's keys have at most 511 bytes. A long key keeps its first bytes, so it stays
 near its neighbours and prefix scans find it; among long keys with the same first bytes the
-order is that of the digests. The full key is in the value, and readers compare it.
+order is that of the digests. 00 01 tells it from every short key, which has only 00 00 and 00 FF.
+The full key is in the value, and readers compare it.
 """
 
 import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 #: Most bytes of one LMDB key (compile-time constant of LMDB).
 LMDB_KEY_BYTES_MAX = 511
 
 #: Bytes of one time, and what is added to it.
 TIME_BYTES = 8
-TIME_BIAS = 2**63
+_TIME_BIAS = 2**63
 
 _END = b"\x00\x00"
 _LONG = b"\x00\x01"
 _AFTER_END = b"\x00\x01"
 #: Bytes behind the key part.
-SUFFIX_BYTES = len(_END) + 2 * TIME_BYTES
+_SUFFIX_BYTES = len(_END) + 2 * TIME_BYTES
 _DIGEST_BYTES = 32
 #: Most bytes of an escaped key that is written whole.
-SHORT_BYTES_MAX = LMDB_KEY_BYTES_MAX - SUFFIX_BYTES
-_PREFIX_BYTES_MAX = SHORT_BYTES_MAX - len(_LONG) - _DIGEST_BYTES
+_SHORT_BYTES_MAX = LMDB_KEY_BYTES_MAX - _SUFFIX_BYTES
+#: Most of its bytes that a long key keeps.
+_PREFIX_BYTES_MAX = _SHORT_BYTES_MAX - len(_LONG) - _DIGEST_BYTES
+#: One byte longer than the greatest end, so greater than it, too.
 _AFTER_ALL_ENDS = b"\xff" * (TIME_BYTES + 1)
 
 
 def key_prefix(key: str) -> bytes:
     """The bytes that every window of ``key``, and of no other key, begins with."""
-    return key_part(key.encode()) + _END
+    return _key_part(key.encode()) + _END
 
 
 def record_key(key: str, window_start_ms: int, window_end_ms: int) -> bytes:
@@ -57,6 +73,7 @@ def upper_bound(prefix: bytes, to_ms: int) -> bytes:
 
 def after_key(prefix: bytes) -> bytes:
     """Greater than every window of this key prefix, at most equal to the next key's first."""
+    # 00 01 in place of 00 00: the next key goes on with 00 01 (a long one), 00 FF or more.
     return prefix[: -len(_END)] + _AFTER_END
 
 
@@ -76,7 +93,7 @@ def window_times(encoded: bytes) -> tuple[int, int]:
     """Window start and end, in ms, of a record key."""
     start = int.from_bytes(encoded[-2 * TIME_BYTES : -TIME_BYTES], "big")
     end = int.from_bytes(encoded[-TIME_BYTES:], "big")
-    return start - TIME_BIAS, end - TIME_BIAS
+    return start - _TIME_BIAS, end - _TIME_BIAS
 
 
 def decode_prefix(prefix: bytes) -> str | None:
@@ -87,15 +104,45 @@ def decode_prefix(prefix: bytes) -> str | None:
 
 
 def scan_start(text: str) -> bytes:
-    """Where a scan for keys beginning with ``text`` starts."""
+    """Where a scan for keys beginning with ``text`` starts; the record keys of all begin so."""
     escaped = _escape(text.encode())
     return escaped if len(escaped) <= _PREFIX_BYTES_MAX else _cut(escaped)
 
 
-def key_part(key: bytes) -> bytes:
+def encoded_time(time_ms: int) -> bytes:
+    """A start or end as it is written in a record key; compares as the times do."""
+    return (time_ms + _TIME_BIAS).to_bytes(TIME_BYTES, "big")
+
+
+def record_keys(keys: Any, starts_ms: npt.NDArray[np.int64], ends_ms: npt.NDArray[np.int64]) -> Any:
+    """The ``record_key`` of each row of whole columns.
+
+    Takes an Arrow string array and two int64 arrays of its length, and gives a binary array.
+    Only keys with a NUL byte or of more than 493 bytes are looked at one by one.
+    """
+    parts = keys.cast(pa.binary())
+    # Every other key stands for itself: nothing to escape and short enough.
+    is_rewritten = pc.or_(
+        pc.match_substring(keys, "\x00"), pc.greater(pc.binary_length(parts), _SHORT_BYTES_MAX)
+    )
+    if pc.any(is_rewritten).as_py():
+        rewritten = [_key_part(key) for key in parts.filter(is_rewritten).to_pylist()]
+        parts = pc.replace_with_mask(parts, is_rewritten, pa.array(rewritten, pa.binary()))
+    # 00 00, start and end of each row, as one fixed-size array over a byte matrix.
+    suffixes = np.zeros((len(starts_ms), _SUFFIX_BYTES), np.uint8)
+    for column, times_ms in ((len(_END), starts_ms), (len(_END) + TIME_BYTES, ends_ms)):
+        # In two's complement, flipping the sign bit adds 2**63 modulo 2**64.
+        big_endian = (times_ms.view(np.uint64) ^ np.uint64(_TIME_BIAS)).astype(">u8")
+        suffixes[:, column : column + TIME_BYTES] = big_endian.view(np.uint8).reshape(-1, 8)
+    buffers = [None, pa.py_buffer(suffixes.tobytes())]
+    fixed = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_SUFFIX_BYTES), len(starts_ms), buffers)
+    return pc.binary_join_element_wise(parts, fixed.cast(pa.binary()), b"")
+
+
+def _key_part(key: bytes) -> bytes:
     """What stands for the key itself: escaped, or cut off with a digest when long."""
     escaped = _escape(key)
-    if len(escaped) <= SHORT_BYTES_MAX:
+    if len(escaped) <= _SHORT_BYTES_MAX:
         return escaped
     return _cut(escaped) + _LONG + hashlib.sha256(key).digest()
 
@@ -108,8 +155,3 @@ def _cut(escaped: bytes) -> bytes:
     """The first bytes of an escaped key, without tearing an escaped NUL apart."""
     cut = escaped[:_PREFIX_BYTES_MAX]
     return cut[:-1] if cut.endswith(b"\x00") else cut
-
-
-def encoded_time(time_ms: int) -> bytes:
-    """A start or end as it is written in a record key; compares as the times do."""
-    return (time_ms + TIME_BIAS).to_bytes(TIME_BYTES, "big")

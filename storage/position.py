@@ -1,16 +1,22 @@
-"""The position of a table version: how far into each source partition it reaches.
+"""The position of a table version, and a caller's demand for a least position.
 
 Modelled on Kafka Streams' ``Position`` and ``PositionBound`` (KIP-796): topic ->
 partition -> offset. Our offset is *exclusive*: every record below it is included, as
 in Kafka's committed offsets. For an event log the offset is a byte position, so a
 producer that appended a line knows it is in once ``offset >= file size after the append``.
+
+A bound (promise 4) can be said in two ways: as a table version (from an earlier answer:
+monotonic reads), or as an offset per topic and partition (from a producer: read your writes).
+``flights:0:12345`` is reached when all records below 12345 are in.
 """
 
+import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
+#: Topic -> partition (as text) -> exclusive end offset.
 Offsets = dict[str, dict[str, int]]
 
 #: Key of the application's id in the Delta commit's ``commitInfo``: marks commits of ours,
@@ -19,6 +25,9 @@ COMMIT_APPLICATION_KEY = "oriel_application"
 
 #: Key of our JSON text in the Delta commit's ``commitInfo``.
 COMMIT_INFO_KEY = "oriel"
+
+#: A bound as a request has it; the lengths keep both numbers below 2**63.
+_OFFSET_BOUND = re.compile(r"([^:]+):(\d{1,9}):(\d{1,18})")
 
 
 @dataclass(frozen=True)
@@ -39,11 +48,57 @@ class CommitRecord:
     counters: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        """The record as the text that goes into the commit."""
+        """The record as the text under ``COMMIT_INFO_KEY``, with sorted names."""
         return orjson.dumps(self, option=orjson.OPT_SORT_KEYS).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "CommitRecord":
-        """Read back what ``to_json`` wrote."""
+        """Read back what ``to_json`` wrote.
+
+        Raises:
+            TypeError: the text has other fields than a record has.
+            orjson.JSONDecodeError: the text is no JSON.
+        """
         fields: dict[str, Any] = orjson.loads(text)
         return cls(**fields)
+
+
+class OffsetBound(NamedTuple):
+    """One partition's least exclusive end offset; the partition is a text, as in ``Offsets``."""
+
+    topic: str
+    partition: str
+    offset: int
+
+    def __str__(self) -> str:
+        """The bound as a request has it, ``TOPIC:PARTITION:OFFSET``."""
+        return f"{self.topic}:{self.partition}:{self.offset}"
+
+
+class PositionBound(NamedTuple):
+    """The least position that an answer may have; the default demands nothing."""
+
+    min_version: int = -1
+    min_offsets: tuple[OffsetBound, ...] = ()
+
+    def missing(self, version: int, offsets: Offsets) -> list[str]:
+        """What a position lacks to satisfy this bound, for people; empty when it does.
+
+        A topic or partition that the position doesn't name counts as not reached.
+        """
+        lacks = [] if version >= self.min_version else [f"version {version} < {self.min_version}"]
+        for bound in self.min_offsets:
+            reached = offsets.get(bound.topic, {}).get(bound.partition, -1)
+            if reached < bound.offset:
+                partition = f"{bound.topic}:{bound.partition}"
+                lacks.append(f"{partition} is at {max(reached, 0)} < {bound.offset}")
+        return lacks
+
+
+def parse_offset_bound(text: str) -> OffsetBound | None:
+    """Read ``TOPIC:PARTITION:OFFSET``; None when the text isn't of that form.
+
+    Leading zeros of the partition go: ``007`` is partition 7.
+    """
+    match = _OFFSET_BOUND.fullmatch(text)
+    return None if match is None else OffsetBound(match[1], str(int(match[2])), int(match[3]))

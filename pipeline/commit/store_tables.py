@@ -16,6 +16,7 @@ from oriel.storage import (
     ForeignCheckpoint,
     IncompatibleStore,
     StoreDefinition,
+    StoreKind,
     WindowSpec,
 )
 from oriel.storage.delta import AddedFile, Table, delta_type, open_table, store_schema
@@ -86,7 +87,7 @@ def define(
         topic=", ".join(store.topics),
         grouped_by=store.grouped_by,
         window=WindowSpec(
-            windows.kind,
+            StoreKind(windows.kind),
             windows.length_ms,
             windows.grace_ms,
             advance_ms if windows.kind == "hopping" else None,

@@ -1,7 +1,15 @@
-"""Door of oriel.storage.delta."""
+"""A store's Delta table: its columns, its write side and its log.
+
+In come Arrow rows of the engine's changes: tasks write them as Parquet files (``write_file``),
+and the driver commits a batch's files with its position in one transaction (``open_table``,
+``Table.commit``). Out goes the log: ``DeltaLog`` reads one version's entry, or a whole version
+with its files, for whoever follows the table. The tables are plain Delta: any reader of Delta
+reads them.
+"""
 
 from oriel.storage.delta.columns import TIMESTAMP, arrow_type, delta_type, store_schema, table_rows
-from oriel.storage.delta.log import DeltaLog, LogEntry, Stamp, TableSnapshot, read_definition
+from oriel.storage.delta.entry import LOG_FOLDER, LogEntry
+from oriel.storage.delta.log import DeltaLog, Stamp, TableSnapshot, read_definition
 from oriel.storage.delta.table import (
     CHECKPOINT_INTERVAL,
     AddedFile,
@@ -13,6 +21,7 @@ from oriel.storage.delta.table import (
 
 __all__ = [
     "CHECKPOINT_INTERVAL",
+    "LOG_FOLDER",
     "TIMESTAMP",
     "AddedFile",
     "DeltaLog",

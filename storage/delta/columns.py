@@ -4,27 +4,27 @@ In the tables times are TIMESTAMPs (UTC, microseconds); everywhere else they are
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 
+#: Delta's name of each scalar type that an aggregate may have.
 _DELTA_NAMES = {
     pa.int64(): "long",
     pa.float64(): "double",
     pa.string(): "string",
     pa.bool_(): "boolean",
 }
-_ARROW_TYPES = {name: found for found, name in _DELTA_NAMES.items()}
+_ARROW_TYPES = {name: column_type for column_type, name in _DELTA_NAMES.items()}
 
 
-def delta_type(found: pa.DataType) -> str:
+def delta_type(column_type: pa.DataType) -> str:
     """Delta's name of an aggregate's Arrow type (``long``, ``array<double>`` ...)."""
-    if pa.types.is_list(found):
-        return f"array<{delta_type(found.value_type)}>"
-    return _DELTA_NAMES[found]
+    if pa.types.is_list(column_type):
+        return f"array<{delta_type(column_type.value_type)}>"
+    return _DELTA_NAMES[column_type]
 
 
 def arrow_type(name: str) -> pa.DataType:
@@ -35,13 +35,17 @@ def arrow_type(name: str) -> pa.DataType:
 
 
 def store_schema(aggregates: Mapping[str, pa.DataType], *, windowed: bool = True) -> pa.Schema:
-    """The Arrow schema of a store's table; without windows it has no column that speaks of them."""
+    """The Arrow schema of a store's table; without windows it has no column that speaks of them.
+
+    ``aggregates`` are columns' names and Arrow types. Key and window stand in front, because
+    Delta's statistics are of the leading columns.
+    """
     window = ["window_start", "window_end"] if windowed else []
     final = ["final"] if windowed else []
     return pa.schema([
         pa.field("key", pa.string(), nullable=False),
         *(pa.field(name, TIMESTAMP, nullable=False) for name in window),
-        *(pa.field(name, found) for name, found in aggregates.items()),
+        *(pa.field(name, column_type) for name, column_type in aggregates.items()),
         pa.field("timestamp", TIMESTAMP, nullable=False),
         *(pa.field(name, pa.bool_(), nullable=False) for name in final),
         pa.field("deleted", pa.bool_(), nullable=False),
@@ -58,15 +62,16 @@ def table_rows(
 ) -> pa.Table:
     """Turn the engine's changed windows into rows of the store's table.
 
-    ``changes`` may lack ``deleted``: then no row is a removal.
+    ``changes`` has the columns of the engine's answer (times in ms, int64) and may lack
+    ``deleted``: then no row is a removal. ``batch`` becomes the rows' ``revision``.
     """
-    length = len(changes)
+    nothing_deleted = pa.repeat(pa.scalar(value=False), len(changes))
     columns = {
         "key": changes["key"],
         **{name: changes[name] for name in aggregates},
         "timestamp": _timestamps(changes["timestamp_ms"]),
-        "deleted": _deleted(changes),
-        "revision": pa.repeat(pa.scalar(batch, pa.int64()), length),
+        "deleted": changes["deleted"] if "deleted" in changes.column_names else nothing_deleted,
+        "revision": pa.repeat(pa.scalar(batch, pa.int64()), len(changes)),
     }
     if windowed:
         columns["window_start"] = _timestamps(changes["window_start_ms"])
@@ -76,11 +81,5 @@ def table_rows(
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
-def _deleted(changes: pa.Table) -> Any:
-    if "deleted" in changes.column_names:
-        return changes["deleted"]
-    return pa.repeat(pa.scalar(value=False), len(changes))
-
-
 def _timestamps(times_ms: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.multiply(times_ms, 1000).cast(TIMESTAMP)
+    return pc.multiply(times_ms, 1000).cast(TIMESTAMP)  # ms to microseconds

@@ -4,30 +4,25 @@ The follower reads ``_delta_log/<version>.json`` itself: that is one small file 
 takes well under a millisecond. A whole version (first build, gap in the log) is read by
 delta-rs, which knows checkpoints.
 
-The newest entry may be empty or cut off after a power loss, and is then replaced by the
-writer with a good one. Such an entry is treated as not there yet.
+A torn entry (``oriel.storage.delta.entry``) is treated as not there yet: the writer replaces it
+with a good one.
 """
 
-import hashlib
-import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
-import orjson
 import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.definition import STORE_PROPERTY, StoreDefinition
+from oriel.storage.delta.entry import LOG_FOLDER, LogEntry, entry_name, read_entry
 from oriel.storage.errors import CorruptLog, InvalidDefinition, StoreNotReady
-from oriel.storage.position import COMMIT_APPLICATION_KEY, COMMIT_INFO_KEY, CommitRecord
-
-logger = logging.getLogger(__name__)
+from oriel.storage.position import CommitRecord
 
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
 
@@ -36,33 +31,12 @@ Stamp = tuple[int, int, int]
 
 
 @dataclass(frozen=True)
-class TableMetadata:
-    """A ``metaData`` action: the table's id and our store definition as text, if it has one."""
-
-    table_id: str
-    definition_json: str | None
-
-
-@dataclass(frozen=True)
-class LogEntry:
-    """What one version did to the table.
-
-    ``added`` are files with new rows, as paths relative to the table. ``removes_rows`` is
-    true when rows went away (not by compaction). ``record`` is the pipeline's word on the
-    position, None for commits of others. ``digest`` identifies the entry's content.
-    """
-
-    version: int
-    digest: str
-    added: tuple[str, ...]
-    removes_rows: bool
-    metadata: TableMetadata | None
-    record: CommitRecord | None
-
-
-@dataclass(frozen=True)
 class TableSnapshot:
-    """A whole version of a store's table: its files, as paths relative to it, and position."""
+    """A whole version of a store's table: its files, as paths relative to it, and position.
+
+    ``record`` is the last commit of the pipeline at or before ``version``, None before the
+    first. ``digest`` is that of the version's log entry, "" when only a Delta checkpoint has it.
+    """
 
     version: int
     table_id: str
@@ -78,7 +52,7 @@ class DeltaLog:
     def __init__(self, table: Path) -> None:
         """Follow the log of the table in this folder; nothing is opened yet."""
         self.table = table
-        self._folder = table / "_delta_log"
+        self._folder = table / LOG_FOLDER
 
     def stamp(self, version: int) -> Stamp | None:
         """Identity of a version's file, None when there is no such file; one ``stat``."""
@@ -98,8 +72,7 @@ class DeltaLog:
             content = self._path(version).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        actions = _parse(content)
-        return None if actions is None else _entry(version, content, actions)
+        return read_entry(version, content)
 
     def versions(self) -> list[int]:
         """All versions that have a file of their own in the log, ascending."""
@@ -121,6 +94,7 @@ class DeltaLog:
             CorruptLog: the log can't be read.
             InvalidDefinition: the table is no store of ours.
         """
+        # delta-rs takes a torn newest entry for an error, so it is told which version to read.
         entry = self.newest()
         try:
             delta = DeltaTable(self.table, version=None if entry is None else entry.version)
@@ -129,20 +103,24 @@ class DeltaLog:
             message = f"no Delta table in {self.table} yet"
             raise StoreNotReady(message) from error
         except DeltaError as error:
-            message = f"the log of {self.table} can't be read: {_first_line(error)}"
+            first_line = str(error).partition("\n")[0]
+            message = f"the log of {self.table} can't be read: {first_line}"
             raise CorruptLog(message) from error
         metadata = delta.metadata()
+        version = delta.version()
+        up_to_version = (entry for entry in self._backwards() if entry.version <= version)
+        records = (entry.record for entry in up_to_version if entry.record is not None)
         return TableSnapshot(
-            version=delta.version(),
+            version=version,
             table_id=str(metadata.id),
             definition=read_definition(self.table, metadata.configuration.get(STORE_PROPERTY)),
             files=tuple(unquote(path) for path in files),
-            record=self._last_record(delta.version()),
+            record=next(records, None),
             digest="" if entry is None else entry.digest,
         )
 
     def _path(self, version: int) -> Path:
-        return self._folder / f"{version:020d}.json"
+        return self._folder / entry_name(version)
 
     def _backwards(self) -> Iterator[LogEntry]:
         """Whole entries from the newest on, skipping torn ones."""
@@ -150,10 +128,6 @@ class DeltaLog:
             entry = self.read(version)
             if entry is not None:
                 yield entry
-
-    def _last_record(self, version: int) -> CommitRecord | None:
-        records = (entry.record for entry in self._backwards() if entry.version <= version)
-        return next((record for record in records if record is not None), None)
 
 
 def read_definition(table: Path, definition_json: str | None) -> StoreDefinition:
@@ -166,67 +140,3 @@ def read_definition(table: Path, definition_json: str | None) -> StoreDefinition
         message = f"{table.name} has no table property {STORE_PROPERTY}: not made by Oriel"
         raise InvalidDefinition(message)
     return StoreDefinition.from_json(definition_json)
-
-
-def _parse(content: bytes) -> list[dict[str, Any]] | None:
-    """The actions of a log entry, None when it is empty or cut off."""
-    try:
-        actions = [orjson.loads(line) for line in content.splitlines() if line.strip()]
-    except orjson.JSONDecodeError:
-        return None
-    return actions if is_whole(actions) else None
-
-
-def is_whole(actions: Sequence[object]) -> bool:
-    """Whether a log entry's lines are all of it: a cut may fall between two lines.
-
-    A commit of the pipeline ends with its ``txn`` action, so without it something is missing.
-    """
-    if not actions or not all(isinstance(action, dict) for action in actions):
-        return False
-    names = {
-        name: action[name] for action in actions if isinstance(action, dict) for name in action
-    }
-    ours = COMMIT_APPLICATION_KEY in names.get("commitInfo", {})
-    return "txn" in names or not ours
-
-
-def _entry(version: int, content: bytes, actions: list[dict[str, Any]]) -> LogEntry:
-    adds = [action["add"] for action in actions if "add" in action]
-    if any(add.get("deletionVector") for add in adds):
-        message = f"version {version} uses deletion vectors, which stores must not have"
-        raise CorruptLog(message)
-    removes = [action["remove"] for action in actions if "remove" in action]
-    commit_info: dict[str, Any] = next(
-        (action["commitInfo"] for action in actions if "commitInfo" in action), {}
-    )
-    return LogEntry(
-        version=version,
-        digest=hashlib.sha256(content).hexdigest(),
-        added=tuple(unquote(add["path"]) for add in adds if add.get("dataChange", True)),
-        removes_rows=any(remove.get("dataChange", True) for remove in removes),
-        metadata=_metadata(actions),
-        record=_record(version, commit_info.get(COMMIT_INFO_KEY)),
-    )
-
-
-def _metadata(actions: list[dict[str, Any]]) -> TableMetadata | None:
-    found = next((action["metaData"] for action in actions if "metaData" in action), None)
-    if found is None:
-        return None
-    return TableMetadata(found["id"], found.get("configuration", {}).get(STORE_PROPERTY))
-
-
-def _record(version: int, text: str | None) -> CommitRecord | None:
-    if text is None:
-        return None
-    try:
-        return CommitRecord.from_json(text)
-    except (TypeError, orjson.JSONDecodeError) as error:
-        # The rows are still good; the position then stays at the last commit that says it.
-        logger.warning("version %d has an unreadable position: %s", version, error)
-        return None
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0]

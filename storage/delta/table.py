@@ -8,7 +8,6 @@ Only plain Delta features are used (no column mapping, no deletion vectors, no t
 features), so that Spark, delta-rs, DuckDB and Polars read the tables alike.
 """
 
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -23,7 +23,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from oriel.storage.delta.log import is_whole
+from oriel.storage.delta.entry import LOG_FOLDER, entry_name, read_actions
 from oriel.storage.errors import CorruptLog
 from oriel.storage.files import sync_file, sync_folder
 from oriel.storage.position import COMMIT_APPLICATION_KEY
@@ -31,17 +31,19 @@ from oriel.storage.position import COMMIT_APPLICATION_KEY
 #: Versions between two Delta checkpoints; each costs a read of the whole file list.
 CHECKPOINT_INTERVAL = 100
 
-#: How many leading columns get statistics: key, window start and window end. A store without
-#: windows has its aggregates right after the key, which may be lists: only the key gets them.
+#: How many leading columns get statistics: key, window start and window end, which readers
+#: filter by. A store without windows has its aggregates right after the key. These may be lists,
+#: of which Delta has no statistics, so there only the key gets them.
 _STATISTICS_COLUMNS = 3
 _STATISTICS_COLUMNS_WITHOUT_WINDOWS = 1
-
-_LOG = "_delta_log"
 
 
 @dataclass(frozen=True)
 class AddedFile:
-    """A Parquet file that a task wrote, not yet part of the table."""
+    """A Parquet file that a task wrote, not yet part of the table.
+
+    ``path`` is relative to the table, ``size`` in bytes, ``stats`` Delta's statistics as JSON.
+    """
 
     path: str
     size: int
@@ -50,7 +52,7 @@ class AddedFile:
     modified_ms: int
 
     def to_action(self) -> AddAction:
-        """The Delta add action."""
+        """The Delta add action, of new rows."""
         return AddAction(
             self.path, self.size, {}, self.modified_ms, data_change=True, stats=self.stats
         )
@@ -63,8 +65,9 @@ def write_file(folder: Path, rows: pa.Table, name: str, *, sync: bool) -> AddedF
     that is repeated never overwrites what another may have committed.
     """
     path = folder / f"{name}-{uuid.uuid4()}.parquet"
-    dictionaries = [field.name for field in rows.schema if pa.types.is_string(field.type)]
-    pq.write_table(rows, path, compression="zstd", compression_level=1, use_dictionary=dictionaries)
+    # Texts repeat, a key as often as it has windows; numbers and times rarely do.
+    texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
+    pq.write_table(rows, path, compression="zstd", compression_level=1, use_dictionary=texts)
     if sync:
         sync_file(path)
         sync_folder(folder)
@@ -77,7 +80,7 @@ class Table:
     """A Delta table that one application appends to."""
 
     def __init__(self, delta: DeltaTable, folder: Path, *, sync: bool) -> None:
-        """Use ``open_table`` instead."""
+        """Wrap a table that is open and whole; ``open_table`` sees to both."""
         self._delta = delta
         self._folder = folder
         self._sync = sync
@@ -108,7 +111,8 @@ class Table:
     ) -> int:
         """Append ``files`` in one transaction that records (application, batch) and ``info``.
 
-        Returns the new version. A commit without files is fine: it moves the position.
+        Returns the new version. A commit without files is fine: it moves the position. With
+        ``sync`` the entry is on disk when this returns; before that nothing is acknowledged.
         """
         self._delta.create_write_transaction(
             [file.to_action() for file in files],
@@ -130,8 +134,9 @@ class Table:
     def _sync_entry(self) -> None:
         """Force the entry just written to disk: only then is it acknowledged."""
         if self._sync:
-            sync_file(self._folder / _LOG / f"{self._delta.version():020d}.json")
-            sync_folder(self._folder / _LOG)
+            log = self._folder / LOG_FOLDER
+            sync_file(log / entry_name(self._delta.version()))
+            sync_folder(log)
 
 
 def open_table(
@@ -143,12 +148,13 @@ def open_table(
     acknowledged, so the batch it belonged to is committed again.
 
     Raises:
-        CorruptLog: the newest entry is torn and there is no version before it.
+        CorruptLog: the log is damaged beyond its newest entry.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    _set_aside_torn_entry(folder / _LOG)
+    log = folder / LOG_FOLDER
+    _set_aside_torn_entry(log)
     try:
-        return Table(_opened(folder), folder, sync=sync)
+        return Table(_open_existing(folder), folder, sync=sync)
     except TableNotFoundError:
         pass
     delta = DeltaTable.create(
@@ -162,20 +168,51 @@ def open_table(
         raise_if_key_not_exists=False,
     )
     if sync:
-        sync_file(folder / _LOG / f"{0:020d}.json")
-        sync_folder(folder / _LOG)
+        sync_file(log / entry_name(0))
+        sync_folder(log)
         sync_folder(folder)
     return Table(delta, folder, sync=sync)
 
 
-def _opened(folder: Path) -> DeltaTable:
+def _set_aside_torn_entry(log: Path) -> None:
+    """Move the newest entry out of the log if it is torn, so that its batch is committed again.
+
+    That loses nothing: an entry is forced to disk before its batch is acknowledged, and the
+    next is written after that. So a power loss can tear the newest one only, and only one whose
+    batch is still to be committed. Two torn entries are some other damage: nothing says what
+    the older one held, so this is an error and never guessed around.
+    """
+    entries = sorted(log.glob("[0-9]*.json"))
+    torn = [path for path in entries[-2:] if read_actions(path.read_bytes()) is None]
+    if not entries or entries[-1] not in torn:
+        return
+    if len(entries) == 1 and not list(log.glob("*.parquet")):
+        # Version 0 was never acknowledged: the table is made anew.
+        entries[-1].unlink()
+        return
+    if len(torn) == 2:
+        message = (
+            f"two newest entries of {log} are damaged, {entries[-2].name} and "
+            f"{entries[-1].name}: restore the table from a backup, or remove it together with "
+            "its checkpoint and let the pipeline rebuild it from the log"
+        )
+        raise CorruptLog(message)
+    # Renamed and not removed, so that somebody can look at it.
+    entries[-1].rename(entries[-1].with_suffix(".json.torn"))
+
+
+def _open_existing(folder: Path) -> DeltaTable:
     """Open a table that is there; without its Delta checkpoints if they are what is damaged."""
     try:
         return DeltaTable(folder)
     except TableNotFoundError:
         raise
     except DeltaError:
-        _set_aside_checkpoints(folder / _LOG)
+        log = folder / LOG_FOLDER
+        # A checkpoint only saves reading: as long as every entry is there it isn't needed.
+        if (log / entry_name(0)).exists():
+            for path in [*log.glob("*.checkpoint*.parquet"), *log.glob("_last_checkpoint")]:
+                path.rename(path.with_name(f"{path.name}.torn"))
     try:
         return DeltaTable(folder)
     except DeltaError as error:
@@ -184,40 +221,6 @@ def _opened(folder: Path) -> DeltaTable:
             "start anew with an empty data folder"
         )
         raise CorruptLog(message) from error
-
-
-def _set_aside_checkpoints(log: Path) -> None:
-    """A Delta checkpoint only saves reading: as long as every entry is there it isn't needed."""
-    if not (log / f"{0:020d}.json").exists():
-        return
-    for path in [*log.glob("*.checkpoint*.parquet"), *log.glob("_last_checkpoint")]:
-        path.rename(path.with_name(f"{path.name}.torn"))
-
-
-def _set_aside_torn_entry(log: Path) -> None:
-    entries = sorted(log.glob("[0-9]*.json"))
-    if not entries or _is_whole(entries[-1]):
-        return
-    if len(entries) == 1 and not list(log.glob("*.parquet")):
-        # Version 0 was never acknowledged: the table is made anew.
-        entries[-1].unlink()
-        return
-    if len(entries) > 1 and not _is_whole(entries[-2]):
-        message = (
-            f"two newest entries of {log} are damaged, {entries[-2].name} and "
-            f"{entries[-1].name}: restore the table from a backup, or remove it together with "
-            "its checkpoint and let the pipeline rebuild it from the log"
-        )
-        raise CorruptLog(message)
-    entries[-1].rename(entries[-1].with_suffix(".json.torn"))
-
-
-def _is_whole(entry: Path) -> bool:
-    """Whether a log entry has all of its lines."""
-    try:
-        return is_whole([json.loads(line) for line in entry.read_bytes().splitlines()])
-    except ValueError:
-        return False
 
 
 def _statistics_columns(schema: pa.Schema) -> int:
@@ -235,18 +238,20 @@ def _statistics(rows: pa.Table) -> str:
     try:
         for name in rows.column_names[: _statistics_columns(rows.schema)]:
             bounds = pc.min_max(rows.column(name))
-            least[name] = _stat_value(bounds["min"])
-            greatest[name] = _stat_value(bounds["max"])
+            least[name] = _statistics_value(bounds["min"])
+            greatest[name] = _statistics_value(bounds["max"])
             nulls[name] = rows.column(name).null_count
     except OverflowError:
         # A window that ends after the year 9999, which the statistics can't say.
-        return json.dumps({"numRecords": len(rows)})
-    bounds = {"minValues": least, "maxValues": greatest, "nullCount": nulls}
-    return json.dumps({"numRecords": len(rows), **bounds})
+        return orjson.dumps({"numRecords": len(rows)}).decode()
+    statistics = {
+        "numRecords": len(rows), "minValues": least, "maxValues": greatest, "nullCount": nulls,
+    }  # fmt: skip
+    return orjson.dumps(statistics).decode()
 
 
-def _stat_value(bound: pa.Scalar) -> object:
-    """Times as Delta's statistics write them, the rest as it is.
+def _statistics_value(bound: pa.Scalar) -> object:
+    """Times as Delta's statistics write them (UTC, ms), the rest as it is.
 
     Raises:
         OverflowError: the time is after the year 9999.
@@ -258,5 +263,8 @@ def _stat_value(bound: pa.Scalar) -> object:
 
 
 def add_checkpoint(folder: Path) -> None:
-    """Write a Delta checkpoint, so that readers needn't read each log entry."""
+    """Write a Delta checkpoint of the newest version, so that readers needn't read each entry.
+
+    It reads the whole file list: for the time between batches, every ``CHECKPOINT_INTERVAL``.
+    """
     DeltaTable(folder).create_checkpoint()

@@ -1,5 +1,11 @@
 """The disposable ordered index over a store's table: LMDB, written by the tailer, read by the API.
 
+In come rows of the table (``file_rows``) and the state that they lead to: ``IndexWriter`` puts one
+table version on top of the one before, ``build_generation`` a whole version into a new generation.
+Out come snapshots of one version (``IndexReader``), which answer what the contracts of
+``oriel.storage`` promise, as finished JSON. Damage is an error, a mark for the tailer and a
+rebuild, never a crash.
+
 Layout of one index folder::
 
     DATA/index/<store>/CURRENT              name of the generation that readers use
@@ -23,12 +29,10 @@ from oriel.storage.index.folder import (
     mark_suspect,
 )
 from oriel.storage.index.reader import IndexReader
-from oriel.storage.index.rebuild import build_generation
-from oriel.storage.index.rows import IndexRows, index_rows, read_batches
-from oriel.storage.index.sessions import SessionSnapshot
-from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot
+from oriel.storage.index.rows import IndexRows, file_rows
+from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
 from oriel.storage.index.state import IndexState
-from oriel.storage.index.writer import IndexWriter
+from oriel.storage.index.writer import IndexWriter, build_generation
 
 __all__ = [
     "IndexFolder",
@@ -43,8 +47,7 @@ __all__ = [
     "check_in_own_process",
     "clear_suspicion",
     "damage",
-    "index_rows",
+    "file_rows",
     "is_suspect",
     "mark_suspect",
-    "read_batches",
 ]

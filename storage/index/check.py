@@ -17,7 +17,7 @@ import lmdb.verify
 import orjson
 
 from oriel.storage.errors import IndexDamaged, StoreNotReady
-from oriel.storage.index.environment import STATE_KEY, open_for_reading
+from oriel.storage.index.generation import STATE_KEY, open_for_reading
 from oriel.storage.index.state import IndexState
 
 
@@ -29,24 +29,11 @@ def find_damage(generation: Path) -> str | None:
         return str(error)
     if problems:
         return str(problems[0])
+    # Only a file whose structure is whole is opened.
     try:
         return _find_bad_value(generation)
     except (StoreNotReady, lmdb.Error) as error:
         return str(error)
-
-
-def check_in_own_process(generation: Path) -> None:
-    """Run ``find_damage`` where a crash harms nobody.
-
-    Raises:
-        IndexDamaged: something is wrong, or the check crashed.
-    """
-    command = [sys.executable, "-m", "oriel.storage.index", str(generation)]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if found.returncode:
-        reason = found.stdout.strip() or f"the check ended with {found.returncode}"
-        message = f"index {generation.parent.name!r} is damaged: {reason}"
-        raise IndexDamaged(message)
 
 
 def _find_bad_value(generation: Path) -> str | None:
@@ -62,6 +49,21 @@ def _find_bad_value(generation: Path) -> str | None:
     finally:
         opened.env.close()
     return None
+
+
+def check_in_own_process(generation: Path) -> None:
+    """Run ``find_damage`` where a crash harms nobody.
+
+    Raises:
+        IndexDamaged: something is wrong, or the check crashed.
+    """
+    command = [sys.executable, "-m", "oriel.storage.index", str(generation)]
+    check = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    if check.returncode:
+        # A crash (a negative return code) says nothing on stdout, and is a finding, too.
+        reason = check.stdout.strip() or f"the check ended with {check.returncode}"
+        message = f"index {generation.parent.name!r} is damaged: {reason}"
+        raise IndexDamaged(message)
 
 
 def main(arguments: list[str]) -> int:

@@ -1,7 +1,9 @@
 """The folder of one index: generations, the pointer to the current one, damage marks.
 
-A rebuilt index is a new generation in a folder of its own. Readers keep what they have
-mapped until they see the pointer change, so nothing is ever pulled away under them.
+A rebuilt index is a new generation in a folder of its own, published by replacing the pointer
+``CURRENT`` with one atomic rename. So whoever follows the pointer finds a generation that is
+complete. Readers keep what they have mapped until they see the pointer change: a removed file
+lives on until the last process closes it, so nothing is ever pulled away under them.
 """
 
 import os
@@ -14,7 +16,8 @@ from oriel.storage.files import replace_file, sync_file, sync_folder
 _CURRENT = "CURRENT"
 _DAMAGED = "DAMAGED"
 _SUSPECT = "SUSPECT"
-_DATA_FILE = "data.mdb"
+#: LMDB's file of pages in a generation.
+DATA_FILE = "data.mdb"
 
 #: Identity of the pointer file: inode and modification time in ns.
 PointerStamp = tuple[int, int]
@@ -29,7 +32,10 @@ class IndexFolder:
         self._pointer = os.fspath(path / _CURRENT)
 
     def pointer_stamp(self) -> PointerStamp | None:
-        """Identity of the pointer, None when there is no index; one ``stat``."""
+        """Identity of the pointer, None when there is no index; one ``stat``.
+
+        Each publication renames a new file into place, so it changes the inode.
+        """
         try:
             status = os.stat(self._pointer)  # noqa: PTH116 - in the path of every request
         except (FileNotFoundError, NotADirectoryError):
@@ -43,7 +49,7 @@ class IndexFolder:
         except (FileNotFoundError, NotADirectoryError, UnicodeDecodeError):
             return None
         generation = self.path / name
-        return generation if name and (generation / _DATA_FILE).is_file() else None
+        return generation if name and (generation / DATA_FILE).is_file() else None
 
     def new_generation(self) -> Path:
         """Make an empty folder for a generation that is to be built."""
@@ -53,7 +59,10 @@ class IndexFolder:
 
     def publish(self, generation: Path) -> None:
         """Make a finished generation the current one, durably, and remove the others."""
-        sync_file(generation / _DATA_FILE)
+        # Content before the pointer to it: after a power loss the pointer names the old
+        # generation, which is still whole, or the new one, which is on disk. The old one is
+        # removed last, so at no instant the pointer names what is not there.
+        sync_file(generation / DATA_FILE)
         sync_folder(generation)
         replace_file(Path(self._pointer), generation.name.encode(), sync=True)
         self.remove_others(generation)

@@ -1,18 +1,135 @@
-"""A generation of an index, open for reading, with what is checked before each read of it."""
+"""One generation of an index, opened so that damage is an error, never a crash.
+
+A generation is one LMDB environment with two databases. LMDB maps its file; touching a page
+beyond the end of a truncated file would kill the process (SIGBUS). Opening reads the header only,
+so the size is compared with what the header promises before any page is touched, and again before
+each read transaction. What a header can't tell (garbled pages) is found by
+``oriel.storage.index.check`` in a process of its own.
+"""
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
 import lmdb
 
 from oriel.storage.errors import IndexDamaged, StoreNotReady
-from oriel.storage.index.environment import STATE_KEY, Environment, open_for_reading, storage_error
-from oriel.storage.index.folder import damage, mark_damaged
+from oriel.storage.index.folder import DATA_FILE, damage, mark_damaged
 from oriel.storage.index.state import IndexState
+
+#: Address space, not memory or disk: LMDB maps this much once and can't outgrow it, while the
+#: file has only the pages that were written.
+MAP_BYTES = 1 << 40
+#: Slots of the reader table: one for each read transaction that is open, of all processes.
+READERS_MAX = 1024
+
+_WINDOWS = b"windows"
+_META = b"meta"
+STATE_KEY = b"state"
+
+#: LMDB errors that say nothing about the file: the same call may work later.
+_TRANSIENT = (
+    lmdb.ReadersFullError,
+    lmdb.TlsFullError,
+    lmdb.MapFullError,
+    lmdb.MemoryError,
+    lmdb.DiskError,
+    lmdb.LockError,
+)
+
+
+class Environment(NamedTuple):
+    """An open LMDB environment with its two databases."""
+
+    env: lmdb.Environment
+    windows: "lmdb._Database"
+    meta: "lmdb._Database"
+    page_bytes: int
+
+    def promised_bytes(self) -> int:
+        """The least size in bytes that the file must have by what LMDB knows of it."""
+        return int((self.env.info()["last_pgno"] + 1) * self.page_bytes)
+
+
+def open_for_reading(generation: Path) -> Environment:
+    """Open a complete generation for reading.
+
+    Raises:
+        IndexDamaged: the file can't be an intact index.
+        StoreNotReady: it can't be opened now; a retry may do.
+    """
+    return _open(generation, readonly=True, sync=True)
+
+
+def open_for_writing(generation: Path, *, sync: bool) -> Environment:
+    """Open a generation for writing, making its files where there are none.
+
+    ``sync`` makes each commit one data sync: a power loss can then undo the last commit, which
+    is read again from the log, but never tears the file.
+
+    Raises:
+        IndexDamaged: the file can't be an intact index.
+        StoreNotReady: it can't be opened now; a retry may do.
+    """
+    return _open(generation, readonly=False, sync=sync)
+
+
+def _open(generation: Path, *, readonly: bool, sync: bool) -> Environment:
+    try:
+        env = lmdb.open(
+            os.fspath(generation),
+            map_size=MAP_BYTES,
+            max_dbs=2,
+            max_readers=READERS_MAX,
+            readonly=readonly,
+            create=not readonly,
+            sync=sync,
+            # The second sync of a commit, of the page that points to it, is left out. Without it
+            # the pages are on disk before the pointer is, so the file stays whole; the commit may
+            # be lost, and the tailer applies that version again.
+            metasync=False,
+            # Reading ahead helps scans of a whole file, ours touch a few pages each.
+            readahead=False,
+        )
+    except lmdb.Error as error:
+        raise storage_error(error, generation) from error
+    try:
+        return _with_databases(env, generation, create=not readonly)
+    except BaseException:
+        env.close()
+        raise
+
+
+def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) -> Environment:
+    page_bytes = env.stat()["psize"]
+    promised = (env.info()["last_pgno"] + 1) * page_bytes
+    actual = (generation / DATA_FILE).stat().st_size
+    if actual < promised:
+        message = (
+            f"index {generation.parent.name!r} is cut off ({actual} of {promised} bytes); it is "
+            "being rebuilt, retry"
+        )
+        raise IndexDamaged(message)
+    try:
+        # A reader that was killed holds its slot, and with it all pages that it could see.
+        env.reader_check()
+        windows = env.open_db(_WINDOWS, create=create)
+        meta = env.open_db(_META, create=create)
+    except lmdb.Error as error:
+        raise storage_error(error, generation) from error
+    return Environment(env, windows, meta, page_bytes)
+
+
+def storage_error(error: lmdb.Error, generation: Path) -> StoreNotReady:
+    """Translate an LMDB error: damaged, or only not usable now."""
+    index = f"index {generation.parent.name!r}"
+    if isinstance(error, _TRANSIENT):
+        return StoreNotReady(f"{index} can't be used now ({error}); retry")
+    return IndexDamaged(f"{index} is damaged ({error}); it is being rebuilt, retry")
 
 
 class OpenGeneration:
-    """An open generation and its state, read again only when a transaction changed it."""
+    """A generation open for reading, and its state, read again only when it has changed."""
 
     def __init__(self, path: Path) -> None:
         """Open it.
@@ -31,7 +148,7 @@ class OpenGeneration:
         except IndexDamaged as error:
             mark_damaged(path, str(error))
             raise
-        self._file = os.open(path / "data.mdb", os.O_RDONLY)
+        self._file = os.open(path / DATA_FILE, os.O_RDONLY)
         self._promised_bytes = 0
         self._state_txn_id = -1
         self._state: IndexState | None = None
@@ -41,7 +158,10 @@ class OpenGeneration:
 
         Raises:
             IndexDamaged: the file was cut off.
+            StoreNotReady: no transaction can begin now; a retry may do.
         """
+        # The size that the last state read promised: the file only grows, so what is smaller
+        # was cut off. One fstat costs less than a microsecond.
         if os.fstat(self._file).st_size < self._promised_bytes:
             message = f"index {self.path.parent.name!r} was cut off; it is being rebuilt"
             mark_damaged(self.path, message)
@@ -52,31 +172,35 @@ class OpenGeneration:
             raise self.failed(error) from error
 
     def state(self, txn: "lmdb.Transaction[bytes]") -> IndexState:
-        """The state that a read transaction sees."""
+        """The state that a read transaction sees.
+
+        Raises:
+            IndexDamaged: there is none that can be read.
+        """
+        # A read transaction has the id of the write transaction that it sees. State and rows are
+        # written together, so an equal id is an equal state.
         transaction_id = txn.id()
         if self._state is None or transaction_id != self._state_txn_id:
-            self._state = self._read_state(txn)
+            try:
+                state_json = txn.get(STATE_KEY, db=self.environment.meta)
+                self._state = IndexState.from_json(state_json)
+            except lmdb.Error as error:
+                raise self.failed(error) from error
+            except IndexDamaged as error:
+                mark_damaged(self.path, str(error))
+                raise
             self._state_txn_id = transaction_id
             self._promised_bytes = self.environment.promised_bytes()
         return self._state
 
     def failed(self, error: lmdb.Error) -> StoreNotReady:
-        """Translate an LMDB error, and tell the tailer when it means damage."""
+        """Translate an LMDB error, and leave word for the tailer when it means damage."""
         translated = storage_error(error, self.path)
         if isinstance(translated, IndexDamaged):
             mark_damaged(self.path, str(error))
         return translated
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files; no snapshot of this generation may be open."""
         self.environment.env.close()
         os.close(self._file)
-
-    def _read_state(self, txn: "lmdb.Transaction[bytes]") -> IndexState:
-        try:
-            return IndexState.from_json(txn.get(STATE_KEY, db=self.environment.meta))
-        except lmdb.Error as error:
-            raise self.failed(error) from error
-        except IndexDamaged as error:
-            mark_damaged(self.path, str(error))
-            raise

@@ -7,21 +7,20 @@ costs a few microseconds. Snapshots are short: open, read one page, close.
 import time
 from collections.abc import Mapping
 
-from oriel.storage.definition import KINDS, NONE, SESSION
+from oriel.storage.definition import StoreKind
 from oriel.storage.errors import StoreNotReady
 from oriel.storage.index.folder import IndexFolder, PointerStamp
 from oriel.storage.index.generation import OpenGeneration
-from oriel.storage.index.sessions import SessionSnapshot
-from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot
+from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
 
 #: Seconds for which the pointer to the current generation is taken as unchanged.
 _POINTER_SECONDS = 0.01
 
 #: Which snapshot reads a store of a kind.
-_SNAPSHOTS: Mapping[str, type[IndexSnapshot]] = {
-    **dict.fromkeys(KINDS, IndexSnapshot),
-    SESSION: SessionSnapshot,
-    NONE: KeyValueSnapshot,
+_SNAPSHOTS: Mapping[StoreKind, type[IndexSnapshot]] = {
+    **dict.fromkeys(StoreKind, IndexSnapshot),
+    StoreKind.SESSION: SessionSnapshot,
+    StoreKind.NONE: KeyValueSnapshot,
 }
 
 
@@ -63,7 +62,9 @@ class IndexReader:
 
     def _follow_pointer(self) -> None:
         stamp = self.folder.pointer_stamp()
-        # A deleted index keeps answering from what is mapped until its successor is there.
+        # A deleted index keeps answering from what is mapped until its successor is there. The
+        # stamp is taken before the name is read: if the pointer changes in between, the new
+        # generation is opened under the old stamp, and the next look finds the new stamp.
         if stamp is None or stamp == self._pointer:
             return
         current = self.folder.current()

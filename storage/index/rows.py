@@ -1,27 +1,42 @@
-"""Table rows as index records: encoded, deduplicated and sorted as the index sorts them."""
+"""Table rows as index records: record keys and finished JSON, each window once, in key order.
 
-from collections.abc import Iterator
+The index keeps each window as the JSON that the API answers, so an answer is a join of bytes.
+Keys and JSON are built with Arrow kernels, column by column; no Python runs per row.
+
+Rules of the JSON: strings escape the quote, the backslash and control characters; integers keep
+all digits; doubles are the shortest text that reads back equal, whole ones as ``12.0``; NaN,
+the infinities and null are ``null``; arrays follow the rules of their items.
+"""
+
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from oriel.storage.definition import SESSION, StoreDefinition
+from oriel.storage.definition import StoreDefinition, StoreKind
 from oriel.storage.delta import arrow_type, store_schema
-from oriel.storage.index.key_columns import encode_columns
 from oriel.storage.index.state import NOTHING_OBSERVED_MS, Extent
-from oriel.storage.index.window_json import window_json
+from oriel.storage.key_codec import record_keys
 
 #: Rows that are encoded at once: bounds the memory of reading a big file.
 _BATCH_ROWS = 1 << 17
 
+_CONTROL_CHARACTERS = [chr(code) for code in range(32)]
+_NEEDS_ESCAPE = '["\\\\\\x00-\\x1f]'
+
 
 class IndexRows(NamedTuple):
-    """Rows of one or more files; each window once, by its highest revision, in key order."""
+    """Rows of a table file; each window once, by its highest revision, in key order.
+
+    The first four have one length. ``values`` are windows as JSON; where ``deleted`` is true the
+    window is to be removed. ``extent`` is of all rows, removed and superseded ones included.
+    """
 
     keys: list[bytes]
     values: list[bytes]
@@ -30,89 +45,109 @@ class IndexRows(NamedTuple):
     extent: Extent
 
 
-class _Times(NamedTuple):
-    """Starts and ends of rows' windows; both 0 in a store without windows."""
+class _WindowTimes(NamedTuple):
+    """Starts and ends of rows' windows in ms; both 0 in a store without windows."""
 
     starts_ms: npt.NDArray[np.int64]
     ends_ms: npt.NDArray[np.int64]
 
-    def extent(self, kind: str) -> Extent:
-        if kind == SESSION:
-            longest_ms = (self.ends_ms - self.starts_ms).max(initial=0)
-            return Extent(int(self.ends_ms.max(initial=NOTHING_OBSERVED_MS)), int(longest_ms))
-        return Extent(int(self.starts_ms.max(initial=NOTHING_OBSERVED_MS)))
+    def extent(self, kind: StoreKind) -> Extent:
+        """How far these windows reach."""
+        clock_ms = self.retention_clock(kind).max(initial=NOTHING_OBSERVED_MS)
+        longest_ms = (self.ends_ms - self.starts_ms).max(initial=0) if kind.is_session else 0
+        return Extent(int(clock_ms), int(longest_ms))
+
+    def retention_clock(self, kind: StoreKind) -> npt.NDArray[np.int64]:
+        """The time of each window by which retention counts."""
+        return self.ends_ms if kind.expires_by_end else self.starts_ms
 
 
-def index_rows(rows: Any, definition: StoreDefinition) -> IndexRows | None:
-    """Encode rows of a store's table (as ``read_batches`` gives them); None when there are none."""
-    if not len(rows):
-        return None
-    times = _window_times(rows)
-    encoded = encode_columns(_flat(rows["key"]), times.starts_ms, times.ends_ms)
-    chosen = _newest_of_each(encoded, rows)
-    return IndexRows(
-        keys=_bytes_list(encoded.take(chosen)),
-        values=_bytes_list(_json(rows.take(chosen), definition)),
-        deleted=_flat(rows["deleted"]).take(chosen).to_numpy(zero_copy_only=False),
-        revisions=_flat(rows["revision"]).take(chosen).to_numpy(),
-        extent=times.extent(definition.window.kind),
-    )
+def file_rows(path: Path, definition: StoreDefinition, earliest_ms: int = 0) -> Iterator[IndexRows]:
+    """Read a table file as index records, in batches of bounded size that are not empty.
 
+    Windows that start (sessions: end) before ``earliest_ms`` are left out. A window that is in
+    several batches comes several times.
 
-def read_batches(path: Path, definition: StoreDefinition) -> Iterator[Any]:
-    """Read a table file as Arrow tables of bounded size, with the types the definition says.
-
-    Other writers (compaction) may leave other Arrow types for the same Delta type.
+    Raises:
+        FileNotFoundError: the file was vacuumed, or its table is gone.
     """
-    aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
-    schema = store_schema(aggregates, windowed=definition.window.is_windowed)
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_BATCH_ROWS):
-            rows = pa.Table.from_batches([batch])
-            yield pa.table([_column(rows, field) for field in schema], schema=schema)
+    kind = definition.window.kind
+    for rows in _table_batches(path, definition):
+        visible = rows
+        if earliest_ms > 0:
+            clock_ms = _window_times(rows).retention_clock(kind)
+            visible = rows.filter(pa.array(clock_ms >= earliest_ms))
+        if len(visible):
+            yield _index_rows(visible, definition)
 
 
 def file_extent(path: Path, definition: StoreDefinition) -> Extent:
-    """How far the windows of a table file reach, removed ones included."""
-    if not definition.window.is_windowed:
+    """How far the windows of a table file reach, removed ones included (semantics 7)."""
+    if not definition.window.kind.is_windowed:
         return Extent()
     with pq.ParquetFile(path) as file:
         times = _window_times(file.read(["window_start", "window_end"]))
     return times.extent(definition.window.kind)
 
 
-def visible_rows(rows: Any, definition: StoreDefinition, earliest_ms: int) -> Any:
-    """Only the rows of windows that start (sessions: end) at or after ``earliest_ms``."""
-    if earliest_ms == 0:
-        return rows
+def _table_batches(path: Path, definition: StoreDefinition) -> Iterator[Any]:
+    """Read a table file as Arrow tables with the columns and types that the definition says.
+
+    Other writers (compaction) may leave other Arrow types for the same Delta type, and a file
+    that is older than a column lacks it: its values are null.
+    """
+    aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
+    schema = store_schema(aggregates, windowed=definition.window.kind.is_windowed)
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(_BATCH_ROWS):
+            rows = pa.Table.from_batches([batch])
+            columns = [
+                rows.column(field.name).cast(field.type)
+                if field.name in rows.column_names
+                else pa.nulls(len(rows), field.type)
+                for field in schema
+            ]
+            yield pa.table(columns, schema=schema)
+
+
+def _index_rows(rows: Any, definition: StoreDefinition) -> IndexRows:
     times = _window_times(rows)
-    by = times.ends_ms if definition.window.kind == SESSION else times.starts_ms
-    return rows.filter(pa.array(by >= earliest_ms))
+    keys = record_keys(_flat(rows["key"]), times.starts_ms, times.ends_ms)
+    newest = _newest_of_each(keys, rows)
+    return IndexRows(
+        keys=_bytes_list(keys.take(newest)),
+        values=_bytes_list(_row_json(rows.take(newest), definition)),
+        deleted=_flat(rows["deleted"]).take(newest).to_numpy(zero_copy_only=False),
+        revisions=_flat(rows["revision"]).take(newest).to_numpy(),
+        extent=times.extent(definition.window.kind),
+    )
 
 
-def _window_times(rows: Any) -> _Times:
+def _window_times(rows: Any) -> _WindowTimes:
     if "window_start" in rows.column_names:
-        return _Times(_times_ms(rows, "window_start"), _times_ms(rows, "window_end"))
+        return _WindowTimes(_times_ms(rows, "window_start"), _times_ms(rows, "window_end"))
     zeros = np.zeros(len(rows), np.int64)
-    return _Times(zeros, zeros)
+    return _WindowTimes(zeros, zeros)
 
 
-def _newest_of_each(encoded: Any, rows: Any) -> Any:
-    """Indices of the highest revision of each window, in key order."""
-    table = pa.table({"key": encoded, "revision": rows["revision"]})
+def _newest_of_each(keys: Any, rows: Any) -> Any:
+    """Indices of the highest revision of each window, in order of their record keys."""
+    table = pa.table({"key": keys, "revision": rows["revision"]})
     order = pc.sort_indices(table, [("key", "ascending"), ("revision", "ascending")])
-    in_order = encoded.take(order)
-    differs = pc.not_equal(in_order.slice(1), in_order.slice(0, len(in_order) - 1))
-    return order.filter(pa.concat_arrays([_flat(differs), pa.array([True])]))
+    # Sorted so, the last row of each run of one key has its highest revision.
+    sorted_keys = keys.take(order)
+    ends_run = pc.not_equal(sorted_keys.slice(1), sorted_keys.slice(0, len(sorted_keys) - 1))
+    return order.filter(pa.concat_arrays([_flat(ends_run), pa.array([True])]))
 
 
-def _json(rows: Any, definition: StoreDefinition) -> Any:
+def _row_json(rows: Any, definition: StoreDefinition) -> Any:
+    """Each row as the API answers it, a binary array."""
     columns = [
         ("key", _flat(rows["key"])),
         *((aggregate.name, _flat(rows[aggregate.name])) for aggregate in definition.aggregates),
         ("timestamp_ms", pa.array(_times_ms(rows, "timestamp"))),
     ]
-    if definition.window.is_windowed:
+    if definition.window.kind.is_windowed:
         times = _window_times(rows)
         columns[1:1] = [
             ("window_start_ms", pa.array(times.starts_ms)),
@@ -120,13 +155,6 @@ def _json(rows: Any, definition: StoreDefinition) -> Any:
         ]
         columns.append(("final", _flat(rows["final"])))
     return window_json(columns)
-
-
-def _column(rows: Any, field: Any) -> Any:
-    """A column in the field's type; null where a file was written before the column was."""
-    if field.name not in rows.column_names:
-        return pa.nulls(len(rows), field.type)
-    return rows.column(field.name).cast(field.type)
 
 
 def _times_ms(rows: Any, name: str) -> npt.NDArray[np.int64]:
@@ -142,3 +170,69 @@ def _flat(column: Any) -> Any:
 def _bytes_list(column: Any) -> list[bytes]:
     items: list[bytes] = column.to_numpy(zero_copy_only=False).tolist()
     return items
+
+
+def window_json(columns: Sequence[tuple[str, Any]]) -> Any:
+    """One flat JSON object per row, with these named columns in this order.
+
+    Takes Arrow arrays of one length and gives a binary array.
+    """
+    pieces: list[Any] = []
+    opening = "{"
+    for name, column in columns:
+        pieces += [pa.scalar(f"{opening}{_quote(name)}:"), json_texts(column)]
+        opening = ","
+    pieces.append(pa.scalar("}"))
+    return pc.binary_join_element_wise(*pieces, "").cast(pa.binary())
+
+
+def json_texts(column: Any) -> Any:
+    """The JSON text of each value of an Arrow array, a string array; null becomes ``null``.
+
+    Raises:
+        TypeError: the column is of a type that no store has.
+    """
+    column_type = column.type
+    if pa.types.is_string(column_type):
+        texts = _string_texts(column)
+    elif pa.types.is_floating(column_type):
+        texts = _double_texts(column)
+    elif pa.types.is_integer(column_type) or pa.types.is_boolean(column_type):
+        texts = column.cast(pa.string())
+    elif pa.types.is_list(column_type):
+        texts = _list_texts(column)
+    else:
+        message = f"no JSON form is defined for columns of type {column_type}"
+        raise TypeError(message)
+    return texts.fill_null("null")
+
+
+def _string_texts(column: Any) -> Any:
+    if pc.any(pc.match_substring_regex(column, _NEEDS_ESCAPE)).as_py():
+        # The backslash goes first: the others bring new ones.
+        for character in ("\\", '"', *_CONTROL_CHARACTERS):
+            if pc.any(pc.match_substring(column, character)).as_py():
+                column = pc.replace_substring(column, character, _quote(character)[1:-1])
+    return pc.binary_join_element_wise(pa.scalar('"'), column, pa.scalar('"'), "")
+
+
+def _double_texts(column: Any) -> Any:
+    texts = pc.if_else(pc.is_finite(column), column, None).cast(pa.string())
+    # Arrow writes 12.0 as 12: without a point or an exponent it would read back as an integer.
+    is_whole = pc.invert(pc.match_substring_regex(texts, "[.e]"))
+    return pc.if_else(is_whole, pc.binary_join_element_wise(texts, ".0", ""), texts)
+
+
+def _list_texts(column: Any) -> Any:
+    # flatten() leaves out what null lists hide, and what is before a slice; the lengths of the
+    # other lists count up to exactly it.
+    lengths = pc.fill_null(pc.list_value_length(column), 0)
+    ends = pc.cumulative_sum(lengths.cast(pa.int64())).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    items = pa.ListArray.from_arrays(offsets, json_texts(column.flatten()))
+    texts = pc.binary_join_element_wise("[", pc.binary_join(items, ","), "]", "")
+    return pc.if_else(column.is_valid(), texts, None)
+
+
+def _quote(text: str) -> str:
+    return orjson.dumps(text).decode()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -52,14 +53,14 @@ class IndexState:
     record: CommitRecord | None
     extent: Extent = Extent()
 
-    @property
+    @cached_property
     def earliest_ms(self) -> int:
         """The least visible window start, of sessions the least visible end (semantics 7).
 
-        That is ``observed - retention + 1``. Rows without windows never expire.
+        That is ``observed - retention + 1``. 0 where nothing expires.
         """
         retention_ms = self.definition.retention_ms
-        if retention_ms is None or not self.definition.window.is_windowed:
+        if retention_ms is None or not self.definition.window.kind.is_windowed:
             return 0
         return max(0, self.extent.observed_ms - retention_ms + 1)
 
@@ -69,7 +70,7 @@ class IndexState:
         return {} if self.record is None else self.record.offsets
 
     def to_json(self) -> bytes:
-        """The state as the index keeps it."""
+        """The state as the index keeps it, with the number of its format."""
         return orjson.dumps({**asdict(self), "format": FORMAT})
 
     @classmethod

@@ -1,4 +1,10 @@
-"""Door of oriel.storage.tailer."""
+"""The tailer: a process that brings each new version of every table into its index.
+
+    python -m oriel.storage.tailer --data DATA
+
+In come the logs of the tables below one data folder (``oriel.storage.delta``), out go their indexes
+(``oriel.storage.index``) and, for other processes, how each store fares: ``StatusFile`` reads that.
+"""
 
 from oriel.storage.tailer.status import StatusFile, StoreStatus, TailerStatus
 

@@ -16,12 +16,12 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
-from oriel.storage.delta import DeltaLog
+from oriel.storage.delta import LOG_FOLDER, DeltaLog
 from oriel.storage.errors import InvalidDefinition
 from oriel.storage.index import IndexFolder
 from oriel.storage.layout import DataLayout, check_store_name
 from oriel.storage.parent_watch import end_with_parent
-from oriel.storage.tailer.status import StatusFile, StoreStatus
+from oriel.storage.tailer.status import StatusFile
 from oriel.storage.tailer.store import StoreTailer
 
 logger = logging.getLogger(__name__)
@@ -47,18 +47,15 @@ class Tailer:
 
     def round(self) -> None:
         """Start what is new, end what is gone, and say how each store fares."""
-        found = set(stores_with_tables(self._layout))
-        for name in sorted(found - self._stores.keys()):
+        with_table = set(stores_with_tables(self._layout))
+        for name in sorted(with_table - self._stores.keys()):
             self._stores[name] = _RunningStore(self._layout, name)
-        for name in sorted(self._stores.keys() - found):
+        for name in sorted(self._stores.keys() - with_table):
             logger.info("%s: its table is gone, so is its index", name)
             self._stores.pop(name).end(_FINISH_SECONDS)
             IndexFolder(self._layout.index(name)).remove()
-        self._status.write(self.statuses())
-
-    def statuses(self) -> dict[str, StoreStatus]:
-        """How each store fares."""
-        return {name: running.tailer.status for name, running in self._stores.items()}
+        statuses = {name: running.tailer.status for name, running in self._stores.items()}
+        self._status.write(statuses)
 
     def end(self) -> None:
         """Stop all stores; gives up on those that take too long."""
@@ -69,6 +66,8 @@ class Tailer:
 
 
 class _RunningStore:
+    """One store's tailer in a thread of its own, which begins at once."""
+
     def __init__(self, layout: DataLayout, name: str) -> None:
         self.stop = threading.Event()
         self.tailer = StoreTailer(DeltaLog(layout.table(name)), IndexFolder(layout.index(name)))
@@ -96,7 +95,7 @@ def _is_store(folder: Path) -> bool:
         check_store_name(folder.name)
     except InvalidDefinition:
         return False
-    return (folder / "_delta_log").is_dir()
+    return (folder / LOG_FOLDER).is_dir()
 
 
 def take_lock(data: Path, *, wait: bool) -> int | None:

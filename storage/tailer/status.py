@@ -37,7 +37,11 @@ class StoreStatus:
 
 @dataclass(frozen=True)
 class TailerStatus:
-    """What was last heard from the tailer. ``alive`` is false when it has been silent too long."""
+    """What was last heard from the tailer.
+
+    ``alive`` is false when its last heartbeat is ``HEARTBEAT_SECONDS_MAX`` old or there was none;
+    ``pid`` is None and ``stores`` is empty when nothing was ever heard.
+    """
 
     alive: bool
     pid: int | None
@@ -72,5 +76,5 @@ class StatusFile:
             fields: dict[str, Any] = orjson.loads(self._path.read_bytes())
         except (OSError, orjson.JSONDecodeError):
             return TailerStatus(alive=False, pid=None, stores={})
-        stores = {name: StoreStatus(**found) for name, found in fields["stores"].items()}
+        stores = {name: StoreStatus(**status) for name, status in fields["stores"].items()}
         return TailerStatus(age_seconds <= HEARTBEAT_SECONDS_MAX, fields["pid"], stores)

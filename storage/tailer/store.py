@@ -16,21 +16,18 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from oriel.storage.definition import StoreDefinition
 from oriel.storage.delta import DeltaLog, LogEntry, Stamp, read_definition
 from oriel.storage.errors import IndexDamaged, StorageError
 from oriel.storage.index import (
     IndexFolder,
-    IndexRows,
     IndexState,
     IndexWriter,
     build_generation,
     check_in_own_process,
     clear_suspicion,
     damage,
-    index_rows,
+    file_rows,
     is_suspect,
-    read_batches,
 )
 from oriel.storage.tailer.status import StoreStatus
 
@@ -38,8 +35,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two looks for the next log entry.
 POLL_SECONDS = 0.01
-#: Seconds between two looks at what changes rarely: a replaced table, a damaged index.
-_CARE_SECONDS = 0.25
+#: Seconds between two looks around at what changes rarely: a replaced table, a damaged index.
+_LOOK_AROUND_SECONDS = 0.25
 #: Seconds until a failed step is tried again.
 _RETRY_SECONDS = 1.0
 
@@ -54,10 +51,13 @@ class StoreTailer:
         self.status = StoreStatus()
         self._writer: IndexWriter | None = None
         self._state: IndexState | None = None
+        #: Identity of the last applied version's log file, and of the next one's if it was torn.
         self._stamp: Stamp | None = None
-        self._unread: Stamp | None = None
-        self._checked = False
-        self._cared_at = 0.0
+        self._torn_stamp: Stamp | None = None
+        #: Whether this process has looked through the index that it found, or built it.
+        self._is_checked = False
+        self._looked_around_at = 0.0
+        #: Where the sweep goes on, None between sweeps, and the clock at which the last one began.
         self._sweep_from: bytes | None = None
         self._swept_ms = 0
 
@@ -87,10 +87,10 @@ class StoreTailer:
         if self._follow(self._writer, self._state):
             return True
         now = time.monotonic()
-        if now - self._cared_at < _CARE_SECONDS:
+        if now - self._looked_around_at < _LOOK_AROUND_SECONDS:
             return False
-        self._cared_at = now
-        return self._care(self._writer, self._state)
+        self._looked_around_at = now
+        return self._look_around(self._writer, self._state)
 
     def close(self) -> None:
         """Close the index's files."""
@@ -106,7 +106,9 @@ class StoreTailer:
             self._rebuild("there is no index yet")
             return
         try:
-            if not self._checked:
+            # Once a process: a crash of the machine may have garbled pages, which LMDB would trip
+            # over at any later time.
+            if not self._is_checked:
                 check_in_own_process(generation)
             self._writer = IndexWriter(generation)
             state = self._writer.state()
@@ -121,12 +123,12 @@ class StoreTailer:
             self._rebuild(reason)
 
     def _use(self, state: IndexState) -> None:
-        self._checked = True
+        self._is_checked = True
         self._state = state
         self._stamp = self.log.stamp(state.version)
-        self._unread = None
+        self._torn_stamp = None
         # Only after a look around is it said to be following: what failed may fail again.
-        self._cared_at = 0.0
+        self._looked_around_at = 0.0
         self.status = replace(self.status, version=state.version)
 
     def _rebuild(self, reason: str) -> None:
@@ -147,7 +149,11 @@ class StoreTailer:
         logger.info("%s: index built at version %d", self.folder.path.name, state.version)
 
     def _why_not_this_table(self, state: IndexState) -> str | None:
-        """Whether the log no longer holds what the index says it applied."""
+        """What shows that the index is not of this log's versions up to its own; None if nothing.
+
+        The digest of the version's entry tells: another table, a restored backup or a batch that
+        was committed again after a power loss has other content there (ids, times, file names).
+        """
         entry = self.log.read(state.version)
         if entry is not None:
             same = entry.digest == state.digest
@@ -161,46 +167,38 @@ class StoreTailer:
     def _follow(self, writer: IndexWriter, state: IndexState) -> bool:
         """Apply the next version if it is there and whole."""
         stamp = self.log.stamp(state.version + 1)
-        if stamp is None or stamp == self._unread:
+        if stamp is None or stamp == self._torn_stamp:
             return False
         entry = self.log.read(state.version + 1)
         if entry is None:
             # Torn or still being written: look again when it changes.
-            self._unread = stamp
+            self._torn_stamp = stamp
             return False
         if self.log.stamp(state.version) != self._stamp:
-            # Perhaps another table, whose next version is not ours: that is looked at first.
-            return self._care(writer, state)
+            # Perhaps another table, whose next version is not to be put on ours: look first.
+            return self._look_around(writer, state)
         reason = _why_not_applicable(self.log.table, state, entry)
         if reason is not None:
             self._rebuild(reason)
             return True
-        self._apply(writer, state, entry)
-        self._stamp = stamp
-        return True
-
-    def _apply(self, writer: IndexWriter, state: IndexState, entry: LogEntry) -> None:
-        batches = self._read_rows(entry, state.definition)
+        files = [self.log.table / name for name in entry.added]
+        batches = [rows for path in files for rows in file_rows(path, state.definition)]
         following = replace(
             state,
             version=entry.version,
             digest=entry.digest,
+            # A commit of others (compaction) says no position: that of the batch before holds.
             record=entry.record or state.record,
             extent=state.extent.joined(rows.extent for rows in batches),
         )
         writer.apply(batches, following)
         self._state = following
+        self._stamp = stamp
         self.status = replace(self.status, version=following.version)
+        return True
 
-    def _read_rows(self, entry: LogEntry, definition: StoreDefinition) -> list[IndexRows]:
-        tables = (
-            rows for name in entry.added for rows in read_batches(self.log.table / name, definition)
-        )
-        encoded = (index_rows(rows, definition) for rows in tables)
-        return [rows for rows in encoded if rows is not None]
-
-    def _care(self, writer: IndexWriter, state: IndexState) -> bool:
-        """Look for what happens rarely; True when it was acted on."""
+    def _look_around(self, writer: IndexWriter, state: IndexState) -> bool:
+        """Look for what happens rarely; True when there was something to do about it."""
         reason = self._why_index_is_lost(writer) or self._why_log_is_another(state)
         if reason is not None:
             self._rebuild(reason)
@@ -235,7 +233,11 @@ class StoreTailer:
         return None
 
     def _sweep(self, writer: IndexWriter, state: IndexState) -> bool:
-        """Delete some expired windows, if enough have expired since the last sweep."""
+        """Delete some expired windows, if enough have expired since the last sweep.
+
+        A sweep meets every key, so it begins only when a tenth of the retention has passed since
+        the last one: expired windows then take about a tenth more space.
+        """
         retention_ms = state.definition.retention_ms
         if retention_ms is None:
             return False
@@ -259,7 +261,11 @@ class StoreTailer:
 
 
 def _why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str | None:
-    """Why a version can't simply be put on top of the one before it."""
+    """Why a version can't simply be put on top of the one before it; None when it can.
+
+    It can if its rows win over all rows before: rows of the pipeline, of a later batch, which is
+    a higher revision. Everything else is left to a rebuild, which compares revisions.
+    """
     metadata = entry.metadata
     if metadata is not None:
         if metadata.table_id != state.table_id:
@@ -267,6 +273,7 @@ def _why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str 
         if read_definition(table, metadata.definition_json) != state.definition:
             return "the store's definition changed"
     if entry.removes_rows:
+        # The entry names the files that went, not the windows: which are left, all files say.
         return f"version {entry.version} removes rows"
     if entry.record is None:
         foreign = f"version {entry.version} has rows that the pipeline did not write"

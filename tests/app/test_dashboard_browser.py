@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from oriel.storage import WindowSpec
+from oriel.storage import StoreKind, WindowSpec
 from tests.app.test_serve import Serving
 from tests.storage.store_tables import NONE, StoreTable, make_definition
 from tests.storage.waiting import wait_until
@@ -136,7 +136,7 @@ def test_it_shows_sessions_with_start_and_end(
     browser: "Chrome", serving: Serving, table: StoreTable
 ) -> None:
     """The store's kind and parameters in words, sessions newest first."""
-    window = WindowSpec("session", 1_800_000, 60_000)
+    window = WindowSpec(StoreKind.SESSION, 1_800_000, 60_000)
     visits = StoreTable(table.path.parent.parent, make_definition("visits", window=window))
     visits.commit([{"key": "EWR", "start": s, "end": s + 90_000} for s in (0, 86_400_000)])
     _open(browser, serving, store="visits", key="EWR")
@@ -174,14 +174,14 @@ def test_it_shows_the_row_of_a_store_without_windows(
 @pytest.mark.parametrize(
     ("window", "emit", "said"),
     [
-        (WindowSpec("tumbling", 10_000, 0), "window-update", "tumbling, 10 s, grace 0 ms"),
+        (WindowSpec(StoreKind.TUMBLING, 10_000, 0), "window-update", "tumbling, 10 s, grace 0 ms"),
         (
-            WindowSpec("hopping", 86_400_000, 1_500, 3_600_000),
+            WindowSpec(StoreKind.HOPPING, 86_400_000, 1_500, 3_600_000),
             "window-close",
             "hopping, 1 d every 1 h, grace 1500 ms",
         ),
         (
-            WindowSpec("sliding", 7_200_000, 1),
+            WindowSpec(StoreKind.SLIDING, 7_200_000, 1),
             "window-update",
             "sliding, 2 h difference, grace 1 ms",
         ),

@@ -11,6 +11,6 @@ from tests.storage.followed import Followed
 @pytest.fixture
 def followed(tmp_path: Path) -> Iterator[Followed]:
     """A followed table at version 0."""
-    made = Followed(tmp_path)
-    yield made
-    made.tailer.close()
+    table_and_tailer = Followed(tmp_path)
+    yield table_and_tailer
+    table_and_tailer.tailer.close()

@@ -1,5 +1,7 @@
 """A table with a tailer behind it, for tests that look at the index after each step."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +10,9 @@ import pytest
 
 from oriel.storage import WindowRange, WindowSpec
 from oriel.storage.delta import DeltaLog
+from oriel.storage.errors import IndexDamaged
 from oriel.storage.index import IndexFolder, IndexReader, IndexState
+from oriel.storage.index.check import find_damage
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.store_tables import (
     SLIDING,
@@ -39,7 +43,7 @@ class Followed:
 
     def catch_up(self) -> None:
         """Step until there is nothing to do, a look around included."""
-        self.tailer._cared_at = 0.0
+        self.tailer._looked_around_at = 0.0
         for _ in range(_STEPS_MAX):
             if not self.tailer.step():
                 return
@@ -90,6 +94,24 @@ class Followed:
 
     def generation(self) -> Path:
         """The current generation."""
-        found = self.folder.current()
-        assert found is not None
-        return found
+        generation = self.folder.current()
+        assert generation is not None
+        return generation
+
+
+@contextmanager
+def check_in_this_process() -> Iterator[None]:
+    """Let tailers look through the index that they open without a process of its own.
+
+    For tests that open very many: the process takes most of a second. It has tests of its own
+    (``test_index_damage.py``).
+    """
+
+    def check(generation: Path) -> None:
+        reason = find_damage(generation)
+        if reason is not None:
+            raise IndexDamaged(reason)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("oriel.storage.tailer.store.check_in_own_process", check)
+        yield

@@ -36,8 +36,8 @@ def session(key: str, start_ms: int, end_ms: int) -> Put:
 
 def spans(sessions: Iterable[bytes]) -> Spans:
     """Start and end of sessions, in the order in which they came."""
-    found = [orjson.loads(one) for one in sessions]
-    return [(one["window_start_ms"], one["window_end_ms"]) for one in found]
+    windows = [orjson.loads(window) for window in sessions]
+    return [(window["window_start_ms"], window["window_end_ms"]) for window in windows]
 
 
 SESSIONS = (*(session("a", *span) for span in SPANS), session("ab", 11, 13))
@@ -77,9 +77,9 @@ class SessionStoreConformance(WindowStoreConformance):
     ) -> None:
         """Those with end >= earliest end and start <= latest start, oldest or newest first."""
         store = make_store(SESSIONS, None)
-        wanted = SessionRange("a", earliest_end_ms, latest_start_ms)
-        assert spans(store.find_sessions(wanted).windows) == expected
-        assert spans(store.backward_find_sessions(wanted).windows) == expected[::-1]
+        session_range = SessionRange("a", earliest_end_ms, latest_start_ms)
+        assert spans(store.find_sessions(session_range).windows) == expected
+        assert spans(store.backward_find_sessions(session_range).windows) == expected[::-1]
 
     @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5])
     def test_pages_of_sessions_join_to_all_of_them(
@@ -91,28 +91,28 @@ class SessionStoreConformance(WindowStoreConformance):
             (store.find_sessions, [span for span in SPANS if span[1] >= 12]),
             (store.backward_find_sessions, [span for span in SPANS[::-1] if span[1] >= 12]),
         ):
-            found: Spans = []
+            joined: Spans = []
             after: WindowId | None = None
             for _ in SPANS:
                 page = read(SessionRange("a", 12, limit=limit, after=after))
-                found += spans(page.windows)
+                joined += spans(page.windows)
                 after = page.next_after
                 if after is None:
                     break
                 assert len(page.windows) == limit
-            assert found == expected
+            assert joined == expected
 
     def test_many_short_sessions_around_a_long_one(self, make_store: MakeSessionStore) -> None:
         """Sessions that are passed over don't end the search, however many there are."""
         short = [session("k", start, start + 1) for start in range(0, 2000, 2)]
         store = make_store([*short, session("k", 1, 3000), session("l", 5, 9)], None)
-        wanted = SessionRange("k", 1990)
+        session_range = SessionRange("k", 1990)
         expected = [(1, 3000), *((start, start + 1) for start in range(1990, 2000, 2))]
-        assert spans(store.find_sessions(wanted).windows) == expected
-        assert spans(store.backward_find_sessions(wanted).windows) == expected[::-1]
-        last = store.backward_find_sessions(wanted._replace(limit=5))
+        assert spans(store.find_sessions(session_range).windows) == expected
+        assert spans(store.backward_find_sessions(session_range).windows) == expected[::-1]
+        last = store.backward_find_sessions(session_range._replace(limit=5))
         assert last.next_after == (1990, 1991)
-        rest = store.backward_find_sessions(wanted._replace(limit=5, after=last.next_after))
+        rest = store.backward_find_sessions(session_range._replace(limit=5, after=last.next_after))
         assert (spans(rest.windows), rest.next_after) == ([(1, 3000)], None)
 
     def test_one_session_needs_its_exact_start_and_end(self, make_store: MakeSessionStore) -> None:
@@ -161,9 +161,9 @@ class SessionStoreConformance(WindowStoreConformance):
         """Visible are ends >= greatest end - retention + 1, in every read (semantics 7)."""
         store = make_store(SESSIONS, retention_ms)
         assert store.earliest_ms == max(0, 40 - retention_ms + 1)
-        for wanted in (WindowRange("a"), WindowRange("a", limit=len(visible))):
-            assert spans(store.fetch(wanted).windows) == visible
-            assert spans(store.backward_fetch(wanted).windows) == visible[::-1]
+        for window_range in (WindowRange("a"), WindowRange("a", limit=len(visible))):
+            assert spans(store.fetch(window_range).windows) == visible
+            assert spans(store.backward_fetch(window_range).windows) == visible[::-1]
         assert spans(store.find_sessions(SessionRange("a")).windows) == visible
         assert spans(store.backward_find_sessions(SessionRange("a")).windows) == visible[::-1]
         for span in SPANS:

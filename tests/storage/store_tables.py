@@ -13,6 +13,7 @@ from oriel.storage import (
     AggregateSpec,
     CommitRecord,
     StoreDefinition,
+    StoreKind,
     WindowSpec,
 )
 from oriel.storage.delta import arrow_type, store_schema
@@ -21,11 +22,11 @@ from oriel.storage.delta import arrow_type, store_schema
 #: differs from the defaults.
 Row = Mapping[str, Any]
 
-TUMBLING = WindowSpec("tumbling", 10, 5)
-HOPPING = WindowSpec("hopping", 10, 5, 2)
-SLIDING = WindowSpec("sliding", 10, 5)
-SESSION = WindowSpec("session", 10, 5)
-NONE = WindowSpec("none", 0, 0)
+TUMBLING = WindowSpec(StoreKind.TUMBLING, 10, 5)
+HOPPING = WindowSpec(StoreKind.HOPPING, 10, 5, 2)
+SLIDING = WindowSpec(StoreKind.SLIDING, 10, 5)
+SESSION = WindowSpec(StoreKind.SESSION, 10, 5)
+NONE = WindowSpec(StoreKind.NONE, 0, 0)
 
 
 def make_definition(

@@ -27,7 +27,7 @@ def changes(*windows: tuple[str, int, int]) -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "column_type"),
     [
         ("long", pa.int64()),
         ("double", pa.float64()),
@@ -37,10 +37,10 @@ def changes(*windows: tuple[str, int, int]) -> pa.Table:
         ("array<array<string>>", pa.list_(pa.list_(pa.string()))),
     ],
 )
-def test_each_type_has_one_name(name: str, found: pa.DataType) -> None:
+def test_each_type_has_one_name(name: str, column_type: pa.DataType) -> None:
     """Delta's name and Arrow's type turn into each other, nested lists too."""
-    assert delta_type(found) == name
-    assert arrow_type(name) == found
+    assert delta_type(column_type) == name
+    assert arrow_type(name) == column_type
 
 
 def test_columns_stand_in_the_contract_order() -> None:
@@ -58,7 +58,7 @@ def test_times_keep_their_milliseconds(start_ms: int) -> None:
     """Integer ms become UTC timestamps exactly, up to the end of the year 9999."""
     rows = table_rows(changes(("a", start_ms, start_ms + 10)), {"n": pa.int64()}, 7)
     (row,) = rows.to_pylist()
-    wanted: dict[str, Any] = {
+    expected: dict[str, Any] = {
         "key": "a",
         "window_start": EPOCH + timedelta(milliseconds=start_ms),
         "window_end": EPOCH + timedelta(milliseconds=start_ms + 10),
@@ -68,7 +68,7 @@ def test_times_keep_their_milliseconds(start_ms: int) -> None:
         "deleted": False,
         "revision": 7,
     }
-    assert row == wanted
+    assert row == expected
 
 
 def test_no_change_is_no_row() -> None:
@@ -83,8 +83,8 @@ def test_a_store_without_windows_has_no_column_of_them() -> None:
     aggregates = {"n": pa.int64(), "all": pa.list_(pa.string())}
     schema = store_schema(aggregates, windowed=False)
     assert schema.names == ["key", "n", "all", "timestamp", "deleted", "revision"]
-    found = table_rows(changes(("a", 0, 5)), {"n": pa.int64()}, 7, windowed=False)
-    assert found.to_pylist() == [
+    rows = table_rows(changes(("a", 0, 5)), {"n": pa.int64()}, 7, windowed=False)
+    assert rows.to_pylist() == [
         {
             "key": "a",
             "n": None,
@@ -101,8 +101,8 @@ def test_removed_windows_are_marked(windowed: bool) -> None:
     both = changes(("a", 0, 5), ("b", 0, 5))
     marked = both.append_column("deleted", pa.array([True, False]))
     aggregates = {"n": pa.int64()}
-    found = table_rows(marked, aggregates, 0, windowed=windowed)
-    assert found["deleted"].to_pylist() == [True, False]
+    rows = table_rows(marked, aggregates, 0, windowed=windowed)
+    assert rows["deleted"].to_pylist() == [True, False]
     unmarked = table_rows(both, aggregates, 0, windowed=windowed)
     assert unmarked["deleted"].to_pylist() == [False, False]
     assert unmarked.schema == store_schema(aggregates, windowed=windowed)

@@ -5,14 +5,20 @@ from dataclasses import replace
 import orjson
 import pytest
 
-from oriel.storage import KINDS, AggregateSpec, InvalidDefinition, StoreDefinition, WindowSpec
+from oriel.storage import (
+    AggregateSpec,
+    InvalidDefinition,
+    StoreDefinition,
+    StoreKind,
+    WindowSpec,
+)
 from tests.storage.store_tables import HOPPING, NONE, SESSION, SLIDING, TUMBLING
 
 DEFINITION = StoreDefinition(
     name="s",
     topic="t",
     grouped_by="key",
-    window=WindowSpec("sliding", 10, 5),
+    window=WindowSpec(StoreKind.SLIDING, 10, 5),
     aggregates=(AggregateSpec("n", "count()", "long"),),
     key_groups=64,
     retention_ms=1000,
@@ -40,23 +46,54 @@ def test_format_1_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "advance_ms", "said"),
+    ("kind", "advance_ms", "message"),
     [
         ("hoping", None, "tumbling, hopping, sliding, session, none"),
         ("hopping", None, "hopping windows have an advance"),
         ("tumbling", 10, "no other kind does"),
     ],
 )
-def test_a_window_is_of_a_known_kind(kind: str, advance_ms: int | None, said: str) -> None:
+def test_a_window_is_of_a_known_kind(kind: str, advance_ms: int | None, message: str) -> None:
     """Hopping windows, and only these, have an advance."""
-    with pytest.raises(InvalidDefinition, match=said):
-        WindowSpec(kind, 10, 5, advance_ms)
+    with pytest.raises(InvalidDefinition, match=message):
+        WindowSpec(StoreKind(kind), 10, 5, advance_ms)
 
 
 def test_only_a_store_of_kind_none_has_no_windows() -> None:
     """All others have rows of windows."""
     windowed = {w.kind: w.is_windowed for w in (TUMBLING, HOPPING, SLIDING, SESSION, NONE)}
-    assert windowed == {kind: kind != "none" for kind in KINDS}
+    assert windowed == {kind: kind != "none" for kind in StoreKind}
+
+
+def test_a_kind_is_the_text_that_the_table_has() -> None:
+    """Its text is read as the kind, and written as the text."""
+    definition = replace(DEFINITION, window=SESSION)
+    recorded = orjson.loads(definition.to_json())
+    assert recorded["window"]["kind"] == "session"
+    read = StoreDefinition.from_json(orjson.dumps(recorded)).window.kind
+    assert read is StoreKind.SESSION
+    assert (read, f"{read}") == ("session", "session")
+
+
+@pytest.mark.parametrize(
+    ("kind", "has_inclusive_end", "expires_by"),
+    [
+        (StoreKind.TUMBLING, False, "start"),
+        (StoreKind.HOPPING, False, "start"),
+        (StoreKind.SLIDING, True, "start"),
+        (StoreKind.SESSION, True, "end"),
+        (StoreKind.NONE, False, None),
+    ],
+)
+def test_a_kind_says_how_its_windows_end_and_expire(
+    kind: StoreKind, has_inclusive_end: bool, expires_by: str | None
+) -> None:
+    """Sliding windows and sessions include their end; sessions alone expire by it."""
+    assert kind.has_inclusive_end == has_inclusive_end
+    assert (kind.expires_by_start, kind.expires_by_end) == (
+        expires_by == "start", expires_by == "end",
+    )  # fmt: skip
+    assert kind.is_session == (kind == "session")
 
 
 def test_an_unknown_way_to_emit_is_refused() -> None:
@@ -80,18 +117,20 @@ def test_something_else_is_no_definition(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "said"), [(("final",), "are reserved"), (("n", "n"), "have the same name")]
+    ("names", "message"), [(("final",), "are reserved"), (("n", "n"), "have the same name")]
 )
-def test_aggregate_names_must_be_free(names: tuple[str, ...], said: str) -> None:
+def test_aggregate_names_must_be_free(names: tuple[str, ...], message: str) -> None:
     """No aggregate hides another column."""
     specs = tuple(AggregateSpec(name, "count()", "long") for name in names)
-    with pytest.raises(InvalidDefinition, match=said):
+    with pytest.raises(InvalidDefinition, match=message):
         replace(DEFINITION, aggregates=specs)
 
 
 def test_what_a_definition_says_reads_well() -> None:
     """Messages show windows and aggregates as their users would write them down."""
-    assert str(WindowSpec("hopping", 10, 5, 2)) == "hopping (10 ms, advance 2 ms, grace 5 ms)"
-    assert str(WindowSpec("session", 10, 0)) == "session (10 ms, grace 0 ms)"
-    assert str(WindowSpec("none", 0, 0)) == "none"
+    assert (
+        str(WindowSpec(StoreKind.HOPPING, 10, 5, 2)) == "hopping (10 ms, advance 2 ms, grace 5 ms)"
+    )
+    assert str(WindowSpec(StoreKind.SESSION, 10, 0)) == "session (10 ms, grace 0 ms)"
+    assert str(WindowSpec(StoreKind.NONE, 0, 0)) == "none"
     assert str(AggregateSpec("mean", "avg(v)", "double")) == "mean = avg(v) double"

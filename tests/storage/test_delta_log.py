@@ -136,10 +136,10 @@ def test_an_unreadable_position_leaves_the_rows(table: StoreTable) -> None:
     table.commit([{"key": "a", "start": 1}])
     entry = table.entry(1)
     entry.write_bytes(entry.read_bytes().replace(b'\\"batch\\"', b'\\"botch\\"'))
-    found = DeltaLog(table.path).read(1)
-    assert found is not None
-    assert found.record is None
-    assert len(found.added) == 1
+    read = DeltaLog(table.path).read(1)
+    assert read is not None
+    assert read.record is None
+    assert len(read.added) == 1
 
 
 def test_deletion_vectors_are_refused(table: StoreTable) -> None:

@@ -40,15 +40,15 @@ def test_content_is_on_disk_before_its_name_is(
 ) -> None:
     """With ``sync`` the order is content, rename, folder; without it nothing is forced."""
     path = tmp_path / "f.json"
-    told: list[str] = []
-    real = os.fsync
+    effects: list[str] = []
+    real_fsync = os.fsync
 
-    def seen(descriptor: int) -> None:
+    def noted_fsync(descriptor: int) -> None:
         target = Path(f"/proc/self/fd/{descriptor}").readlink()
-        told.append("folder" if target.is_dir() else "content")
-        told.append("renamed" if path.exists() else "not renamed")
-        real(descriptor)
+        effects.append("folder" if target.is_dir() else "content")
+        effects.append("renamed" if path.exists() else "not renamed")
+        real_fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", seen)
+    monkeypatch.setattr(os, "fsync", noted_fsync)
     replace_file(path, b"x", sync=sync)
-    assert told == (["content", "not renamed", "folder", "renamed"] if sync else [])
+    assert effects == (["content", "not renamed", "folder", "renamed"] if sync else [])

@@ -19,7 +19,7 @@ from oriel.storage.index import (
     damage,
 )
 from oriel.storage.index.check import find_damage
-from oriel.storage.index.environment import storage_error
+from oriel.storage.index.generation import storage_error
 from oriel.storage.index.state import Extent
 from tests.storage.store_tables import SLIDING, make_definition, make_record
 from tests.storage.window_store_conformance import put
@@ -31,9 +31,9 @@ _PAGE_BYTES = 4096
 @pytest.fixture
 def folder(tmp_path: Path) -> IndexFolder:
     """An index of 5,000 windows, closed."""
-    made = IndexFolder(tmp_path / "index" / "store")
-    write_index(made, [put(f"key {i % 50}", i) for i in range(5_000)], None, SLIDING)
-    return made
+    index = IndexFolder(tmp_path / "index" / "store")
+    write_index(index, [put(f"key {i % 50}", i) for i in range(5_000)], None, SLIDING)
+    return index
 
 
 def _data_file(folder: IndexFolder) -> Path:

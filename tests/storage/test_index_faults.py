@@ -33,10 +33,10 @@ def tailer(tmp_path: Path) -> Iterator[StoreTailer]:
     """A tailer whose index was published and then marked for a rebuild."""
     table = StoreTable(tmp_path, make_definition())
     table.commit([{"key": "a", "start": 1}])
-    made = StoreTailer(DeltaLog(table.path), IndexFolder(tmp_path / "index" / "store"))
-    made.step()
-    yield made
-    made.close()
+    store_tailer = StoreTailer(DeltaLog(table.path), IndexFolder(tmp_path / "index" / "store"))
+    store_tailer.step()
+    yield store_tailer
+    store_tailer.close()
 
 
 def _disk_full(*_: object, **__: object) -> Any:

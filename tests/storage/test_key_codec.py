@@ -7,7 +7,6 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oriel.storage.index.key_columns import encode_columns
 from oriel.storage.key_codec import (
     LMDB_KEY_BYTES_MAX,
     after_key,
@@ -17,6 +16,7 @@ from oriel.storage.key_codec import (
     lower_bound,
     prefix_of,
     record_key,
+    record_keys,
     scan_start,
     upper_bound,
     window_times,
@@ -34,20 +34,20 @@ _WINDOWS = st.tuples(_SHORT_KEYS, _TIMES, _TIMES)
 
 @given(_WINDOWS, _WINDOWS)
 def test_bytes_are_ordered_by_key_then_start_then_end(
-    one: tuple[str, int, int], other: tuple[str, int, int]
+    first: tuple[str, int, int], second: tuple[str, int, int]
 ) -> None:
     """Comparing record keys is comparing (UTF-8 bytes, start, end)."""
-    expected = (one[0].encode(), *one[1:]) < (other[0].encode(), *other[1:])
-    assert (record_key(*one) < record_key(*other)) == expected
+    expected = (first[0].encode(), *first[1:]) < (second[0].encode(), *second[1:])
+    assert (record_key(*first) < record_key(*second)) == expected
 
 
 @given(_ANY_KEYS, _TIMES, _TIMES)
 def test_a_record_key_reads_back(key: str, start_ms: int, end_ms: int) -> None:
     """Short keys and all times come back; a long key comes back as unknown."""
     encoded = record_key(key, start_ms, end_ms)
-    found = decode_prefix(prefix_of(encoded))
-    assert found in (key, None)
-    assert (found is None) == is_long(key_prefix(key))
+    decoded = decode_prefix(prefix_of(encoded))
+    assert decoded in (key, None)
+    assert (decoded is None) == is_long(key_prefix(key))
     assert window_times(encoded) == (start_ms, end_ms)
     assert prefix_of(encoded) == key_prefix(key)
 
@@ -64,7 +64,7 @@ def test_whole_columns_give_the_same_bytes(rows: list[tuple[str, int, int]]) -> 
     keys = pa.array([row[0] for row in rows], pa.string())
     starts = np.array([row[1] for row in rows], np.int64)
     ends = np.array([row[2] for row in rows], np.int64)
-    assert encode_columns(keys, starts, ends).to_pylist() == [record_key(*row) for row in rows]
+    assert record_keys(keys, starts, ends).to_pylist() == [record_key(*row) for row in rows]
 
 
 @given(_ANY_KEYS, _ANY_KEYS, _TIMES, _TIMES)

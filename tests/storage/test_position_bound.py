@@ -3,7 +3,7 @@
 import pytest
 
 from oriel.storage import PositionBound, parse_offset_bound
-from oriel.storage.position_bound import OffsetBound
+from oriel.storage.position import OffsetBound
 
 _OFFSETS = {"flights": {"0": 100, "1": 0}}
 

@@ -55,7 +55,7 @@ _RANGES = st.builds(SessionRange, _KEYS, _BOUNDS, _BOUNDS, st.integers(1, 6), st
 
 @given(_PUTS, _RANGES, st.one_of(st.none(), st.integers(1, 50)))
 def test_index_and_model_agree(
-    puts: list[Put], wanted: SessionRange, retention_ms: int | None
+    puts: list[Put], session_range: SessionRange, retention_ms: int | None
 ) -> None:
     """Every read of a random store gives what the model gives, page after page."""
     model = ModelSessionStore(puts, retention_ms)
@@ -65,24 +65,29 @@ def test_index_and_model_agree(
         reader = IndexReader(folder)
         with reader.snapshot() as index:
             assert isinstance(index, SessionSnapshot)
-            assert _all_pages(index, wanted) == _all_pages(model, wanted)
-            assert index.latest(wanted.key) == model.latest(wanted.key)
+            assert _all_pages(index, session_range) == _all_pages(model, session_range)
+            assert index.latest(session_range.key) == model.latest(session_range.key)
             assert index.keys("a", 3) == model.keys("a", 3)
             for put in puts:
-                place = (put.key, put.start_ms, put.end_ms)
-                assert index.fetch_session(*place) == model.fetch_session(*place)
-                assert index.fetch_window(*place[:2]) == model.fetch_window(*place[:2])
+                window = (put.key, put.start_ms, put.end_ms)
+                assert index.fetch_session(*window) == model.fetch_session(*window)
+                assert index.fetch_window(*window[:2]) == model.fetch_window(*window[:2])
         reader.close()
 
 
-def _all_pages(store: ReadOnlySessionStore, wanted: SessionRange) -> list[list[bytes]]:
-    by_start = WindowRange(wanted.key, wanted.earliest_end_ms, wanted.latest_start_ms, wanted.limit)
+def _all_pages(store: ReadOnlySessionStore, session_range: SessionRange) -> list[list[bytes]]:
+    by_start = WindowRange(
+        session_range.key,
+        session_range.earliest_end_ms,
+        session_range.latest_start_ms,
+        session_range.limit,
+    )
     pages: list[list[bytes]] = []
     for find in (store.find_sessions, store.backward_find_sessions):
-        page = find(wanted)
+        page = find(session_range)
         pages.append(page.windows)
         while page.next_after is not None:
-            page = find(wanted._replace(after=page.next_after))
+            page = find(session_range._replace(after=page.next_after))
             pages.append(page.windows)
     for fetch in (store.fetch, store.backward_fetch):
         page = fetch(by_start)

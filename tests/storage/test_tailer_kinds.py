@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oriel.storage import WindowSpec
 from oriel.storage.index import IndexReader, KeyValueSnapshot
-from tests.storage.followed import Followed
+from tests.storage.followed import Followed, check_in_this_process
 from tests.storage.store_tables import HOPPING, NONE, SESSION, TUMBLING, Row, make_record
 
 
@@ -144,18 +144,19 @@ def test_any_history_of_sessions_ends_in_the_same_index(
     """Followed, restarted, rebuilt or compacted in between: the dict of last rows is the index."""
     followed = Followed(tmp_path_factory.mktemp("sessions"), window=SESSION)
     last: dict[tuple[str, int, int], Row] = {}
-    for number, batch in enumerate(batches):
-        followed.table.commit(batch, make_record(number))
-        last.update({(row["key"], row["start"], row["end"]): row for row in batch})
-        event = events[number] if number < len(events) else "follow"
-        if event == "restart":
-            followed.restart()
-        elif event == "rebuild":
-            followed.folder.remove()
-        elif event == "compact":
-            DeltaTable(followed.table.path).optimize.compact()
+    with check_in_this_process():
+        for number, batch in enumerate(batches):
+            followed.table.commit(batch, make_record(number))
+            last.update({(row["key"], row["start"], row["end"]): row for row in batch})
+            event = events[number] if number < len(events) else "follow"
+            if event == "restart":
+                followed.restart()
+            elif event == "rebuild":
+                followed.folder.remove()
+            elif event == "compact":
+                DeltaTable(followed.table.path).optimize.compact()
+            followed.catch_up()
         followed.catch_up()
-    followed.catch_up()
     version = DeltaTable(followed.table.path).version()
     followed.assert_content(version, *(row for row in last.values() if not row["deleted"]))
     followed.tailer.close()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oriel.storage.index.window_json import json_texts, window_json
+from oriel.storage.index.rows import json_texts, window_json
 
 _LONGS = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))
 _DOUBLES = st.one_of(st.none(), st.floats())
@@ -17,8 +17,8 @@ _TEXTS = st.one_of(st.none(), st.text())
 _BOOLEANS = st.one_of(st.none(), st.booleans())
 
 
-def _read(kind: Any, values: list[Any]) -> list[Any]:
-    return [json.loads(text) for text in json_texts(pa.array(values, kind)).to_pylist()]
+def _read(column_type: Any, values: list[Any]) -> list[Any]:
+    return [json.loads(text) for text in json_texts(pa.array(values, column_type)).to_pylist()]
 
 
 def _finite(value: float | None) -> float | None:
@@ -34,9 +34,9 @@ def test_integers_keep_all_digits(values: list[int | None]) -> None:
 @given(st.lists(_DOUBLES))
 def test_doubles_read_back_equal_and_odd_ones_are_null(values: list[float | None]) -> None:
     """Each finite double reads back as itself and as a float; NaN and infinities are null."""
-    found = _read(pa.float64(), values)
-    assert found == [_finite(value) for value in values]
-    assert all(value is None or isinstance(value, float) for value in found)
+    read = _read(pa.float64(), values)
+    assert read == [_finite(value) for value in values]
+    assert all(value is None or isinstance(value, float) for value in read)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_booleans(values: list[bool | None]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "items"),
+    ("column_type", "items"),
     [
         (pa.int64(), _LONGS),
         (pa.float64(), _DOUBLES),
@@ -76,7 +76,7 @@ def test_booleans(values: list[bool | None]) -> None:
     ],
 )
 @given(data=st.data())
-def test_lists_of_each_type(kind: Any, items: Any, data: st.DataObject) -> None:
+def test_lists_of_each_type(column_type: Any, items: Any, data: st.DataObject) -> None:
     """Null lists, empty lists and nulls in lists stay apart."""
     values = data.draw(st.lists(st.one_of(st.none(), st.lists(items, max_size=4)), max_size=6))
     expected = [
@@ -85,7 +85,7 @@ def test_lists_of_each_type(kind: Any, items: Any, data: st.DataObject) -> None:
         else [_finite(item) if isinstance(item, float) else item for item in value]
         for value in values
     ]
-    assert _read(pa.list_(kind), values) == expected
+    assert _read(pa.list_(column_type), values) == expected
 
 
 def test_a_slice_of_a_list_column_has_its_own_items() -> None:

@@ -49,7 +49,7 @@ _RANGES = st.builds(WindowRange, _KEYS, st.integers(-3, 33), st.integers(-3, 33)
 
 @given(_PUTS, _RANGES, st.one_of(st.none(), st.integers(1, 30)))
 def test_index_and_model_agree(
-    puts: list[Put], wanted: WindowRange, retention_ms: int | None
+    puts: list[Put], window_range: WindowRange, retention_ms: int | None
 ) -> None:
     """Every read of a random store gives what the model gives, page after page."""
     model = ModelWindowStore(puts, retention_ms)
@@ -58,18 +58,18 @@ def test_index_and_model_agree(
         write_index(folder, puts, retention_ms, SLIDING)
         reader = IndexReader(folder)
         with reader.snapshot() as index:
-            assert _all_pages(index, wanted) == _all_pages(model, wanted)
-            assert index.latest(wanted.key) == model.latest(wanted.key)
+            assert _all_pages(index, window_range) == _all_pages(model, window_range)
+            assert index.latest(window_range.key) == model.latest(window_range.key)
             assert index.keys("a", 3) == model.keys("a", 3)
         reader.close()
 
 
-def _all_pages(store: ReadOnlyWindowStore, wanted: WindowRange) -> list[list[bytes]]:
+def _all_pages(store: ReadOnlyWindowStore, window_range: WindowRange) -> list[list[bytes]]:
     pages: list[list[bytes]] = []
     for read in (store.fetch, store.backward_fetch):
         after = None
         while True:
-            page = read(wanted._replace(after=after))
+            page = read(window_range._replace(after=after))
             pages.append(page.windows)
             after = page.next_after
             if after is None:

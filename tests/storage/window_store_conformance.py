@@ -72,9 +72,9 @@ class WindowStoreConformance:
     ) -> None:
         """Bounds need not be window starts; a range the wrong way round is empty, no error."""
         store = make_store(WINDOWS, None)
-        wanted = WindowRange("a", from_ms, to_ms)
-        assert starts(store.fetch(wanted).windows) == expected
-        assert starts(store.backward_fetch(wanted).windows) == expected[::-1]
+        window_range = WindowRange("a", from_ms, to_ms)
+        assert starts(store.fetch(window_range).windows) == expected
+        assert starts(store.backward_fetch(window_range).windows) == expected[::-1]
 
     def test_pages_join_to_the_whole_range(self, make_store: MakeStore) -> None:
         """Following ``next_after`` gives each window once, in both directions."""
@@ -91,10 +91,10 @@ class WindowStoreConformance:
     def test_a_page_longer_than_one_chunk(self, make_store: MakeStore) -> None:
         """Ranges of many windows are whole, and stop at the bound and not at a chunk's end."""
         store = make_store([*(put("k", start) for start in range(1000)), put("l", 5)], None)
-        wanted = WindowRange("k", 3, 998, limit=10_000)
-        assert starts(store.fetch(wanted).windows) == list(range(3, 999))
-        assert starts(store.backward_fetch(wanted).windows) == list(range(998, 2, -1))
-        assert len(store.fetch(wanted._replace(limit=128)).windows) == 128
+        window_range = WindowRange("k", 3, 998, limit=10_000)
+        assert starts(store.fetch(window_range).windows) == list(range(3, 999))
+        assert starts(store.backward_fetch(window_range).windows) == list(range(998, 2, -1))
+        assert len(store.fetch(window_range._replace(limit=128)).windows) == 128
 
     def test_an_unknown_key_has_no_windows(self, make_store: MakeStore) -> None:
         """Neither a neighbour's windows nor an error come back."""
@@ -147,15 +147,15 @@ class WindowStoreConformance:
     def test_pages_of_keys_join_to_all_keys(self, make_store: MakeStore) -> None:
         """Following ``next_after`` gives each key once."""
         store = make_store([put(key, 1) for key in ODD_KEYS], None)
-        found: list[str] = []
+        keys: list[str] = []
         after = None
         while True:
             page = store.keys("", 5, after)
-            found += page.keys
+            keys += page.keys
             after = page.next_after
             if after is None:
                 break
-        assert found == sorted(ODD_KEYS, key=str.encode)
+        assert keys == sorted(ODD_KEYS, key=str.encode)
 
     def test_long_keys_are_listed_by_prefix(self, make_store: MakeStore) -> None:
         """The full text of a long key comes back, also for a prefix longer than LMDB's keys."""

@@ -30,28 +30,28 @@ class ModelWindowStore:
 
     def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""
-        found = [put.value for put in self._visible(key) if put.start_ms == window_start_ms]
-        return found[0] if found else None
+        matching = [put.value for put in self._visible(key) if put.start_ms == window_start_ms]
+        return matching[0] if matching else None
 
-    def fetch(self, wanted: WindowRange) -> WindowPage:
+    def fetch(self, window_range: WindowRange) -> WindowPage:
         """See ``ReadOnlyWindowStore``."""
         inside = [
             put
-            for put in self._visible(wanted.key)
-            if wanted.from_ms <= put.start_ms <= wanted.to_ms
-            and (wanted.after is None or (put.start_ms, put.end_ms) > wanted.after)
+            for put in self._visible(window_range.key)
+            if window_range.from_ms <= put.start_ms <= window_range.to_ms
+            and (window_range.after is None or (put.start_ms, put.end_ms) > window_range.after)
         ]
-        return _page(inside, wanted.limit)
+        return _page(inside, window_range.limit)
 
-    def backward_fetch(self, wanted: WindowRange) -> WindowPage:
+    def backward_fetch(self, window_range: WindowRange) -> WindowPage:
         """See ``ReadOnlyWindowStore``."""
         inside = [
             put
-            for put in reversed(self._visible(wanted.key))
-            if wanted.from_ms <= put.start_ms <= wanted.to_ms
-            and (wanted.after is None or (put.start_ms, put.end_ms) < wanted.after)
+            for put in reversed(self._visible(window_range.key))
+            if window_range.from_ms <= put.start_ms <= window_range.to_ms
+            and (window_range.after is None or (put.start_ms, put.end_ms) < window_range.after)
         ]
-        return _page(inside, wanted.limit)
+        return _page(inside, window_range.limit)
 
     def latest(self, key: str) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""
@@ -61,7 +61,7 @@ class ModelWindowStore:
     def keys(self, prefix: str, limit: int, after: str | None = None) -> KeyPage:
         """See ``ReadOnlyWindowStore``."""
         candidates = {put.key for put in self._windows.values() if self._visible(put.key)}
-        found = sorted(
+        matching = sorted(
             (
                 key
                 for key in candidates
@@ -69,17 +69,17 @@ class ModelWindowStore:
             ),
             key=str.encode,
         )
-        page = found[:limit]
-        return KeyPage(page, page[-1] if len(found) > limit else None)
+        page = matching[:limit]
+        return KeyPage(page, page[-1] if len(matching) > limit else None)
 
     def _visible(self, key: str) -> list[Put]:
         """The key's windows that have not expired, by start and end."""
-        found = [
+        matching = [
             put
             for put in self._windows.values()
             if put.key == key and self._clock_ms(put) >= self.earliest_ms
         ]
-        return sorted(found, key=lambda put: (put.start_ms, put.end_ms))
+        return sorted(matching, key=lambda put: (put.start_ms, put.end_ms))
 
     def _clock_ms(self, put: Put) -> int:
         """The time by which retention counts."""
@@ -91,33 +91,34 @@ class ModelSessionStore(ModelWindowStore):
 
     def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
         """See ``ReadOnlySessionStore``."""
-        wanted = (window_start_ms, window_end_ms)
-        found = [put.value for put in self._visible(key) if (put.start_ms, put.end_ms) == wanted]
-        return found[0] if found else None
+        times = (window_start_ms, window_end_ms)
+        matching = [put.value for put in self._visible(key) if (put.start_ms, put.end_ms) == times]
+        return matching[0] if matching else None
 
-    def find_sessions(self, wanted: SessionRange) -> WindowPage:
+    def find_sessions(self, session_range: SessionRange) -> WindowPage:
         """See ``ReadOnlySessionStore``."""
         inside = [
             put
-            for put in self._overlapping(wanted)
-            if wanted.after is None or (put.start_ms, put.end_ms) > wanted.after
+            for put in self._overlapping(session_range)
+            if session_range.after is None or (put.start_ms, put.end_ms) > session_range.after
         ]
-        return _page(inside, wanted.limit)
+        return _page(inside, session_range.limit)
 
-    def backward_find_sessions(self, wanted: SessionRange) -> WindowPage:
+    def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
         """See ``ReadOnlySessionStore``."""
         inside = [
             put
-            for put in reversed(self._overlapping(wanted))
-            if wanted.after is None or (put.start_ms, put.end_ms) < wanted.after
+            for put in reversed(self._overlapping(session_range))
+            if session_range.after is None or (put.start_ms, put.end_ms) < session_range.after
         ]
-        return _page(inside, wanted.limit)
+        return _page(inside, session_range.limit)
 
-    def _overlapping(self, wanted: SessionRange) -> list[Put]:
+    def _overlapping(self, session_range: SessionRange) -> list[Put]:
         return [
             put
-            for put in self._visible(wanted.key)
-            if put.end_ms >= wanted.earliest_end_ms and put.start_ms <= wanted.latest_start_ms
+            for put in self._visible(session_range.key)
+            if put.end_ms >= session_range.earliest_end_ms
+            and put.start_ms <= session_range.latest_start_ms
         ]
 
     def _clock_ms(self, put: Put) -> int:
@@ -137,10 +138,10 @@ class ModelKeyValueStore:
 
     def keys(self, prefix: str, limit: int, after: str | None = None) -> KeyPage:
         """See ``ReadOnlyKeyValueStore``."""
-        found = sorted((key for key in self._rows if key.startswith(prefix)), key=str.encode)
+        matching = sorted((key for key in self._rows if key.startswith(prefix)), key=str.encode)
         if after is not None:
-            found = [key for key in found if key.encode() > after.encode()]
-        return KeyPage(found[:limit], found[limit - 1] if len(found) > limit else None)
+            matching = [key for key in matching if key.encode() > after.encode()]
+        return KeyPage(matching[:limit], matching[limit - 1] if len(matching) > limit else None)
 
 
 def _page(inside: list[Put], limit: int) -> WindowPage:

@@ -25,7 +25,7 @@ FLOORS = {
         "tailer",
         "index",
         "delta",
-        "contracts definition position_bound",
+        "contracts definition",
         "key_codec layout position",
         "errors files parent_watch",
     ),
