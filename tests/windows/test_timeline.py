@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
-from oriel.pipeline.windows.arrays.timeline import Timeline, pair_order
+from oriel.pipeline.windows.arrays import Timeline, pair_order
 
 _PAIRS = st.lists(
     st.tuples(st.integers(0, 3) | st.just(40_000), st.integers(0, 9) | st.just(MAX_TIMESTAMP_MS)),
