@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import Ranges
-from oriel.pipeline.windows.aggregates.members import Members
+from oriel.pipeline.windows.aggregates import Members
 
 
 def evaluate(aggregate: w.Aggregate, column: pa.Array, *ranges: tuple[int, int]) -> list[Any]:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import Ranges
-from oriel.pipeline.windows.aggregates.members import Members
+from oriel.pipeline.windows.aggregates import Members
 
 STDDEV = w.stddev("v")
 MOST = 1.7976931348623157e308
@@ -159,7 +159,7 @@ def test_no_cut_and_no_order_of_merging_changes_a_bit(
     ]
     merged = _merged_somehow(values, found, random)
     assert merged == whole
-    found_bits = [repr(STDDEV.from_parts(parts).to_pylist()) for parts in (whole, merged)]
+    found_bits = [repr(STDDEV.rule(found).finish(*parts).to_pylist()) for parts in (whole, merged)]
     assert found_bits[0] == found_bits[1]
 
 
@@ -194,7 +194,7 @@ def test_a_count_beyond_32_bits() -> None:
         both = Ranges.side_by_side(np.array([2]))
         twice = [pa.concat_arrays([row, row]) for row in rows]
         rows = [part.merged(row, both) for part, row in zip(parts, twice, strict=True)]
-    (found,) = STDDEV.from_parts(rows).to_pylist()
+    (found,) = STDDEV.rule(pa.float64()).finish(*rows).to_pylist()
     n = 3 * 2**40
     assert math.isclose(found, math.sqrt(14 / 3 * (n / (n - 1))), rel_tol=4e-16)
 

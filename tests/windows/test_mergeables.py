@@ -17,6 +17,7 @@ from oriel import (
     TimeWindows,
     Topology,
     collect_list,
+    count,
     mergeable,
 )
 from oriel.testing import Record, TopologyTestDriver
@@ -103,6 +104,19 @@ def test_a_function_that_raises_is_named_when_the_topology_is_checked() -> None:
     builder.stream("t", "v DOUBLE").group_by_key().aggregate(w=wrong).materialize("s")
     with pytest.raises(InvalidTopology, match=r"store 's', aggregate: wrong\(v\): merge must ret"):
         TopologyTestDriver(builder.build())
+
+
+def test_an_error_names_the_column_that_the_user_wrote() -> None:
+    """Also where several streams make one row and their columns are told apart inside."""
+    wrong = mergeable(
+        "m", "v", lift=lambda v: v, merge=np.maximum, result=lambda s: s + 0.5, returns="BIGINT"
+    )
+    builder = StreamsBuilder()
+    left, right = (builder.stream(topic, "v DOUBLE").group_by_key() for topic in ("a", "b"))
+    left.cogroup(n=wrong).cogroup(right, k=count()).aggregate().materialize("s")
+    driver = TopologyTestDriver(builder.build())
+    with pytest.raises(IllegalArgument, match=r"^m\(v\): result gave 1\.5, which is no BIGINT"):
+        driver.pipe_input("a", Record("k", {"v": 1.0}, 1))
 
 
 def driver_giving(result: Any, returns: str, windows: Any = None) -> TopologyTestDriver:
