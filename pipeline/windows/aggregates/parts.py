@@ -89,7 +89,7 @@ def widened(column_type: pa.DataType) -> pa.DataType:
     return column_type
 
 
-# Counts and sums ---------------------------------------------------------------------------
+# Counts and sums.
 
 
 def _sizes(values: Values) -> pa.Array:
@@ -122,7 +122,7 @@ def _exact_squares(values: Values) -> pa.Array:
     return square_codes(values.numbers, values.ranges)
 
 
-# The least and the greatest value ----------------------------------------------------------
+# The least and the greatest value.
 
 
 def _least(values: Values) -> pa.Array:
@@ -149,7 +149,7 @@ def _values_of_ranks(distinct: pa.Array, ranks: Ints, values: Values) -> pa.Arra
     return extremes.cast(widened(values.column.type))
 
 
-# Values with the coordinates of their records ----------------------------------------------
+# Values with the coordinates of their records.
 
 
 def _located_type(column_type: pa.DataType) -> pa.DataType:
@@ -230,7 +230,7 @@ def _merged_lists(rows: pa.Array, ranges: Ranges) -> pa.Array:
     return lists(offsets, items.take(pa.array(_order(items, owners))))
 
 
-# The table: name, type in the state, part of values, part of parts. -------------------------
+# The table: name, type in the state, part of values, part of parts.
 
 #: How many records, or how many values of a column.
 COUNT = PartRule("CountPart", pa.int64(), _sizes, _added)

@@ -78,7 +78,7 @@ class Timeline:
         # which is still before the next key's first.
         self._span = self._last - self._first + 2
         if (int(code.max(initial=0)) + 1) * self._span >= _MAX_AXIS:
-            # n records have at most n codes and n times, so this fits up to n = 2**31.
+            # 2**31 keys with as many different times still fit.
             self._distinct_times = np.unique(time)
             self._span = len(self._distinct_times) + 1
         self._positions = self._position(code, time)
