@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import Ranges
-from oriel.pipeline.windows.aggregates.members import Members
+from oriel.pipeline.windows.aggregates import Members
 
 
 def evaluate(aggregate: w.Aggregate, column: pa.Array, *ranges: tuple[int, int]) -> list[Any]:
@@ -21,8 +21,8 @@ def evaluate(aggregate: w.Aggregate, column: pa.Array, *ranges: tuple[int, int])
     low, high = (np.array([r[i] for r in ranges], dtype=np.int64) for i in range(2))
     result = aggregate.of(Members(table, Ranges(low, high)))
     assert result.type == aggregate.output_type(table.schema)
-    found: list[Any] = result.to_pylist()
-    return found
+    results: list[Any] = result.to_pylist()
+    return results
 
 
 STRINGS = pa.array(["b", None, "ä", "a", "b"])
@@ -112,17 +112,36 @@ def test_extremes_of_any_range(values: list[int | None], data: st.DataObject) ->
     assert evaluate(w.max("v"), column, *ranges) == [max(p, default=None) for p in parts]
 
 
+@pytest.mark.parametrize("aggregate", [w.sum, w.avg, w.first, w.last, w.collect_list])
+@given(st.lists(st.floats(width=32) | st.none(), min_size=1, max_size=20), st.data())
+def test_results_directly_from_values_are_those_of_the_parts(
+    aggregate: Any, values: list[float | None], data: st.DataObject
+) -> None:
+    """Windows that keep their records leave out the parts, and have the same bits."""
+    column = pa.array(values, pa.float32())
+    ends = st.tuples(st.integers(0, len(values)), st.integers(0, len(values)))
+    pairs = [(min(e), max(e)) for e in data.draw(st.lists(ends, min_size=1, max_size=8))]
+    low, high = (np.array([pair[i] for pair in pairs], dtype=np.int64) for i in range(2))
+    partitions = pa.array(np.zeros(len(values)), pa.int32())
+    members = Members(pa.table({"v": column, "partition": partitions}), Ranges(low, high))
+    rule = aggregate("v").rule(column.type)
+    assert rule.directly is not None
+    directly = rule.directly(members.values("v"))
+    by_parts = rule.finish(*(part.of(members) for part in aggregate("v").parts(column.type)))
+    assert repr(directly.to_pylist()) == repr(by_parts.to_pylist())
+
+
 @pytest.mark.parametrize(
-    ("aggregate", "said"),
+    ("aggregate", "message"),
     [
         (w.avg("missing"), "avg(missing): no column 'missing'; the columns are ['v', 't']"),
         (w.sum("t"), "sum(t): can't take a column of type string"),
     ],
 )
-def test_a_column_that_does_not_fit_is_refused(aggregate: w.Aggregate, said: str) -> None:
+def test_a_column_that_does_not_fit_is_refused(aggregate: w.Aggregate, message: str) -> None:
     """The message names the call, the column and what there is."""
     schema = pa.schema([("v", pa.int64()), ("t", pa.string())])
-    with pytest.raises(w.IllegalArgument, match=re.escape(said)):
+    with pytest.raises(w.IllegalArgument, match=re.escape(message)):
         aggregate.output_type(schema)
 
 

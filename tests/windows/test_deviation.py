@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import Ranges
-from oriel.pipeline.windows.aggregates.members import Members
+from oriel.pipeline.windows.aggregates import Members
 
 STDDEV = w.stddev("v")
 MOST = 1.7976931348623157e308
@@ -49,8 +49,8 @@ _DOUBLES = st.lists(_ANY_DOUBLE | _EDGES, min_size=2, max_size=12) | _close_doub
 _INTEGERS = st.lists(_BIGINT | _BIGINT_EDGES, min_size=2, max_size=12) | _close_integers()
 
 
-def _table(values: Sequence[float | None], found: pa.DataType) -> pa.Table:
-    return pa.table({"v": pa.array(values, found)})
+def _table(values: Sequence[float | None], column_type: pa.DataType) -> pa.Table:
+    return pa.table({"v": pa.array(values, column_type)})
 
 
 def _members(table: pa.Table, *ranges: tuple[int, int]) -> Members:
@@ -58,29 +58,29 @@ def _members(table: pa.Table, *ranges: tuple[int, int]) -> Members:
     return Members(table, Ranges(low, high))
 
 
-def _stddev(values: Sequence[float | None], found: pa.DataType) -> float | None:
+def _stddev(values: Sequence[float | None], column_type: pa.DataType) -> float | None:
     """The result for all values as one window."""
     deviation: list[float | None] = STDDEV.of(
-        _members(_table(values, found), (0, len(values)))
+        _members(_table(values, column_type), (0, len(values)))
     ).to_pylist()
     return deviation[0]
 
 
-def _check(found: float | None, values: Sequence[float]) -> None:
+def _check(deviation: float | None, values: Sequence[float]) -> None:
     """Within two units in the last place of the real number; no root is taken here."""
     exact = [Fraction(value) for value in values]
     mean = sum(exact, Fraction(0)) / len(exact)
     variance = sum(((x - mean) ** 2 for x in exact), Fraction(0)) / (len(exact) - 1)
-    assert found is not None
-    said = f"{found!r} of {values}"
-    finite = Fraction(min(found, MOST))
-    slack = 2 * Fraction(math.ulp(min(found, MOST)))
-    assert max(finite - slack, Fraction(0)) ** 2 <= variance, said
-    assert found == math.inf or variance <= (finite + slack) ** 2, said
+    assert deviation is not None
+    message = f"{deviation!r} of {values}"
+    finite = Fraction(min(deviation, MOST))
+    slack = 2 * Fraction(math.ulp(min(deviation, MOST)))
+    assert max(finite - slack, Fraction(0)) ** 2 <= variance, message
+    assert deviation == math.inf or variance <= (finite + slack) ** 2, message
 
 
 @pytest.mark.parametrize(
-    ("values", "wanted"),
+    ("values", "expected"),
     [
         ([1e16, 1e16 + 2, 1e16 + 4], 2.0),
         ([1e15, 1000000000000000.4], 0.2651650429449553),
@@ -95,15 +95,15 @@ def _check(found: float | None, values: Sequence[float]) -> None:
         ([2.0, 4.0, 4.0, 4.0, 5.0, 5.0, 7.0, 9.0], 2.138089935299395),
     ],
 )
-def test_large_small_and_close_doubles(values: list[float], wanted: float) -> None:
+def test_large_small_and_close_doubles(values: list[float], expected: float) -> None:
     """Squares beyond the range of doubles, and differences in the last place, do no harm."""
-    found = _stddev(values, pa.float64())
-    assert found == wanted
-    _check(found, values)
+    deviation = _stddev(values, pa.float64())
+    assert deviation == expected
+    _check(deviation, values)
 
 
 @pytest.mark.parametrize(
-    ("values", "found", "wanted"),
+    ("values", "column_type", "expected"),
     [
         ([10**18, 10**18 + 1, 10**18 + 2], pa.int64(), 1.0),
         ([1_700_000_000_000_000_000, 1_700_000_000_000_000_010], pa.int64(), 7.0710678118654755),
@@ -115,10 +115,10 @@ def test_large_small_and_close_doubles(values: list[float], wanted: float) -> No
     ],
 )
 def test_whole_numbers_never_become_doubles(
-    values: list[int | None], found: pa.DataType, wanted: float
+    values: list[int | None], column_type: pa.DataType, expected: float
 ) -> None:
     """Whole numbers beyond 2**53 count to their last digit; nulls are skipped."""
-    assert _stddev(values, found) == wanted
+    assert _stddev(values, column_type) == expected
 
 
 @given(_DOUBLES)
@@ -143,34 +143,37 @@ def test_neighbours_do_not_leak_into_a_window(values: list[float], others: list[
     assert together == [_stddev(column[low:high], pa.float64()) for low, high in ends]
 
 
-@pytest.mark.parametrize("found", [pa.float64(), pa.int64()])
+@pytest.mark.parametrize("column_type", [pa.float64(), pa.int64()])
 @given(st.data())
 def test_no_cut_and_no_order_of_merging_changes_a_bit(
-    found: pa.DataType, data: st.DataObject
+    column_type: pa.DataType, data: st.DataObject
 ) -> None:
     """Parts of batches, merged in any order and grouping, are the parts of all values."""
-    odd = st.sampled_from([math.nan, math.inf, -math.inf])
-    doubles = st.lists(_ANY_DOUBLE | _EDGES | odd, min_size=2, max_size=12) | _DOUBLES
-    strategy: st.SearchStrategy[Any] = doubles if pa.types.is_floating(found) else _INTEGERS
+    non_finite = st.sampled_from([math.nan, math.inf, -math.inf])
+    doubles = st.lists(_ANY_DOUBLE | _EDGES | non_finite, min_size=2, max_size=12) | _DOUBLES
+    strategy: st.SearchStrategy[Any] = doubles if pa.types.is_floating(column_type) else _INTEGERS
     values: list[float] = data.draw(strategy)
     random = Random(data.draw(st.integers(0, 2**32)))
     whole = [
-        part.of(_members(_table(values, found), (0, len(values)))) for part in STDDEV.parts(found)
+        part.of(_members(_table(values, column_type), (0, len(values))))
+        for part in STDDEV.parts(column_type)
     ]
-    merged = _merged_somehow(values, found, random)
+    merged = _merged_somehow(values, column_type, random)
     assert merged == whole
-    found_bits = [repr(STDDEV.from_parts(parts).to_pylist()) for parts in (whole, merged)]
-    assert found_bits[0] == found_bits[1]
+    bits = [repr(STDDEV.rule(column_type).finish(*parts).to_pylist()) for parts in (whole, merged)]
+    assert bits[0] == bits[1]
 
 
-def _merged_somehow(values: Sequence[float], found: pa.DataType, random: Random) -> list[pa.Array]:
+def _merged_somehow(
+    values: Sequence[float], column_type: pa.DataType, random: Random
+) -> list[pa.Array]:
     """Cut shuffled values into batches and merge neighbours until one row is left."""
     shuffled = random.sample(values, len(values))
     cuts = sorted({0, len(values), *random.choices(range(len(values)), k=4)})
     ranges = pairwise(cuts)
-    parts = STDDEV.parts(found)
+    parts = STDDEV.parts(column_type)
     # Each batch alone: no batch knows how large the others' values are.
-    tables = [_table(shuffled[low:high], found) for low, high in ranges]
+    tables = [_table(shuffled[low:high], column_type) for low, high in ranges]
     rows = [
         pa.concat_arrays([part.of(_members(table, (0, len(table)))) for table in tables])
         for part in parts
@@ -194,15 +197,15 @@ def test_a_count_beyond_32_bits() -> None:
         both = Ranges.side_by_side(np.array([2]))
         twice = [pa.concat_arrays([row, row]) for row in rows]
         rows = [part.merged(row, both) for part, row in zip(parts, twice, strict=True)]
-    (found,) = STDDEV.from_parts(rows).to_pylist()
+    (deviation,) = STDDEV.rule(pa.float64()).finish(*rows).to_pylist()
     n = 3 * 2**40
-    assert math.isclose(found, math.sqrt(14 / 3 * (n / (n - 1))), rel_tol=4e-16)
+    assert math.isclose(deviation, math.sqrt(14 / 3 * (n / (n - 1))), rel_tol=4e-16)
 
 
-@pytest.mark.parametrize("odd", [math.nan, math.inf, -math.inf])
-def test_a_value_that_is_not_finite_gives_nan(odd: float) -> None:
+@pytest.mark.parametrize("non_finite", [math.nan, math.inf, -math.inf])
+def test_a_value_that_is_not_finite_gives_nan(non_finite: float) -> None:
     """NaN and infinities make the deviation NaN, and null stays where one value is alone."""
-    table = _table([1.0, 2.0, odd, 4.0, None], pa.float64())
+    table = _table([1.0, 2.0, non_finite, 4.0, None], pa.float64())
     of_two, alone, of_numbers = STDDEV.of(_members(table, (1, 3), (2, 3), (0, 2))).to_pylist()
     assert math.isnan(of_two)
     assert alone is None

@@ -17,6 +17,7 @@ from oriel import (
     TimeWindows,
     Topology,
     collect_list,
+    count,
     mergeable,
 )
 from oriel.testing import Record, TopologyTestDriver
@@ -64,9 +65,9 @@ def content(records: list[Record], random: Random | None) -> dict[str, list[Any]
     """Pipe the records, all at once or cut at random, and read every store."""
     driver = TopologyTestDriver(topology())
     while records:
-        taken = len(records) if random is None else random.randint(1, 4)
-        driver.pipe_input("t", records[:taken])
-        records = records[taken:]
+        size = len(records) if random is None else random.randint(1, 4)
+        driver.pipe_input("t", records[:size])
+        records = records[size:]
     stores: dict[str, list[Any]] = {"none": list(driver.key_value_store("none").all())}
     for kind in ("tumbling", "hopping", "sliding"):
         stores[kind] = list(driver.window_store(kind).all())
@@ -82,9 +83,9 @@ def test_the_result_is_that_of_the_values_whatever_the_cut(seed: int) -> None:
         Record(
             random.choice("ab"),
             {"v": random.choice((None, 1.5, -2.0, 9.25)), "i": random.choice((None, 3, 17, 50))},
-            max(0, place + random.randint(-4, 4)),
+            max(0, index + random.randint(-4, 4)),
         )
-        for place in range(60)
+        for index in range(60)
     ]
     whole = content(records, None)
     assert content(records, random) == whole
@@ -105,14 +106,29 @@ def test_a_function_that_raises_is_named_when_the_topology_is_checked() -> None:
         TopologyTestDriver(builder.build())
 
 
+def test_an_error_names_the_column_that_the_user_wrote() -> None:
+    """Also where several streams make one row and their columns are told apart inside."""
+    wrong = mergeable(
+        "m", "v", lift=lambda v: v, merge=np.maximum, result=lambda s: s + 0.5, returns="BIGINT"
+    )
+    builder = StreamsBuilder()
+    left, right = (builder.stream(topic, "v DOUBLE").group_by_key() for topic in ("a", "b"))
+    left.cogroup(n=wrong).cogroup(right, k=count()).aggregate().materialize("s")
+    driver = TopologyTestDriver(builder.build())
+    with pytest.raises(IllegalArgument, match=r"^m\(v\): result gave 1\.5, which is no BIGINT"):
+        driver.pipe_input("a", Record("k", {"v": 1.0}, 1))
+
+
 def driver_giving(result: Any, returns: str, windows: Any = None) -> TopologyTestDriver:
     """A driver whose aggregate of a value v is ``result`` of v."""
-    given = mergeable("m", "v", lift=lambda v: v, merge=np.maximum, result=result, returns=returns)
+    aggregate = mergeable(
+        "m", "v", lift=lambda v: v, merge=np.maximum, result=result, returns=returns
+    )
     builder = StreamsBuilder()
     grouped: Any = builder.stream("t", "v DOUBLE").group_by_key()
     if windows is not None:
         grouped = grouped.windowed_by(windows)
-    grouped.aggregate(m=given).materialize("s")
+    grouped.aggregate(m=aggregate).materialize("s")
     return TopologyTestDriver(builder.build())
 
 
@@ -122,14 +138,14 @@ def driver_giving(result: Any, returns: str, windows: Any = None) -> TopologyTes
 def test_a_result_that_is_no_long_is_an_error(value: float, windows: Any) -> None:
     """Nothing else is stored in its place: the error names the aggregate and the result."""
     driver = driver_giving(lambda states: np.full(len(states), value), "BIGINT", windows)
-    said = re.escape(f"m(v): result gave {value}, which is no BIGINT")
-    with pytest.raises(IllegalArgument, match=said):
+    message = re.escape(f"m(v): result gave {value}, which is no BIGINT")
+    with pytest.raises(IllegalArgument, match=message):
         driver.pipe_input("t", Record("k", {"v": 1.0}, 1))
 
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
-    ("result", "returns", "wanted"),
+    ("result", "returns", "expected"),
     [
         (lambda v: v, "BIGINT", 3),
         (lambda v: v.astype(np.float32), "BIGINT", 3),
@@ -143,26 +159,26 @@ def test_a_result_that_is_no_long_is_an_error(value: float, windows: Any) -> Non
     ],
 )
 def test_a_result_may_be_of_any_numpy_type_that_fits(
-    result: Any, returns: str, wanted: float
+    result: Any, returns: str, expected: float
 ) -> None:
     """Only the number counts."""
     driver = driver_giving(result, returns)
     driver.pipe_input("t", Record("k", {"v": 3.0}, 1))
     (row,) = driver.read_output("s")
-    assert (row["m"], type(row["m"])) == (wanted, type(wanted))
+    assert (row["m"], type(row["m"])) == (expected, type(expected))
 
 
 @pytest.mark.parametrize(
-    ("result", "returns", "said"),
+    ("result", "returns", "message"),
     [
         (lambda v: v.astype(np.uint64) + np.uint64(2**63), "BIGINT", "which is no BIGINT"),
         (lambda v: v, "BOOLEAN", r"result gave 3\.0, which is no BOOLEAN"),
         (lambda v: v * np.nan, "BOOLEAN", "result gave nan, which is no BOOLEAN"),
     ],
 )
-def test_a_result_of_another_type_is_an_error(result: Any, returns: str, said: str) -> None:
+def test_a_result_of_another_type_is_an_error(result: Any, returns: str, message: str) -> None:
     """Also of unsigned numbers, and of truths."""
-    with pytest.raises(IllegalArgument, match=said):
+    with pytest.raises(IllegalArgument, match=message):
         driver_giving(result, returns).pipe_input("t", Record("k", {"v": 3.0}, 1))
 
 
@@ -173,14 +189,14 @@ def test_a_result_is_one_number_a_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"returns": "STRING"}, "returns must be one of"),
         ({"merge": 3}, "merge must be a function of arrays"),
     ],
 )
-def test_wrong_arguments_are_refused(changed: dict[str, Any], told: str) -> None:
-    """A type that a store can't hold, and what is no function, are told at once."""
-    given: dict[str, Any] = {"lift": abs, "merge": np.maximum, "result": abs, **changed}
-    with pytest.raises(IllegalArgument, match=told):
-        mergeable("m", "v", **given)
+def test_wrong_arguments_are_refused(changed: dict[str, Any], message: str) -> None:
+    """A type that a store can't hold, and what is no function, are refused at once."""
+    arguments: dict[str, Any] = {"lift": abs, "merge": np.maximum, "result": abs, **changed}
+    with pytest.raises(IllegalArgument, match=message):
+        mergeable("m", "v", **arguments)

@@ -19,9 +19,9 @@ def _ranges(*pairs: tuple[int, int]) -> Ranges:
 @pytest.mark.parametrize("head", [[], [True], [True, False, True, True, False]])
 def test_runs_go_from_mark_to_mark(head: list[bool]) -> None:
     """Each marked row begins a run, the last run ends with the rows; no row, no run."""
-    places = [*(i for i, begins in enumerate(head) if begins), len(head)]
+    bounds = [*(i for i, begins in enumerate(head) if begins), len(head)]
     ranges = Ranges.of_runs(np.array(head, dtype=np.bool_))
-    assert ranges.pairs() == list(pairwise(places))
+    assert ranges.pairs() == list(pairwise(bounds))
 
 
 @pytest.mark.parametrize(
@@ -44,10 +44,10 @@ def test_flags_and_totals_of_ranges(flags: list[bool], data: st.DataObject) -> N
     """Totals, flags in a range and the range among flagged rows are those of plain lists."""
     low = data.draw(st.integers(0, len(flags)))
     high = data.draw(st.integers(low, len(flags)))
-    ranges, found = _ranges((low, high), (0, 0)), np.array(flags)
+    ranges, mask = _ranges((low, high), (0, 0)), np.array(flags)
     numbers = np.arange(len(flags)) - 3
     assert ranges.totals(numbers).tolist() == [int(numbers[low:high].sum()), 0]
-    assert ranges.any_of(found).tolist() == [any(flags[low:high]), False]
-    ((chosen_low, chosen_high), _) = ranges.among(found).pairs()
-    kept = np.flatnonzero(found)[chosen_low:chosen_high].tolist()
-    assert kept == [row for row in range(low, high) if flags[row]]
+    assert ranges.any_of(mask).tolist() == [any(flags[low:high]), False]
+    ((mask_low, mask_high), _) = ranges.among(mask).pairs()
+    rows = np.flatnonzero(mask)[mask_low:mask_high].tolist()
+    assert rows == [row for row in range(low, high) if flags[row]]

@@ -1,4 +1,11 @@
-"""Door of oriel.pipeline.windows.aggregates."""
+"""Declarative aggregates: what ``count()`` or ``avg("x")`` in a topology stand for.
+
+In come the records of many windows at once as a table and index ranges, out goes one result a
+window. Two tables say how: that of the aggregates (``built_in``; the approximate ones and the
+users' own make their rows themselves), and that of the parts, which state keeps of records and
+merges. Windows that keep their records evaluate an ``Aggregate`` over ``Members``; the others
+keep ``PartColumns``.
+"""
 
 from oriel.pipeline.windows.aggregates.approximations import approx_count_distinct, approx_quantile
 from oriel.pipeline.windows.aggregates.built_in import (

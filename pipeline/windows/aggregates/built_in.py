@@ -1,13 +1,13 @@
-"""The declarative aggregates: definitions with a column, evaluated for all windows at once.
+"""The table of declarative aggregates, and the functions by which users name them.
 
-Each is computed from parts (``aggregates/parts.py``), which state can keep and merge.
-Each skips nulls; a window without a value gives null (a count 0, a list []). The order
-inside a window is (timestamp, partition, offset), whatever the order of arrival.
+Each row says which column types an aggregate takes, what it gives, which parts are kept of the
+records (``parts.py``) and how the result is finished from them. Each skips nulls; a window
+without a value gives null (a count 0, a list []). The order inside a window is (timestamp,
+partition, offset), whatever the order of arrival.
 """
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
@@ -16,43 +16,73 @@ from numpy.typing import NDArray
 
 from oriel.pipeline.windows.aggregates.members import Members, Values
 from oriel.pipeline.windows.aggregates.parts import (
-    CountPart,
-    ExactSumPart,
-    FirstPart,
-    GreatestPart,
-    HighSumPart,
-    LastPart,
-    LeastPart,
-    ListPart,
-    LowSumPart,
+    COUNT,
+    EXACT_SUM,
+    FIRST,
+    GREATEST,
+    HIGH_SUM,
+    LAST,
+    LEAST,
+    LIST,
+    LOW_SUM,
+    SQUARES,
+    WHOLE_SUM,
     Part,
-    SquaresPart,
-    WholeSumPart,
+    PartRule,
+    TypeRule,
+    type_for,
     widened,
 )
 from oriel.pipeline.windows.arrays import Ints, lists
 from oriel.pipeline.windows.definitions import IllegalArgument
-from oriel.pipeline.windows.exact import limb_codes, sample_deviation
-
-_TypeTest = Callable[[pa.DataType], bool]
-_NUMBERS: tuple[_TypeTest, ...] = (pa.types.is_integer, pa.types.is_floating)
-#: What has an order and fits into a column.
-SCALARS: tuple[_TypeTest, ...] = (*_NUMBERS, pa.types.is_string, pa.types.is_boolean)
+from oriel.pipeline.windows.exact import rounded, sample_deviation
 
 
 @dataclass(frozen=True)
-class Aggregate(ABC):
+class Rule:
+    """One row of the table: how an aggregate treats columns of some types.
+
+    ``finish`` takes the parts in the order of ``parts``, one row a window, and gives one result
+    a row. ``directly`` gives the same results from the values. It is for windows that keep
+    their records (sliding ones), and stands only where leaving out the parts pays: results
+    then take a half (``sum``) to a twentieth (``avg`` of similar doubles) of the time.
+    """
+
+    accepts: Callable[[pa.DataType], bool] = field(compare=False)
+    result_type: TypeRule = field(compare=False)
+    parts: tuple[PartRule, ...]
+    finish: Callable[..., pa.Array] = field(compare=False)
+    directly: Callable[[Values], pa.Array] | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Aggregate:
     """One aggregate of a window; ``column`` is None where it reads none."""
 
+    name: str
     column: str | None
-
-    #: Which column types it takes.
-    accepts = _NUMBERS
+    #: The rows of the table: the first one that takes the column's type counts.
+    rules: tuple[Rule, ...] = field(repr=False)
+    #: What follows the column in ``call``.
+    options: str = ""
 
     @property
     def call(self) -> str:
         """How the aggregate is written in a topology, for people: ``avg(delay)``."""
-        return f"{type(self).__name__.lower()}({self.column or ''})"
+        return f"{self.name}({self.column or ''}{self.options})"
+
+    def column_type(self, schema: pa.Schema) -> pa.DataType:
+        """The type of the column it reads, null where it reads none.
+
+        Raises:
+            IllegalArgument: the column is unknown.
+        """
+        if self.column is None:
+            return pa.null()
+        if self.column not in schema.names:
+            message = f"{self.call}: no column {self.column!r}; the columns are {schema.names}"
+            raise IllegalArgument(message)
+        return schema.field(self.column).type
 
     def output_type(self, schema: pa.Schema) -> pa.DataType:
         """The Arrow type of the result for values of ``schema``.
@@ -60,269 +90,207 @@ class Aggregate(ABC):
         Raises:
             IllegalArgument: the column is unknown or of a type this aggregate can't take.
         """
-        if self.column is None:
-            return self.result_type(pa.null())
-        if self.column not in schema.names:
-            message = f"{self.call}: no column {self.column!r}; the columns are {schema.names}"
-            raise IllegalArgument(message)
-        found = schema.field(self.column).type
-        if not any(test(found) for test in self.accepts):
-            message = f"{self.call}: can't take a column of type {found}; cast it in map_values"
-            raise IllegalArgument(message)
-        return self.result_type(found)
+        column_type = self.column_type(schema)
+        return type_for(self.rule(column_type).result_type, column_type)
+
+    def rule(self, column_type: pa.DataType) -> Rule:
+        """The row of the table for columns of ``column_type``.
+
+        Raises:
+            IllegalArgument: it can't take such a column.
+        """
+        for rule in self.rules:
+            if rule.accepts(column_type):
+                return rule
+        message = f"{self.call}: can't take a column of type {column_type}; cast it in map_values"
+        raise IllegalArgument(message)
+
+    def parts(self, column_type: pa.DataType) -> tuple[Part, ...]:
+        """What has to be kept of the records, in the order in which ``finish`` takes them."""
+        return tuple(Part(part, self.column) for part in self.rule(column_type).parts)
 
     def of(self, members: Members) -> pa.Array:
         """The result for every window, from its records."""
-        found = pa.null() if self.column is None else members.values(self.column).column.type
-        return self.from_parts([part.of(members) for part in self.parts(found)])
-
-    @abstractmethod
-    def result_type(self, found: pa.DataType) -> pa.DataType:
-        """The type of the result for a column of type ``found``."""
-
-    @abstractmethod
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:
-        """What has to be kept of the records, for a column of type ``found``."""
-
-    @abstractmethod
-    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The result for every window, from its parts in the order of ``parts``."""
+        values = members.values(self.column)
+        rule = self.rule(values.column.type)
+        if rule.directly is not None:
+            return rule.directly(values)
+        return rule.finish(*(part.of_values(values) for part in rule.parts))
 
 
-class Count(Aggregate):
-    """How many records, or how many non-null values of a column."""
+# Column types.
 
-    accepts = (lambda _: True,)
 
-    def result_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
-        """A 64-bit integer."""
-        return pa.int64()
+def is_number(column_type: pa.DataType) -> bool:
+    """Whether a column holds integers or floating point numbers."""
+    return bool(pa.types.is_integer(column_type) or pa.types.is_floating(column_type))
 
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
-        """A count."""
-        return (CountPart(self.column),)
 
-    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The count, 0 where there is no value."""
-        return parts[0]
+def is_scalar(column_type: pa.DataType) -> bool:
+    """Whether a column holds what has an order: numbers, strings or booleans."""
+    types = pa.types
+    return is_number(column_type) or bool(
+        types.is_string(column_type) or types.is_boolean(column_type)
+    )
 
 
-class Sum(Aggregate):
-    """Sum: integers wrap in 64 bits, doubles are exact and rounded once."""
+def _is_any(_column_type: pa.DataType) -> bool:
+    return True
 
-    def result_type(self, found: pa.DataType) -> pa.DataType:
-        """As wide as the column's kind allows."""
-        return widened(found)
 
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:
-        """A count, and a sum that loses nothing."""
-        floating = pa.types.is_floating(found)
-        total = ExactSumPart(self.column) if floating else WholeSumPart(self.column)
-        return (CountPart(self.column), total)
+def _list_type(column_type: pa.DataType) -> pa.DataType:
+    return pa.list_(widened(column_type))
 
-    def of(self, members: Members) -> pa.Array:
-        """The sum of each window's values: rounded at once, where no state is between."""
-        values = members.values(str(self.column))
-        sums = values.sums if values.is_floating else values.ranges.totals(values.integers)
-        return _nullable(sums, values.ranges.sizes)
 
-    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The sum, rounded now."""
-        number, total = parts
-        sums = limb_codes.rounded(total) if total.type == limb_codes.CODES else np.asarray(total)
-        return _nullable(sums, np.asarray(number))
+# From parts to results.
 
 
-class Avg(Aggregate):
-    """Mean: the exactly rounded sum, divided by the count."""
+def _unchanged(part: pa.Array) -> pa.Array:
+    return part
 
-    def result_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
-        """A double."""
-        return pa.float64()
 
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:
-        """A count, and a sum that loses nothing: of whole numbers in two halves."""
-        if pa.types.is_floating(found):
-            return (CountPart(self.column), ExactSumPart(self.column))
-        return (CountPart(self.column), LowSumPart(self.column), HighSumPart(self.column))
+def _sum(sizes: pa.Array, totals: pa.Array) -> pa.Array:
+    return _nullable(np.asarray(totals), np.asarray(sizes))
 
-    def of(self, members: Members) -> pa.Array:
-        """The mean of each window's values: rounded at once, where no state is between."""
-        values = members.values(str(self.column))
-        if not values.is_floating:
-            return super().of(members)
-        sizes = values.ranges.sizes
-        return _nullable(values.sums / np.maximum(sizes, 1), sizes)
 
-    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The mean, from the sum rounded now."""
-        sizes = np.asarray(parts[0])
-        if len(parts) == 2:
-            sums = limb_codes.rounded(parts[1])
-        else:
-            low, high = (np.asarray(half).astype(np.float64) for half in parts[1:])
-            sums = high * 2.0**32 + low
-        return _nullable(sums / np.maximum(sizes, 1), sizes)
+def _exact_sum(sizes: pa.Array, totals: pa.Array) -> pa.Array:
+    return _nullable(rounded(totals), np.asarray(sizes))
 
 
-class Stddev(Aggregate):
-    """Sample standard deviation, null for fewer than two values.
+def _exact_mean(sizes: pa.Array, totals: pa.Array) -> pa.Array:
+    return _mean(rounded(totals), np.asarray(sizes))
 
-    From exact sums of x and x*x, so the usual cancellation of ``n * sum(x*x) - sum(x)**2``
-    costs nothing: the relative error is below 2**-51 for all doubles and whole numbers, and
-    the result depends on the members only.
-    """
 
-    def result_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
-        """A double."""
-        return pa.float64()
+def _integer_mean(sizes: pa.Array, low: pa.Array, high: pa.Array) -> pa.Array:
+    # The sum of 64-bit integers may wrap, that of their halves does not.
+    low_sums, high_sums = (np.asarray(half).astype(np.float64) for half in (low, high))
+    return _mean(high_sums * 2.0**32 + low_sums, np.asarray(sizes))
 
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
-        """A count, the sum and the sum of squares."""
-        return (CountPart(self.column), ExactSumPart(self.column), SquaresPart(self.column))
 
-    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The standard deviation of each window's values."""
-        sizes = np.asarray(parts[0])
-        return _nullable(sample_deviation(sizes, *parts[1:]), sizes, least=2)
+def _deviation(sizes: pa.Array, totals: pa.Array, squares: pa.Array) -> pa.Array:
+    counts = np.asarray(sizes)
+    # One value has no deviation from others: n - 1 is 0.
+    return _nullable(sample_deviation(counts, totals, squares), counts, least=2)
 
 
-class Min(Aggregate):
-    """Least value; NaN is above every number."""
+def _without_coordinates(located: pa.Array) -> pa.Array:
+    values = located.field("value")
+    # A null struct may have any value in its field.
+    return pc.if_else(located.is_valid(), values, pa.scalar(None, values.type))
 
-    accepts = SCALARS
 
-    def result_type(self, found: pa.DataType) -> pa.DataType:
-        """The column's own type, widened."""
-        return widened(found)
+def _lists_without_coordinates(located: pa.Array) -> pa.Array:
+    offsets = np.asarray(located.offsets)
+    return lists(offsets - offsets[0], located.flatten().field("value"))
 
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
-        """The least value."""
-        return (LeastPart(self.column),)
 
-    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The value itself."""
-        return parts[0]
+# From values to results.
 
 
-class Max(Min):
-    """Greatest value; NaN is above every number."""
+def _sum_of_values(values: Values) -> pa.Array:
+    return _nullable(values.sums, values.ranges.sizes)
 
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
-        """The greatest value."""
-        return (GreatestPart(self.column),)
 
+def _mean_of_values(values: Values) -> pa.Array:
+    return _mean(values.sums, values.ranges.sizes)
 
-class First(Min):
-    """The value that comes first by (timestamp, partition, offset)."""
 
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
-        """The first value and its place."""
-        return (FirstPart(self.column),)
+def _first_value(values: Values) -> pa.Array:
+    # Members stand in canonical order.
+    return values.take(values.ranges.low).cast(widened(values.column.type))
 
-    def of(self, members: Members) -> pa.Array:
-        """The value at the beginning of each window: members stand in order."""
-        values = members.values(str(self.column))
-        return self._widened(values, values.ranges.low)
 
-    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The value without its place."""
-        value, valid = parts[0].field("value"), parts[0].is_valid()
-        return pc.if_else(valid, value, pa.scalar(None, value.type))
+def _last_value(values: Values) -> pa.Array:
+    return values.take(values.ranges.high - 1).cast(widened(values.column.type))
 
-    def _widened(self, values: Values, rows: Ints) -> pa.Array:
-        return values.take(rows).cast(widened(values.column.type))
 
+def _lists_of_values(values: Values) -> pa.Array:
+    offsets, indices = values.ranges.rows()
+    items = values.column.take(pa.array(indices))
+    return lists(offsets, items.cast(widened(values.column.type)))
 
-class Last(First):
-    """The value that comes last by (timestamp, partition, offset)."""
 
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
-        """The last value and its place."""
-        return (LastPart(self.column),)
-
-    def of(self, members: Members) -> pa.Array:
-        """The value at the end of each window."""
-        values = members.values(str(self.column))
-        return self._widened(values, values.ranges.high - 1)
-
-
-class CollectList(Aggregate):
-    """All values in order of (timestamp, partition, offset)."""
-
-    accepts = SCALARS
-
-    @property
-    def call(self) -> str:
-        """The call in Spark's spelling."""
-        return f"collect_list({self.column})"
-
-    def result_type(self, found: pa.DataType) -> pa.DataType:
-        """A list of the column's own type, widened."""
-        return pa.list_(widened(found))
-
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
-        """The values with their places."""
-        return (ListPart(self.column),)
-
-    def of(self, members: Members) -> pa.Array:
-        """The values of each window: they stand in order, so no place is needed."""
-        values = members.values(str(self.column))
-        offsets, rows = values.ranges.rows()
-        taken = values.column.take(pa.array(rows)).cast(widened(values.column.type))
-        return lists(offsets, taken)
-
-    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
-        """The values without their places."""
-        offsets = np.asarray(parts[0].offsets)
-        return lists(offsets - offsets[0], parts[0].flatten().field("value"))
-
-
-def count(column: str | None = None) -> Aggregate:
-    """Count the window's records, or with ``column`` its non-null values."""
-    return Count(column)
-
-
-def sum(column: str) -> Aggregate:
-    """Sum ``column``: integers wrap in 64 bits, doubles are exact and rounded once."""
-    return Sum(column)
-
-
-def min(column: str) -> Aggregate:
-    """Take the least value of ``column``."""
-    return Min(column)
-
-
-def max(column: str) -> Aggregate:
-    """Take the greatest value of ``column``."""
-    return Max(column)
-
-
-def avg(column: str) -> Aggregate:
-    """Take the mean of ``column``."""
-    return Avg(column)
-
-
-def stddev(column: str) -> Aggregate:
-    """Take the sample standard deviation of ``column``; null for fewer than two values."""
-    return Stddev(column)
-
-
-def first(column: str) -> Aggregate:
-    """Take the value of ``column`` with the least (timestamp, partition, offset)."""
-    return First(column)
-
-
-def last(column: str) -> Aggregate:
-    """Take the value of ``column`` with the greatest (timestamp, partition, offset)."""
-    return Last(column)
-
-
-def collect_list(column: str) -> Aggregate:
-    """Collect the values of ``column`` in order of (timestamp, partition, offset)."""
-    return CollectList(column)
+def _mean(sums: NDArray[np.float64], sizes: Ints) -> pa.Array:
+    return _nullable(sums / np.maximum(sizes, 1), sizes)
 
 
 def _nullable(numbers: NDArray[np.generic], sizes: Ints, *, least: int = 1) -> pa.Array:
     """``numbers``, null for windows with fewer than ``least`` values."""
     return pa.array(numbers, mask=sizes < least)
+
+
+#: The table: by name the column types that are taken, the type of the result, the parts that are
+#: kept, how they are finished, and how results come directly from the values of a window.
+#: ``sum`` and ``avg`` of doubles save the coding of limbs, the others the records' coordinates.
+_TABLE: dict[str, tuple[Rule, ...]] = {
+    "count": (Rule(_is_any, pa.int64(), (COUNT,), _unchanged),),
+    "sum": (
+        Rule(pa.types.is_integer, pa.int64(), (COUNT, WHOLE_SUM), _sum),
+        Rule(pa.types.is_floating, pa.float64(), (COUNT, EXACT_SUM), _exact_sum, _sum_of_values),
+    ),
+    "avg": (
+        Rule(pa.types.is_integer, pa.float64(), (COUNT, LOW_SUM, HIGH_SUM), _integer_mean),
+        Rule(pa.types.is_floating, pa.float64(), (COUNT, EXACT_SUM), _exact_mean, _mean_of_values),
+    ),
+    "stddev": (Rule(is_number, pa.float64(), (COUNT, EXACT_SUM, SQUARES), _deviation),),
+    "min": (Rule(is_scalar, widened, (LEAST,), _unchanged),),
+    "max": (Rule(is_scalar, widened, (GREATEST,), _unchanged),),
+    "first": (Rule(is_scalar, widened, (FIRST,), _without_coordinates, _first_value),),
+    "last": (Rule(is_scalar, widened, (LAST,), _without_coordinates, _last_value),),
+    "collect_list": (
+        Rule(is_scalar, _list_type, (LIST,), _lists_without_coordinates, _lists_of_values),
+    ),
+}
+
+
+def _aggregate(name: str, column: str | None) -> Aggregate:
+    return Aggregate(name, column, _TABLE[name])
+
+
+def count(column: str | None = None) -> Aggregate:
+    """Count the window's records, or with ``column`` its non-null values."""
+    return _aggregate("count", column)
+
+
+def sum(column: str) -> Aggregate:
+    """Sum ``column``: integers wrap in 64 bits, doubles are exact and rounded once."""
+    return _aggregate("sum", column)
+
+
+def avg(column: str) -> Aggregate:
+    """Take the mean of ``column``: its exact sum rounded once, divided by the count."""
+    return _aggregate("avg", column)
+
+
+def stddev(column: str) -> Aggregate:
+    """Take the sample standard deviation of ``column``; null for fewer than two values.
+
+    It is computed from the exact sums of x and x*x, so cancellation costs nothing: the
+    relative error is below 2**-51, and the result depends on the window's records only.
+    """
+    return _aggregate("stddev", column)
+
+
+def min(column: str) -> Aggregate:
+    """Take the least value of ``column``; NaN is above every number, strings go by UTF-8 bytes."""
+    return _aggregate("min", column)
+
+
+def max(column: str) -> Aggregate:
+    """Take the greatest value of ``column``, in the order that ``min`` has."""
+    return _aggregate("max", column)
+
+
+def first(column: str) -> Aggregate:
+    """Take the value of ``column`` with the least (timestamp, partition, offset)."""
+    return _aggregate("first", column)
+
+
+def last(column: str) -> Aggregate:
+    """Take the value of ``column`` with the greatest (timestamp, partition, offset)."""
+    return _aggregate("last", column)
+
+
+def collect_list(column: str) -> Aggregate:
+    """Collect the values of ``column`` in order of (timestamp, partition, offset)."""
+    return _aggregate("collect_list", column)

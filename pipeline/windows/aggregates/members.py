@@ -1,8 +1,9 @@
 """The members of many windows at once: index ranges into rows in canonical order.
 
-Row order inside a window is (timestamp, partition, offset). Aggregates ask for a column
-and get its values without nulls plus the ranges moved accordingly; both are made once a
-column, however many aggregates read it.
+The order of rows inside a window is (timestamp, partition, offset, suborder), whatever the
+order of arrival. Aggregates ask for a column and get its values without nulls, and where each
+window's values lie among them; both are worked out once a column, however many aggregates
+read it.
 """
 
 from functools import cached_property
@@ -11,19 +12,23 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Floats, Ints, Ranges, ranked
-from oriel.pipeline.windows.exact import RangeSums, finite_or_zero, odd_flags, with_odd
+from oriel.pipeline.windows.exact import rounded_sums
 
 
 class Values:
-    """One column's non-null values and where each window's lie among them."""
+    """One column's non-null values, and where each window's lie among them."""
 
-    def __init__(self, column: pa.Array, ranges: Ranges) -> None:
-        """Take nulls out of ``column`` and move ``ranges`` accordingly."""
-        self._all = len(column)
-        self._present: Flags | None = None
+    def __init__(self, column: pa.Array, ranges: Ranges, records: pa.Table | None = None) -> None:
+        """Take nulls out of ``column`` and move ``ranges`` accordingly.
+
+        ``records`` are the rows that the values come from, for ``coordinate``.
+        """
+        self._records = records
+        self._length = len(column)
+        self._valid: Flags | None = None
         if column.null_count:
-            present = self._present = np.asarray(column.is_valid())
-            ranges = ranges.among(present)
+            valid = self._valid = np.asarray(column.is_valid())
+            ranges = ranges.among(valid)
             column = column.drop_null()
         self.column = column
         self.ranges = ranges
@@ -31,9 +36,9 @@ class Values:
     @cached_property
     def rows(self) -> Ints:
         """The row of each value."""
-        if self._present is None:
-            return np.arange(self._all, dtype=np.int64)
-        return np.flatnonzero(self._present)
+        if self._valid is None:
+            return np.arange(self._length, dtype=np.int64)
+        return np.flatnonzero(self._valid)
 
     @cached_property
     def integers(self) -> Ints:
@@ -43,6 +48,7 @@ class Values:
     @cached_property
     def doubles(self) -> Floats:
         """The values as doubles; -0.0 reads as 0.0, so that equal numbers have equal bits."""
+        # -0.0 + 0.0 is 0.0, and every other double plus 0.0 is itself.
         return np.asarray(self.column.cast(pa.float64(), safe=False)) + 0.0
 
     @property
@@ -57,11 +63,8 @@ class Values:
 
     @cached_property
     def sums(self) -> Floats:
-        """The exactly rounded sum of each range; NaN and infinities add up as IEEE 754 says."""
-        sums = RangeSums(finite_or_zero(self.doubles)).sums(self.ranges.low, self.ranges.high)
-        if np.isfinite(self.doubles).all():
-            return sums
-        return with_odd(sums, *map(self.ranges.totals, odd_flags(self.doubles)))
+        """The exactly rounded sum of each window's doubles, shared by ``sum`` and ``avg``."""
+        return rounded_sums(self.doubles, self.ranges)
 
     @cached_property
     def ordered(self) -> tuple[Ints, pa.Array]:
@@ -72,9 +75,19 @@ class Values:
         column = pa.array(self.doubles) if self.is_floating else self.column
         return ranked(column.dictionary_encode())
 
-    def take(self, rows: Ints) -> pa.Array:
-        """Values at ``rows``; null where the window has no value."""
-        return self.column.take(pa.array(rows, mask=self.ranges.empty))
+    def take(self, indices: Ints) -> pa.Array:
+        """One value for each window, by its number; null where the window has no value."""
+        return self.column.take(pa.array(indices, mask=self.ranges.empty))
+
+    def coordinate(self, name: str, indices: Ints) -> pa.Array:
+        """One coordinate (timestamp_ms, partition, offset, suborder) of the values' records.
+
+        0 where the records have no such column: only results of a join have a suborder.
+        """
+        if self._records is None or name not in self._records.column_names:
+            return pa.array(np.zeros(len(indices), dtype=np.int64))
+        column = self._records.column(name).combine_chunks()
+        return column.take(pa.array(self.rows[indices]))
 
 
 class Members:
@@ -83,18 +96,15 @@ class Members:
     def __init__(self, rows: pa.Table, ranges: Ranges) -> None:
         """``rows`` has the value columns; ``ranges`` one non-empty range a window."""
         self._rows = rows
-        self._values: dict[str, Values] = {}
-        self.ranges = ranges
+        self._ranges = ranges
+        self._values: dict[str | None, Values] = {}
 
-    def values(self, column: str) -> Values:
-        """The non-null values of ``column``."""
+    def values(self, column: str | None) -> Values:
+        """The non-null values of ``column``; without a column each record counts as a value."""
         if column not in self._values:
-            chunks = self._rows.column(column)
-            self._values[column] = Values(chunks.combine_chunks(), self.ranges)
+            if column is None:
+                array = pa.array(np.zeros(self._rows.num_rows, dtype=np.int8))
+            else:
+                array = self._rows.column(column).combine_chunks()
+            self._values[column] = Values(array, self._ranges, self._rows)
         return self._values[column]
-
-    def place(self, name: str, rows: Ints) -> pa.Array:
-        """One column of the records' places (time, partition, offset, suborder), by row."""
-        if name not in self._rows.column_names:
-            return pa.array(np.zeros(len(rows), dtype=np.int64))
-        return self._rows.column(name).combine_chunks().take(pa.array(rows))

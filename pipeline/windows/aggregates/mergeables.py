@@ -16,7 +16,7 @@ depend on them. (Windows that keep their records, the sliding ones, merge in the
 records and in steps that depend on their number only.)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,24 +24,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oriel.pipeline.windows.aggregates.built_in import Aggregate
-from oriel.pipeline.windows.aggregates.members import Members
-from oriel.pipeline.windows.aggregates.parts import CountPart, Part
+from oriel.pipeline.windows.aggregates.built_in import Aggregate, Rule, is_number
+from oriel.pipeline.windows.aggregates.members import Values
+from oriel.pipeline.windows.aggregates.parts import COUNT, PartRule
 from oriel.pipeline.windows.arrays import Flags, Ranges, lists, prefix_sums
 from oriel.pipeline.windows.definitions import IllegalArgument, said
 
 Array = NDArray[Any]
 
 _RESULTS = {"BIGINT": pa.int64(), "DOUBLE": pa.float64(), "BOOLEAN": pa.bool_()}
-
-
-@dataclass(frozen=True)
-class Functions:
-    """The user's three functions."""
-
-    lift: Callable[[Array], Array]
-    merge: Callable[[Array, Array], Array]
-    result: Callable[[Array], Array]
 
 
 def mergeable(
@@ -64,107 +55,127 @@ def mergeable(
     if returns not in _RESULTS:
         message = f"{name}: returns must be one of {sorted(_RESULTS)}, not {returns!r}"
         raise IllegalArgument(message)
-    for what, function in (("lift", lift), ("merge", merge), ("result", result)):
+    for role, function in (("lift", lift), ("merge", merge), ("result", result)):
         if not callable(function):
-            message = f"{name}: {what} must be a function of arrays, not {function!r}"
+            message = f"{name}: {role} must be a function of arrays, not {function!r}"
             raise IllegalArgument(message)
-    return Mergeable(column, name, Functions(lift, merge, result), returns)
+    functions = _Functions(f"{name}({column})", lift, merge, result, returns)
+    states = PartRule(
+        # The state column is called MergeablePart(name(column)).
+        f"MergeablePart({name}",
+        functions.state_type,
+        functions.states_of,
+        functions.merged_rows,
+        options=")",
+        functions=functions,
+    )
+    rule = Rule(is_number, functions.result_type, (COUNT, states), functions.results)
+    return Aggregate(name, column, (rule,))
 
 
 @dataclass(frozen=True)
-class Mergeable(Aggregate):
-    """An aggregate by the user's numpy functions."""
+class _Functions:
+    """The user's three functions, and what the rows of the tables ask of them.
 
-    name: str
-    functions: Functions
+    A state is a row of numbers; a part is the merged state of a window as a list of its
+    numbers, empty where there is no value.
+    """
+
+    call: str
+    lift: Callable[[Array], Array]
+    merge: Callable[[Array, Array], Array]
+    result: Callable[[Array], Array]
     returns: str
 
-    @property
-    def call(self) -> str:
-        """The user's name of it."""
-        return f"{self.name}({self.column})"
-
-    def result_type(self, found: pa.DataType) -> pa.DataType:
+    def result_type(self, column_type: pa.DataType) -> pa.DataType:
         """What the user said; the functions are tried on two values of the column's kind."""
-        part = self._part
-        values: Array = np.ones(2, dtype=_dtype(found))
-        states = part.called("lift", self.functions.lift, len(values), values)
-        merged = part.called("merge", self.functions.merge, 1, states[:1], states[1:])
-        self._results(merged)
+        values: Array = np.ones(2, dtype=_dtype(column_type))
+        states = self._called("lift", self.lift, len(values), values)
+        merged = self._called("merge", self.merge, 1, states[:1], states[1:])
+        self._numbers(merged)
         return _RESULTS[self.returns]
 
-    def parts(self, found: pa.DataType) -> tuple[Part, ...]:  # noqa: ARG002
-        """A count, and the merged state."""
-        return (CountPart(self.column), self._part)
+    def state_type(self, column_type: pa.DataType) -> pa.DataType:
+        """A list of whole numbers or doubles, as ``lift`` gives."""
+        states = self._lifted(np.ones(1, dtype=_dtype(column_type)))
+        return pa.list_(pa.from_numpy_dtype(states.dtype))
 
-    def from_parts(self, parts: Sequence[pa.Array]) -> pa.Array:
+    def states_of(self, values: Values) -> pa.Array:
+        """Lift each window's values and merge them."""
+        return self._merged(self._lifted(values.numbers), values.ranges)
+
+    def merged_rows(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
+        """Merge the states of each range of rows."""
+        filled = np.diff(np.asarray(rows.offsets)) > 0
+        states = _states(rows.filter(pa.array(filled)))
+        return self._merged(states, ranges.among(filled))
+
+    def results(self, sizes: pa.Array, rows: pa.Array) -> pa.Array:
         """The user's result of each state, null where there is no value.
 
         Raises:
             IllegalArgument: a result is of another type than ``returns`` says.
         """
-        filled = np.asarray(parts[0]) > 0
-        states = _states(parts[1].filter(pa.array(filled)))
+        filled = np.asarray(sizes) > 0
         results = np.zeros(len(filled), dtype=_RESULTS[self.returns].to_pandas_dtype())
         if filled.any():
-            made = self._results(states)
-            wrong = np.flatnonzero(~_fits(made, self.returns))
-            if len(wrong):
+            numbers = self._numbers(_states(rows.filter(pa.array(filled))))
+            misfits = np.flatnonzero(~_fits(numbers, self.returns))
+            if len(misfits):
                 message = (
-                    f"{self.call}: result gave {made[wrong[0]]}, which is no {self.returns}; "
+                    f"{self.call}: result gave {numbers[misfits[0]]}, which is no {self.returns}; "
                     "return another number, or name another type with returns="
                 )
                 raise IllegalArgument(message)
-            results[filled] = made
+            results[filled] = numbers
         return pa.array(results, _RESULTS[self.returns], mask=~filled)
 
-    def _results(self, states: Array) -> Array:
+    def _merged(self, states: Array, ranges: Ranges) -> pa.Array:
+        """Merge the states of each range."""
+        sizes, end = ranges.sizes, ranges.high.copy()
+        result = np.zeros((len(sizes), *states.shape[1:]), dtype=states.dtype)
+        begun = np.zeros(len(sizes), dtype=np.bool_)
+        # After step k, table[i] is the merge of states[i : i + 2**k]: a doubling of step k - 1.
+        # A range is taken apart by the binary digits of its length, from its end: for the
+        # digit of 2**k the 2**k states below ``end``. So each state is merged once (a union of
+        # overlapping entries, as for minima, would need merge(a, a) = a), in their order.
+        table = states
+        for step in range(int(sizes.max(initial=0)).bit_length()):
+            if step:
+                half = 1 << (step - 1)
+                pairs = len(table) - half
+                table = self._called("merge", self.merge, pairs, table[:-half], table[half:])
+            digit_set = np.flatnonzero(sizes >> step & 1)
+            end[digit_set] -= 1 << step
+            first, later = digit_set[~begun[digit_set]], digit_set[begun[digit_set]]
+            result[first] = table[end[first]]
+            if len(later):
+                result[later] = self._called(
+                    "merge", self.merge, len(later), table[end[later]], result[later]
+                )
+            begun[digit_set] = True
+        # Each filled state is a list of its numbers, the others are empty lists.
+        width = result.shape[1] if result.ndim == 2 else 1
+        return lists(prefix_sums(begun) * width, np.ascontiguousarray(result[begun]).ravel())
+
+    def _lifted(self, values: Array) -> Array:
+        states = self._called("lift", self.lift, len(values), values)
+        return states.astype(np.float64 if states.dtype.kind == "f" else np.int64)
+
+    def _numbers(self, states: Array) -> Array:
         """Call the user's result.
 
         Raises:
             IllegalArgument: it raised, or returned other than one number for each state.
         """
-        made = self._part.called("result", self.functions.result, len(states), states)
-        if made.ndim != 1:
-            message = f"{self.call}: result must return one number a row, not {made.shape[1]}"
+        numbers = self._called("result", self.result, len(states), states)
+        if numbers.ndim != 1:
+            message = f"{self.call}: result must return one number a row, not {numbers.shape[1]}"
             raise IllegalArgument(message)
-        return made
+        return numbers
 
-    @property
-    def _part(self) -> "MergeablePart":
-        return MergeablePart(self.column, self)
-
-
-@dataclass(frozen=True)
-class MergeablePart(Part):
-    """The merged state of each window as a list of numbers, empty where there is no value."""
-
-    aggregate: Mergeable
-
-    @property
-    def name(self) -> str:
-        """The name of the state column."""
-        return f"MergeablePart({self.aggregate.call})"
-
-    def state_type(self, found: pa.DataType) -> pa.DataType:
-        """A list of whole numbers or doubles, as ``lift`` gives."""
-        lifted = self._lifted(np.ones(1, dtype=_dtype(found)))
-        return pa.list_(pa.from_numpy_dtype(lifted.dtype))
-
-    def of(self, members: Members) -> pa.Array:
-        """Lift each window's values and merge them."""
-        values = members.values(str(self.column))
-        lifted = self._lifted(values.numbers)
-        return self._merged(lifted, values.ranges)
-
-    def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
-        """Merge states."""
-        filled = np.diff(np.asarray(rows.offsets)) > 0
-        states = _states(rows.filter(pa.array(filled)))
-        return self._merged(states, ranges.among(filled))
-
-    def called(
-        self, what: str, function: Callable[..., Array], length: int, *arrays: Array
+    def _called(
+        self, role: str, function: Callable[..., Array], length: int, *arrays: Array
     ) -> Array:
         """Call one of the user's functions.
 
@@ -172,48 +183,17 @@ class MergeablePart(Part):
             IllegalArgument: it raised, or returned other than one row for each row.
         """
         try:
-            made = np.asarray(function(*arrays))
+            rows = np.asarray(function(*arrays))
         except Exception as error:
-            message = f"{self.aggregate.call}: {what} raised {said(error)}"
+            message = f"{self.call}: {role} raised {said(error)}"
             raise IllegalArgument(message) from error
-        if made.ndim not in {1, 2} or len(made) != length or made.dtype.kind not in "biuf":
+        if rows.ndim not in {1, 2} or len(rows) != length or rows.dtype.kind not in "biuf":
             message = (
-                f"{self.aggregate.call}: {what} must return an array of numbers with {length} "
-                f"rows, not one of shape {made.shape} and type {made.dtype}"
+                f"{self.call}: {role} must return an array of numbers with {length} "
+                f"rows, not one of shape {rows.shape} and type {rows.dtype}"
             )
             raise IllegalArgument(message)
-        return made
-
-    def _lifted(self, values: Array) -> Array:
-        lifted = self.called("lift", self.aggregate.functions.lift, len(values), values)
-        return lifted.astype(np.float64 if lifted.dtype.kind == "f" else np.int64)
-
-    def _merged(self, states: Array, ranges: Ranges) -> pa.Array:
-        """Merge the states of each range.
-
-        After step k ``table[i]`` is the merge of ``states[i : i + 2**k]``; a range is taken
-        apart by the binary digits of its length, from its end.
-        """
-        sizes, end = ranges.sizes, ranges.high.copy()
-        merge = self.aggregate.functions.merge
-        result = np.zeros((len(sizes), *states.shape[1:]), dtype=states.dtype)
-        begun = np.zeros(len(sizes), dtype=np.bool_)
-        table = states
-        for step in range(int(sizes.max(initial=0)).bit_length()):
-            if step:
-                half = 1 << (step - 1)
-                pairs = len(table) - half
-                table = self.called("merge", merge, pairs, table[:-half], table[half:])
-            here = np.flatnonzero(sizes >> step & 1)
-            end[here] -= 1 << step
-            first, later = here[~begun[here]], here[begun[here]]
-            result[first] = table[end[first]]
-            if len(later):
-                result[later] = self.called(
-                    "merge", merge, len(later), table[end[later]], result[later]
-                )
-            begun[here] = True
-        return _state_lists(result, begun)
+        return rows
 
 
 def _fits(results: Array, returns: str) -> Flags:
@@ -231,8 +211,8 @@ def _fits(results: Array, returns: str) -> Flags:
     return whole
 
 
-def _dtype(found: pa.DataType) -> type:
-    return np.float64 if pa.types.is_floating(found) else np.int64
+def _dtype(column_type: pa.DataType) -> type:
+    return np.float64 if pa.types.is_floating(column_type) else np.int64
 
 
 def _states(rows: pa.Array) -> Array:
@@ -242,10 +222,3 @@ def _states(rows: pa.Array) -> Array:
         return flat
     width = len(flat) // len(rows)
     return flat if width == 1 else flat.reshape(len(rows), width)
-
-
-def _state_lists(states: Array, filled: Flags) -> pa.Array:
-    """Each filled state as a list of its numbers, the others as empty lists."""
-    width = states.shape[1] if states.ndim == 2 else 1
-    items = np.ascontiguousarray(states[filled]).ravel()
-    return lists(prefix_sums(filled) * width, items)

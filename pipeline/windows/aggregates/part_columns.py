@@ -1,4 +1,4 @@
-"""The parts of a store's aggregates as columns of its state."""
+"""The columns of a state whose rows are windows: the parts of a store's aggregates, each once."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,7 +13,7 @@ from oriel.pipeline.windows.definitions import IllegalArgument
 
 
 def used_fields(aggregates: Mapping[str, Aggregate], values: pa.Schema) -> list[pa.Field]:
-    """The value columns that some aggregate reads."""
+    """The fields of ``values`` that some aggregate reads, in the order of ``values``."""
     used = {aggregate.column for aggregate in aggregates.values()}
     return [field for field in values if field.name in used]
 
@@ -21,7 +21,8 @@ def used_fields(aggregates: Mapping[str, Aggregate], values: pa.Schema) -> list[
 class PartColumns:
     """Each distinct part once, however many aggregates are computed from it.
 
-    Beside ``fields``, the parts, a state row has the ``carried`` columns and ``timestamp_ms``.
+    Beside ``fields``, the parts, a state row has the ``carried`` columns and ``timestamp_ms``,
+    the greatest time of its records.
     """
 
     def __init__(
@@ -30,59 +31,66 @@ class PartColumns:
         values: pa.Schema,
         carried: Iterable[pa.Field] | None = None,
     ) -> None:
-        """Work out which parts ``aggregates`` need.
+        """Work out which parts ``aggregates``, by the name of their output column, need.
 
         Raises:
             IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
         """
-        self._aggregates = dict(aggregates)
         self._carried = [field.name for field in carried or ()]
         self.aggregate_types = {n: a.output_type(values) for n, a in aggregates.items()}
         self._parts: dict[str, Part] = {}
-        self._needed: dict[str, list[str]] = {}
-        types: dict[str, pa.DataType] = {}
-        for name, aggregate in self._aggregates.items():
-            column = aggregate.column
-            found = pa.null() if column is None else values.field(column).type
-            parts = aggregate.parts(found)
-            self._needed[name] = [part.name for part in parts]
+        #: For each aggregate, how it is finished and from which columns.
+        self._finishes = {}
+        state_types: dict[str, pa.DataType] = {}
+        for name, aggregate in aggregates.items():
+            column_type = aggregate.column_type(values)
+            parts = aggregate.parts(column_type)
+            finish = aggregate.rule(column_type).finish
+            self._finishes[name] = (finish, [part.name for part in parts])
             for part in parts:
+                # Only users' functions can share a name and differ: their parts can't be one.
                 if self._parts.setdefault(part.name, part) != part:
                     message = (
                         f"two different aggregates are called {aggregate.call}; give each a name "
                         "of its own"
                     )
                     raise IllegalArgument(message)
-                types[part.name] = part.state_type(found)
-        self.fields = [pa.field(name, found) for name, found in types.items()]
+                state_types[part.name] = part.state_type(column_type)
+        self.fields = [pa.field(name, state_type) for name, state_type in state_types.items()]
 
     def of(self, rows: pa.Table, ranges: Ranges) -> pa.Table:
-        """What is kept of each range of records; they stand in order of time in it."""
+        """One state row for each range of records, which stand in canonical order in it."""
         members = Members(rows, ranges)
         first = pa.array(ranges.low)
         return pa.table({
             **{f.name: self._parts[f.name].of(members).cast(f.type) for f in self.fields},
             **{name: rows[name].take(first) for name in self._carried},
+            # The order begins with the time, so the last record of a range has the greatest.
             "timestamp_ms": np.asarray(rows["timestamp_ms"])[ranges.high - 1],
         })  # fmt: skip
 
     def merged(self, rows: pa.Table, ranges: Ranges) -> pa.Table:
-        """One state row for each range of rows: parts merged, greatest time, the first's rest."""
+        """One state row for each range of state rows: parts merged, the greatest time.
+
+        The ranges are not empty and cover the rows one after the other; what else a row has is
+        that of the first row of its range.
+        """
         if (ranges.sizes == 1).all():
             return rows
-        first = rows.take(pa.array(ranges.low))
+        merged_rows = rows.take(pa.array(ranges.low))
         for field in self.fields:
             column = rows.column(field.name).combine_chunks()
             merged = self._parts[field.name].merged(column, ranges).cast(field.type)
-            first = first.set_column(first.schema.get_field_index(field.name), field, merged)
+            index = merged_rows.schema.get_field_index(field.name)
+            merged_rows = merged_rows.set_column(index, field, merged)
         newest = np.maximum.reduceat(np.asarray(rows["timestamp_ms"]), ranges.low)
-        place = first.schema.get_field_index("timestamp_ms")
-        return first.set_column(place, "timestamp_ms", pa.array(newest))
+        index = merged_rows.schema.get_field_index("timestamp_ms")
+        return merged_rows.set_column(index, "timestamp_ms", pa.array(newest))
 
     def results(self, rows: pa.Table) -> dict[str, pa.Array]:
-        """The aggregates of each state row."""
-        arrays = {field.name: rows.column(field.name).combine_chunks() for field in self.fields}
+        """The aggregates of each state row, by the name of their output column."""
+        columns = {field.name: rows.column(field.name).combine_chunks() for field in self.fields}
         return {
-            name: aggregate.from_parts([arrays[part] for part in self._needed[name]])
-            for name, aggregate in self._aggregates.items()
+            name: finish(*(columns[part] for part in parts))
+            for name, (finish, parts) in self._finishes.items()
         }

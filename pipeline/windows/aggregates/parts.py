@@ -1,256 +1,253 @@
-"""What aggregates keep of the records they have seen: one state column each, mergeable.
+"""The table of parts: what aggregates keep of the records they have seen.
 
 An aggregate is computed from a few parts (a mean: a count and an exact sum), and
-aggregates of one column share equal parts. A part of a set of records depends on the set
-only, never on the order or the steps in which it was put together, so results can't
-depend on how a log was cut into batches. Merging works on whole columns: rows that belong
-together stand side by side, and ``Ranges`` says which.
+aggregates of one column share equal parts. Each part is one column of the state. A part of a
+set of records depends on the set only, never on the order or the steps in which it was put
+together: so results do not depend on how a log is cut into batches. The table stands at the
+end of this module, after the functions that its rows name.
 """
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.aggregates.members import Members, Values
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, lists, range_minima
-from oriel.pipeline.windows.exact import limb_codes
+from oriel.pipeline.windows.arrays import Ints, Ranges, lists, range_minima
+from oriel.pipeline.windows.exact import CODES, merged_codes, square_codes, sum_codes
+
+#: A type, or how it follows from the type of the column that is read.
+TypeRule: TypeAlias = pa.DataType | Callable[[pa.DataType], pa.DataType]
 
 #: The order of records inside a window, which ``first``, ``last`` and lists follow.
-_PLACE = ("timestamp_ms", "partition", "offset", "suborder")
+_COORDINATES = (
+    pa.field("timestamp_ms", pa.int64()),
+    pa.field("partition", pa.int32()),
+    pa.field("offset", pa.int64()),
+    pa.field("suborder", pa.int64()),
+)
 
 
 @dataclass(frozen=True)
-class Part(ABC):
-    """One state column; ``column`` is None where it reads none."""
+class PartRule:
+    """One row of the table: a kind of state column.
 
+    ``of_values`` gives the part of each window's values. ``merged`` gives one part for each
+    range of rows; the ranges cover the rows one after the other. Rows are compared by what
+    tells them apart, not by their functions, which are new objects after unpickling.
+    """
+
+    #: Stands with the column in the names of state columns: in users' checkpoints, so it stays.
+    name: str
+    state_type: TypeRule = field(compare=False)
+    of_values: Callable[[Values], pa.Array] = field(compare=False)
+    merged: Callable[[pa.Array, Ranges], pa.Array] = field(compare=False)
+    #: What follows the column in the names of state columns.
+    options: str = ""
+    #: A user's functions: parts of the same name differ if these do.
+    functions: object = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of one column, ``None`` for the records themselves."""
+
+    rule: PartRule
     column: str | None
 
     @property
     def name(self) -> str:
-        """The name of the state column."""
-        return f"{type(self).__name__}({self.column or ''})"
+        """The name of the state column: ``CountPart(delay)``."""
+        return f"{self.rule.name}({self.column or ''}{self.rule.options})"
 
-    @abstractmethod
-    def state_type(self, found: pa.DataType) -> pa.DataType:
-        """The type of the state column for values of type ``found``."""
+    def state_type(self, column_type: pa.DataType) -> pa.DataType:
+        """The type of the state column for values of ``column_type``."""
+        return type_for(self.rule.state_type, column_type)
 
-    @abstractmethod
     def of(self, members: Members) -> pa.Array:
         """The part of each window's records."""
+        return self.rule.of_values(members.values(self.column))
 
-    @abstractmethod
     def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
         """One part for each range of rows; the ranges cover the rows one after the other."""
+        return self.rule.merged(rows, ranges)
 
 
-class CountPart(Part):
-    """How many records, or how many values of a column."""
-
-    def state_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
-        """A 64-bit integer."""
-        return pa.int64()
-
-    def of(self, members: Members) -> pa.Array:
-        """Count records without a column, values with one."""
-        if self.column is None:
-            return pa.array(members.ranges.sizes)
-        return pa.array(members.values(self.column).ranges.sizes)
-
-    def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
-        """Add."""
-        return pa.array(ranges.totals(np.asarray(rows)))
+def type_for(type_rule: TypeRule, column_type: pa.DataType) -> pa.DataType:
+    """The type that a rule gives for a column of ``column_type``."""
+    return type_rule if isinstance(type_rule, pa.DataType) else type_rule(column_type)
 
 
-class WholeSumPart(Part):
-    """The sum of whole numbers, wrapping in 64 bits."""
-
-    def state_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
-        """A 64-bit integer."""
-        return pa.int64()
-
-    def of(self, members: Members) -> pa.Array:
-        """Add the values of each window."""
-        values = members.values(str(self.column))
-        return pa.array(values.ranges.totals(values.integers))
-
-    def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
-        """Add."""
-        return pa.array(ranges.totals(np.asarray(rows)))
-
-
-class LowSumPart(WholeSumPart):
-    """The sum of the lower 32 bits of whole numbers, which doesn't wrap."""
-
-    def of(self, members: Members) -> pa.Array:
-        """Add the lower halves of each window's values."""
-        values = members.values(str(self.column))
-        return pa.array(values.ranges.totals(values.integers & (2**32 - 1)))
-
-
-class HighSumPart(WholeSumPart):
-    """The sum of the upper 32 bits of whole numbers, which doesn't wrap."""
-
-    def of(self, members: Members) -> pa.Array:
-        """Add the upper halves of each window's values."""
-        values = members.values(str(self.column))
-        return pa.array(values.ranges.totals(values.integers >> 32))
-
-
-class ExactSumPart(Part):
-    """The exact sum of numbers, as limbs: rounded only when it is read."""
-
-    def state_type(self, found: pa.DataType) -> pa.DataType:  # noqa: ARG002
-        """A list of coded limbs."""
-        return limb_codes.CODES
-
-    def of(self, members: Members) -> pa.Array:
-        """Add the values of each window."""
-        values = members.values(str(self.column))
-        return limb_codes.sum_codes(values.numbers, values.ranges)
-
-    def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
-        """Add."""
-        return limb_codes.merged_codes(rows, ranges)
-
-
-class SquaresPart(ExactSumPart):
-    """The exact sum of the squares of finite numbers."""
-
-    def of(self, members: Members) -> pa.Array:
-        """Square and add the values of each window."""
-        values = members.values(str(self.column))
-        return limb_codes.square_codes(values.numbers, values.ranges)
-
-
-class LeastPart(Part):
-    """The least value; NaN is above every number."""
-
-    def state_type(self, found: pa.DataType) -> pa.DataType:
-        """The column's own type, widened."""
-        return widened(found)
-
-    def of(self, members: Members) -> pa.Array:
-        """The least of each window's values."""
-        return self._best(members.values(str(self.column)))
-
-    def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
-        """The least of the least."""
-        return self._best(Values(rows, ranges))
-
-    def _best(self, values: Values) -> pa.Array:
-        ranks, distinct = values.ordered
-        return taken(distinct, range_minima(ranks, values.ranges), values)
-
-
-class GreatestPart(LeastPart):
-    """The greatest value; NaN is above every number."""
-
-    def _best(self, values: Values) -> pa.Array:
-        ranks, distinct = values.ordered
-        return taken(distinct, -range_minima(-ranks, values.ranges), values)
-
-
-class ListPart(Part):
-    """Every value with its place, in the order of places."""
-
-    def state_type(self, found: pa.DataType) -> pa.DataType:
-        """A list of values with their places."""
-        return pa.list_(placed_type(found))
-
-    def of(self, members: Members) -> pa.Array:
-        """List the values of each window."""
-        values = members.values(str(self.column))
-        offsets, rows = values.ranges.rows()
-        return lists(offsets, _placed(members, values, rows))
-
-    def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
-        """Put the lists together, in the order of places."""
-        bounds = np.asarray(rows.offsets).astype(np.int64)
-        offsets = bounds[np.append(ranges.low, ranges.high[-1:])] - bounds[0]
-        items = rows.flatten()
-        owners = Ranges(offsets[:-1], offsets[1:]).owners
-        return lists(offsets, items.take(pa.array(_by_place(items, owners))))
-
-
-class FirstPart(Part):
-    """The value with the least place, and that place; null where there is no value."""
-
-    def state_type(self, found: pa.DataType) -> pa.DataType:
-        """A value with its place."""
-        return placed_type(found)
-
-    def of(self, members: Members) -> pa.Array:
-        """The first of each window's values."""
-        values = members.values(str(self.column))
-        rows = np.where(values.ranges.empty, 0, self._end(values.ranges))
-        return _null_where(values.ranges.empty, _placed(members, values, rows))
-
-    def merged(self, rows: pa.Array, ranges: Ranges) -> pa.Array:
-        """The first of the first."""
-        values = Values(rows, ranges)
-        items, ranges = values.column, values.ranges
-        order = _by_place(items, ranges.owners)
-        chosen = order[self._end(ranges)[~ranges.empty]]
-        places = np.zeros(len(ranges.low), dtype=np.int64)
-        places[~ranges.empty] = chosen
-        return items.take(pa.array(places, mask=ranges.empty))
-
-    def _end(self, ranges: Ranges) -> Ints:
-        return ranges.low
-
-
-class LastPart(FirstPart):
-    """The value with the greatest place."""
-
-    def _end(self, ranges: Ranges) -> Ints:
-        return ranges.high - 1
-
-
-def widened(found: pa.DataType) -> pa.DataType:
+def widened(column_type: pa.DataType) -> pa.DataType:
     """The widest type of the same kind: what a table column of it should be."""
-    if pa.types.is_integer(found):
+    if pa.types.is_integer(column_type):
         return pa.int64()
-    if pa.types.is_floating(found):
+    if pa.types.is_floating(column_type):
         return pa.float64()
-    return found
+    return column_type
 
 
-def taken(distinct: pa.Array, ranks: Ints, values: Values) -> pa.Array:
-    """Turn ranks back into values; null where a window has none."""
-    found = distinct.take(pa.array(ranks, mask=values.ranges.empty))
-    return found.cast(widened(values.column.type))
+# Counts and sums.
 
 
-def placed_type(found: pa.DataType) -> pa.DataType:
-    """A value with its place."""
-    return pa.struct([
-        pa.field("value", widened(found)),
-        pa.field("timestamp_ms", pa.int64()),
-        pa.field("partition", pa.int32()),
-        pa.field("offset", pa.int64()),
-        pa.field("suborder", pa.int64()),
-    ])  # fmt: skip
+def _sizes(values: Values) -> pa.Array:
+    return pa.array(values.ranges.sizes)
 
 
-def _placed(members: Members, values: Values, rows: Ints) -> pa.Array:
-    """Values by their number, with the places of their records."""
-    wide = values.column.cast(widened(values.column.type))
-    if not len(wide):
+def _integer_sums(values: Values) -> pa.Array:
+    return pa.array(values.ranges.totals(values.integers))
+
+
+def _low_sums(values: Values) -> pa.Array:
+    # x = (x >> 32) * 2**32 + (x & (2**32 - 1)) for negative x, too: the shift rounds down. Each
+    # half has 32 bits, so 2**31 of them fit into 64 bits where the sum of x itself may wrap.
+    return pa.array(values.ranges.totals(values.integers & (2**32 - 1)))
+
+
+def _high_sums(values: Values) -> pa.Array:
+    return pa.array(values.ranges.totals(values.integers >> 32))
+
+
+def _added(rows: pa.Array, ranges: Ranges) -> pa.Array:
+    return pa.array(ranges.totals(np.asarray(rows)))
+
+
+def _exact_sums(values: Values) -> pa.Array:
+    return sum_codes(values.numbers, values.ranges)
+
+
+def _exact_squares(values: Values) -> pa.Array:
+    return square_codes(values.numbers, values.ranges)
+
+
+# The least and the greatest value.
+
+
+def _least(values: Values) -> pa.Array:
+    ranks, distinct = values.ordered
+    return _values_of_ranks(distinct, range_minima(ranks, values.ranges), values)
+
+
+def _greatest(values: Values) -> pa.Array:
+    ranks, distinct = values.ordered
+    return _values_of_ranks(distinct, -range_minima(-ranks, values.ranges), values)
+
+
+def _merged_least(rows: pa.Array, ranges: Ranges) -> pa.Array:
+    return _least(Values(rows, ranges))
+
+
+def _merged_greatest(rows: pa.Array, ranges: Ranges) -> pa.Array:
+    return _greatest(Values(rows, ranges))
+
+
+def _values_of_ranks(distinct: pa.Array, ranks: Ints, values: Values) -> pa.Array:
+    """Turn one rank for each window back into its value; null where a window has none."""
+    extremes = distinct.take(pa.array(ranks, mask=values.ranges.empty))
+    return extremes.cast(widened(values.column.type))
+
+
+# Values with the coordinates of their records.
+
+
+def _located_type(column_type: pa.DataType) -> pa.DataType:
+    """A value with the coordinates of its record."""
+    return pa.struct([pa.field("value", widened(column_type)), *_COORDINATES])
+
+
+def _located_list_type(column_type: pa.DataType) -> pa.DataType:
+    return pa.list_(_located_type(column_type))
+
+
+def _located(values: Values, indices: Ints) -> pa.Array:
+    """Values by their number, with the coordinates of their records."""
+    located_type = _located_type(values.column.type)
+    if not len(values.column):
         # No window has a value: what is taken is masked by the caller.
-        return pa.nulls(len(rows), placed_type(values.column.type))
-    places = [members.place(name, values.rows[rows]) for name in _PLACE]
-    columns = [wide.take(pa.array(rows)), *places]
-    return pa.StructArray.from_arrays(columns, fields=list(placed_type(values.column.type)))
+        return pa.nulls(len(indices), located_type)
+    column = values.column.cast(widened(values.column.type)).take(pa.array(indices))
+    coordinates = [values.coordinate(field.name, indices) for field in _COORDINATES]
+    return pa.StructArray.from_arrays([column, *coordinates], fields=list(located_type))
 
 
-def _null_where(empty: Flags, items: pa.Array) -> pa.Array:
-    return items.take(pa.array(np.arange(len(items)), mask=empty))
-
-
-def _by_place(items: pa.Array, owners: Ints) -> Ints:
-    """The order of items by owner, then place."""
-    places = [np.asarray(items.field(name)) for name in reversed(_PLACE)]
-    order: Ints = np.lexsort((*places, owners))
+def _order(items: pa.Array, owners: Ints) -> Ints:
+    """The order of located values by the window that owns them, then by coordinates."""
+    # The last key of lexsort counts first.
+    coordinates = [np.asarray(items.field(field.name)) for field in reversed(_COORDINATES)]
+    order: Ints = np.lexsort((*coordinates, owners))
     return order
+
+
+def _first(values: Values) -> pa.Array:
+    # Members stand in canonical order, so the first value is the one at the beginning.
+    return _one_located(values, values.ranges.low)
+
+
+def _last(values: Values) -> pa.Array:
+    return _one_located(values, values.ranges.high - 1)
+
+
+def _one_located(values: Values, indices: Ints) -> pa.Array:
+    """The located value at an index for each window; null where the window has none."""
+    empty = values.ranges.empty
+    located = _located(values, np.where(empty, 0, indices))
+    return located.take(pa.array(np.arange(len(located)), mask=empty))
+
+
+def _merged_first(rows: pa.Array, ranges: Ranges) -> pa.Array:
+    values = Values(rows, ranges)
+    return _at_order(values, values.ranges.low)
+
+
+def _merged_last(rows: pa.Array, ranges: Ranges) -> pa.Array:
+    values = Values(rows, ranges)
+    return _at_order(values, values.ranges.high - 1)
+
+
+def _at_order(values: Values, positions: Ints) -> pa.Array:
+    """The located value at a position in the order of coordinates, one for each range."""
+    # The ranges cover the values side by side, so sorting by owner first leaves each in place.
+    order = _order(values.column, values.ranges.owners)
+    indices = np.zeros(len(positions), dtype=np.int64)
+    filled = ~values.ranges.empty
+    indices[filled] = order[positions[filled]]
+    return values.take(indices)
+
+
+def _located_lists(values: Values) -> pa.Array:
+    offsets, indices = values.ranges.rows()
+    return lists(offsets, _located(values, indices))
+
+
+def _merged_lists(rows: pa.Array, ranges: Ranges) -> pa.Array:
+    bounds = np.asarray(rows.offsets).astype(np.int64)
+    # The lists of a range lie one after the other, so it owns the items between two bounds.
+    offsets = bounds[np.append(ranges.low, ranges.high[-1:])] - bounds[0]
+    items = rows.flatten()
+    owners = Ranges(offsets[:-1], offsets[1:]).owners
+    return lists(offsets, items.take(pa.array(_order(items, owners))))
+
+
+# The table: name, type in the state, part of values, part of parts.
+
+#: How many records, or how many values of a column.
+COUNT = PartRule("CountPart", pa.int64(), _sizes, _added)
+#: The sum of integers, wrapping in 64 bits.
+WHOLE_SUM = PartRule("WholeSumPart", pa.int64(), _integer_sums, _added)
+#: The sums of the lower and of the upper 32 bits of integers, which do not wrap.
+LOW_SUM = PartRule("LowSumPart", pa.int64(), _low_sums, _added)
+HIGH_SUM = PartRule("HighSumPart", pa.int64(), _high_sums, _added)
+#: The exact sum of numbers, as limbs: rounded only when it is read.
+EXACT_SUM = PartRule("ExactSumPart", CODES, _exact_sums, merged_codes)
+#: The exact sum of the squares of finite numbers.
+SQUARES = PartRule("SquaresPart", CODES, _exact_squares, merged_codes)
+#: The least and the greatest value; NaN is above every number. Null where there is no value.
+LEAST = PartRule("LeastPart", widened, _least, _merged_least)
+GREATEST = PartRule("GreatestPart", widened, _greatest, _merged_greatest)
+#: The value with the least (greatest) coordinates, and these; null where there is no value.
+FIRST = PartRule("FirstPart", _located_type, _first, _merged_first)
+LAST = PartRule("LastPart", _located_type, _last, _merged_last)
+#: Every value with its coordinates, in their order.
+LIST = PartRule("ListPart", _located_list_type, _located_lists, _merged_lists)

@@ -1,9 +1,19 @@
-"""Door of oriel.pipeline.windows.arrays."""
+"""Array tools of all engines: index ranges, and keys and times as sorted integers.
 
-from oriel.pipeline.windows.arrays.codes import coded_keys, heads, ranked
-from oriel.pipeline.windows.arrays.ranges import Ranges, lists, prefix_sums, range_minima
-from oriel.pipeline.windows.arrays.timeline import Timeline, pair_order
-from oriel.pipeline.windows.arrays.types import Flags, Floats, Ints
+In come numpy and Arrow arrays of all keys at once, out go such arrays. Nothing here knows
+windows, records or state.
+"""
+
+from oriel.pipeline.windows.arrays.order import Timeline, coded_keys, heads, pair_order, ranked
+from oriel.pipeline.windows.arrays.ranges import (
+    Flags,
+    Floats,
+    Ints,
+    Ranges,
+    lists,
+    prefix_sums,
+    range_minima,
+)
 
 __all__ = [
     "Flags",

@@ -1,4 +1,8 @@
-"""Many index ranges at once."""
+"""Arrays of numbers and flags, and many index ranges into them at once.
+
+A window's members are an index range into sorted rows. What is asked of all windows is
+asked here of all ranges, without a loop over them.
+"""
 
 from dataclasses import dataclass
 
@@ -6,10 +10,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oriel.pipeline.windows.arrays.types import Flags, Ints
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
-def prefix_sums(values: Ints | NDArray[np.bool_]) -> Ints:
+def prefix_sums(values: Ints | Flags) -> Ints:
     """Return the sums of the first 0, 1, ... n values (wrapping in 64 bits); a flag is 0 or 1."""
     sums = np.zeros(len(values) + 1, dtype=np.int64)
     np.cumsum(values, out=sums[1:])
@@ -47,7 +53,7 @@ class Ranges:
 
     @property
     def owners(self) -> Ints:
-        """For each row of ``rows``, the number of its range."""
+        """For each row that ``rows`` lists, the number of its range."""
         return np.repeat(np.arange(len(self.low)), self.sizes)
 
     def keep(self, chosen: Flags) -> "Ranges":
@@ -62,6 +68,8 @@ class Ranges:
     def totals(self, numbers: Ints | Flags) -> Ints:
         """The sum of ``numbers``, one for each row, in each range (wrapping in 64 bits)."""
         before = prefix_sums(numbers)
+        # Right also where a prefix wraps: 64-bit integers are a ring, so the difference is the
+        # range's own sum modulo 2**64. For doubles it would not be, hence the exact sums.
         return before[self.high] - before[self.low]
 
     def any_of(self, flags: Flags) -> Flags:
@@ -73,24 +81,31 @@ class Ranges:
         return list(zip(self.low.tolist(), self.high.tolist(), strict=True))
 
     def rows(self) -> tuple[Ints, Ints]:
-        """Return (offsets, indices): the rows of all ranges, one range after the other."""
+        """Return (offsets, indices): the rows of all ranges, one range after the other.
+
+        ``offsets`` bound each range's indices, one offset more than ranges.
+        """
         offsets = prefix_sums(self.sizes)
+        # Output position p of range i is row low[i] + (p - offsets[i]).
         starts = np.repeat(self.low - offsets[:-1], self.sizes)
         return offsets, starts + np.arange(offsets[-1], dtype=np.int64)
 
 
 def lists(offsets: Ints, items: "pa.Array | NDArray[np.generic]") -> pa.Array:
-    """A list for each range of ``items`` between two neighbours of ``offsets``."""
+    """A list array: list i has the ``items`` from ``offsets[i]`` up to ``offsets[i + 1]``."""
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(items))
 
 
 def range_minima(values: Ints, ranges: Ranges) -> Ints:
     """Return the least of ``values`` in each range, 0 for an empty one.
 
-    A dyadic table: after step k, ``table[i]`` is the least of ``values[i : i + 2**k]``,
-    so any range is covered by two (overlapping) entries of the step below its length.
+    Takes O(n log m) for n values and ranges of at most m, in log m steps.
     """
     sizes = ranges.sizes
+    # A dyadic table: after step k, table[i] is the least of values[i : i + 2**k]. A range of
+    # size s with 2**k <= s < 2**(k+1) is covered by two entries of step k, one from its
+    # beginning and one up to its end. They may overlap, since min(a, a) = a.
+    # frexp gives s = f * 2**e with 1/2 <= f < 1, so k = e - 1.
     steps = np.frexp(sizes.astype(np.float64))[1] - 1
     minima = np.zeros(len(sizes), dtype=np.int64)
     table = values
@@ -98,7 +113,7 @@ def range_minima(values: Ints, ranges: Ranges) -> Ints:
         if step:
             half = 1 << (step - 1)
             table = np.minimum(table[:-half], table[half:])
-        here = np.flatnonzero((steps == step) & (sizes > 0))
-        left = table[ranges.low[here]]
-        minima[here] = np.minimum(left, table[ranges.high[here] - (1 << step)])
+        covered = np.flatnonzero((steps == step) & (sizes > 0))
+        from_low = table[ranges.low[covered]]
+        minima[covered] = np.minimum(from_low, table[ranges.high[covered] - (1 << step)])
     return minima

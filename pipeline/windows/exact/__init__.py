@@ -1,14 +1,26 @@
-"""Door of oriel.pipeline.windows.exact."""
+"""Exact arithmetic over many windows at once: sums that depend on a window's members only.
 
-from oriel.pipeline.windows.exact import limb_codes
-from oriel.pipeline.windows.exact.deviation import sample_deviation
-from oriel.pipeline.windows.exact.sums import RangeSums, finite_or_zero, odd_flags, with_odd
+In come columns of numbers and the index ranges of windows; out go one sum a window, as doubles
+that are rounded once or as lists of limbs, which the state keeps and which merge without loss,
+and the standard deviation that such sums give.
+"""
+
+from oriel.pipeline.windows.exact.coded_sums import (
+    CODES,
+    merged_codes,
+    rounded,
+    sample_deviation,
+    square_codes,
+    sum_codes,
+)
+from oriel.pipeline.windows.exact.sums import rounded_sums
 
 __all__ = [
-    "RangeSums",
-    "finite_or_zero",
-    "limb_codes",
-    "odd_flags",
+    "CODES",
+    "merged_codes",
+    "rounded",
+    "rounded_sums",
     "sample_deviation",
-    "with_odd",
+    "square_codes",
+    "sum_codes",
 ]

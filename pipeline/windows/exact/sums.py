@@ -17,13 +17,46 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from oriel.pipeline.windows.arrays import Floats, Ints, prefix_sums
+from oriel.pipeline.windows.arrays import Flags, Floats, Ints, Ranges
 
 LIMB_BITS = 32
 _MASK = np.int64(2**LIMB_BITS - 1)
 _MANTISSA_BITS = 53
 #: Bits of an int64 that a plain integer prefix sum may use.
 _PLAIN_BITS = 62
+#: Above and below every exponent of a double (-1126 to 1024).
+_BEYOND = 2**12
+
+
+def rounded_sums(values: Floats, ranges: Ranges) -> Floats:
+    """The exact sum of each range of doubles, rounded once to the nearest double.
+
+    NaN and infinities add up as IEEE 754 says; an empty range has the sum 0.
+    """
+    finite = np.isfinite(values)
+    all_finite = bool(finite.all())
+    scaled = Scaled.of_doubles(values if all_finite else np.where(finite, values, 0.0))
+    if scaled.is_plain:
+        whole = ranges.totals(scaled.whole).astype(np.float64)
+        with np.errstate(over="ignore"):
+            # The conversion rounds. ldexp is exact then, also below the normal doubles: the
+            # exponent is that of a double's last place, so it is at least -1074.
+            sums: Floats = np.ldexp(whole, scaled.exponent)
+    else:
+        sums = limb_sums([scaled], ranges).rounded()
+    if all_finite:
+        return sums
+    return with_non_finite(sums, *map(ranges.totals, non_finite_flags(values)))
+
+
+def limb_sums(terms: Sequence["Scaled"], ranges: Ranges) -> "LimbSums":
+    """The exact sum of each range of numbers, each of which is the sum of its ``terms``."""
+    if len(terms) == 1 and terms[0].is_plain:
+        totals = ranges.totals(terms[0].whole)
+        limbs, first = Scaled(totals, terms[0].exponent).limbs()
+        return LimbSums(int(first[0]), limbs)
+    lowest, grid = _on_one_grid(terms)
+    return LimbSums(lowest, np.stack([ranges.totals(limb) for limb in grid]))
 
 
 @dataclass(frozen=True)
@@ -44,46 +77,54 @@ class Scaled:
 
         Counts, quarters and measurements around 100 are; values around 0 mostly not.
         """
-        used = values != 0
-        if not used.any():
+        nonzero = values != 0
+        if not nonzero.any():
             return cls.of_integers(np.zeros(len(values), dtype=np.int64))
+        # value = mantissa * 2**shift, with a mantissa of 53 bits at most.
         fraction, exponent = np.frexp(values)
         mantissa = np.ldexp(fraction, _MANTISSA_BITS).astype(np.int64)
-        zeros = np.frexp((mantissa & -mantissa).astype(np.float64))[1] - 1
         shift = exponent.astype(np.int64) - _MANTISSA_BITS
-        scale = (shift + zeros).min(where=used, initial=2**12)
-        if int(exponent.max(where=used, initial=-(2**12))) - scale <= _PLAIN_BITS:
+        # m & -m is the lowest bit of m that is set, a power of two: frexp tells which.
+        trailing_zeros = np.frexp((mantissa & -mantissa).astype(np.float64))[1] - 1
+        # On the scale of the lowest bit of all, every value is an integer.
+        scale = (shift + trailing_zeros).min(where=nonzero, initial=_BEYOND)
+        if int(exponent.max(where=nonzero, initial=-_BEYOND)) - scale <= _PLAIN_BITS:
+            # Every |value| is below 2**(greatest exponent), so the integers fit into 62 bits.
             return cls(np.ldexp(values, -scale).astype(np.int64), np.array([scale]))
-        return cls(mantissa, np.where(used, shift, shift.min(where=used, initial=2**12)))
+        # A zero has no exponent of its own: it takes the least, which widens no grid.
+        return cls(mantissa, np.where(nonzero, shift, shift.min(where=nonzero, initial=_BEYOND)))
 
     def squares(self) -> list["Scaled"]:
-        """The exact square of each number, as one to three terms to be added.
-
-        With ``whole = high * 2**32 + low``, both within 32 bits and a sign, no product has
-        more than 62 bits.
-        """
+        """The exact square of each number, as one to three terms to be added."""
+        # whole = high * 2**32 + low, with low taken as signed: -2**31 <= low < 2**31. Where
+        # that subtracts 2**32 from the lower half, high makes up for it with 1. Then both are
+        # within 2**31, and no product is above 2**62.
         low = ((self.whole & _MASK) ^ 2**31) - 2**31
         high = (self.whole >> LIMB_BITS) + (low < 0)
         double = self.exponent * 2
         lowest = Scaled(low * low, double)
         if not high.any():
             return [lowest]
+        # (a + b)**2 = a*a + 2*a*b + b*b; the 2 and the weights of the halves go to exponents.
         middle = Scaled(low * high, double + (LIMB_BITS + 1))
         return [lowest, middle, Scaled(high * high, double + 2 * LIMB_BITS)]
 
     @property
     def is_plain(self) -> bool:
         """Whether no sum of these numbers leaves 62 bits on their one exponent."""
+        # |sum| <= most * n < 2**(bits of most + bits of n).
         most = max(int(self.whole.max(initial=0)), -int(self.whole.min(initial=0)))
         bits = most.bit_length() + len(self.whole).bit_length()
         return len(self.exponent) == 1 and bits <= _PLAIN_BITS
 
     def limbs(self) -> tuple[Ints, Ints]:
         """Each number as three signed limbs, lowest first, and the first one's limb number."""
+        # divmod rounds down, so exponent = 32 * number + bits with 0 <= bits < 32.
         number, bits = np.divmod(self.exponent, LIMB_BITS)
         low = (self.whole & _MASK) << bits
         # The upper half has at most 31 bits and a sign, so it stays in range after the shift.
         high = (self.whole >> LIMB_BITS) << bits
+        # Below 2**33. Where it passes 32 bits it is not carried: sums of limbs are, once.
         middle = (low >> LIMB_BITS) + (high & _MASK)
         return np.stack([low & _MASK, middle, high >> LIMB_BITS]), number
 
@@ -96,38 +137,47 @@ class LimbSums:
     has the same digits wherever its limbs begin.
     """
 
+    #: The number of the lowest limb.
     first: int
     limbs: Ints
 
     def rounded(self) -> Floats:
-        """Each sum as the nearest double, ties to even."""
+        """Each sum of doubles or integers as the nearest double, ties to even."""
         significand, exponent = self.leading()
         with np.errstate(over="ignore"):
+            # Below the normal doubles ldexp rounds nothing more: sums of doubles are multiples
+            # of 2**-1074, so those have fewer than 53 bits.
             rounded: Floats = np.ldexp(significand, exponent)
         return rounded
 
     def leading(self) -> tuple[Floats, Ints]:
         """Each sum rounded to 53 bits, ties to even, as ``significand * 2**exponent``."""
         digits, negative = self.magnitudes()
+        # With two empty limbs below, there are always three to read from the top one down.
         stack = np.concatenate([np.zeros_like(digits, shape=(2, digits.shape[1])), digits])
-        used = stack != 0
-        top = np.maximum(len(stack) - 1 - np.argmax(used[::-1], axis=0), 2)
-        any_below = np.logical_or.accumulate(used, axis=0)
+        nonzero = stack != 0
+        top = np.maximum(len(stack) - 1 - np.argmax(nonzero[::-1], axis=0), 2)
+        any_at_or_below = np.logical_or.accumulate(nonzero, axis=0)
         columns = np.arange(stack.shape[1])
         first, second, third = (stack[top - k, columns].astype(np.uint64) for k in range(3))
-        sticky = (top >= 3) & any_below[top - 3, columns]
+        sticky = (top >= 3) & any_at_or_below[top - 3, columns]
         word, shifted = _leading_word(first, second, third, sticky)
+        # stack[i] is limb number self.first + i - 2, and the word's unit is that of ``second``.
         exponent = LIMB_BITS * (self.first + top.astype(np.int64) - 3) - shifted
         significand = word.astype(np.float64)
         return np.where(negative, -significand, significand), exponent
 
-    def magnitudes(self) -> tuple[Ints, NDArray[np.bool_]]:
+    def magnitudes(self) -> tuple[Ints, Flags]:
         """The limbs in [0, 2**32), one more of them, and which sums are negative."""
+        # Carried digits are not negative, so what is left above them has the sum's sign.
         negative = _carried(self.limbs)[1] < 0
         return _carried(self.limbs * np.where(negative, np.int64(-1), np.int64(1)))[0], negative
 
     def digits(self) -> Ints:
-        """The limbs with sign and magnitude: each in (-2**32, 2**32), all of one sign."""
+        """The limbs with sign and magnitude: each in (-2**32, 2**32), all of one sign.
+
+        The digits depend on the sum only, not on the limbs that it was added up from.
+        """
         digits, negative = self.magnitudes()
         return digits * np.where(negative, np.int64(-1), np.int64(1))
 
@@ -138,6 +188,8 @@ def _carried(limbs: Ints) -> tuple[Ints, Ints]:
     carry = np.zeros(limbs.shape[1], dtype=np.int64)
     for limb, digit in zip(limbs, digits[:-1], strict=True):
         value = limb + carry
+        # Masking and the arithmetic shift both round down: value = carry * 2**32 + digit,
+        # with 0 <= digit < 2**32, for negative values, too.
         np.bitwise_and(value, _MASK, out=digit)
         carry = value >> LIMB_BITS
     digits[-1] = carry & _MASK
@@ -145,88 +197,52 @@ def _carried(limbs: Ints) -> tuple[Ints, Ints]:
 
 
 def _leading_word(
-    first: NDArray[np.uint64],
-    second: NDArray[np.uint64],
-    third: NDArray[np.uint64],
-    sticky: NDArray[np.bool_],
+    first: NDArray[np.uint64], second: NDArray[np.uint64], third: NDArray[np.uint64], sticky: Flags
 ) -> tuple[NDArray[np.uint64], Ints]:
     """Put the three highest limbs into 64 bits with the highest bit set.
 
-    Whatever doesn't fit is folded into the lowest bit, which is enough for the hardware's
-    conversion to double to round right. Returns the word and by how many bits it was
-    shifted up from the weight of ``second``.
+    ``sticky`` tells where limbs below ``third`` are not 0. Returns the word and by how many
+    bits it was shifted up from the weight of ``second``.
     """
     limb_bits = np.uint64(LIMB_BITS)
+    # frexp of an integer below 2**53 is exact: its exponent is the number of bits.
     length = np.frexp(first.astype(np.float64))[1].astype(np.uint64)
     free = np.where(first == 0, np.uint64(0), limb_bits - length)
     rest = limb_bits - free
     word = (((first << limb_bits) | second) << free) | (third >> rest)
     lost = (third & ((np.uint64(1) << rest) - np.uint64(1))) != 0
+    # The conversion of 64 bits to a double drops 11 and needs to know of what is below them
+    # only whether it is more than nothing, so that a tie is one. Setting the lowest bit tells.
     return word | (lost | sticky).astype(np.uint64), free.astype(np.int64)
 
 
-def finite_or_zero(values: Floats) -> Floats:
-    """``values`` with 0 in place of NaN and infinities."""
-    return np.where(np.isfinite(values), values, 0.0)
+def _on_one_grid(terms: Sequence[Scaled]) -> tuple[int, Ints]:
+    """The number of the lowest limb, and the limbs of the sum of all terms by value."""
+    pieces = [term.limbs() for term in terms]
+    lowest = min(int(number.min()) for _, number in pieces)
+    highest = max(int(number.max()) for _, number in pieces)
+    grid = np.zeros((highest - lowest + 3, len(terms[0].whole)), dtype=np.int64)
+    columns = np.arange(grid.shape[1])
+    for limbs, number in pieces:
+        row = number - lowest
+        for k, limb in enumerate(limbs):
+            if len(row) == 1:
+                grid[row[0] + k] += limb
+            else:
+                # Each column occurs once, so no addition overwrites another.
+                grid[row + k, columns] += limb
+    return lowest, grid
 
 
-def odd_flags(values: Floats) -> tuple[NDArray[np.bool_], ...]:
+def non_finite_flags(values: Floats) -> tuple[Flags, Flags, Flags]:
     """Which values are NaN, which infinity, which minus infinity."""
     return np.isnan(values), values == np.inf, values == -np.inf
 
 
-def with_odd(sums: Floats, nan: Ints, up: Ints, down: Ints) -> Floats:
-    """Add to each sum so many NaNs, infinities and minus infinities, as IEEE 754 says."""
-    sums = np.where(up > 0, np.inf, np.where(down > 0, -np.inf, sums))
-    return np.where((nan > 0) | ((up > 0) & (down > 0)), np.nan, sums)
+def with_non_finite(sums: Floats, nans: Ints, infinities: Ints, negatives: Ints) -> Floats:
+    """Add to each sum so many NaNs, infinities and minus infinities.
 
-
-class RangeSums:
-    """Exact sums of ``values[low:high]`` for many ranges."""
-
-    def __init__(self, values: Floats | Sequence[Scaled]) -> None:
-        """Take finite doubles, or columns of terms that make up the values together.
-
-        Each query then costs two look-ups per limb.
-        """
-        terms = [Scaled.of_doubles(values)] if isinstance(values, np.ndarray) else values
-        self._scale = terms[0].exponent if len(terms) == 1 and terms[0].is_plain else None
-        if self._scale is None:
-            self._first, limbs = _on_one_grid(terms)
-            self._prefixes = [prefix_sums(limb) for limb in limbs]
-        else:
-            self._prefixes = [prefix_sums(terms[0].whole)]
-
-    def sums(self, low: Ints, high: Ints) -> Floats:
-        """Return the sum of each range, rounded once."""
-        if self._scale is None:
-            return self.limb_sums(low, high).rounded()
-        whole = self._prefixes[0][high] - self._prefixes[0][low]
-        with np.errstate(over="ignore"):
-            rounded: Floats = np.ldexp(whole.astype(np.float64), self._scale)
-        return rounded
-
-    def limb_sums(self, low: Ints, high: Ints) -> LimbSums:
-        """Return the exact sum of each range."""
-        limbs = np.stack([prefix[high] - prefix[low] for prefix in self._prefixes])
-        if self._scale is None:
-            return LimbSums(self._first, limbs)
-        limbs, number = Scaled(limbs[0], self._scale).limbs()
-        return LimbSums(int(number[0]), limbs)
-
-
-def _on_one_grid(terms: Sequence[Scaled]) -> tuple[int, Ints]:
-    """The limbs of the sum of all terms, one column for each value, and the first's number."""
-    pieces = [term.limbs() for term in terms]
-    first = min(int(number.min()) for _, number in pieces)
-    last = max(int(number.max()) for _, number in pieces)
-    table = np.zeros((last - first + 3, len(terms[0].whole)), dtype=np.int64)
-    columns = np.arange(table.shape[1])
-    for limbs, number in pieces:
-        places = number - first
-        for k, limb in enumerate(limbs):
-            if len(places) == 1:
-                table[places[0] + k] += limb
-            else:
-                table[places + k, columns] += limb
-    return first, table
+    As IEEE 754 has it: an infinity stays, NaN and infinities of both signs make NaN.
+    """
+    sums = np.where(infinities > 0, np.inf, np.where(negatives > 0, -np.inf, sums))
+    return np.where((nans > 0) | ((infinities > 0) & (negatives > 0)), np.nan, sums)
