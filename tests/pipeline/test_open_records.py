@@ -13,9 +13,8 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state import OpenRecords, Version
 from oriel.pipeline.state import segments as state_files
 from oriel.pipeline.state.segments import open_segment
-from oriel.pipeline.windows import LEFT, RIGHT, Clocks, StreamJoinEngine
+from oriel.pipeline.windows import LEFT, RIGHT, Clocks, JoinResult, StreamJoinEngine
 from oriel.pipeline.windows.joins.sides import How
-from oriel.pipeline.windows.joins.streams import JoinResult
 from tests.slow_joins import clock
 from tests.windows.join_batches import batches, random_cuts, to_table
 from tests.windows.test_stream_join_properties import (
@@ -43,7 +42,7 @@ def advanced(
 ) -> tuple[JoinResult, Version]:
     """One batch as the join's task runs it."""
     rows = np.flatnonzero(engine.concerned(state.records, state.matched, batch, clocks))
-    done = engine.process(state.state(rows), batch, *clocks[1])
+    done = engine.process(state.state(rows), batch, clocks[1])
     stays = engine.stays(state.records, clocks[1])
     return done, state.replaced(rows[done.stayed], done.state, stays, "n", sync=False)
 
@@ -83,7 +82,7 @@ def test_any_share_of_the_records_gives_what_all_of_them_give(
         whole, before = engine.empty_state(), (-1, -1)
         segments: Segments = {}
         for batch, after in arriving(case, engine, random):
-            wanted = engine.process(whole, batch, *after)
+            wanted = engine.process(whole, batch, after)
             whole = wanted.state
             tasks = random.choice([1, 1, 1, 2])
             states = [opened(tmp_path, engine, segments, task, tasks) for task in range(tasks)]

@@ -65,7 +65,7 @@ def run_engine(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> lis
     late = 0
     for batch in batches(case.sides, cuts):
         clocks = (clock(batch.so_far[LEFT]), clock(batch.so_far[RIGHT]))
-        result = engine.process(state, _table(engine, batch), *clocks)
+        result = engine.process(state, _table(engine, batch), clocks)
         state = saved_and_loaded(result.state) if restart else result.state
         told += [_result(row) for row in result.results.to_pylist()]
         late += result.late

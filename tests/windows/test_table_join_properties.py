@@ -8,9 +8,9 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 
-from oriel.pipeline.windows import LEFT, RIGHT, TableJoinEngine
+from oriel.pipeline.windows import FOREVER_MS, LEFT, RIGHT, TableLookupEngine, TableRowsEngine
+from oriel.pipeline.windows.joins.lookups import LookupHow
 from oriel.pipeline.windows.joins.sides import How
-from oriel.pipeline.windows.joins.tables import TableHow, TableTableJoinEngine
 from tests.slow_joins import Logs, Row, arrivals, counting, joined_tables, newest
 from tests.windows.join_batches import (
     Batch,
@@ -28,6 +28,9 @@ CASES = 80
 LEFT_VALUES = pa.schema([("l", pa.string())])
 RIGHT_VALUES = pa.schema([("r", pa.string())])
 CARRIED = pa.schema([("key_group", pa.int32())])
+CHANGE_COLUMNS = (
+    "key", "window_start_ms", "window_end_ms", "l", "r", "timestamp_ms", "final", "deleted",
+)  # fmt: skip
 #: The joined rows, and the state as a set of rows.
 Outcome = tuple[dict[str, Row], set[tuple[Any, ...]]]
 
@@ -50,14 +53,16 @@ def random_case(seed: int) -> Case:
 
 def run_tables(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> Outcome:
     """Feed two tables by batches; after each, rows and changes must be the model's."""
-    engine = TableTableJoinEngine(case.how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
+    engine = TableRowsEngine(case.how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
     state = engine.empty_state()
     rows: dict[str, Row] = {}
     counted: tuple[Any, Any] = ({}, {})
     for batch in batches(case.sides, cuts):
-        left = to_table(engine.left_schema, batch.new[LEFT], "l")
-        right = to_table(engine.right_schema, batch.new[RIGHT], "r")
-        result = engine.process(state, left, right)
+        sides = [
+            to_table(engine.record_schema, batch.new[side], column, input=side)
+            for side, column in ((LEFT, "l"), (RIGHT, "r"))
+        ]
+        result = engine.process(state, pa.concat_tables(sides), 0, 0)
         state = saved_and_loaded(result.state) if restart else result.state
         before, counted_before = dict(rows), counted
         counted = (counting(batch.so_far[LEFT]), counting(batch.so_far[RIGHT]))
@@ -80,7 +85,9 @@ def _fold(rows: dict[str, Row], changes: Sequence[dict[str, Any]], counted: Any)
     keys = {change["key"] for change in changes}
     assert len(keys) == len(changes), "a row came twice in one batch"
     for change in changes:
-        assert tuple(change) == ("key", "l", "r", "timestamp_ms", "deleted")
+        assert tuple(change) == CHANGE_COLUMNS
+        assert (change["window_start_ms"], change["window_end_ms"]) == (0, FOREVER_MS)
+        assert not change["final"]
         key, row = change["key"], (change["l"], change["r"], change["timestamp_ms"])
         if change["deleted"]:
             times = [table[key].time for table in counted if key in table]
@@ -114,17 +121,20 @@ def run_lookups(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> in
 
     Each batch must give what the model's table has at its end. Returns how many were dropped.
     """
-    how: TableHow = "inner" if case.how == "inner" else "left"
-    engine = TableJoinEngine(how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
+    how: LookupHow = "inner" if case.how == "inner" else "left"
+    engine = TableLookupEngine(how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
     state = engine.empty_state()
     dropped = 0
     for batch in batches(case.sides, cuts):
-        stream = to_table(engine.stream_schema, batch.new[LEFT], "l")
-        result = engine.process(state, stream, to_table(engine.table_schema, batch.new[RIGHT], "r"))
+        sides = [
+            to_table(engine.record_schema, batch.new[side], column, side=side)
+            for side, column in ((LEFT, "l"), (RIGHT, "r"))
+        ]
+        result = engine.process(state, pa.concat_tables(sides), (0, 0))
         state = saved_and_loaded(result.state) if restart else result.state
         wanted, left_out = _lookups(batch, how)
         assert result.results.to_pylist() == wanted
-        assert result.dropped == left_out
+        assert result.filtered == left_out
         dropped += left_out
         found = {_place(row, "r") for row in state.to_pylist()}
         assert found == _newest_rows(batch.so_far[RIGHT])
@@ -132,7 +142,7 @@ def run_lookups(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> in
     return dropped
 
 
-def _lookups(batch: Batch, how: TableHow) -> tuple[list[dict[str, Any]], int]:
+def _lookups(batch: Batch, how: LookupHow) -> tuple[list[dict[str, Any]], int]:
     table = {key: record.value for key, record in counting(batch.so_far[RIGHT]).items()}
     rows = [
         {
@@ -140,6 +150,7 @@ def _lookups(batch: Batch, how: TableHow) -> tuple[list[dict[str, Any]], int]:
             "timestamp_ms": record.time,
             "partition": record.partition,
             "offset": record.offset,
+            "suborder": 0,
             "stream_time_ms": record.stream_time,
             "l": record.value,
             "r": table.get(record.key),

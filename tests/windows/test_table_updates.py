@@ -23,6 +23,8 @@ from tests.windows.test_table_join_properties import (
 )
 
 CASES = 120
+#: Updates follow the batches; no clock holds them back.
+CLOCKS = (0, 0)
 
 #: Side, value, time; the key is always "A" and the partition 0.
 Step = tuple[int, str | None, int]
@@ -61,10 +63,10 @@ def told_of(how: How, given: Sequence[Sequence[Step]]) -> list[list[Told]]:
     left = arrived([step for steps in given for step in steps])
     told = []
     for steps in given:
-        result = engine.process(state, batch_of(engine, left[: len(steps)]))
+        result = engine.process(state, batch_of(engine, left[: len(steps)]), CLOCKS)
         left, state = left[len(steps) :], result.state
         rows = result.results.to_pylist()
-        assert result.dropped == len(steps) - len(rows)
+        assert result.filtered == len(steps) - len(rows)
         told.append([(row["l"], row["r"], row["timestamp_ms"]) for row in rows])
     return told
 
@@ -115,7 +117,7 @@ def test_a_result_has_the_place_of_its_record() -> None:
         (LEFT, Arrived("A", 10, 2, 7, "a", 30)),
         (LEFT, Arrived("A", 3, 2, 8, "c", 50)),
     ]
-    results = engine.process(engine.empty_state(), batch_of(engine, first)).results
+    results = engine.process(engine.empty_state(), batch_of(engine, first), CLOCKS).results
     assert [tuple(row.values()) for row in results.to_pylist()] == [
         ("A", 10, 0, 7, RIGHT, 40, "a", "b"),
         ("A", 5, 2, 8, LEFT, 50, "c", "b"),
@@ -211,11 +213,11 @@ def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[
     engine, model = engine_of(case.how), Model(case.how, wrong)
     state = engine.empty_state()
     for given in arrivals_of(case, Random(case.seed + 1), cut=cut):
-        result = engine.process(state, batch_of(engine, given))
+        result = engine.process(state, batch_of(engine, given), CLOCKS)
         state = saved_and_loaded(result.state) if restart else result.state
         results = [tuple(row.values()) for row in result.results.to_pylist()]
         assert results == model.process(given)
-        assert result.dropped == len(given) - len(results)
+        assert result.filtered == len(given) - len(results)
         assert state_rows(state) == model.state()
         assert len(state) == len(model.state())
     return model.marks
@@ -275,7 +277,7 @@ def results_of(how: How, batches_given: Sequence[Arrivals]) -> list[tuple[Any, .
     engine = engine_of(how)
     state, found = engine.empty_state(), []
     for given in batches_given:
-        result = engine.process(state, batch_of(engine, given))
+        result = engine.process(state, batch_of(engine, given), CLOCKS)
         state = saved_and_loaded(result.state)
         found += [tuple(row.values()) for row in result.results.to_pylist()]
     return sorted(found, key=lambda row: (row[4], *row[2:4]))
