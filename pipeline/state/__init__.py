@@ -5,7 +5,7 @@ batch has to do with, and writes what makes the next version: ``KeyedState`` for
 ``OpenRecords`` for the records of a join of streams, ``read_share`` and ``next_segments`` for
 engines whose state is records that are read whole. No file is ever changed: a batch that is run
 again starts from the same version, and files that no version names can be removed. What a batch
-writes is in proportion to the batch, however large the state is.
+writes is on average in proportion to the batch, however large the state is.
 """
 
 from oriel.pipeline.state.keyed_state import KeyedState, Layout

@@ -8,8 +8,8 @@ version can be read as long as its files are there.
 Where the state is a set of records that is read whole, a batch's new state is the old segments
 plus one with the batch's records (``next_segments``). States that are rows of keys are in
 ``keyed_state``, those of joins of streams in ``open_records``. All put segments together so
-that a batch costs the same at batch 1,000,000 and beside 10,000,000 rows: old rows are written
-again only when as many others have come or gone since.
+that what a batch writes is the same on average at batch 1,000,000 and beside 10,000,000 rows:
+old rows are written again only when as many others have come or gone.
 
 The format number is in the schema metadata of each file.
 """

@@ -46,9 +46,7 @@ class TableLookupEngine(JoinEngine):
         table: pa.Schema,
         carried: pa.Schema | None = None,
     ) -> None:
-        """``stream`` and ``table`` are the value columns, without a name in common.
-
-        ``carried`` are columns that the state keeps with each table record for the caller's use.
+        """Join columns as ``JoinEngine`` says; the table is the right side.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.

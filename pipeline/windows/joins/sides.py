@@ -60,7 +60,11 @@ class JoinResult:
 
 
 class JoinEngine(ABC):
-    """A join whose results go on like records; holds no state between calls."""
+    """A join whose results go on like records; holds no state between calls.
+
+    It is made of the value columns of both sides, which have no name in common, and of columns
+    ``carried`` that the state keeps with each record for the caller's use.
+    """
 
     #: The columns that ``process`` takes of a batch.
     record_schema: pa.Schema

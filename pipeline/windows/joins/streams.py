@@ -124,9 +124,7 @@ class StreamJoinEngine(JoinEngine):
         right: pa.Schema,
         carried: pa.Schema | None = None,
     ) -> None:
-        """``left`` and ``right`` are the sides' value columns, without a name in common.
-
-        ``carried`` are columns that the state keeps with each record for the caller's use.
+        """Join columns as ``JoinEngine`` says.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.

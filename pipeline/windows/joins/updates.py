@@ -65,9 +65,7 @@ class TableUpdatesEngine(JoinEngine):
     def __init__(
         self, how: How, left: pa.Schema, right: pa.Schema, carried: pa.Schema | None = None
     ) -> None:
-        """``left`` and ``right`` are the sides' value columns, without a name in common.
-
-        ``carried`` are columns that the state keeps with each record for the caller's use.
+        """Join columns as ``JoinEngine`` says.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
