@@ -191,8 +191,11 @@ def test_a_removed_key_stays_removed(tmp_path: Path) -> None:
     assert model_of(again) == {"a": [(FOREVER_MS, [3])]}
 
 
-def test_tasks_of_another_number_share_the_rows(tmp_path: Path) -> None:
-    """Each takes its key groups of all files, even where tasks of before share a hash."""
+@pytest.mark.parametrize("changing", [None, keys_of(), keys_of("xx", "xxx")])
+def test_tasks_of_another_number_share_the_rows(
+    tmp_path: Path, changing: pa.ChunkedArray | None
+) -> None:
+    """Each takes its key groups of all files and writes them all, whatever its batch changes."""
     model: Model = {"x" * size: [(50, [size])] for size in range(1, 40)}
     segments = {}
     for task in range(3):
@@ -203,7 +206,7 @@ def test_tasks_of_another_number_share_the_rows(tmp_path: Path) -> None:
         state = KeyedState.of_task(tmp_path, segments, (task, 2), LAYOUT)
         touched = state.touched(keys_of(), (0, 1))
         assert all(len(key) % 2 == task for key in model_of(touched.rows))
-        version = state.replaced(touched, touched.rows, "n", sync=False)
+        version = state.replaced(touched, touched.rows, "n", sync=False, changing=changing)
         assert version.rows == state.rows == len(touched.rows)
         together |= model_of(opened(tmp_path, version).all_rows())
     assert together == model
