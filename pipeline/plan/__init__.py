@@ -19,6 +19,7 @@ from oriel.pipeline.plan.batch import (
     StampReport,
 )
 from oriel.pipeline.plan.engine import KEY_GROUP, RAW, aggregate_calls, assemble
+from oriel.pipeline.plan.join import JoinedBatch
 from oriel.pipeline.plan.prepared_batch import PreparedBatch
 from oriel.pipeline.plan.store import InputPlan, Place, SidePlan, Steps, StorePlans, tellers
 
@@ -36,6 +37,7 @@ __all__ = [
     "InputPlan",
     "JoinPlan",
     "JoinReport",
+    "JoinedBatch",
     "Origin",
     "Place",
     "PreparedBatch",

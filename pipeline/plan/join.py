@@ -24,6 +24,9 @@ from oriel.pipeline.windows import (
     refuse_large_places,
 )
 
+#: What a batch makes of a join, by the name that tasks know it by.
+JoinedBatch = JoinResult
+
 
 class JoinStage:
     """One join of a topology; holds no state between calls."""
@@ -94,6 +97,6 @@ class JoinStage:
         """The keys whose rows a batch can change, where it looks at more of them."""
         return self._engine.changing(batch)
 
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinedBatch:
         """Join a batch, see ``JoinEngine``; the clocks are those after it."""
         return self._engine.process(state, batch, clocks)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.plan import BatchPlan, JoinPlan, JoinReport, Reports
+from oriel.pipeline.plan import BatchPlan, JoinedBatch, JoinPlan, JoinReport, Reports
 from oriel.pipeline.state import KeyedState, Layout, OpenRecords, Version
 from oriel.pipeline.tasks.messages import as_batch, report_rows, split_reports
-from oriel.pipeline.windows import Clocks, JoinResult
+from oriel.pipeline.windows import Clocks
 
 Batches = Iterator[pa.RecordBatch]
 
@@ -59,7 +59,7 @@ def _next_task(plan: BatchPlan, join: JoinPlan, results: pa.Table) -> pa.Array:
 
 def _applied_to_records(
     plan: BatchPlan, join: JoinPlan, task: int, batch: pa.Table, clocks: tuple[Clocks, Clocks]
-) -> tuple[JoinResult, Version]:
+) -> tuple[JoinedBatch, Version]:
     """Join streams: with the records that the batch has to do with."""
     engine = join.stage.streams
     assert engine is not None
@@ -75,7 +75,7 @@ def _applied_to_records(
 
 def _applied_to_keys(
     plan: BatchPlan, join: JoinPlan, task: int, batch: pa.Table, clocks: tuple[Clocks, Clocks]
-) -> tuple[JoinResult, Version]:
+) -> tuple[JoinedBatch, Version]:
     """Join tables: with the rows of the batch's keys."""
     layout = Layout(join.stage.state_schema)
     state = KeyedState.of_task(plan.state, join.segments, (task, plan.tasks), layout)

@@ -27,7 +27,7 @@ from oriel.pipeline.windows.joins.sides import (
 )
 from oriel.pipeline.windows.records import INPUT, NULL_VALUE, RECORD_FIELDS, changed_rows
 
-#: How a changed row says that it is gone.
+#: The column by which a changed row says that it is gone.
 _DELETED = pa.field("deleted", pa.bool_())
 
 
@@ -78,6 +78,7 @@ class TableRowsEngine(WindowEngine):
         other_keys, touched = split_by_key(state, arrived["key"])
         records = TableRecords.of(pa.concat_tables([touched, arrived]))
         newest = records.newest()
+        # The state's rows stand first, and there is one of each key, side and partition.
         before, after = records.counting(np.arange(len(touched))), records.counting(newest)
         had_row, has_row = records.has_row(before), records.has_row(after)
         existed = has_joined_row(self._how, had_row[LEFT], had_row[RIGHT])
