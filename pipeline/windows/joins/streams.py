@@ -164,31 +164,32 @@ class StreamJoinEngine(JoinEngine):
     def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
         """Which records can still pair, or have yet to come out alone, at these clocks."""
         left = np.asarray(records["side"]) == LEFT
-        return ~self._has_left(np.asarray(records["timestamp_ms"]), left, clocks)
+        return ~self._expired(np.asarray(records["timestamp_ms"]), left, clocks)
 
     def concerned(
         self, records: pa.Table, matched: Flags, batch: pa.Table, clocks: tuple[Clocks, Clocks]
     ) -> Flags:
-        """Which of the state's ``records`` a batch has to do with; all others ``stays`` decides.
+        """Which of the state's ``records`` may pair with the batch's, or come out alone with it.
 
-        ``clocks`` are those before and after the batch. ``process`` gives with these records
-        the results that it gives with all of them.
+        ``matched`` has a flag for each of ``records``, ``clocks`` are those before and after the
+        batch. ``process`` gives with these records the results that it gives with all of them;
+        ``stays`` tells which of the others are in the next state, as they are.
         """
         before, after = clocks
         timestamp_ms, side = np.asarray(records["timestamp_ms"]), np.asarray(records["side"])
-        # A version's files keep records that have left; those pair no more.
-        open_ = ~self._has_left(timestamp_ms, side == LEFT, before)
-        # A record leaves in one batch. Where it then comes out, it is a result of this batch;
-        # where it does not, nothing is written of it.
-        concerned = open_ & ~matched & np.isin(side, self._sides_alone)
-        concerned &= self._has_left(timestamp_ms, side == LEFT, after)
+        # A version's files keep expired records, too; those pair no more.
+        unexpired = ~self._expired(timestamp_ms, side == LEFT, before)
+        # A record expires in one batch. If it comes out alone, it is a result of that batch; if
+        # not, nothing is written of it.
+        concerned = unexpired & ~matched & np.isin(side, self._sides_alone)
+        concerned &= self._expired(timestamp_ms, side == LEFT, after)
         if len(batch):
             # Pairs are ``reach_ms`` apart at most, so a partner of any record of the batch lies
             # between these times. Too many records do no harm: ``process`` pairs by the exact
             # range. Keys are compared for those records only, as that costs far more than times.
             batch_ms, reach_ms = np.asarray(batch["timestamp_ms"]), self._windows.reach_ms
             in_reach = (
-                open_
+                unexpired
                 & (timestamp_ms >= batch_ms.min() - reach_ms)
                 & (timestamp_ms <= batch_ms.max() + reach_ms)
             )
@@ -213,10 +214,10 @@ class StreamJoinEngine(JoinEngine):
         pairs = self._new_pairs(records)
         matched = np.asarray(records.table[MATCHED.name]).copy()
         matched[pairs[0]] = matched[pairs[1]] = True
-        # Pairs come before leaving: a record of this batch may be the last partner of one that
-        # leaves with this batch's clocks.
-        has_left = self._has_left(records.timestamp_ms, records.left, clocks)
-        alone = has_left & ~matched
+        # Pairs come first: a record of this batch may be the only partner of one that expires
+        # with this batch's clocks.
+        expired = self._expired(records.timestamp_ms, records.left, clocks)
+        alone = expired & ~matched
         left_alone = np.flatnonzero(alone & records.left & (LEFT in self._sides_alone))
         right_alone = np.flatnonzero(alone & ~records.left & (RIGHT in self._sides_alone))
         result_rows = (
@@ -226,7 +227,7 @@ class StreamJoinEngine(JoinEngine):
         # Back into the order of the state and the batch behind it, as ``stayed`` promises.
         row_of = np.empty_like(records.input_row)
         row_of[records.input_row] = np.arange(len(row_of))
-        stays = ~has_left[row_of]
+        stays = ~expired[row_of]
         table = records.table.drop_columns([MATCHED.name]).append_column(MATCHED, pa.array(matched))
         return JoinResult(
             state=table.take(pa.array(row_of[stays])),
@@ -235,8 +236,8 @@ class StreamJoinEngine(JoinEngine):
             stayed=stays[: len(state)],
         )
 
-    def _has_left(self, timestamp_ms: Ints, left: Flags, clocks: Clocks) -> Flags:
-        """Which records nothing can pair with any more.
+    def _expired(self, timestamp_ms: Ints, left: Flags, clocks: Clocks) -> Flags:
+        """Which records nothing can pair with any more: those leave the state.
 
         Take a left record l. A right record that is still to come has a stream time of at least
         the right clock; if it is not late, ``r.t >= right clock - max(before, 0) - G``. A pair
@@ -244,12 +245,12 @@ class StreamJoinEngine(JoinEngine):
         ``l.t + after + max(before, 0) + G < right clock``; the sum is ``wait_ms``. A right
         record is the same with the sides changed.
         """
-        has_left: Flags = np.where(
+        expired: Flags = np.where(
             left,
             timestamp_ms + self._windows.wait_ms(LEFT) < clocks[RIGHT],
             timestamp_ms + self._windows.wait_ms(RIGHT) < clocks[LEFT],
         )
-        return has_left
+        return expired
 
     def _new_pairs(self, records: _SortedRecords) -> _ResultRows:
         """The pairs with a record of the batch; older pairs came out with earlier batches.
