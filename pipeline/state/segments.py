@@ -1,10 +1,15 @@
-"""Versioned engine state: Arrow files in the checkpoint, one list of segments per task.
+"""Segments, the immutable files that versions of engine state are made of.
 
-Where the state is a set of records, a batch's new state is the old segments plus one
-segment with the batch's records; now and then all of it is written anew without the
-records that no longer matter. States that are rows of keys are in ``keyed_state``, those of
-joins of streams in ``open_records``. A version is nothing but a list of file names, and files
-are never changed: any version can be read as long as its files are there.
+A version of a task's state is nothing but a list of file names. Files are never changed in
+place: until a batch is decided, the version before it must stay readable, as the batch may run
+again (or twice at once), and two versions share the files that they have in common. So any
+version can be read as long as its files are there.
+
+Where the state is a set of records that is read whole, a batch's new state is the old segments
+plus one with the batch's records (``next_segments``). States that are rows of keys are in
+``keyed_state``, those of joins of streams in ``open_records``. All put segments together so
+that what a batch writes is the same on average at batch 1,000,000 and beside 10,000,000 rows:
+old rows are written again only when as many others have come or gone.
 
 The format number is in the schema metadata of each file.
 """
@@ -24,8 +29,11 @@ from oriel.storage import sync_file, sync_folder
 FORMAT = b"2"
 _FORMAT_KEY = b"oriel.state_format"
 
-#: A version has no more segments than this.
+#: A version has no more segments than this: each one is searched by every batch.
 MAX_SEGMENTS = 12
+
+#: (Number of a task, number of tasks): the task has each key group g with g % tasks == task.
+TaskShare = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -47,34 +55,38 @@ def read_state(folder: Path, segments: Sequence[str], schema: pa.Schema) -> pa.T
 
 
 def read_share(
-    folder: Path, segments: Mapping[int, Sequence[str]], place: tuple[int, int], schema: pa.Schema
+    folder: Path, segments: Mapping[int, Sequence[str]], share: TaskShare, schema: pa.Schema
 ) -> tuple[list[str], pa.Table]:
     """Read the records of a task, and the files that are its own alone.
+
+    After a change of the number of tasks it has none: its records are in files of others, too,
+    so its next version has to be written whole.
 
     Raises:
         CheckpointError: a file is missing, or of another format or schema.
     """
-    own = own_files(segments, place)
+    own = own_files(segments, share)
     if own is not None:
         return own, read_state(folder, own, schema)
     rows = read_state(folder, [name for names in segments.values() for name in names], schema)
-    return [], rows.filter(pa.array(in_share(rows, place)))
+    return [], rows.filter(pa.array(in_share(rows, share)))
 
 
-def own_files(segments: Mapping[int, Sequence[str]], place: tuple[int, int]) -> list[str] | None:
-    """The files of a task's state, ``place`` is (its number, number of tasks).
+def own_files(segments: Mapping[int, Sequence[str]], share: TaskShare) -> list[str] | None:
+    """The files of a task's state; ``segments`` has those of each task of the last batch.
 
     None after a change of the number of tasks: each reads all files and takes its key groups.
     """
-    task, tasks = place
+    task, tasks = share
+    # Every task reports its files, also when it has none: so many entries, so many tasks.
     return list(segments.get(task, ())) if len(segments) in {0, tasks} else None
 
 
-def in_share(rows: pa.Table, place: tuple[int, int]) -> Flags:
+def in_share(rows: pa.Table, share: TaskShare) -> Flags:
     """Which rows are of a task's key groups."""
-    task, tasks = place
-    mine: Flags = np.asarray(rows["key_group"]) % tasks == task
-    return mine
+    task, tasks = share
+    of_task: Flags = np.asarray(rows["key_group"]) % tasks == task
+    return of_task
 
 
 def read_segment(folder: Path, name: str, schema: pa.Schema) -> pa.Table:
@@ -119,11 +131,15 @@ def write_segment(
     name: str,
     *,
     sync: bool,
-    beside: Mapping[bytes, bytes] | None = None,
+    metadata: Mapping[bytes, bytes] | None = None,
 ) -> str:
-    """Write ``records`` as one segment, ``beside`` in its metadata; return its file name."""
+    """Write ``records`` as one segment with ``metadata`` in its schema; return its file name.
+
+    The name is unlike any other: a batch that runs again writes files of its own beside those
+    of its first run.
+    """
     path = folder / f"{name}-{uuid.uuid4()}.arrow"
-    schema = records.schema.with_metadata({**(beside or {}), _FORMAT_KEY: FORMAT})
+    schema = records.schema.with_metadata({**(metadata or {}), _FORMAT_KEY: FORMAT})
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
         writer.write_table(records.replace_schema_metadata(schema.metadata))
     if sync:
@@ -133,19 +149,27 @@ def write_segment(
 
 
 def segments_kept(sizes: Sequence[int], count: int) -> int:
-    """How many of the old segments stay as they are; the last of ``sizes`` is what is added.
+    """How many of the old segments, the oldest first, stay as they are; the others become one.
 
-    Everything is written anew once most of it does not count (``count`` rows do); where there
-    are too many segments, the newest become one, as far back as they outweigh what is before
-    them. So a row is written again only after as many others came.
+    ``sizes`` are the rows of each segment, the last one of what the batch adds; ``count`` is
+    how many of all these rows count in the new version.
     """
     if sum(sizes) > 2 * count:
+        # ``count`` rows are written, and more than ``count`` are dropped for good. A row is
+        # dropped once, so all such writing together is less than what batches ever added.
         return 0
     old = len(sizes) - 1
     if len(sizes) <= MAX_SEGMENTS:
         return old
-    outweighed = (place for place in range(old) if sizes[place] <= sum(sizes[place + 1 :]))
-    return next(outweighed, old - 1)
+    # The oldest segment that does not outweigh all newer ones together becomes one with them: at
+    # most twice as many rows are written as came after that segment. Those before it, the large
+    # ones, each outweigh all that is newer and stay.
+    for segment in range(old):
+        if sizes[segment] <= sum(sizes[segment + 1 :]):
+            return segment
+    # Each is larger than all newer ones together: the newest has less than one row in
+    # 2 ** (MAX_SEGMENTS - 1), and it alone is written again.
+    return old - 1
 
 
 def next_segments(
@@ -159,14 +183,14 @@ def next_segments(
 ) -> list[str]:
     """Write what makes the next version: only what was added, or all of the state.
 
-    ``added`` is for states that are sets of records: the new state is the old segments and
-    these, and segments may keep records that no longer matter; all is written anew once
-    they are the majority, so a batch's writing is in proportion to the batch. None: the
+    ``added`` are the records that the old segments lack of ``state``; the segments may have
+    others, that no longer matter. All is written anew once those are the majority, and when
+    there are too many segments: such a state is read whole by each batch in any case. None: the
     state's rows themselves changed, so all of it is written.
     """
     if added is not None:
-        kept = sum(_rows(folder / segment) for segment in old) + len(added)
-        if len(old) < MAX_SEGMENTS and kept <= 2 * len(state):
+        stored = sum(_row_count(folder / segment) for segment in old) + len(added)
+        if len(old) < MAX_SEGMENTS and stored <= 2 * len(state):
             if not len(added):
                 return list(old)
             return [*old, write_segment(folder, added, name, sync=sync)]
@@ -175,7 +199,7 @@ def next_segments(
     return [write_segment(folder, state, name, sync=sync)]
 
 
-def _rows(path: Path) -> int:
+def _row_count(path: Path) -> int:
     """How many records a segment has, from its footer."""
     with pa.memory_map(str(path)) as source:
         return int(pa.ipc.open_file(source).count_rows())

@@ -1,4 +1,4 @@
-"""Engines that see only the touched keys' rows tell what engines with the whole state tell."""
+"""Engines that see only the touched keys' rows give what engines with the whole state give."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -114,7 +114,7 @@ def test_keys_do_not_matter_to_each_other(
 ) -> None:
     """Each batch with the rows of its keys only gives the changes and the state of all rows."""
     monkeypatch.setattr(keyed_state, "key_hashes", lambda keys: key_hashes(keys) % hashes)
-    told = 0
+    changes = 0
     for seed in range(4):
         engine = engine_of(kind, folds=bool(folds), final_only=bool(seed % 2) and kind in WINDOWS)
         layout = Layout(engine.state_schema, engine.due_ms)
@@ -122,18 +122,18 @@ def test_keys_do_not_matter_to_each_other(
         names: list[str] = []
         whole = engine.empty_state()
         for batch, before, close in batches(engine, delay, Random(seed)):
-            wanted = engine.process(whole, batch, before, close)
-            whole = wanted.state
+            expected = engine.process(whole, batch, before, close)
+            whole = expected.state
             state = KeyedState(tmp_path, names, layout)
             touched = state.touched(batch["key"], (before, close))
-            found = engine.process(touched.rows, batch, before, close)
-            version = state.replaced(touched, found.state, f"{kind}", sync=False)
-            assert found.changes.to_pylist() == wanted.changes.to_pylist()
-            assert in_order(found.rejected) == in_order(wanted.rejected)
-            assert found.late == wanted.late
+            result = engine.process(touched.rows, batch, before, close)
+            version = state.replaced(touched, result.state, f"{kind}", sync=False)
+            assert result.changes.to_pylist() == expected.changes.to_pylist()
+            assert in_order(result.rejected) == in_order(expected.rejected)
+            assert result.late == expected.late
             names = version.names
             after = KeyedState(tmp_path, names, layout)
             assert in_order(after.all_rows()) == in_order(whole)
             assert version.rows == len(whole)
-            told += len(found.changes)
-    assert told > 50
+            changes += len(result.changes)
+    assert changes > 50

@@ -38,8 +38,8 @@ def table_of(model: Model) -> pa.Table:
     """A model's rows as state."""
     rows = [
         {"key": key, "key_group": len(key), "last_ms": last, "some": some}
-        for key, found in model.items()
-        for last, some in found
+        for key, rows_of_key in model.items()
+        for last, some in rows_of_key
     ]
     return pa.Table.from_pylist(rows, schema=SCHEMA)
 
@@ -96,20 +96,22 @@ def test_any_batches_leave_what_a_dict_would_hold(
         chosen = random.sample(names, random.choice([0, 1, 1, 3, 8, 100]))
         state = opened(tmp_path, version)
         touched = state.touched(keys_of(*chosen), (previous, close))
-        found = model_of(touched.rows)
+        rows_of = model_of(touched.rows)
         due = {key for key, rows in model.items() if any(last < close for last, _ in rows)}
         must = {key for key in (*chosen, *due) if key in model}
-        assert must <= set(found), "a key is missing"
-        assert found.items() <= model.items(), "a key has other rows than it should"
+        assert must <= set(rows_of), "a key is missing"
+        assert rows_of.items() <= model.items(), "a key has other rows than it should"
         for key in chosen:
             size = random.choice([0, 1, 1, 2])
             lasts = [random.choice([close + random.randint(0, 60), FOREVER_MS]) for _ in "x" * size]
-            found[key] = [(last, [batch] * random.randint(0, 3)) for last in lasts]
-        found = {key: sorted(r for r in rows if r[0] >= close) for key, rows in found.items()}
-        model = {key: rows for key, rows in {**model, **found}.items() if rows}
-        version = state.replaced(touched, table_of(found), f"{batch}", sync=False)
+            rows_of[key] = [(last, [batch] * random.randint(0, 3)) for last in lasts]
+        rows_of = {key: sorted(r for r in rows if r[0] >= close) for key, rows in rows_of.items()}
+        model = {key: rows for key, rows in {**model, **rows_of}.items() if rows}
+        version = state.replaced(touched, table_of(rows_of), f"{batch}", sync=False)
         assert version.rows == sum(map(len, model.values()))
         assert len(version.names) <= MAX_SEGMENTS
+        stored = sum(len(open_segment(tmp_path, name)) for name in version.names)
+        assert stored <= 2 * version.rows, "most of what is stored does not count"
         previous, close = close, close + random.randint(0, 10)
         if not batch % 10:
             assert model_of(opened(tmp_path, version).all_rows()) == model
@@ -185,26 +187,29 @@ def test_a_removed_key_stays_removed(tmp_path: Path) -> None:
     assert state.rows == len(model) - 1
     assert set(model_of(state.all_rows())) == set("bcdefgh")
     version = advanced(tmp_path, version, {}, {"a": [(FOREVER_MS, [3])]}, 0)
-    found = opened(tmp_path, version).touched(keys_of("a"), (0, 0)).rows
-    assert model_of(found) == {"a": [(FOREVER_MS, [3])]}
+    again = opened(tmp_path, version).touched(keys_of("a"), (0, 0)).rows
+    assert model_of(again) == {"a": [(FOREVER_MS, [3])]}
 
 
-def test_tasks_of_another_number_share_the_rows(tmp_path: Path) -> None:
-    """Each takes its key groups of all files, even where tasks of before share a hash."""
+@pytest.mark.parametrize("changing", [None, keys_of(), keys_of("xx", "xxx")])
+def test_tasks_of_another_number_share_the_rows(
+    tmp_path: Path, changing: pa.ChunkedArray | None
+) -> None:
+    """Each takes its key groups of all files and writes them all, whatever its batch changes."""
     model: Model = {"x" * size: [(50, [size])] for size in range(1, 40)}
     segments = {}
     for task in range(3):
-        mine: Model = {key: rows for key, rows in model.items() if len(key) % 3 == task}
-        segments[task] = advanced(tmp_path, Version([], 0), {}, mine, 0).names
-    found: Model = {}
+        of_task: Model = {key: rows for key, rows in model.items() if len(key) % 3 == task}
+        segments[task] = advanced(tmp_path, Version([], 0), {}, of_task, 0).names
+    together: Model = {}
     for task in range(2):
         state = KeyedState.of_task(tmp_path, segments, (task, 2), LAYOUT)
         touched = state.touched(keys_of(), (0, 1))
         assert all(len(key) % 2 == task for key in model_of(touched.rows))
-        version = state.replaced(touched, touched.rows, "n", sync=False)
+        version = state.replaced(touched, touched.rows, "n", sync=False, changing=changing)
         assert version.rows == state.rows == len(touched.rows)
-        found |= model_of(opened(tmp_path, version).all_rows())
-    assert found == model
+        together |= model_of(opened(tmp_path, version).all_rows())
+    assert together == model
 
 
 def test_files_that_cannot_be_trusted_are_refused(tmp_path: Path) -> None:

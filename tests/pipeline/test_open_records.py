@@ -1,4 +1,4 @@
-"""Joins of streams that see some of their records only tell what those with all of them tell."""
+"""Joins of streams that see some of their records only give what those with all of them give."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,8 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state import OpenRecords, Version
 from oriel.pipeline.state import segments as state_files
 from oriel.pipeline.state.segments import open_segment
-from oriel.pipeline.windows import LEFT, RIGHT, Clocks, StreamJoinEngine
+from oriel.pipeline.windows import LEFT, RIGHT, Clocks, JoinResult, StreamJoinEngine
 from oriel.pipeline.windows.joins.sides import How
-from oriel.pipeline.windows.joins.streams import JoinResult
 from tests.slow_joins import clock
 from tests.windows.join_batches import batches, random_cuts, to_table
 from tests.windows.test_stream_join_properties import (
@@ -43,7 +42,7 @@ def advanced(
 ) -> tuple[JoinResult, Version]:
     """One batch as the join's task runs it."""
     rows = np.flatnonzero(engine.concerned(state.records, state.matched, batch, clocks))
-    done = engine.process(state.state(rows), batch, *clocks[1])
+    done = engine.process(state.state(rows), batch, clocks[1])
     stays = engine.stays(state.records, clocks[1])
     return done, state.replaced(rows[done.stayed], done.state, stays, "n", sync=False)
 
@@ -83,21 +82,24 @@ def test_any_share_of_the_records_gives_what_all_of_them_give(
         whole, before = engine.empty_state(), (-1, -1)
         segments: Segments = {}
         for batch, after in arriving(case, engine, random):
-            wanted = engine.process(whole, batch, *after)
-            whole = wanted.state
+            expected = engine.process(whole, batch, after)
+            whole = expected.state
             tasks = random.choice([1, 1, 1, 2])
             states = [opened(tmp_path, engine, segments, task, tasks) for task in range(tasks)]
-            found = [
+            advances = [
                 advanced(engine, state, of_task(batch, task, tasks), (before, after))
                 for task, state in enumerate(states)
             ]
-            told = pa.concat_tables([done.results for done, _ in found])
-            assert in_order(told) == in_order(wanted.results), f"seed {seed}"
-            assert sum(done.late for done, _ in found) == wanted.late
-            assert sum(version.rows for _, version in found) == len(whole)
-            segments = {task: version.names for task, (_, version) in enumerate(found)}
+            joined = pa.concat_tables([done.results for done, _ in advances])
+            assert in_order(joined) == in_order(expected.results), f"seed {seed}"
+            assert sum(done.late for done, _ in advances) == expected.late
+            assert sum(version.rows for _, version in advances) == len(whole)
+            segments = {task: version.names for task, (_, version) in enumerate(advances)}
             assert all(len(names) <= segments_at_most + 1 for names in segments.values())
-            before, results = after, results + len(told)
+            for task, (_, version) in enumerate(advances):
+                stored = opened(tmp_path, engine, segments, task, tasks).records
+                assert len(stored) <= 2 * version.rows, "most of what is stored has left"
+            before, results = after, results + len(joined)
     assert results > 300
 
 

@@ -8,9 +8,18 @@ import pyarrow as pa
 import pytest
 
 from oriel import IllegalArgument, JoinWindows
-from oriel.pipeline.windows import LEFT, MAX_TIMESTAMP_MS, RIGHT, StreamJoinEngine, TableJoinEngine
+from oriel.pipeline.windows import (
+    FOREVER_MS,
+    LEFT,
+    MAX_TIMESTAMP_MS,
+    RIGHT,
+    JoinResult,
+    StreamJoinEngine,
+    TableLookupEngine,
+    TableRowsEngine,
+)
+from oriel.pipeline.windows.joins.lookups import LookupHow
 from oriel.pipeline.windows.joins.sides import How
-from oriel.pipeline.windows.joins.tables import TableHow, TableJoinResult, TableTableJoinEngine
 
 LEFT_VALUES = pa.schema([("l", pa.string())])
 RIGHT_VALUES = pa.schema([("r", pa.string())])
@@ -82,7 +91,7 @@ def stream_join(how: How, windows: JoinWindows, batches: Sequence[Sequence[Step]
     engine = StreamJoinEngine(windows, how, LEFT_VALUES, RIGHT_VALUES)
     state = engine.empty_state()
     clocks, offsets = [-1, -1], [0, 0]
-    told = []
+    results = []
     for steps in batches:
         rows = []
         for side, value, time in steps:
@@ -92,26 +101,26 @@ def stream_join(how: How, windows: JoinWindows, batches: Sequence[Sequence[Step]
             offsets[side] += 1
             rows.append(row)
         batch = pa.Table.from_pylist(rows, schema=engine.record_schema)
-        result = engine.process(state, batch, clocks[LEFT], clocks[RIGHT])
+        result = engine.process(state, batch, (clocks[LEFT], clocks[RIGHT]))
         state = result.state
-        found = result.results.to_pylist()
-        told.append([(row["l"], row["r"], row["timestamp_ms"]) for row in found])
-    return told
+        rows = result.results.to_pylist()
+        results.append([(row["l"], row["r"], row["timestamp_ms"]) for row in rows])
+    return results
 
 
 def test_records_pair_at_both_bounds_and_the_later_time_is_the_results() -> None:
     """Left at 100 with 10 before and 20 after: 90 and 120 pair, 89 and 121 do not."""
     windows = JoinWindows(10, 20, 100)
     right = [(RIGHT, str(time), time) for time in (89, 90, 100, 120, 121)]
-    told = stream_join("inner", windows, [[(LEFT, "a", 100)], right])
-    assert told == [[], [("a", "90", 100), ("a", "100", 100), ("a", "120", 120)]]
+    results = stream_join("inner", windows, [[(LEFT, "a", 100)], right])
+    assert results == [[], [("a", "90", 100), ("a", "100", 100), ("a", "120", 120)]]
 
 
 def test_a_range_that_lies_before_the_record_joins_records_in_time_order() -> None:
     """With after = -5 and no grace, the right record at 93 pairs with the left one at 100."""
     windows = JoinWindows(10, -5, 0)
-    told = stream_join("outer", windows, [[(RIGHT, "b", 93)], [(LEFT, "a", 100)]])
-    assert told == [[], [("a", "b", 100)]]
+    results = stream_join("outer", windows, [[(RIGHT, "b", 93)], [(LEFT, "a", 100)]])
+    assert results == [[], [("a", "b", 100)]]
 
 
 def test_an_unmatched_record_waits_until_nothing_can_match_it() -> None:
@@ -147,7 +156,7 @@ def test_late_records_are_counted_and_pair_with_nothing() -> None:
         {**place, "offset": 1, "timestamp_ms": 104, "stream_time_ms": 120, "side": RIGHT},
     ]
     batch = pa.Table.from_pylist(rows, schema=engine.record_schema)
-    result = engine.process(engine.empty_state(), batch, 100, 120)
+    result = engine.process(engine.empty_state(), batch, (100, 120))
     assert result.late == 1
     assert result.results.column("timestamp_ms").to_pylist() == [105]
     assert engine.is_late(batch).tolist() == [False, False, True]
@@ -169,7 +178,7 @@ def test_results_have_a_total_order() -> None:
     batch = pa.Table.from_pylist(
         [{**row, "stream_time_ms": 100} for row in rows], schema=engine.record_schema
     )
-    results = engine.process(engine.empty_state(), batch, 200, 200).results.to_pylist()
+    results = engine.process(engine.empty_state(), batch, (200, 200)).results.to_pylist()
     assert [(r["key"], r["partition"], r["offset"], r["suborder"]) for r in results] == [
         ("A", 3, 7, 1),
         ("A", 3, 7, 2 * 2**48 + 10),
@@ -198,12 +207,12 @@ def test_the_delay_is_how_long_a_record_alone_waits(
 def test_the_longest_times_do_not_overflow() -> None:
     """Times at both ends of what is accepted, with the longest range, pair."""
     longest = 2**63 // 1000 - 2 * MAX_TIMESTAMP_MS
-    told = stream_join(
+    results = stream_join(
         "outer",
         JoinWindows(longest // 2, longest // 2, 0),
         [[(LEFT, "a", 0), (RIGHT, "b", MAX_TIMESTAMP_MS), (LEFT, "c", MAX_TIMESTAMP_MS)]],
     )
-    assert told == [[("a", "b", MAX_TIMESTAMP_MS), ("c", "b", MAX_TIMESTAMP_MS)]]
+    assert results == [[("a", "b", MAX_TIMESTAMP_MS), ("c", "b", MAX_TIMESTAMP_MS)]]
 
 
 @pytest.mark.parametrize(("name", "value"), [("partition", 2**15 - 1), ("offset", 2**48 - 1)])
@@ -216,7 +225,7 @@ def test_a_place_that_does_not_fit_the_suborder_is_refused(name: str, value: int
     with pytest.raises(
         IllegalArgument, match=f"{name} {value}: a join of streams takes a {name} below"
     ):
-        engine.process(engine.empty_state(), batch, 1, 1)
+        engine.process(engine.empty_state(), batch, (1, 1))
 
 
 def test_unknown_joins_and_common_names_are_refused() -> None:
@@ -225,30 +234,35 @@ def test_unknown_joins_and_common_names_are_refused() -> None:
     with pytest.raises(IllegalArgument, match="one of inner, left, outer, not 'right'"):
         StreamJoinEngine(windows, "right", LEFT_VALUES, RIGHT_VALUES)  # type: ignore[arg-type]
     with pytest.raises(IllegalArgument, match="one of inner, left, not 'outer'"):
-        TableJoinEngine("outer", LEFT_VALUES, RIGHT_VALUES)  # type: ignore[arg-type]
+        TableLookupEngine("outer", LEFT_VALUES, RIGHT_VALUES)  # type: ignore[arg-type]
     with pytest.raises(IllegalArgument, match="'l' is there twice"):
         StreamJoinEngine(windows, "left", LEFT_VALUES, LEFT_VALUES)
+    with pytest.raises(IllegalArgument, match="'side' is there twice"):
+        TableLookupEngine("left", LEFT_VALUES, pa.schema([("side", pa.int64())]))
     with pytest.raises(IllegalArgument, match="'offset' is there twice"):
-        TableTableJoinEngine("left", LEFT_VALUES, pa.schema([("offset", pa.int64())]))
+        TableRowsEngine("left", LEFT_VALUES, pa.schema([("offset", pa.int64())]))
 
 
 def table_join(how: How, steps: Sequence[tuple[int, str | None, int]]) -> list[Any]:
     """What each record of two tables changes: (l, r, timestamp), or the timestamp deleted."""
-    engine = TableTableJoinEngine(how, LEFT_VALUES, RIGHT_VALUES)
+    engine = TableRowsEngine(how, LEFT_VALUES, RIGHT_VALUES)
     state = engine.empty_state()
-    told = []
+    updates = []
     for offset, (side, value, time) in enumerate(steps):
         row = {"key": "A", "timestamp_ms": time, "partition": 0, "offset": offset}
-        row |= {"null_value": value is None, "lr"[side]: value}
-        left = pa.Table.from_pylist([row] if side == LEFT else [], schema=engine.left_schema)
-        right = pa.Table.from_pylist([row] if side == RIGHT else [], schema=engine.right_schema)
-        result = engine.process(state, left, right)
+        row |= {"null_value": value is None, "input": side, "lr"[side]: value}
+        batch = pa.Table.from_pylist([row], schema=engine.record_schema)
+        result = engine.process(state, batch, 0, 0)
         state = result.state
-        told.append([
+        changes = result.changes.to_pylist()
+        for change in changes:
+            window = (change["window_start_ms"], change["window_end_ms"], change["final"])
+            assert window == (0, FOREVER_MS, False)
+        updates.append([
             row["timestamp_ms"] if row["deleted"] else (row["l"], row["r"], row["timestamp_ms"])
-            for row in result.changes.to_pylist()
+            for row in changes
         ])  # fmt: skip
-    return told
+    return updates
 
 
 def test_the_table_table_example_of_the_semantics() -> None:
@@ -279,11 +293,9 @@ def test_left_and_outer_joins_of_tables_have_rows_of_one_side() -> None:
     ]
 
 
-def lookup(
-    how: TableHow, stream: Sequence[str], table: Sequence[tuple[str, int]]
-) -> TableJoinResult:
+def lookup(how: LookupHow, stream: Sequence[str], table: Sequence[tuple[str, int]]) -> JoinResult:
     """Join stream records at 10 with table records, all of one batch."""
-    engine = TableJoinEngine(how, LEFT_VALUES, RIGHT_VALUES)
+    engine = TableLookupEngine(how, LEFT_VALUES, RIGHT_VALUES)
     records = [
         {"key": key, "timestamp_ms": 10, "partition": 1, "offset": i, "stream_time_ms": 12}
         for i, key in enumerate(stream)
@@ -292,10 +304,12 @@ def lookup(
         {"key": key, "timestamp_ms": time, "partition": 0, "offset": i, "null_value": False}
         for i, (key, time) in enumerate(table)
     ]
+    batch = [
+        *({**r, "side": LEFT, "l": "a"} for r in records),
+        *({**r, "side": RIGHT, "r": "b"} for r in rows),
+    ]
     return engine.process(
-        engine.empty_state(),
-        pa.Table.from_pylist([{**r, "l": "a"} for r in records], schema=engine.stream_schema),
-        pa.Table.from_pylist([{**r, "r": "b"} for r in rows], schema=engine.table_schema),
+        engine.empty_state(), pa.Table.from_pylist(batch, schema=engine.record_schema), (12, -1)
     )
 
 
@@ -308,23 +322,24 @@ def test_the_stream_table_example_of_the_semantics() -> None:
             "timestamp_ms": 10,
             "partition": 1,
             "offset": 0,
+            "suborder": 0,
             "stream_time_ms": 12,
             "l": "a",
             "r": "b",
         }
     ]
-    assert result.dropped == 1
+    assert result.filtered == 1
 
 
 def test_a_left_lookup_keeps_every_record() -> None:
     """Records whose key is not in the table come out in their place, with nulls."""
     result = lookup("left", ["Z", "A", "Z"], [("A", 50)])
     assert result.results.column("r").to_pylist() == [None, "b", None]
-    assert result.dropped == 0
+    assert result.filtered == 0
 
 
 def test_a_table_without_a_record_finds_nothing() -> None:
     """The lookup works on an empty table, and on an empty stream."""
     assert lookup("left", ["A"], []).results.column("r").to_pylist() == [None]
-    assert lookup("inner", ["A"], []).dropped == 1
+    assert lookup("inner", ["A"], []).filtered == 1
     assert len(lookup("left", [], [("A", 1)]).results) == 0

@@ -61,19 +61,19 @@ def run_engine(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> lis
     """Feed the case by batches; after each, all that came out must be the model's."""
     engine = engine_of(case.how, case.span)
     state = engine.empty_state()
-    told: list[Result] = []
+    results: list[Result] = []
     late = 0
     for batch in batches(case.sides, cuts):
         clocks = (clock(batch.so_far[LEFT]), clock(batch.so_far[RIGHT]))
-        result = engine.process(state, _table(engine, batch), *clocks)
+        result = engine.process(state, _table(engine, batch), clocks)
         state = saved_and_loaded(result.state) if restart else result.state
-        told += [_result(row) for row in result.results.to_pylist()]
+        results += [_result(row) for row in result.results.to_pylist()]
         late += result.late
         model = joined(*batch.so_far, case.span)
-        assert sorted(told, key=lambda one: one[1:5]) == model.results(case.how)
+        assert sorted(results, key=_place) == model.results(case.how)
         assert late == len(model.left_late) + len(model.right_late)
-        assert _kept(state) == _open(model), "the state is not what can still pair"
-    return sorted(told, key=lambda one: one[1:5])
+        assert _state_rows(state) == _open(model), "the state is not what can still pair"
+    return sorted(results, key=_place)
 
 
 def _table(engine: StreamJoinEngine, batch: Batch) -> pa.Table:
@@ -87,15 +87,20 @@ def _table(engine: StreamJoinEngine, batch: Batch) -> pa.Table:
 def _result(row: dict[str, Any]) -> Result:
     names = ("key", "timestamp_ms", "partition", "offset", "suborder", "stream_time_ms", "l", "r")
     assert tuple(row) == names
-    found: Result = tuple(row.values())
-    return found
+    result: Result = tuple(row.values())
+    return result
 
 
-def _kept(state: pa.Table) -> set[tuple[Any, ...]]:
+def _place(result: Result) -> tuple[Any, ...]:
+    """Time, partition, offset and suborder, which tell results apart."""
+    return result[1:5]
+
+
+def _state_rows(state: pa.Table) -> set[tuple[Any, ...]]:
     names = ("side", "key", "partition", "offset", "matched", "key_group", "l", "r")
-    kept = {tuple(row[name] for name in names) for row in state.to_pylist()}
-    assert len(kept) == len(state), "the state has a record twice"
-    return kept
+    rows = {tuple(row[name] for name in names) for row in state.to_pylist()}
+    assert len(rows) == len(state), "the state has a record twice"
+    return rows
 
 
 def _open(model: Joined) -> set[tuple[Any, ...]]:
@@ -126,7 +131,7 @@ def _marks(case: Case) -> set[str]:
     marks = {mark for left, right in model.pairs for mark in _pair_marks(left, right, span)}
     right_bound = clock(case.sides[RIGHT]) - span.grace - max(span.before, 0) - span.after
     patient = joined(*case.sides, replace(span, grace=1000))
-    found = {
+    reached = {
         "left late": model.left_late,
         "right late": model.right_late,
         "late, though it could have paired": {left for left, _ in patient.pairs}.intersection(
@@ -134,17 +139,17 @@ def _marks(case: Case) -> set[str]:
         ),
         "left alone": model.left_alone,
         "right alone": model.right_alone,
-        "left waits at the last ms": [one for one in model.left_open if one.time == right_bound],
+        "left waits at the last ms": [left for left in model.left_open if left.time == right_bound],
         "left has left at the next ms": [
-            one for one in model.left_alone if one.time == right_bound - 1
+            left for left in model.left_alone if left.time == right_bound - 1
         ],
         "silent partition": [log for logs in case.sides for log in logs.values() if not log],
     }
-    return marks | {mark for mark, seen in found.items() if seen}
+    return marks | {mark for mark, seen in reached.items() if seen}
 
 
 def _pair_marks(left: Arrived, right: Arrived, span: Span) -> set[str]:
-    found = {
+    reached = {
         "pair at the lower bound": right.time - left.time == -span.before,
         "pair at the upper bound": right.time - left.time == span.after,
         "pair of two partitions": left.partition != right.partition,
@@ -153,7 +158,7 @@ def _pair_marks(left: Arrived, right: Arrived, span: Span) -> set[str]:
         "pair of two records behind their clocks": left.time < left.stream_time
         and right.time < right.stream_time,
     }
-    return {mark for mark, seen in found.items() if seen}
+    return {mark for mark, seen in reached.items() if seen}
 
 
 ALL_MARKS = {

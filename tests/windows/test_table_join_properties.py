@@ -8,9 +8,9 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 
-from oriel.pipeline.windows import LEFT, RIGHT, TableJoinEngine
+from oriel.pipeline.windows import FOREVER_MS, LEFT, RIGHT, TableLookupEngine, TableRowsEngine
+from oriel.pipeline.windows.joins.lookups import LookupHow
 from oriel.pipeline.windows.joins.sides import How
-from oriel.pipeline.windows.joins.tables import TableHow, TableTableJoinEngine
 from tests.slow_joins import Logs, Row, arrivals, counting, joined_tables, newest
 from tests.windows.join_batches import (
     Batch,
@@ -28,6 +28,9 @@ CASES = 80
 LEFT_VALUES = pa.schema([("l", pa.string())])
 RIGHT_VALUES = pa.schema([("r", pa.string())])
 CARRIED = pa.schema([("key_group", pa.int32())])
+CHANGE_COLUMNS = (
+    "key", "window_start_ms", "window_end_ms", "l", "r", "timestamp_ms", "final", "deleted",
+)  # fmt: skip
 #: The joined rows, and the state as a set of rows.
 Outcome = tuple[dict[str, Row], set[tuple[Any, ...]]]
 
@@ -50,37 +53,43 @@ def random_case(seed: int) -> Case:
 
 def run_tables(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> Outcome:
     """Feed two tables by batches; after each, rows and changes must be the model's."""
-    engine = TableTableJoinEngine(case.how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
+    engine = TableRowsEngine(case.how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
     state = engine.empty_state()
     rows: dict[str, Row] = {}
     counted: tuple[Any, Any] = ({}, {})
     for batch in batches(case.sides, cuts):
-        left = to_table(engine.left_schema, batch.new[LEFT], "l")
-        right = to_table(engine.right_schema, batch.new[RIGHT], "r")
-        result = engine.process(state, left, right)
+        sides = [
+            to_table(engine.record_schema, batch.new[side], column, input=side)
+            for side, column in ((LEFT, "l"), (RIGHT, "r"))
+        ]
+        result = engine.process(state, pa.concat_tables(sides), 0, 0)
         state = saved_and_loaded(result.state) if restart else result.state
         before, counted_before = dict(rows), counted
         counted = (counting(batch.so_far[LEFT]), counting(batch.so_far[RIGHT]))
-        told = _fold(rows, result.changes.to_pylist(), counted)
+        changed = _fold(rows, result.changes.to_pylist(), counted)
         assert rows == joined_tables(*batch.so_far, case.how)
-        other = {
+        newly_counting = {
             key
             for now, then in zip(counted, counted_before, strict=True)
             for key in now
             if now[key] != then.get(key)
         }
-        assert told == other & {*before, *rows}, "a row is told when a record that counts is new"
+        assert changed == newly_counting & {*before, *rows}, (
+            "a row changes when a record that counts is new"
+        )
         assert _state_rows(state, LEFT) == _newest_rows(batch.so_far[LEFT])
         assert _state_rows(state, RIGHT) == _newest_rows(batch.so_far[RIGHT])
     return rows, {tuple(row.values()) for row in state.to_pylist()}
 
 
 def _fold(rows: dict[str, Row], changes: Sequence[dict[str, Any]], counted: Any) -> set[str]:
-    """Apply one batch's changes, checking what no batch may do; return the keys told of."""
+    """Apply one batch's changes, checking what no batch may do; return the changed keys."""
     keys = {change["key"] for change in changes}
     assert len(keys) == len(changes), "a row came twice in one batch"
     for change in changes:
-        assert tuple(change) == ("key", "l", "r", "timestamp_ms", "deleted")
+        assert tuple(change) == CHANGE_COLUMNS
+        assert (change["window_start_ms"], change["window_end_ms"]) == (0, FOREVER_MS)
+        assert not change["final"]
         key, row = change["key"], (change["l"], change["r"], change["timestamp_ms"])
         if change["deleted"]:
             times = [table[key].time for table in counted if key in table]
@@ -92,14 +101,14 @@ def _fold(rows: dict[str, Row], changes: Sequence[dict[str, Any]], counted: Any)
 
 
 def _state_rows(state: pa.Table, side: int) -> set[tuple[Any, ...]]:
-    mine = [row for row in state.to_pylist() if row["side"] == side]
-    assert all(row["key_group"] == len(row["key"]) for row in mine)
+    of_side = [row for row in state.to_pylist() if row["side"] == side]
+    assert all(row["key_group"] == len(row["key"]) for row in of_side)
     value, other = ("l", "r") if side == LEFT else ("r", "l")
-    assert all(row[other] is None for row in mine)
-    return {_place(row, value) for row in mine}
+    assert all(row[other] is None for row in of_side)
+    return {_record(row, value) for row in of_side}
 
 
-def _place(row: dict[str, Any], value: str) -> tuple[Any, ...]:
+def _record(row: dict[str, Any], value: str) -> tuple[Any, ...]:
     assert row["null_value"] == (row[value] is None)
     return row["key"], row["timestamp_ms"], row["partition"], row["offset"], row[value]
 
@@ -112,27 +121,30 @@ def _newest_rows(logs: Logs) -> set[tuple[Any, ...]]:
 def run_lookups(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> int:
     """Join the left logs as a stream with the right ones as a table, batch by batch.
 
-    Each batch must give what the model's table has at its end. Returns how many were dropped.
+    Each batch must give what the model's table has at its end. Returns how many were filtered.
     """
-    how: TableHow = "inner" if case.how == "inner" else "left"
-    engine = TableJoinEngine(how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
+    how: LookupHow = "inner" if case.how == "inner" else "left"
+    engine = TableLookupEngine(how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
     state = engine.empty_state()
-    dropped = 0
+    filtered = 0
     for batch in batches(case.sides, cuts):
-        stream = to_table(engine.stream_schema, batch.new[LEFT], "l")
-        result = engine.process(state, stream, to_table(engine.table_schema, batch.new[RIGHT], "r"))
+        sides = [
+            to_table(engine.record_schema, batch.new[side], column, side=side)
+            for side, column in ((LEFT, "l"), (RIGHT, "r"))
+        ]
+        result = engine.process(state, pa.concat_tables(sides), (0, 0))
         state = saved_and_loaded(result.state) if restart else result.state
-        wanted, left_out = _lookups(batch, how)
-        assert result.results.to_pylist() == wanted
-        assert result.dropped == left_out
-        dropped += left_out
-        found = {_place(row, "r") for row in state.to_pylist()}
-        assert found == _newest_rows(batch.so_far[RIGHT])
-        assert len(found) == len(state)
-    return dropped
+        expected, without_row = _lookups(batch, how)
+        assert result.results.to_pylist() == expected
+        assert result.filtered == without_row
+        filtered += without_row
+        records = {_record(row, "r") for row in state.to_pylist()}
+        assert records == _newest_rows(batch.so_far[RIGHT])
+        assert len(records) == len(state)
+    return filtered
 
 
-def _lookups(batch: Batch, how: TableHow) -> tuple[list[dict[str, Any]], int]:
+def _lookups(batch: Batch, how: LookupHow) -> tuple[list[dict[str, Any]], int]:
     table = {key: record.value for key, record in counting(batch.so_far[RIGHT]).items()}
     rows = [
         {
@@ -140,26 +152,27 @@ def _lookups(batch: Batch, how: TableHow) -> tuple[list[dict[str, Any]], int]:
             "timestamp_ms": record.time,
             "partition": record.partition,
             "offset": record.offset,
+            "suborder": 0,
             "stream_time_ms": record.stream_time,
             "l": record.value,
             "r": table.get(record.key),
         }
         for record in batch.new[LEFT]
     ]
-    kept = [row for row in rows if how == "left" or row["r"] is not None]
-    return kept, len(rows) - len(kept)
+    results = [row for row in rows if how == "left" or row["r"] is not None]
+    return results, len(rows) - len(results)
 
 
 def check_case(case: Case) -> set[str]:
     """Compare one case with the models, whole and cut; return the rare branches it reached."""
     random = Random(case.seed + 1)
     once = run_tables(case, whole(case.sides))
-    dropped = run_lookups(case, whole(case.sides))
+    filtered = run_lookups(case, whole(case.sides))
     for restart in (False, True):
         cuts = random_cuts(case.sides, random)
         assert run_tables(case, cuts, restart=restart) == once, "another cut, another state"
-        dropped += run_lookups(case, cuts, restart=restart)
-    return _marks(case) | ({"looked up in vain"} if dropped else set())
+        filtered += run_lookups(case, cuts, restart=restart)
+    return _marks(case) | ({"looked up in vain"} if filtered else set())
 
 
 def _marks(case: Case) -> set[str]:
@@ -169,18 +182,19 @@ def _marks(case: Case) -> set[str]:
         latest = newest(logs)
         for key, record in counting(logs).items():
             others = [r for (k, _), r in latest.items() if k == key and r != record]
-            mine = [r for r in arrivals(logs) if (r.key, r.partition) == (key, record.partition)]
-            found = {
+            last = (key, record.partition)
+            times = [r.time for r in arrivals(logs) if (r.key, r.partition) == last]
+            reached = {
                 "newest of several partitions": others,
                 "decided by the partition": [r for r in others if r.time == record.time],
                 "a deletion hides another partition's value": record.value is None
                 and [r for r in others if r.value is not None],
                 "a value outlives another partition's deletion": record.value is not None
                 and [r for r in others if r.value is None],
-                "a later offset with an earlier time": max(r.time for r in mine) > record.time,
+                "a later offset with an earlier time": max(times) > record.time,
                 "deleted": record.value is None,
             }
-            marks |= {mark for mark, seen in found.items() if seen}
+            marks |= {mark for mark, seen in reached.items() if seen}
     rows = joined_tables(*case.sides, case.how)
     marks |= {f"{case.how} row without a right value" for row in rows.values() if row[1] is None}
     return marks | {f"{case.how} row without a left value" for r in rows.values() if r[0] is None}

@@ -23,13 +23,15 @@ from tests.windows.test_table_join_properties import (
 )
 
 CASES = 120
+#: Updates follow the batches; no clock holds them back.
+CLOCKS = (0, 0)
 
 #: Side, value, time; the key is always "A" and the partition 0.
 Step = tuple[int, str | None, int]
 #: One batch of the model: side and record of each.
 Arrivals = Sequence[tuple[int, Arrived]]
 #: Left value, right value, timestamp.
-Told = tuple[str | None, str | None, int]
+Update = tuple[str | None, str | None, int]
 
 EXAMPLE: list[Step] = [(LEFT, "a", 10), (RIGHT, "b", 5), (LEFT, "c", 3), (RIGHT, "d", 20)]
 
@@ -54,57 +56,57 @@ def engine_of(how: How) -> TableUpdatesEngine:
     return TableUpdatesEngine(how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
 
 
-def told_of(how: How, given: Sequence[Sequence[Step]]) -> list[list[Told]]:
+def updates_of(how: How, given: Sequence[Sequence[Step]]) -> list[list[Update]]:
     """The joined rows after the steps of each batch."""
     engine = engine_of(how)
     state = engine.empty_state()
     left = arrived([step for steps in given for step in steps])
-    told = []
+    updates = []
     for steps in given:
-        result = engine.process(state, batch_of(engine, left[: len(steps)]))
+        result = engine.process(state, batch_of(engine, left[: len(steps)]), CLOCKS)
         left, state = left[len(steps) :], result.state
         rows = result.results.to_pylist()
-        assert result.dropped == len(steps) - len(rows)
-        told.append([(row["l"], row["r"], row["timestamp_ms"]) for row in rows])
-    return told
+        assert result.filtered == len(steps) - len(rows)
+        updates.append([(row["l"], row["r"], row["timestamp_ms"]) for row in rows])
+    return updates
 
 
 def test_each_record_tells_the_row_after_it_with_the_greater_time() -> None:
     """Semantics section 5, the first one without a partner; one batch tells every update, too."""
-    told = told_of("inner", [[step] for step in EXAMPLE])
-    assert told == [[], [("a", "b", 10)], [("c", "b", 5)], [("c", "d", 20)]]
-    assert told_of("inner", [EXAMPLE]) == [[("a", "b", 10), ("c", "b", 5), ("c", "d", 20)]]
+    updates = updates_of("inner", [[step] for step in EXAMPLE])
+    assert updates == [[], [("a", "b", 10)], [("c", "b", 5)], [("c", "d", 20)]]
+    assert updates_of("inner", [EXAMPLE]) == [[("a", "b", 10), ("c", "b", 5), ("c", "d", 20)]]
 
 
 def test_a_left_and_an_outer_join_tell_rows_without_a_partner() -> None:
     """A left join tells of left rows alone, an outer join of right ones too."""
     steps: list[list[Step]] = [[(RIGHT, "b", 5)], [(LEFT, "a", 3)]]
-    assert told_of("left", steps) == [[], [("a", "b", 5)]]
-    assert told_of("outer", steps) == [[(None, "b", 5)], [("a", "b", 5)]]
-    assert told_of("left", steps[::-1]) == [[("a", None, 3)], [("a", "b", 5)]]
+    assert updates_of("left", steps) == [[], [("a", "b", 5)]]
+    assert updates_of("outer", steps) == [[(None, "b", 5)], [("a", "b", 5)]]
+    assert updates_of("left", steps[::-1]) == [[("a", None, 3)], [("a", "b", 5)]]
 
 
 @pytest.mark.parametrize(
     ("how", "alone"), [("inner", []), ("left", [("a", None, 10)]), ("outer", [("a", None, 10)])]
 )
-def test_a_deletion_tells_what_is_left(how: How, alone: list[Told]) -> None:
+def test_a_deletion_tells_what_is_left(how: How, alone: list[Update]) -> None:
     """Without a right value a left row goes on alone; after both nothing does."""
     both: list[Step] = [(LEFT, "a", 10), (RIGHT, "b", 5)]
-    told = told_of(how, [both, [(RIGHT, None, 7)], [(LEFT, None, 8)]])
-    assert (told[0][-1], told[1:]) == (("a", "b", 10), [alone, []])
+    updates = updates_of(how, [both, [(RIGHT, None, 7)], [(LEFT, None, 8)]])
+    assert (updates[0][-1], updates[1:]) == (("a", "b", 10), [alone, []])
 
 
 def test_a_deleted_row_lends_no_time() -> None:
     """After a deletion at 50 the left record's own time counts, 3."""
     steps: list[list[Step]] = [[(RIGHT, "b", 5)], [(RIGHT, None, 50)], [(LEFT, "a", 3)]]
-    assert told_of("outer", steps)[-1] == [("a", None, 3)]
+    assert updates_of("outer", steps)[-1] == [("a", None, 3)]
 
 
 def test_the_cut_of_both_topics_against_each_other_matters() -> None:
     """In one batch the deletion at 15 comes before the right record at 20, as the clocks say."""
     deletion: Step = (LEFT, None, 15)
-    assert told_of("inner", [[*EXAMPLE, deletion]]) == [[("a", "b", 10), ("c", "b", 5)]]
-    assert told_of("inner", [EXAMPLE, [deletion]])[0][-1] == ("c", "d", 20)
+    assert updates_of("inner", [[*EXAMPLE, deletion]]) == [[("a", "b", 10), ("c", "b", 5)]]
+    assert updates_of("inner", [EXAMPLE, [deletion]])[0][-1] == ("c", "d", 20)
 
 
 def test_a_result_has_the_place_of_its_record() -> None:
@@ -115,7 +117,7 @@ def test_a_result_has_the_place_of_its_record() -> None:
         (LEFT, Arrived("A", 10, 2, 7, "a", 30)),
         (LEFT, Arrived("A", 3, 2, 8, "c", 50)),
     ]
-    results = engine.process(engine.empty_state(), batch_of(engine, first)).results
+    results = engine.process(engine.empty_state(), batch_of(engine, first), CLOCKS).results
     assert [tuple(row.values()) for row in results.to_pylist()] == [
         ("A", 10, 0, 7, RIGHT, 40, "a", "b"),
         ("A", 5, 2, 8, LEFT, 50, "c", "b"),
@@ -146,8 +148,8 @@ class Model:
             self._take(side, record)
             rows = [table.get(record.key) for table in self.tables]
             values = [None if row is None else row.value for row in rows]
-            wanted = {"inner": None not in values, "left": values[0], "outer": any(values)}
-            if wanted[self.how]:
+            has_row = {"inner": None not in values, "left": values[0], "outer": any(values)}
+            if has_row[self.how]:
                 place = (record.partition, record.offset, side, record.stream_time)
                 results.append((record.key, self._time(side, record), *place, *values))
                 self.marks |= {f"{self.how}: no {'lr'[n]}" for n in (0, 1) if values[n] is None}
@@ -211,11 +213,11 @@ def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[
     engine, model = engine_of(case.how), Model(case.how, wrong)
     state = engine.empty_state()
     for given in arrivals_of(case, Random(case.seed + 1), cut=cut):
-        result = engine.process(state, batch_of(engine, given))
+        result = engine.process(state, batch_of(engine, given), CLOCKS)
         state = saved_and_loaded(result.state) if restart else result.state
         results = [tuple(row.values()) for row in result.results.to_pylist()]
         assert results == model.process(given)
-        assert result.dropped == len(given) - len(results)
+        assert result.filtered == len(given) - len(results)
         assert state_rows(state) == model.state()
         assert len(state) == len(model.state())
     return model.marks
@@ -253,13 +255,13 @@ def test_a_wrong_model_is_noticed(wrong: str) -> None:
 
 def keyed(case: Case) -> list[Arrivals]:
     """The records of each side, a key's all in one partition, as a producer would place them."""
-    found: list[Arrivals] = []
+    records: list[Arrivals] = []
     for side, logs in enumerate(case.sides):
         log = [record for given in logs.values() for record in given]
         keys = sorted({key for key, _, _ in log})
-        placed = {p: [one for one in log if one[0] == key] for p, key in enumerate(keys)}
-        found.append([(side, record) for record in arrivals(placed)])
-    return found
+        placed = {p: [entry for entry in log if entry[0] == key] for p, key in enumerate(keys)}
+        records.append([(side, record) for record in arrivals(placed)])
+    return records
 
 
 def pieces(random: Random, records: Arrivals, most: int) -> list[Arrivals]:
@@ -273,12 +275,12 @@ def pieces(random: Random, records: Arrivals, most: int) -> list[Arrivals]:
 def results_of(how: How, batches_given: Sequence[Arrivals]) -> list[tuple[Any, ...]]:
     """All results, by place: batches of several partitions have no order between them."""
     engine = engine_of(how)
-    state, found = engine.empty_state(), []
+    state, results = engine.empty_state(), []
     for given in batches_given:
-        result = engine.process(state, batch_of(engine, given))
+        result = engine.process(state, batch_of(engine, given), CLOCKS)
         state = saved_and_loaded(result.state)
-        found += [tuple(row.values()) for row in result.results.to_pylist()]
-    return sorted(found, key=lambda row: (row[4], *row[2:4]))
+        results += [tuple(row.values()) for row in result.results.to_pylist()]
+    return sorted(results, key=lambda row: (row[4], *row[2:4]))
 
 
 def test_any_cut_of_one_sides_records_gives_the_same_results() -> None:
@@ -341,9 +343,9 @@ def test_updates_of_joined_tables_are_counted_in_windows(
     driver.pipe_input("stock", [pieces_of(None, 11), pieces_of(7, 12, "B")])
     driver.pipe_input("prices", price(None, 21))
     assert counts(driver) == counted
-    told, applied = driver.counters("updates"), sum(counted.values())
-    assert (told.applied, told.filtered) == (applied, 7 - applied)
-    assert (told.input, told.dropped, told.late) == (7, 0, 0)
+    counters, applied = driver.counters("updates"), sum(counted.values())
+    assert (counters.applied, counters.filtered) == (applied, 7 - applied)
+    assert (counters.input, counters.dropped, counters.late) == (7, 0, 0)
 
 
 def test_a_window_is_final_when_both_topics_are_past_it() -> None:

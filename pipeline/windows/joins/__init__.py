@@ -1,37 +1,41 @@
-"""Door of oriel.pipeline.windows.joins."""
+"""Joins of two inputs by key, as pure functions of (state, batch, clocks).
 
+Records of both sides come in as one Arrow table with the column ``side``; joined rows go out,
+with the place and the stream time by which the windows behind the join put them in order and
+judge them. There is one engine for each pair of inputs: two streams (``StreamJoinEngine``), a
+stream with a table (``TableLookupEngine``), the updates of two tables (``TableUpdatesEngine``),
+which are ``JoinEngine`` all three; and a table itself, of one topic or of two
+(``TableRowsEngine``), which is a store's ``WindowEngine``.
+"""
+
+from oriel.pipeline.windows.joins.lookups import TableLookupEngine
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
-    SIDE,
     SIDE_FIELDS,
-    How,
-    check_how,
-    joined_values,
+    Clocks,
+    JoinEngine,
+    JoinResult,
 )
 from oriel.pipeline.windows.joins.streams import (
     MATCHED,
     RIGHT_ALONE,
-    Clocks,
     StreamJoinEngine,
     refuse_large_places,
 )
-from oriel.pipeline.windows.joins.table_rows import TableRowsEngine
-from oriel.pipeline.windows.joins.tables import TableJoinEngine
+from oriel.pipeline.windows.joins.tables import TableRowsEngine
 from oriel.pipeline.windows.joins.updates import TableUpdatesEngine
 
 __all__ = [
     "MATCHED",
     "RESULT_FIELDS",
     "RIGHT_ALONE",
-    "SIDE",
     "SIDE_FIELDS",
     "Clocks",
-    "How",
+    "JoinEngine",
+    "JoinResult",
     "StreamJoinEngine",
-    "TableJoinEngine",
+    "TableLookupEngine",
     "TableRowsEngine",
     "TableUpdatesEngine",
-    "check_how",
-    "joined_values",
     "refuse_large_places",
 ]

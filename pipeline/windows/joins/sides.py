@@ -1,47 +1,123 @@
-"""What all joins share: the sides, the columns of records and results, the checks of names."""
+"""What all joins share: the columns of both sides, the engine's contract, a table's records.
+
+Which record of a key counts in a table
+---------------------------------------
+A table record replaces what its key had; one without a value deletes it. In Kafka Streams the
+record that came last counts, which makes the table depend on how partitions interleave. Here it
+is a property of the records alone: of each source partition the one with the greatest offset,
+and of those the one with the greatest (timestamp, partition). So neither batch cuts nor
+interleaving can matter. A key normally has one partition, and then its last record counts, as
+in Kafka Streams.
+
+The state keeps the last record of each key and partition, deletions included: a deletion that
+counts may be newer than what another partition is still to bring, and that must not revive the
+row.
+"""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from oriel.pipeline.windows.arrays import Flags
+from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
 from oriel.pipeline.windows.definitions import IllegalArgument
-from oriel.pipeline.windows.records import PLACE_FIELDS, SUBORDER
+from oriel.pipeline.windows.records import NULL_VALUE, PLACE_FIELDS, SUBORDER
 
 How = Literal["inner", "left", "outer"]
+#: The least stream time of the left side's partitions, and of the right one's, in ms.
+Clocks = tuple[int, int]
 
 STREAM_TIME = pa.field("stream_time_ms", pa.int64())
 SIDE = pa.field("side", pa.int8())
-#: What a join reads of a record, and what it gives of a result.
+#: What a join reads of a record beside its values; ``side`` is ``LEFT`` or ``RIGHT``.
 SIDE_FIELDS = (*PLACE_FIELDS, STREAM_TIME, SIDE)
+#: What a join gives of a result beside the values of both sides.
 RESULT_FIELDS = (*PLACE_FIELDS, SUBORDER, STREAM_TIME)
+#: What a table keeps of a record beside its values; ``null_value`` marks a deletion.
+TABLE_FIELDS = (*PLACE_FIELDS, NULL_VALUE)
 
 
-def check_how(how: str, known: tuple[str, ...]) -> None:
-    """Refuse a join that is not one of ``known``.
+@dataclass(frozen=True)
+class JoinResult:
+    """What one batch makes of the state of a join.
 
-    Raises:
-        IllegalArgument: it is unknown.
+    ``state`` is the next state, ``results`` are rows of the engine's ``result_schema``; their
+    (timestamp_ms, partition, offset, suborder) tell them apart. ``late`` counts the batch's
+    records that came too late to be joined, ``filtered`` those that were taken and gave no
+    result because an inner or a left join has none for them. ``stayed`` is of joins of streams:
+    which of the old state's rows the new one begins with, in their order.
     """
-    if how not in known:
-        message = f"a join is one of {', '.join(known)}, not {how!r}"
-        raise IllegalArgument(message)
+
+    state: pa.Table
+    results: pa.Table
+    late: int = 0
+    filtered: int = 0
+    stayed: Flags | None = None
+
+
+class JoinEngine(ABC):
+    """A join whose results go on like records; holds no state between calls.
+
+    It is made of the value columns of both sides, which have no name in common, and of columns
+    ``carried`` that the state keeps with each record for the caller's use.
+    """
+
+    #: The columns that ``process`` takes of a batch.
+    record_schema: pa.Schema
+    #: ``RESULT_FIELDS`` and the values of both sides, each of which can be missing.
+    result_schema: pa.Schema
+    state_schema: pa.Schema
+    #: How far behind both clocks a result's time can be, in ms: windows behind wait so long.
+    delay_ms: int = 0
+
+    def empty_state(self) -> pa.Table:
+        """The state before the first record."""
+        return self.state_schema.empty_table()
+
+    def changing(self, batch: pa.Table) -> pa.ChunkedArray | None:  # noqa: ARG002
+        """The keys whose rows ``batch`` can change; None: those of all of its records."""
+        return None
+
+    @abstractmethod
+    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+        """Join the records of ``batch`` with the state; ``clocks`` are those after the batch.
+
+        Keys don't matter to each other: ``state`` may be all rows of the batch's keys only, and
+        the next state is then that of the same keys. (A join of streams chooses its rows by
+        ``StreamJoinEngine.concerned``.)
+        """
+
+    def _read(self, batch: pa.Table) -> pa.Table:
+        """The columns of ``batch`` that the engine takes."""
+        return batch.select(self.record_schema.names).cast(self.record_schema)
 
 
 def joined_values(
-    own: tuple[pa.Field, ...], carried: pa.Schema | None, left: pa.Schema, right: pa.Schema
+    how: str,
+    hows: object,
+    own: tuple[pa.Field, ...],
+    carried: pa.Schema | None,
+    sides: tuple[pa.Schema, pa.Schema],
 ) -> list[pa.Field]:
-    """The value columns of both sides, each of which can be missing.
+    """The value columns of both ``sides``, left first, each of which can be missing.
 
-    Beside them a join's tables have the columns ``own`` and ``carried``.
+    ``hows`` is the ``Literal`` of the joins there are; beside the values a join's tables have
+    the columns ``own`` and ``carried``.
 
     Raises:
-        IllegalArgument: a name is there twice; case does not tell names apart.
+        IllegalArgument: ``how`` is unknown, or two columns have one name; case does not tell
+            names apart, as in Spark.
     """
+    if how not in get_args(hows):
+        message = f"a join is one of {', '.join(get_args(hows))}, not {how!r}"
+        raise IllegalArgument(message)
+    values = [field for side in sides for field in side]
     seen: set[str] = set()
-    for name in (field.name for field in (*own, *(carried or ()), *left, *right)):
+    for name in (field.name for field in (*own, *(carried or ()), *values)):
         if name.lower() in seen:
             message = (
                 f"column {name!r} is there twice in a join (case does not tell names apart); "
@@ -49,41 +125,85 @@ def joined_values(
             )
             raise IllegalArgument(message)
         seen.add(name.lower())
-    return [field.with_nullable(nullable=True) for field in (*left, *right)]
+    return [field.with_nullable(nullable=True) for field in values]
 
 
-class TwoTables(ABC):
-    """A join of two tables by key; holds no state between calls."""
+def has_joined_row(how: How, left: Flags, right: Flags) -> Flags:
+    """Whether two tables have a joined row, where each side does or doesn't have a row."""
+    joined: Flags = {"inner": left & right, "left": left, "outer": left | right}[how]
+    return joined
 
-    #: The columns beside values and carried ones.
-    own_fields: tuple[pa.Field, ...]
-    state_schema: pa.Schema
 
-    def __init__(
-        self, how: How, left: pa.Schema, right: pa.Schema, carried: pa.Schema | None = None
-    ) -> None:
-        """``left`` and ``right`` are the sides' value columns, without a name in common.
+@dataclass(frozen=True)
+class TableRecords:
+    """Records of a table, or of two tables by ``side``, in any order, as arrays.
 
-        ``carried`` are columns that the state keeps with each record for the caller's use.
+    ``rows`` has ``TABLE_FIELDS``; without a column ``side`` all are of side 0. ``keys`` are the
+    distinct keys by their UTF-8 bytes, ``key_code`` numbers them for each record.
+    """
 
-        Raises:
-            IllegalArgument: ``how`` is unknown, or two columns have one name.
+    rows: pa.Table
+    keys: pa.Array
+    key_code: Ints
+    side: Ints
+    partition: Ints
+    offset: Ints
+    timestamp_ms: Ints
+    deletes: Flags
+
+    @classmethod
+    def of(cls, rows: pa.Table) -> "TableRecords":
+        """Read the columns of ``rows``."""
+        rows = rows.combine_chunks()
+        (key_code,), keys = coded_keys(rows["key"])
+        side, partition, offset, timestamp_ms = (
+            np.asarray(rows[name]).astype(np.int64)
+            if name in rows.column_names
+            else np.zeros(len(rows), dtype=np.int64)
+            for name in (SIDE.name, "partition", "offset", "timestamp_ms")
+        )
+        deletes = np.asarray(rows[NULL_VALUE.name])
+        return cls(rows, keys, key_code, side, partition, offset, timestamp_ms, deletes)
+
+    def take(self, numbers: Ints) -> pa.Table:
+        """The rows with these numbers."""
+        return self.rows.take(pa.array(numbers))
+
+    def newest(self) -> Ints:
+        """The numbers of the last record of each key, side and partition: the next state."""
+        return _greatest((self.key_code, self.side, self.partition), (self.offset,))
+
+    def counting(self, newest: Ints) -> NDArray[np.int64]:
+        """The number of the record that counts, by [side, key code]; -1 where there is none.
+
+        ``newest`` has one record for each key, side and partition. A deletion counts like any
+        other record, see ``has_row``.
         """
-        check_how(how, get_args(How))
-        values = joined_values(self.own_fields, carried, left, right)
-        self._how = how
-        self._left, self._right = left, right
-        self._set_schemas(list(carried or ()), values)
+        groups = (self.key_code[newest], self.side[newest])
+        # The partition decides between equal times; any fixed choice would do, as long as it
+        # is not the order of arrival.
+        by = (self.timestamp_ms[newest], self.partition[newest])
+        chosen = newest[_greatest(groups, by)]
+        counting = np.full((2, len(self.keys)), -1, dtype=np.int64)
+        counting[self.side[chosen], self.key_code[chosen]] = chosen
+        return counting
 
-    @abstractmethod
-    def _set_schemas(self, carried: Sequence[pa.Field], values: Sequence[pa.Field]) -> None:
-        """Make the schemas; ``values`` are those of the left side, then of the right one."""
+    def has_row(self, counting: NDArray[np.int64]) -> Flags:
+        """Where a record counts that is not a deletion."""
+        present: Flags = counting >= 0
+        # Without any record there is nothing to index, not even with -1.
+        return present & ~self.deletes[counting] if len(self.deletes) else present
 
-    def empty_state(self) -> pa.Table:
-        """Both tables before their first records."""
-        return self.state_schema.empty_table()
 
-    def _exists(self, left: Flags, right: Flags) -> Flags:
-        """Whether there is a joined row where these sides have one."""
-        exists: Flags = {"inner": left & right, "left": left, "outer": left | right}[self._how]
-        return exists
+def split_by_key(rows: pa.Table, keys: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
+    """The rows of other keys, and those of ``keys``."""
+    of_keys = pc.is_in(rows["key"], value_set=pc.unique(keys))
+    return rows.filter(pc.invert(of_keys)), rows.filter(of_keys)
+
+
+def _greatest(groups: tuple[Ints, ...], by: tuple[Ints, ...]) -> Ints:
+    """The row with the greatest ``by`` in each group of rows equal in all of ``groups``."""
+    order = np.lexsort((*by[::-1], *groups[::-1]))
+    last = np.ones(len(order), dtype=np.bool_)
+    last[:-1] = np.logical_or.reduce([np.diff(group[order]) != 0 for group in groups])
+    return order[last]

@@ -21,7 +21,6 @@ axis, the partners of a record are an index range, found by binary search.
 """
 
 from dataclasses import dataclass
-from typing import get_args
 
 import numpy as np
 import pyarrow as pa
@@ -33,255 +32,23 @@ from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
+    Clocks,
     How,
-    check_how,
+    JoinEngine,
+    JoinResult,
     joined_values,
 )
 
 #: Whether a record in the state had a partner.
 MATCHED = pa.field("matched", pa.bool_())
-#: The least stream time of the left side's partitions, and of the right one's.
-Clocks = tuple[int, int]
 
 #: ``suborder`` of results without a right record, and without a left one.
 LEFT_ALONE, RIGHT_ALONE = 0, -1
 
-#: ``suborder`` of a pair is made of the right record's partition and offset.
+# ``suborder`` of a pair is (right partition << 48) + right offset + 1: 15 and 48 of a positive
+# number's 63 bits. The 1 keeps pairs apart from ``LEFT_ALONE``.
 _OFFSET_BITS = 48
 _PARTITION_BITS = 15
-_PLACE = ("partition", "offset")
-
-
-@dataclass(frozen=True)
-class JoinResult:
-    """What one batch made of the state.
-
-    ``state`` has the records that stay: of the old ones, in their order, those that ``stayed``
-    marks, then those of the batch. ``results`` has each new pair, and each record that stays
-    alone, once: key, timestamp_ms (the greater of both), partition and offset (the left
-    record's, if there is one), suborder, stream_time_ms (the greater of both), the columns of
-    both sides.
-    (timestamp_ms, partition, offset, suborder) is different for each result. ``late``
-    counts records of the batch that were late: they pair with nothing, nor come out alone.
-    """
-
-    state: pa.Table
-    stayed: Flags
-    results: pa.Table
-    late: int
-
-
-@dataclass(frozen=True)
-class _Records:
-    """Both sides sorted by (key code, time) as arrays.
-
-    ``place`` is where each was, in the state and the batch behind it.
-    """
-
-    table: pa.Table
-    keys: pa.Array
-    code: Ints
-    time: Ints
-    left: Flags
-    new: Flags
-    place: Ints
-
-    def column(self, name: str) -> Ints:
-        return np.asarray(self.table.column(name)).astype(np.int64)
-
-
-@dataclass(frozen=True)
-class _Found:
-    """Results as row numbers of both sides; -1 where there is no record of the side."""
-
-    left: Ints
-    right: Ints
-
-    def __add__(self, other: "_Found") -> "_Found":
-        return _Found(
-            np.concatenate([self.left, other.left]), np.concatenate([self.right, other.right])
-        )
-
-
-class StreamJoinEngine:
-    """Join of two streams within a time range; holds no state between calls."""
-
-    def __init__(
-        self,
-        windows: JoinWindows,
-        how: How,
-        left: pa.Schema,
-        right: pa.Schema,
-        carried: pa.Schema | None = None,
-    ) -> None:
-        """``left`` and ``right`` are the sides' value columns, without a name in common.
-
-        ``carried`` are columns that the state keeps with each record for the caller's use.
-
-        Raises:
-            IllegalArgument: ``how`` is unknown, or two columns have one name.
-        """
-        check_how(how, get_args(How))
-        values = joined_values((*RESULT_FIELDS, SIDE, MATCHED), carried, left, right)
-        self._windows = windows
-        self._alone = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[how]
-        self._left, self._right = left, right
-        self.record_schema = pa.schema([*SIDE_FIELDS, *(carried or ()), *values])
-        self.state_schema = self.record_schema.append(MATCHED)
-        self.result_schema = pa.schema([*RESULT_FIELDS, *values])
-
-    @property
-    def delay_ms(self) -> int:
-        """How far behind both clocks a result's time can be: what later windows must wait for.
-
-        A pair comes with one of its records, so its stream time says how late it is.
-        """
-        return max((self._windows.wait_ms(side) for side in self._alone), default=0)
-
-    def empty_state(self) -> pa.Table:
-        """The state before the first record."""
-        return self.state_schema.empty_table()
-
-    @property
-    def keeps_matches(self) -> bool:
-        """Whether it matters later which records had a partner."""
-        return bool(self._alone)
-
-    def is_late(self, batch: pa.Table) -> Flags:
-        """Which records of ``batch`` pair with nothing because they came too late."""
-        time, stream_time, side = (
-            np.asarray(batch.column(name)) for name in ("timestamp_ms", "stream_time_ms", "side")
-        )
-        allowed = np.where(
-            side == LEFT,
-            self._windows.allowed_lateness_ms(LEFT),
-            self._windows.allowed_lateness_ms(RIGHT),
-        )
-        late: Flags = time + allowed < stream_time
-        return late
-
-    def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
-        """Which records can still pair, or have yet to come out alone, at these clocks."""
-        left = np.asarray(records["side"]) == LEFT
-        return ~self._gone(np.asarray(records["timestamp_ms"]), left, clocks)
-
-    def concerned(
-        self, records: pa.Table, matched: Flags, batch: pa.Table, clocks: tuple[Clocks, Clocks]
-    ) -> Flags:
-        """Which of the state's records a batch between two ``clocks`` has to do with.
-
-        Those may be among its records' partners, or come out alone now.
-        """
-        before, after = clocks
-        time, side = np.asarray(records["timestamp_ms"]), np.asarray(records["side"])
-        open_ = ~self._gone(time, side == LEFT, before)
-        found = open_ & ~matched & np.isin(side, self._alone)
-        found &= self._gone(time, side == LEFT, after)
-        if len(batch):
-            new, reach = np.asarray(batch["timestamp_ms"]), self._windows.reach_ms
-            near = open_ & (time >= new.min() - reach) & (time <= new.max() + reach)
-            key = records["key"].filter(pa.array(near))
-            found[near] |= np.asarray(pc.is_in(key, value_set=batch["key"].unique()))
-        return found
-
-    def process(
-        self, state: pa.Table, batch: pa.Table, left_clock_ms: int, right_clock_ms: int
-    ) -> JoinResult:
-        """Join ``batch`` with itself and with ``state``.
-
-        The clocks are the least stream time of each side's partitions after the batch.
-        ``state`` may be those records only that ``concerned`` finds.
-        """
-        batch = batch.select(self.record_schema.names).cast(self.record_schema)
-        late = self.is_late(batch)
-        accepted = batch.filter(pa.array(~late))
-        if len(accepted):
-            refuse_large_places(*(pc.max(accepted[name]).as_py() for name in _PLACE))
-        records = _sorted_records(state, accepted)
-        pairs = self._pairs(records)
-        matched = np.asarray(records.table.column(MATCHED.name)).copy()
-        matched[pairs.left] = matched[pairs.right] = True
-        gone = self._gone(records.time, records.left, (left_clock_ms, right_clock_ms))
-        results = self._results(records, pairs + self._lonely(records, gone & ~matched))
-        kept = records.table.drop_columns([MATCHED.name]).append_column(MATCHED, pa.array(matched))
-        row_of = np.empty_like(records.place)
-        row_of[records.place] = np.arange(len(row_of))
-        stays = ~gone[row_of]
-        kept = kept.take(pa.array(row_of[stays]))
-        return JoinResult(kept, stays[: len(state)], results, int(late.sum()))
-
-    def _gone(self, time: Ints, left: Flags, clocks: Clocks) -> Flags:
-        """Which records leave the state."""
-        gone: Flags = np.where(
-            left,
-            time + self._windows.wait_ms(LEFT) < clocks[RIGHT],
-            time + self._windows.wait_ms(RIGHT) < clocks[LEFT],
-        )
-        return gone
-
-    def _pairs(self, records: _Records) -> _Found:
-        """New left records with every right one, old left records with the new right ones."""
-        timeline = Timeline(records.code, records.time)
-        before, after = self._windows.before_ms, self._windows.after_ms
-        new_left = np.flatnonzero(records.left & records.new)
-        new_right = np.flatnonzero(~records.left & records.new)
-        first = _partners(records, timeline, new_left, ~records.left, (before, after))
-        old_left = records.left & ~records.new
-        second = _partners(records, timeline, new_right, old_left, (after, before))
-        return _Found(*first) + _Found(second[1], second[0])
-
-    def _lonely(self, records: _Records, chosen: Flags) -> _Found:
-        """The chosen records without a partner, of the sides that come out alone."""
-        left = np.flatnonzero(chosen & records.left & (LEFT in self._alone))
-        right = np.flatnonzero(chosen & ~records.left & (RIGHT in self._alone))
-        return _Found(left, np.full_like(left, -1)) + _Found(np.full_like(right, -1), right)
-
-    def _results(self, records: _Records, found: _Found) -> pa.Table:
-        no_left, no_right = found.left < 0, found.right < 0
-        first = np.where(no_left, found.right, found.left)
-        second = np.where(no_right, found.left, found.right)
-        partition, offset = records.column("partition"), records.column("offset")
-        pair = (partition[second] << _OFFSET_BITS) + offset[second] + 1
-        suborder = np.where(no_right, LEFT_ALONE, np.where(no_left, RIGHT_ALONE, pair))
-        time, stream_time = records.time, records.column("stream_time_ms")
-        left_rows = pa.array(found.left, mask=no_left)
-        right_rows = pa.array(found.right, mask=no_right)
-        columns = [
-            records.keys.take(pa.array(records.code[first])),
-            np.maximum(time[first], time[second]),
-            partition[first].astype(np.int32),
-            offset[first],
-            suborder,
-            np.maximum(stream_time[first], stream_time[second]),
-            *(records.table.column(name).take(left_rows) for name in self._left.names),
-            *(records.table.column(name).take(right_rows) for name in self._right.names),
-        ]
-        return pa.table(columns, schema=self.result_schema)
-
-
-def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
-    """Join state and batch, sorted by (key, time)."""
-    fresh = batch.append_column(MATCHED, pa.repeat(pa.scalar(False), len(batch)))  # noqa: FBT003
-    table = pa.concat_tables([state, fresh]).combine_chunks()
-    (code,), keys = coded_keys(table["key"])
-    time = np.asarray(table.column("timestamp_ms"))
-    order = pair_order(code, time)
-    table = table.take(pa.array(order))
-    left = np.asarray(table.column("side")) == LEFT
-    return _Records(table, keys, code[order], time[order], left, order >= len(state), order)
-
-
-def _partners(
-    records: _Records, timeline: Timeline, rows: Ints, others: Flags, reach: tuple[int, int]
-) -> tuple[Ints, Ints]:
-    """Pair ``rows`` with those of ``others`` that are up to ``reach`` before and after them."""
-    before, after = reach
-    code, time = records.code[rows], records.time[rows]
-    ranges = Ranges(
-        timeline.first_at_or_after(code, time - before),
-        timeline.first_after(code, time + after),
-    ).among(others)
-    return np.repeat(rows, ranges.sizes), np.flatnonzero(others)[ranges.rows()[1]]
 
 
 def refuse_large_places(partition: int, offset: int) -> None:
@@ -297,3 +64,253 @@ def refuse_large_places(partition: int, offset: int) -> None:
         if number >= 2**bits - 1:
             message = f"{name} {number}: a join of streams takes a {name} below 2**{bits} - 1 only"
             raise IllegalArgument(message)
+
+
+@dataclass(frozen=True)
+class _SortedRecords:
+    """Both sides' records of state and batch, sorted by (key code, time), as arrays.
+
+    ``keys`` has the key of each code, ``left`` tells the sides apart, ``new`` marks the batch's.
+    ``input_row`` is where each record was before, in the state with the batch behind it.
+    """
+
+    table: pa.Table
+    keys: pa.Array
+    key_code: Ints
+    timestamp_ms: Ints
+    left: Flags
+    new: Flags
+    input_row: Ints
+
+    @classmethod
+    def of(cls, state: pa.Table, batch: pa.Table) -> "_SortedRecords":
+        """Sort the records of the state and of the batch together."""
+        unmatched = pa.repeat(pa.scalar(value=False), len(batch))
+        table = pa.concat_tables([state, batch.append_column(MATCHED, unmatched)]).combine_chunks()
+        (key_code,), keys = coded_keys(table["key"])
+        timestamp_ms = np.asarray(table["timestamp_ms"])
+        order = pair_order(key_code, timestamp_ms)
+        table = table.take(pa.array(order))
+        left = np.asarray(table["side"]) == LEFT
+        return cls(
+            table, keys, key_code[order], timestamp_ms[order], left, order >= len(state), order
+        )
+
+    def column(self, name: str) -> Ints:
+        """A column of whole numbers."""
+        return np.asarray(self.table[name]).astype(np.int64)
+
+
+#: Row numbers of the left and of the right record of each result; -1 where there is none.
+_ResultRows = tuple[Ints, Ints]
+
+
+class StreamJoinEngine(JoinEngine):
+    """Join of two streams within a time range.
+
+    The state is the records that can still pair or come out alone, with ``matched``. Results
+    are each pair, and each record that stays alone where ``how`` asks for it, once: with the
+    greater of both times and of both stream times, and the place of the left record, if there
+    is one. The right record's place is in ``suborder``, so no two results have the same
+    (timestamp_ms, partition, offset, suborder). Late records pair with nothing, nor do they
+    come out alone; they are counted.
+    """
+
+    def __init__(
+        self,
+        windows: JoinWindows,
+        how: How,
+        left: pa.Schema,
+        right: pa.Schema,
+        carried: pa.Schema | None = None,
+    ) -> None:
+        """Join columns as ``JoinEngine`` says.
+
+        Raises:
+            IllegalArgument: ``how`` is unknown, or two columns have one name.
+        """
+        own = (*RESULT_FIELDS, SIDE, MATCHED)
+        values = joined_values(how, How, own, carried, (left, right))
+        self._windows = windows
+        self._sides_alone = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[how]
+        self._left_values, self._right_values = left.names, right.names
+        self.record_schema = pa.schema([*SIDE_FIELDS, *(carried or ()), *values])
+        self.state_schema = self.record_schema.append(MATCHED)
+        self.result_schema = pa.schema([*RESULT_FIELDS, *values])
+        # A pair comes with one of its records, and that record's stream time says how late it
+        # is, as for any record. A record alone comes when the other side's clock has passed its
+        # time by ``wait_ms``; it was in time when it came, so windows behind the join have to be
+        # open until then.
+        self.delay_ms = max((windows.wait_ms(side) for side in self._sides_alone), default=0)
+
+    @property
+    def keeps_matches(self) -> bool:
+        """Whether it matters later which records had a partner: not for an inner join."""
+        return bool(self._sides_alone)
+
+    def is_late(self, batch: pa.Table) -> Flags:
+        """Which records of ``batch`` pair with nothing because they came too late."""
+        timestamp_ms, stream_time_ms, side = (
+            np.asarray(batch[name]) for name in ("timestamp_ms", "stream_time_ms", "side")
+        )
+        allowed_ms = np.where(
+            side == LEFT,
+            self._windows.allowed_lateness_ms(LEFT),
+            self._windows.allowed_lateness_ms(RIGHT),
+        )
+        late: Flags = timestamp_ms + allowed_ms < stream_time_ms
+        return late
+
+    def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
+        """Which records can still pair, or have yet to come out alone, at these clocks."""
+        left = np.asarray(records["side"]) == LEFT
+        return ~self._expired(np.asarray(records["timestamp_ms"]), left, clocks)
+
+    def concerned(
+        self, records: pa.Table, matched: Flags, batch: pa.Table, clocks: tuple[Clocks, Clocks]
+    ) -> Flags:
+        """Which of the state's ``records`` may pair with the batch's, or come out alone with it.
+
+        ``matched`` has a flag for each of ``records``, ``clocks`` are those before and after the
+        batch. ``process`` gives with these records the results that it gives with all of them;
+        ``stays`` tells which of the others are in the next state, as they are.
+        """
+        before, after = clocks
+        timestamp_ms, side = np.asarray(records["timestamp_ms"]), np.asarray(records["side"])
+        # A version's files keep expired records, too; those pair no more.
+        unexpired = ~self._expired(timestamp_ms, side == LEFT, before)
+        # A record expires in one batch. If it comes out alone, it is a result of that batch; if
+        # not, nothing is written of it.
+        concerned = unexpired & ~matched & np.isin(side, self._sides_alone)
+        concerned &= self._expired(timestamp_ms, side == LEFT, after)
+        if len(batch):
+            # Pairs are ``reach_ms`` apart at most, so a partner of any record of the batch lies
+            # between these times. Too many records do no harm: ``process`` pairs by the exact
+            # range. Keys are compared for those records only, as that costs far more than times.
+            batch_ms, reach_ms = np.asarray(batch["timestamp_ms"]), self._windows.reach_ms
+            in_reach = (
+                unexpired
+                & (timestamp_ms >= batch_ms.min() - reach_ms)
+                & (timestamp_ms <= batch_ms.max() + reach_ms)
+            )
+            keys = records["key"].filter(pa.array(in_reach))
+            concerned[in_reach] |= np.asarray(pc.is_in(keys, value_set=batch["key"].unique()))
+        return concerned
+
+    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+        """See ``JoinEngine``; ``state`` may be those records only that ``concerned`` names.
+
+        Raises:
+            IllegalArgument: a record's partition or offset is too large for ``suborder``.
+        """
+        batch = self._read(batch)
+        late = self.is_late(batch)
+        accepted = batch.filter(pa.array(~late))
+        if len(accepted):
+            refuse_large_places(
+                *(pc.max(accepted[name]).as_py() for name in ("partition", "offset"))
+            )
+        records = _SortedRecords.of(state, accepted)
+        pairs = self._new_pairs(records)
+        matched = np.asarray(records.table[MATCHED.name]).copy()
+        matched[pairs[0]] = matched[pairs[1]] = True
+        # Pairs come first: a record of this batch may be the only partner of one that expires
+        # with this batch's clocks.
+        expired = self._expired(records.timestamp_ms, records.left, clocks)
+        alone = expired & ~matched
+        left_alone = np.flatnonzero(alone & records.left & (LEFT in self._sides_alone))
+        right_alone = np.flatnonzero(alone & ~records.left & (RIGHT in self._sides_alone))
+        result_rows = (
+            np.concatenate([pairs[0], left_alone, np.full_like(right_alone, -1)]),
+            np.concatenate([pairs[1], np.full_like(left_alone, -1), right_alone]),
+        )
+        # Back into the order of the state and the batch behind it, as ``stayed`` promises.
+        row_of = np.empty_like(records.input_row)
+        row_of[records.input_row] = np.arange(len(row_of))
+        stays = ~expired[row_of]
+        table = records.table.drop_columns([MATCHED.name]).append_column(MATCHED, pa.array(matched))
+        return JoinResult(
+            state=table.take(pa.array(row_of[stays])),
+            results=self._results(records, result_rows),
+            late=int(late.sum()),
+            stayed=stays[: len(state)],
+        )
+
+    def _expired(self, timestamp_ms: Ints, left: Flags, clocks: Clocks) -> Flags:
+        """Which records nothing can pair with any more: those leave the state.
+
+        Take a left record l. A right record that is still to come has a stream time of at least
+        the right clock; if it is not late, ``r.t >= right clock - max(before, 0) - G``. A pair
+        needs ``r.t <= l.t + after``. So there is none once
+        ``l.t + after + max(before, 0) + G < right clock``; the sum is ``wait_ms``. A right
+        record is the same with the sides changed.
+        """
+        expired: Flags = np.where(
+            left,
+            timestamp_ms + self._windows.wait_ms(LEFT) < clocks[RIGHT],
+            timestamp_ms + self._windows.wait_ms(RIGHT) < clocks[LEFT],
+        )
+        return expired
+
+    def _new_pairs(self, records: _SortedRecords) -> _ResultRows:
+        """The pairs with a record of the batch; older pairs came out with earlier batches.
+
+        New left records pair with every right one, old left records with the new right ones
+        only, so that a pair of two new records comes once.
+        """
+        timeline = Timeline(records.key_code, records.timestamp_ms)
+        before_ms, after_ms = self._windows.before_ms, self._windows.after_ms
+        new_left = np.flatnonzero(records.left & records.new)
+        new_right = np.flatnonzero(~records.left & records.new)
+        left, their_right = _partners(
+            records, timeline, new_left, ~records.left, (before_ms, after_ms)
+        )
+        # l.t - before <= r.t <= l.t + after is r.t - after <= l.t <= r.t + before.
+        right, their_left = _partners(
+            records, timeline, new_right, records.left & ~records.new, (after_ms, before_ms)
+        )
+        return np.concatenate([left, their_left]), np.concatenate([their_right, right])
+
+    def _results(self, records: _SortedRecords, rows: _ResultRows) -> pa.Table:
+        left, right = rows
+        no_left, no_right = left < 0, right < 0
+        # A record that is alone stands for both sides: then both times are its own.
+        first, second = np.where(no_left, right, left), np.where(no_right, left, right)
+        partition, offset = records.column("partition"), records.column("offset")
+        pair = (partition[second] << _OFFSET_BITS) + offset[second] + 1
+        suborder = np.where(no_right, LEFT_ALONE, np.where(no_left, RIGHT_ALONE, pair))
+        timestamp_ms, stream_time_ms = records.timestamp_ms, records.column("stream_time_ms")
+        left_rows, right_rows = pa.array(left, mask=no_left), pa.array(right, mask=no_right)
+        columns = [
+            records.keys.take(pa.array(records.key_code[first])),
+            # Semantics 5: the later of both records.
+            np.maximum(timestamp_ms[first], timestamp_ms[second]),
+            partition[first].astype(np.int32),
+            offset[first],
+            suborder,
+            np.maximum(stream_time_ms[first], stream_time_ms[second]),
+            *(records.table[name].take(left_rows) for name in self._left_values),
+            *(records.table[name].take(right_rows) for name in self._right_values),
+        ]
+        return pa.table(columns, schema=self.result_schema)
+
+
+def _partners(
+    records: _SortedRecords,
+    timeline: Timeline,
+    rows: Ints,
+    others: Flags,
+    range_ms: tuple[int, int],
+) -> tuple[Ints, Ints]:
+    """Pair ``rows`` with those of ``others`` in the range (ms before, ms after) around them.
+
+    Returns the row and the partner of each pair, as row numbers of ``records``.
+    """
+    before_ms, after_ms = range_ms
+    key_code, timestamp_ms = records.key_code[rows], records.timestamp_ms[rows]
+    # The axis has both sides' records; ``among`` counts the range in those of the other side.
+    ranges = Ranges(
+        timeline.first_at_or_after(key_code, timestamp_ms - before_ms),
+        timeline.first_after(key_code, timestamp_ms + after_ms),
+    ).among(others)
+    return np.repeat(rows, ranges.sizes), np.flatnonzero(others)[ranges.rows()[1]]

@@ -1,248 +1,105 @@
-"""Joins with tables: a stream's records, or another table's rows, each with the row of its key.
+"""A table as a store: a topic's newest row of each key, or two such tables joined by key.
 
-A table record replaces what its key had; one without a value deletes it. Which record of
-a key counts is a property of the records alone, so that batch cuts and interleaving can't
-matter: of each source partition the one with the greatest offset, and of those the one with
-the greatest (timestamp, partition). (A key normally has one partition, and then its last
-record counts, as in Kafka Streams.) Deletions count like other records: the state keeps
-them, as a deletion may be newer than what another partition is still to bring.
-
-A stream record is joined with the table as of now: all table records of the batch first.
+The store's rows are the table's own: nothing is aggregated, nothing closes, nothing is late.
+Which record of a key counts is a property of the records alone (see ``sides``), so the rows are
+a function of the two logs, whatever the batch cuts.
 
 A row of two joined tables has the greatest timestamp of the two records that count for its
 key, a deletion's included. Where both sides come in order of time, this is Kafka Streams'
-max(updating record, other row); elsewhere it keeps the row a function of the two logs.
+max(updating record, other row) (semantics 5); elsewhere Kafka's time depends on which side came
+last, and this one does not.
 """
-
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
-from oriel.pipeline.windows.definitions import LEFT, RIGHT
+from oriel.pipeline.windows.arrays import Flags, Ints
+from oriel.pipeline.windows.definitions import FOREVER_MS, LEFT, RIGHT
+from oriel.pipeline.windows.engines import EngineResult, WindowEngine
 from oriel.pipeline.windows.joins.sides import (
     SIDE,
-    STREAM_TIME,
-    TwoTables,
-    check_how,
+    TABLE_FIELDS,
+    How,
+    TableRecords,
+    has_joined_row,
     joined_values,
+    split_by_key,
 )
-from oriel.pipeline.windows.records import NULL_VALUE, PLACE_FIELDS
+from oriel.pipeline.windows.records import INPUT, NULL_VALUE, RECORD_FIELDS, changed_rows
 
-TableHow = Literal["inner", "left"]
-
-#: A record of the stream side.
-STREAM_FIELDS = (*PLACE_FIELDS, STREAM_TIME)
-#: A record of a table; ``null_value`` marks a deletion.
-TABLE_FIELDS = (*PLACE_FIELDS, NULL_VALUE)
+#: The column by which a changed row says that it is gone.
 _DELETED = pa.field("deleted", pa.bool_())
 
 
-@dataclass(frozen=True)
-class TableJoinResult:
-    """What one batch made of the state.
+class TableRowsEngine(WindowEngine):
+    """The rows of one table (``right`` has no columns then), or of two joined by key.
 
-    ``results`` has the stream's records in their order, with the table's columns;
-    ``dropped`` counts those that an inner join left out.
+    The state is both tables' records (``TableRecords.newest``), told apart by ``side``; those
+    of one side have nulls in the other side's columns.
     """
-
-    state: pa.Table
-    results: pa.Table
-    dropped: int
-
-
-@dataclass(frozen=True)
-class TableTableJoinResult:
-    """What one batch made of the state.
-
-    ``changes`` has each row once for which a record came that counts: key, the columns of
-    both sides, timestamp_ms, deleted. A row that came and went within the batch is not in it.
-    """
-
-    state: pa.Table
-    changes: pa.Table
-
-
-class TableJoinEngine:
-    """Join of a stream with a table; holds no state between calls."""
 
     def __init__(
-        self,
-        how: TableHow,
-        stream: pa.Schema,
-        table: pa.Schema,
-        carried: pa.Schema | None = None,
+        self, how: How, left: pa.Schema, right: pa.Schema, carried: pa.Schema | None = None
     ) -> None:
-        """``stream`` and ``table`` are the value columns, without a name in common.
-
-        ``carried`` are columns that the state keeps with each table record for the
-        caller's use.
+        """``left`` and ``right`` are the value columns of the inputs 0 and 1.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
         """
-        check_how(how, get_args(TableHow))
-        values = joined_values((*STREAM_FIELDS, NULL_VALUE), carried, stream, table)[len(stream) :]
-        self._inner = how == "inner"
-        self._table_values = table.names
-        self.stream_schema = pa.schema([*STREAM_FIELDS, *stream])
-        self.table_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), *values])
-        self.state_schema = self.table_schema
-        self.result_schema = pa.schema([*self.stream_schema, *values])
+        own = (*TABLE_FIELDS, SIDE, _DELETED)
+        values = joined_values(how, How, own, carried, (left, right))
+        self._how = how
+        self._values_of_side = (left.names, right.names)
+        self.aggregate_types = {field.name: field.type for field in values}
+        self.record_schema = pa.schema(
+            [*RECORD_FIELDS, *(carried or ()), INPUT, NULL_VALUE, *values]
+        )
+        self.state_schema = pa.schema([*TABLE_FIELDS, SIDE, *(carried or ()), *values])
 
-    def empty_state(self) -> pa.Table:
-        """The table before its first record."""
-        return self.state_schema.empty_table()
-
-    def process(
-        self, state: pa.Table, stream_batch: pa.Table, table_batch: pa.Table
-    ) -> TableJoinResult:
-        """Apply ``table_batch`` to the table, then look up each record of ``stream_batch``."""
-        stream = stream_batch.select(self.stream_schema.names).cast(self.stream_schema)
-        arrived = table_batch.select(self.table_schema.names).cast(self.table_schema)
-        rest, touched = _split(state, arrived.column("key"))
-        records = _Records.of(pa.concat_tables([touched, arrived]))
-        state = pa.concat_tables([rest, records.take(records.newest())])
-        rows = _rows(_split(state, stream.column("key"))[1])
-        found = pc.index_in(stream.column("key"), value_set=rows.column("key"))
-        if self._inner:
-            stream, found = stream.filter(found.is_valid()), found.drop_null()
-        looked_up = [rows.column(name).take(found) for name in self._table_values]
-        results = pa.table([*stream.columns, *looked_up], schema=self.result_schema)
-        return TableJoinResult(state.combine_chunks(), results, len(stream_batch) - len(results))
-
-
-class TableTableJoinEngine(TwoTables):
-    """The rows of two tables, joined."""
-
-    own_fields = (*TABLE_FIELDS, SIDE, _DELETED)
-
-    def _set_schemas(self, carried: Sequence[pa.Field], values: Sequence[pa.Field]) -> None:
-        """See ``TwoTables``; changes have the joined rows."""
-        left, right = values[: len(self._left)], values[len(self._left) :]
-        self.left_schema = pa.schema([*TABLE_FIELDS, *carried, *left])
-        self.right_schema = pa.schema([*TABLE_FIELDS, *carried, *right])
-        self.state_schema = pa.schema([*TABLE_FIELDS, SIDE, *carried, *values])
-        key, time = PLACE_FIELDS[:2]
-        self.change_schema = pa.schema([key, *values, time, _DELETED])
+    def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:  # noqa: ARG002
+        """None: a table has no windows."""
+        return np.zeros(len(timestamp_ms), dtype=np.bool_)
 
     def process(
-        self, state: pa.Table, left_batch: pa.Table, right_batch: pa.Table
-    ) -> TableTableJoinResult:
-        """Apply both batches and list the joined rows that changed."""
-        left = left_batch.select(self.left_schema.names).cast(self.left_schema)
-        right = right_batch.select(self.right_schema.names).cast(self.right_schema)
-        arrived = pa.concat_tables([self._of_side(left, LEFT), self._of_side(right, RIGHT)])
-        rest, touched = _split(state, arrived.column("key"))
-        records = _Records.of(pa.concat_tables([touched, arrived]))
+        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
+    ) -> EngineResult:
+        """See ``WindowEngine``; a table knows no close time.
+
+        A row changes when a record comes that counts, though its values may be the same. One
+        that came and went within the batch is not among the changes.
+        """
+        del previous_close_ms, close_ms
+        batch = self._read(batch)
+        # The store's input 0 is the left side, 1 the right one.
+        arrived = pa.table(
+            [batch[INPUT.name if name == SIDE.name else name] for name in self.state_schema.names],
+            schema=self.state_schema,
+        )
+        other_keys, touched = split_by_key(state, arrived["key"])
+        records = TableRecords.of(pa.concat_tables([touched, arrived]))
         newest = records.newest()
-        before = records.counting(np.arange(len(touched)))
-        after = records.counting(newest)
-        state = pa.concat_tables([rest, records.take(newest)])
-        changes = self._changes(records, before, after)
-        return TableTableJoinResult(state.combine_chunks(), changes)
+        # The state's rows stand first, and there is one of each key, side and partition.
+        before, after = records.counting(np.arange(len(touched))), records.counting(newest)
+        had_row, has_row = records.has_row(before), records.has_row(after)
+        existed = has_joined_row(self._how, had_row[LEFT], had_row[RIGHT])
+        exists = has_joined_row(self._how, has_row[LEFT], has_row[RIGHT])
 
-    def _of_side(self, batch: pa.Table, side: int) -> pa.Table:
-        """``batch`` with the columns of the state: those of the other side are null."""
-        present = {name: batch.column(name) for name in batch.column_names}
-        present[SIDE.name] = pa.repeat(pa.scalar(side, SIDE.type), len(batch))
-        columns = [
-            present.get(field.name, pa.nulls(len(batch), field.type)) for field in self.state_schema
-        ]
-        return pa.table(columns, schema=self.state_schema)
-
-    def _changes(
-        self, records: "_Records", before: NDArray[np.int64], after: NDArray[np.int64]
-    ) -> pa.Table:
-        existed = self._exists(*records.has_value(before))
-        alive = records.has_value(after)
-        exists = self._exists(*alive)
+        # Codes go by the keys' bytes, and changes come in that order.
         codes = np.flatnonzero((before != after).any(axis=0) & (existed | exists))
         after, deleted = after[:, codes], ~exists[codes]
-        shown = alive[:, codes] & ~deleted
-        left, right = (pa.array(after[side], mask=~shown[side]) for side in (LEFT, RIGHT))
-        columns = [
+        # A row that is gone has no values, though one of its sides may still have some.
+        has_values = has_row[:, codes] & ~deleted
+        values = {
+            name: records.rows[name].take(pa.array(after[side], mask=~has_values[side]))
+            for side in (LEFT, RIGHT)
+            for name in self._values_of_side[side]
+        }
+        changes = changed_rows(
             records.keys.take(pa.array(codes)),
-            *(records.table.column(name).take(left) for name in self._left.names),
-            *(records.table.column(name).take(right) for name in self._right.names),
-            np.where(after < 0, -1, records.time[after]).max(axis=0),
-            deleted,
-        ]
-        return pa.table(columns, schema=self.change_schema)
-
-
-@dataclass(frozen=True)
-class _Records:
-    """Table records in any order, as arrays; the side of a table that is alone is 0."""
-
-    table: pa.Table
-    keys: pa.Array
-    code: Ints
-    side: Ints
-    partition: Ints
-    offset: Ints
-    time: Ints
-    deletes: Flags
-
-    @classmethod
-    def of(cls, table: pa.Table) -> "_Records":
-        table = table.combine_chunks()
-        (code,), keys = coded_keys(table["key"])
-        side, partition, offset, time = (
-            np.asarray(table.column(name)).astype(np.int64)
-            if name in table.column_names
-            else np.zeros(len(table), dtype=np.int64)
-            for name in (SIDE.name, "partition", "offset", "timestamp_ms")
+            (np.zeros(len(codes), dtype=np.int64), np.full(len(codes), FOREVER_MS)),
+            values,
+            np.where(after < 0, -1, records.timestamp_ms[after]).max(axis=0),
+            deleted=deleted,
         )
-        deletes = np.asarray(table.column("null_value"))
-        return cls(table, keys, code, side, partition, offset, time, deletes)
-
-    def take(self, rows: Ints) -> pa.Table:
-        return self.table.take(pa.array(rows))
-
-    def newest(self) -> Ints:
-        """The last record of each key, side and partition."""
-        return _greatest((self.code, self.side, self.partition), (self.offset,))
-
-    def counting(self, rows: Ints) -> NDArray[np.int64]:
-        """The record that counts for each side and key code; -1 where there is none.
-
-        ``rows`` has one record for each key, side and partition.
-        """
-        groups = (self.code[rows], self.side[rows])
-        chosen = rows[_greatest(groups, (self.time[rows], self.partition[rows]))]
-        counting = np.full((2, len(self.keys)), -1, dtype=np.int64)
-        counting[self.side[chosen], self.code[chosen]] = chosen
-        return counting
-
-    def has_value(self, counting: NDArray[np.int64]) -> Flags:
-        """Which of these records are there and not deletions."""
-        found: Flags = counting >= 0
-        # Without any record there is nothing to look at, not even for the masked ones.
-        return found & ~self.deletes[counting] if len(self.deletes) else found
-
-
-def _split(table: pa.Table, keys: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
-    """The rows of other keys, and those of ``keys``."""
-    touched = pc.is_in(table.column("key"), value_set=pc.unique(keys))
-    return table.filter(pc.invert(touched)), table.filter(touched)
-
-
-def _rows(table: pa.Table) -> pa.Table:
-    """The rows of one table: the record that counts for each key, without deletions."""
-    records = _Records.of(table)
-    counting = records.counting(np.arange(len(table)))
-    return records.take(counting[LEFT][records.has_value(counting)[LEFT]])
-
-
-def _greatest(groups: tuple[Ints, ...], by: tuple[Ints, ...]) -> Ints:
-    """The row with the greatest ``by`` in each group of rows equal in all of ``groups``."""
-    order = np.lexsort((*by[::-1], *groups[::-1]))
-    last = np.ones(len(order), dtype=np.bool_)
-    last[:-1] = np.logical_or.reduce([np.diff(group[order]) != 0 for group in groups])
-    return order[last]
+        state = pa.concat_tables([other_keys, records.take(newest)]).combine_chunks()
+        return EngineResult(state, changes)

@@ -11,131 +11,139 @@ batches against each other, as they depend on the arrival in Kafka; that is the 
 telling of each update. Cuts don't matter for one topic alone, nor for records of one side
 between the same records of the other. That holds for a key that comes from one partition
 of each topic, as keyed records do; where it comes from several, their cuts against each
-other matter, too. (``table_joins`` keeps the joined table as a function of the two logs.)
-
-The state is the newest row of each key and side; a deletion leaves nothing.
+other matter, too. (``tables`` keeps the joined table as a function of the two logs.)
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads
 from oriel.pipeline.windows.definitions import LEFT, RIGHT
-from oriel.pipeline.windows.joins.sides import RESULT_FIELDS, SIDE, SIDE_FIELDS, TwoTables
+from oriel.pipeline.windows.joins.sides import (
+    RESULT_FIELDS,
+    SIDE,
+    SIDE_FIELDS,
+    Clocks,
+    How,
+    JoinEngine,
+    JoinResult,
+    has_joined_row,
+    joined_values,
+    split_by_key,
+)
 from oriel.pipeline.windows.records import NULL_VALUE
 
 
 @dataclass(frozen=True)
-class TableUpdatesResult:
-    """What one batch made of the state.
-
-    ``results`` has the joined row after each record, in the order in which they took effect:
-    key, timestamp_ms (the greater of the record's and the other row's), partition, offset and
-    stream_time_ms (the record's), suborder (its side), the columns of both sides.
-    ``dropped`` counts the records after which there was no joined row.
-    """
-
-    state: pa.Table
-    results: pa.Table
-    dropped: int
-
-
-@dataclass(frozen=True)
-class _Rows:
+class _Histories:
     """Old rows and new records by key, each key's in the order of effect; ``new`` says which.
 
-    ``last`` marks the last of each key. ``left`` and ``right`` are, for each of them, the
-    number of the row that its key has on that side after it; -1 where there is none.
+    ``last`` marks the last of each key. ``newest`` has, by [side, record], the number of the row
+    that its key has on that side after the record; -1 where there is none.
     """
 
-    table: pa.Table
+    records: pa.Table
     new: Flags
     last: Flags
-    left: Ints
-    right: Ints
+    newest: Ints
 
 
-class TableUpdatesEngine(TwoTables):
-    """The updates of two joined tables."""
+class TableUpdatesEngine(JoinEngine):
+    """The updates of two joined tables.
 
-    own_fields = (*RESULT_FIELDS, SIDE, NULL_VALUE)
+    The state is the newest row of each key and side. A deletion leaves nothing: the records of
+    a later batch all take effect after it, so none of them can be older than what it deleted.
 
-    def _set_schemas(self, carried: Sequence[pa.Field], values: Sequence[pa.Field]) -> None:
-        """See ``TwoTables``; the state is the newest record of each key and side."""
-        self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, *carried, *values])
+    A result has the place and the stream time of the record that it follows, the greater time
+    of that record and of the other side's row (semantics 5), and as suborder the record's side:
+    the two topics' places can be equal. Results come in the order of effect. Records after
+    which there is no joined row are filtered.
+    """
+
+    def __init__(
+        self, how: How, left: pa.Schema, right: pa.Schema, carried: pa.Schema | None = None
+    ) -> None:
+        """Join columns as ``JoinEngine`` says.
+
+        Raises:
+            IllegalArgument: ``how`` is unknown, or two columns have one name.
+        """
+        own = (*RESULT_FIELDS, SIDE, NULL_VALUE)
+        values = joined_values(how, How, own, carried, (left, right))
+        self._how = how
+        self._values_of_side = (left.names, right.names)
+        self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, *(carried or ()), *values])
         self.state_schema = self.record_schema
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
 
-    def process(self, state: pa.Table, batch: pa.Table) -> TableUpdatesResult:
-        """Let the records of ``batch`` take effect and tell of each joined row after them."""
-        batch = batch.select(self.record_schema.names).cast(self.record_schema)
-        touched = pc.is_in(state["key"], value_set=pc.unique(batch["key"]))
-        rows = _in_order(state.filter(touched), batch)
-        told = rows.new & self._exists(rows.left >= 0, rows.right >= 0)
-        kept = np.concatenate([side[rows.last & (side >= 0)] for side in (rows.left, rows.right)])
-        state = pa.concat_tables(
-            [state.filter(pc.invert(touched)), rows.table.take(pa.array(kept))]
-        )
-        results = self._results(rows, np.flatnonzero(told))
-        return TableUpdatesResult(state.combine_chunks(), results, len(batch) - len(results))
+    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+        """Let the records of ``batch`` take effect; clocks don't matter."""
+        del clocks
+        batch = self._read(batch)
+        other_keys, touched = split_by_key(state, batch["key"])
+        histories = _histories(touched, batch)
+        newest = histories.newest
+        left, right = newest >= 0
+        updates = np.flatnonzero(histories.new & has_joined_row(self._how, left, right))
+        results = self._results(histories, updates)
+        rows = np.concatenate([side[histories.last & (side >= 0)] for side in newest])
+        state = pa.concat_tables([other_keys, histories.records.take(pa.array(rows))])
+        return JoinResult(state.combine_chunks(), results, filtered=len(batch) - len(results))
 
-    def _results(self, rows: _Rows, told: Ints) -> pa.Table:
-        """The joined rows after the records ``told``."""
-        told = told[np.lexsort(_order_of_effect(rows.table.take(pa.array(told))))]
-        records = rows.table.take(pa.array(told))
-        time = np.asarray(rows.table["timestamp_ms"])
-        left, right = (
-            pa.array(side[told], mask=side[told] < 0) for side in (rows.left, rows.right)
-        )
-        is_left = np.asarray(records["side"]) == LEFT
-        other = np.where(is_left, rows.right[told], rows.left[told])
+    def _results(self, histories: _Histories, updates: Ints) -> pa.Table:
+        """The joined rows after the records with the numbers ``updates``."""
+        records = histories.records
+        updates = updates[np.lexsort(_effect_keys(records.take(pa.array(updates))))]
+        own = records.take(pa.array(updates))
+        newest = histories.newest[:, updates]
+        of_left = np.asarray(own["side"]) == LEFT
+        other_row = np.where(of_left, newest[RIGHT], newest[LEFT])
+        time_ms = np.asarray(records["timestamp_ms"])
         columns = [
-            records["key"],
-            np.maximum(time[told], np.where(other < 0, -1, time[other])),
-            records["partition"],
-            records["offset"],
-            records["side"].cast(pa.int64()),
-            records["stream_time_ms"],
-            *(rows.table[name].take(left) for name in self._left.names),
-            *(rows.table[name].take(right) for name in self._right.names),
+            own["key"],
+            # A deleted row lends no time: -1 is before every time.
+            np.maximum(time_ms[updates], np.where(other_row < 0, -1, time_ms[other_row])),
+            own["partition"],
+            own["offset"],
+            own["side"].cast(pa.int64()),
+            own["stream_time_ms"],
+            *(
+                records[name].take(pa.array(newest[side], mask=newest[side] < 0))
+                for side in (LEFT, RIGHT)
+                for name in self._values_of_side[side]
+            ),
         ]
         return pa.table(columns, schema=self.result_schema)
 
 
-def _in_order(old: pa.Table, batch: pa.Table) -> _Rows:
+def _histories(old_rows: pa.Table, batch: pa.Table) -> _Histories:
     """Sort old rows and new records by (key, order of effect), and find both sides' newest."""
-    table = pa.concat_tables([old, batch]).combine_chunks()
-    (code,), _ = coded_keys(table["key"])
-    new = np.arange(len(table)) >= len(old)
-    order = np.lexsort((*_order_of_effect(table), new, code))
-    table, code = table.take(pa.array(order)), code[order]
-    head = heads(code)
-    number = np.arange(len(table))
-    first = np.maximum.accumulate(np.where(head, number, 0))
-    side, deletes = np.asarray(table["side"]), np.asarray(table[NULL_VALUE.name])
-    left, right = (_newest(number, first, side == which, deletes) for which in (LEFT, RIGHT))
-    return _Rows(
-        table,
-        new[order],
-        np.append(head[1:], True)[: len(head)],
-        left,
-        right,
-    )
+    records = pa.concat_tables([old_rows, batch]).combine_chunks()
+    (key_code,), _ = coded_keys(records["key"])
+    new = np.arange(len(records)) >= len(old_rows)
+    # Old rows took effect in an earlier batch, whatever their stream time: ``new`` comes first.
+    order = np.lexsort((*_effect_keys(records), new, key_code))
+    records, key_code = records.take(pa.array(order)), key_code[order]
+    head = heads(key_code)
+    number = np.arange(len(records))
+    first_of_key = np.maximum.accumulate(np.where(head, number, 0))
+    record_side = np.asarray(records["side"])
+    deletes = np.asarray(records[NULL_VALUE.name])
+    newest = np.full((2, len(records)), -1, dtype=np.int64)
+    for side in (LEFT, RIGHT) if len(records) else ():
+        # The last record of the side so far, of any key: one before the key's first is another's.
+        last = np.maximum.accumulate(np.where(record_side == side, number, -1))
+        newest[side] = np.where((last < first_of_key) | deletes[last], -1, last)
+    return _Histories(records, new[order], np.append(head[1:], True)[: len(head)], newest)
 
 
-def _newest(number: Ints, first: Ints, mine: Flags, deletes: Flags) -> Ints:
-    """For each row the newest of ``mine`` up to it, from ``first`` on; -1: none, or deleted."""
-    if not len(number):
-        return number
-    newest = np.maximum.accumulate(np.where(mine, number, -1))
-    return np.where((newest < first) | deletes[newest], -1, newest)
+def _effect_keys(records: pa.Table) -> tuple[Ints, ...]:
+    """Sort keys of the order of effect, the last first as in ``np.lexsort``.
 
-
-def _order_of_effect(records: pa.Table) -> tuple[Ints, ...]:
-    """Sort keys, the last first as in ``np.lexsort``."""
+    The stream time is the order of arrival as far as a partition knows it; side, partition and
+    offset make the order total, so that a replayed batch gives the same results.
+    """
     names = ("offset", "partition", "side", "stream_time_ms")
     return tuple(np.asarray(records[name]) for name in names)

@@ -1,0 +1,94 @@
+"""A stream with a table: each record of the stream with the row that its key has in the table.
+
+The left side is the stream, the right one the table. A stream record is joined with the table
+as of now (semantics 5: right b@50, then left a@10 gives (a,b)@10), not as of its own time: all
+table records of a batch take effect first, then the stream's records look up. So what a stream
+finds depends on what arrived when; which record of a key counts in the table does not (see
+``sides``).
+"""
+
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline.windows.definitions import RIGHT
+from oriel.pipeline.windows.joins.sides import (
+    RESULT_FIELDS,
+    SIDE,
+    SIDE_FIELDS,
+    TABLE_FIELDS,
+    Clocks,
+    JoinEngine,
+    JoinResult,
+    TableRecords,
+    joined_values,
+    split_by_key,
+)
+from oriel.pipeline.windows.records import NULL_VALUE, SUBORDER
+
+LookupHow = Literal["inner", "left"]
+
+
+class TableLookupEngine(JoinEngine):
+    """Join of a stream with a table.
+
+    The state is the table's records (``TableRecords.newest``). A result is the stream's record,
+    in the stream's order, with its own time (semantics 5), place and stream time; its suborder
+    is 0, as a record finds one row at most. An inner join filters those that find none.
+    """
+
+    def __init__(
+        self,
+        how: LookupHow,
+        stream: pa.Schema,
+        table: pa.Schema,
+        carried: pa.Schema | None = None,
+    ) -> None:
+        """Join columns as ``JoinEngine`` says; the table is the right side.
+
+        Raises:
+            IllegalArgument: ``how`` is unknown, or two columns have one name.
+        """
+        own = (*RESULT_FIELDS, SIDE, NULL_VALUE)
+        values = joined_values(how, LookupHow, own, carried, (stream, table))
+        self._inner = how == "inner"
+        self._stream_values, self._table_values = stream.names, table.names
+        self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, *(carried or ()), *values])
+        self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), *values[len(stream) :]])
+        self.result_schema = pa.schema([*RESULT_FIELDS, *values])
+
+    def changing(self, batch: pa.Table) -> pa.ChunkedArray:
+        """The keys of the table's records: what a stream record looks up stays as it is."""
+        return batch["key"].filter(pc.equal(batch["side"], RIGHT))
+
+    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+        """Apply the table's records, then look up the stream's; clocks don't matter."""
+        del clocks
+        batch = self._read(batch)
+        of_table = pc.equal(batch["side"], RIGHT)
+        stream = batch.filter(pc.invert(of_table))
+        arrived = batch.filter(of_table).select(self.state_schema.names)
+
+        other_keys, touched = split_by_key(state, arrived["key"])
+        records = TableRecords.of(pa.concat_tables([touched, arrived]))
+        state = pa.concat_tables([other_keys, records.take(records.newest())])
+
+        table = TableRecords.of(split_by_key(state, stream["key"])[1])
+        counting = table.counting(np.arange(len(table.rows)))
+        rows = table.take(counting[0][table.has_row(counting)[0]])
+        row_number = pc.index_in(stream["key"], value_set=rows["key"])
+        filtered = 0
+        if self._inner:
+            filtered = row_number.null_count
+            stream, row_number = stream.filter(row_number.is_valid()), row_number.drop_null()
+        # A null row number takes a null: a left join's record without a row.
+        columns = {
+            **{field.name: stream[field.name] for field in SIDE_FIELDS},
+            SUBORDER.name: pa.array(np.zeros(len(stream), dtype=np.int64)),
+            **{name: stream[name] for name in self._stream_values},
+            **{name: rows[name].take(row_number) for name in self._table_values},
+        }
+        results = pa.table([columns[name] for name in self.result_schema.names], self.result_schema)
+        return JoinResult(state.combine_chunks(), results, filtered=filtered)
