@@ -7,11 +7,13 @@ import pyarrow as pa
 import pytest
 
 from oriel import SessionWindows, SlidingWindows, TimeWindows
-from oriel.pipeline.windows import Fold, NoWindows, Windows, engine_for
+from oriel.pipeline.windows import EmitStrategy, Fold, NoWindows, Windows, engine_for
 from tests.slow_tables import Record
 from tests.windows.engine_runs import Setup, one_by_one, run_engine
 
 WORDS = pa.schema([("s", pa.string())])
+
+ON_UPDATE = EmitStrategy.on_window_update()
 
 tumbling = TimeWindows.of_size_and_grace
 sessions = SessionWindows.of_inactivity_gap_and_grace
@@ -180,11 +182,11 @@ TWO_STREAMS = replace(CONCAT, aggregators=(longest_two, longest_two), merger=Non
 
 
 def left_out(
-    batches: list[list[tuple[int, int, int, str]]], fold: Fold, *, emit_final_only: bool = False
+    batches: list[list[tuple[int, int, int, str]]], fold: Fold, emit: EmitStrategy = ON_UPDATE
 ) -> list[list[tuple[int, str]]]:
     """What each batch of (partition, offset, time, text) tells: (offset, detail)."""
     windows = SlidingWindows.of_time_difference_and_grace(10, 100)
-    engine = engine_for(windows, fold, WORDS, emit_final_only=emit_final_only)
+    engine = engine_for(windows, fold, WORDS, emit=emit)
     state, told = engine.empty_state(), []
     for number, batch in enumerate(batches):
         rows = [
@@ -237,7 +239,7 @@ def test_emission_on_close_tells_of_left_out_records_when_the_window_is_final() 
     fold = replace(CONCAT, aggregators=(longest_two,))
     batches = [[(0, 0, 20, "a"), (0, 1, 20, "b")], [(0, 2, 20, "c")], []]
     assert left_out(batches, fold) == [[], [(2, detail(10, "0+a+b"))], []]
-    assert left_out(batches, fold, emit_final_only=True) == [
+    assert left_out(batches, fold, EmitStrategy.on_window_close()) == [
         [],
         [],
         [(2, detail(10, "0+a+b"))],
