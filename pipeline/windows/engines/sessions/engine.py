@@ -7,8 +7,8 @@ a batch through ``SessionEngine.process``:
  1. (key, partition) pairs of state and batch get numbers; ``SessionBounds.of_state`` and
     ``SessionRecords.of`` read the sessions and records of the pairs that have a record.
  2. ``_merge`` (here for aggregates, in ``functions`` for users' functions) takes the records
-    into the sessions of their pairs: ``merging.assign_records``, or
-    ``merging.merge_in_arrival_order`` throughout. It says which records are late.
+    into the sessions of their pairs and says which are late: by ``merging.assign_records``, or,
+    for functions, by ``merging.merge_in_arrival_order`` throughout.
  3. ``_changes``: ``linking.linked_sessions`` joins the partition sessions of a key that are one
     session of the store, before and after the batch.
  4. Sessions that changed or became final are emitted, those that are gone are deleted.
@@ -190,8 +190,8 @@ class SessionEngine(WindowEngine):
         closed = ~rule.is_open(np.asarray(after.table["window_end_ms"]), close_ms)
         linked_keys[after.code[closed]] = True
         sessions = linked_sessions(after, linked_keys)
-        # Closed for the slowest partition: a later record of any partition has a greater close
-        # time, so it neither joins a partition session of these nor reaches one of them.
+        # A final session ends before the close times of all partitions, and those only grow: a
+        # later record neither joins a partition session of it nor reaches down to one.
         final = ~rule.is_open(sessions.end_ms, close_ms)
         changed = sessions.ranges.any_of(touched[sessions.state_rows])
 
@@ -204,7 +204,9 @@ class SessionEngine(WindowEngine):
             if shrunk_keys.any():
                 changed |= shrunk_keys[sessions.code] & differ(sessions, known)
             gone = known.keep(~are_among(known.bounds, sessions.bounds))
-            nulls = {name: pa.nulls(len(gone), of) for name, of in self.aggregate_types.items()}
+            nulls = {
+                name: pa.nulls(len(gone), of_type) for name, of_type in self.aggregate_types.items()
+            }
             tables.append(_rows(keys, gone, nulls, deleted=np.ones(len(gone), dtype=np.bool_)))
         emitted = self._emit.emits(changed, final)
         present = sessions.keep(emitted)
@@ -269,14 +271,14 @@ class SessionWindowEngine(SessionEngine):
     ) -> MergedBatch:
         """Find every record's session, then merge the parts of what comes together."""
         assigned = assign_records(old, records, self._gap_ms)
-        taken = np.flatnonzero(assigned.of_record >= 0)
-        session = assigned.of_record[taken]
+        accepted = np.flatnonzero(assigned.of_record >= 0)
+        session = assigned.of_record[accepted]
         # Parts are made of records in order of time; those of one ms stand as they arrived.
-        arrival = (key[taken] for key in records.arrival_keys)
-        order = np.lexsort((*arrival, records.time_ms[taken], session))
-        taken, session = taken[order], session[order]
+        arrival = (key[accepted] for key in records.arrival_keys)
+        order = np.lexsort((*arrival, records.time_ms[accepted], session))
+        accepted, session = accepted[order], session[order]
         runs = Ranges.of_runs(heads(session))
-        new = self._parts.of(batch.take(pa.array(taken)), runs)
+        new = self._parts.of(batch.take(pa.array(accepted)), runs)
         # Each session has the rows of its old sessions, and one of its new records or none.
         owner = np.concatenate([assigned.of_state_row, session[runs.low]])
         rows = pa.concat_tables([state.select(new.column_names), new])

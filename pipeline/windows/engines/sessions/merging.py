@@ -161,8 +161,8 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
     within the gap, and any order of such steps ends at the connected components of "within the
     gap". That holds if it holds at the start: if the old sessions are more than the gap apart.
     """
-    # Of old sessions within the gap of each other one was closed when a record behind the grace
-    # extended the other. It is frozen, and a chain would join them: their pair is crowded.
+    # Of two old sessions within the gap of each other one was closed when a record behind the
+    # grace began or extended the other. It is frozen, and a chain would join them: a crowded pair.
     order, chains = overlapping(old.pair, old.start_ms - gap_ms, old.end_ms)
     crowded_pairs = old.pair[order[(chains.sizes > 1)[chains.owners]]]
     ordered_pairs = np.concatenate([records.pair[records.is_behind_grace], crowded_pairs])
@@ -172,25 +172,27 @@ def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> 
     of_record = np.full(len(records.pair), -1, dtype=np.int64)
     of_state_row = np.full(len(old), -1, dtype=np.int64)
     state_rows, rows = np.flatnonzero(~old_in_order), np.flatnonzero(~in_order)
-    sessions, number = _chained(old, state_rows, records, rows, gap_ms)
+    chained, number = _chained(old, state_rows, records, rows, gap_ms)
     of_state_row[state_rows], of_record[rows] = np.split(number, [len(state_rows)])
     if not in_order.any():
-        return AssignedSessions(sessions, of_record, of_state_row)
+        return AssignedSessions(chained, of_record, of_state_row)
 
     sessions_of = old.sessions_by_pair(np.flatnonzero(old_in_order))
-    merged: list[PartitionSession] = []
+    sessions: list[PartitionSession] = []
     for pair, arrivals in records.by_pair_in_arrival_order(np.flatnonzero(in_order)):
-        merged += merge_in_arrival_order(sessions_of.get(pair, []), arrivals, gap_ms).sessions
-    for session_number, session in enumerate(merged, start=len(sessions)):
+        sessions += merge_in_arrival_order(sessions_of.get(pair, []), arrivals, gap_ms).sessions
+    # They are numbered behind the chained ones.
+    for session_number, session in enumerate(sessions, start=len(chained)):
         of_record[session.record_rows] = session_number
         of_state_row[session.state_rows] = session_number
-    ordered = SessionBounds.of_sessions(merged)
-    both = SessionBounds(
-        *(np.concatenate(columns) for columns in zip(
-            vars(sessions).values(), vars(ordered).values(), strict=True,
-        ))
-    )  # fmt: skip
-    return AssignedSessions(both, of_record, of_state_row)
+    ordered = SessionBounds.of_sessions(sessions)
+    bounds = SessionBounds(
+        pair=np.concatenate([chained.pair, ordered.pair]),
+        start_ms=np.concatenate([chained.start_ms, ordered.start_ms]),
+        end_ms=np.concatenate([chained.end_ms, ordered.end_ms]),
+        reach_ms=np.concatenate([chained.reach_ms, ordered.reach_ms]),
+    )
+    return AssignedSessions(bounds, of_record, of_state_row)
 
 
 def _chained(
