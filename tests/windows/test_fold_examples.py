@@ -45,9 +45,9 @@ def folded(setup: Setup, entries: str) -> list[list[tuple[str | None, int, bool]
     for entry in entries.split():
         value, _, time = entry.partition("@")
         log.append(("k", int(time), {"s": value}))
-    found = run_engine(setup, {0: log}, one_by_one({0: log}), restart=True)
+    run = run_engine(setup, {0: log}, one_by_one({0: log}), restart=True)
     name = next(iter(setup.engine().aggregate_types))
-    return [[(r[name], r["timestamp_ms"], r["deleted"]) for r in b] for b in found.batches]
+    return [[(r[name], r["timestamp_ms"], r["deleted"]) for r in b] for b in run.batches]
 
 
 def test_the_session_merger_gets_the_initial_value_first() -> None:
@@ -119,10 +119,10 @@ def test_a_null_aggregate_of_one_partition_leaves_what_the_others_made() -> None
         1: [("k", 18, {"s": "b"})],
     }
     setup = Setup(sessions(10, 100), CONCAT, WORDS)
-    found = run_engine(setup, logs, [{0: 1, 1: 1}, {0: 1}], restart=True)
+    run = run_engine(setup, logs, [{0: 1, 1: 1}, {0: 1}], restart=True)
     changes = [
         [(r["window_start_ms"], r["window_end_ms"], r["text"], r["deleted"]) for r in batch]
-        for batch in found.batches
+        for batch in run.batches
     ]
     assert changes == [
         [(15, 18, "0+a+0+b", False)],
@@ -136,8 +136,8 @@ def test_a_null_aggregate_of_one_partition_changes_a_window_of_several() -> None
         0: [("k", 9, {"s": "a"}), ("k", 7, {"s": "-"})],
         1: [("k", 3, {"s": "b"})],
     }
-    found = run_engine(Setup(tumbling(10, 0), CONCAT, WORDS), logs, [{0: 1, 1: 1}, {0: 1}])
-    changes = [[(r["text"], r["timestamp_ms"], r["deleted"]) for r in b] for b in found.batches]
+    run = run_engine(Setup(tumbling(10, 0), CONCAT, WORDS), logs, [{0: 1, 1: 1}, {0: 1}])
+    changes = [[(r["text"], r["timestamp_ms"], r["deleted"]) for r in b] for b in run.batches]
     assert changes == [[("0+a+0+b", 9, False)], [("0+b", 3, False)]]
 
 
@@ -170,11 +170,11 @@ def test_emission_on_close_does_not_tell_of_a_null(windows: Windows) -> None:
 
 def longest_two(key: str, value: dict[str, Any] | None, old: str) -> str:
     """Concatenate up to two values, and refuse a third."""
-    made = text(key, value, old)
-    if made is None or made.count("+") > 2:
+    result = text(key, value, old)
+    if result is None or result.count("+") > 2:
         message = f"no more behind {old}"
         raise ValueError(message)
-    return made
+    return result
 
 
 #: With streams folded as they come: partition 0 is one's, partition 1 the other's.
