@@ -15,6 +15,7 @@ from oriel.pipeline.windows import (
     FOREVER_MS,
     NEVER_CLOSED_MS,
     RULES,
+    EmitStrategy,
     Kind,
     StreamClock,
     Windows,
@@ -82,7 +83,9 @@ def computed(
 ) -> Outcome:
     """Run the engine of ``windows`` over the batches, as the pipeline does."""
     aggregates = {"names": collect_list("name")}
-    engine = engine_for(windows, aggregates, _VALUES, emit_final_only=emit_final_only)
+    on_close, on_update = EmitStrategy.on_window_close(), EmitStrategy.on_window_update()
+    emit = on_close if emit_final_only else on_update
+    engine = engine_for(windows, aggregates, _VALUES, emit=emit)
     clock = StreamClock({record.partition: -1 for batch in batches for record in batch})
     state, close, offset = engine.empty_state(), NEVER_CLOSED_MS, 0
     outcome = Outcome()

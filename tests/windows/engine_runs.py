@@ -18,6 +18,7 @@ import pyarrow as pa
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
+    EmitStrategy,
     EngineResult,
     Fold,
     StreamClock,
@@ -89,13 +90,9 @@ class Setup:
 
     def engine(self) -> WindowEngine:
         """A new engine."""
-        engine = engine_for(
-            self.windows,
-            self.aggregates,
-            self.values,
-            carried=CARRIED,
-            emit_final_only=self.emit_final_only,
-        )
+        close, update = EmitStrategy.on_window_close(), EmitStrategy.on_window_update()
+        emit = close if self.emit_final_only else update
+        engine = engine_for(self.windows, self.aggregates, self.values, carried=CARRIED, emit=emit)
         if self.shared_offsets:
             engine.order_by_suborder()
         return engine

@@ -13,17 +13,18 @@ def check_deleted(run: Run, outcome: FoldOutcome, cuts: Sequence[Cut], kind: str
     Of several partitions it is the greatest of those that removed their part in the batch;
     over sliding windows, which are made of all their members anew, that of all partitions.
     """
-    taken: dict[int, int] = {}
+    position: dict[int, int] = {}
     for cut, batch in zip(cuts, run.batches, strict=True):
-        first = {} if kind == "sliding" else dict(taken)
+        first = {} if kind == "sliding" else dict(position)
         for p, n in cut.items():
-            taken[p] = taken.get(p, 0) + n
+            position[p] = position.get(p, 0) + n
         for row in batch:
-            wanted = row["window_end_ms"]
+            expected_ms = row["window_end_ms"]
             if kind != "session" and row["deleted"]:
                 place = row["key"], row["window_start_ms"]
-                wanted = removed_at(outcome.removals, place, first, taken)
-            assert not row["deleted"] or row["timestamp_ms"] == wanted, f"{row}, not at {wanted}"
+                expected_ms = removed_at(outcome.removals, place, first, position)
+            is_expected = not row["deleted"] or row["timestamp_ms"] == expected_ms
+            assert is_expected, f"{row}, not at {expected_ms}"
 
 
 def removed_at(
@@ -34,10 +35,10 @@ def removed_at(
 ) -> int:
     """The greatest time of the partitions' last removals among offsets ``[first, end)``."""
     last: dict[int, int] = {}
-    for one in removals:
-        p = one.record.partition
-        if (one.record.key, one.start) == place and first.get(p, 0) <= one.record.offset < end[p]:
-            last[p] = one.timestamp
+    for removal in removals:
+        record, p = removal.record, removal.record.partition
+        if (record.key, removal.start) == place and first.get(p, 0) <= record.offset < end[p]:
+            last[p] = removal.timestamp
     return max(last.values())
 
 

@@ -7,11 +7,13 @@ import pyarrow as pa
 import pytest
 
 from oriel import SessionWindows, SlidingWindows, TimeWindows
-from oriel.pipeline.windows import Fold, NoWindows, Windows, engine_for
+from oriel.pipeline.windows import EmitStrategy, Fold, NoWindows, Windows, engine_for
 from tests.slow_tables import Record
 from tests.windows.engine_runs import Setup, one_by_one, run_engine
 
 WORDS = pa.schema([("s", pa.string())])
+
+ON_UPDATE = EmitStrategy.on_window_update()
 
 tumbling = TimeWindows.of_size_and_grace
 sessions = SessionWindows.of_inactivity_gap_and_grace
@@ -43,9 +45,9 @@ def folded(setup: Setup, entries: str) -> list[list[tuple[str | None, int, bool]
     for entry in entries.split():
         value, _, time = entry.partition("@")
         log.append(("k", int(time), {"s": value}))
-    found = run_engine(setup, {0: log}, one_by_one({0: log}), restart=True)
+    run = run_engine(setup, {0: log}, one_by_one({0: log}), restart=True)
     name = next(iter(setup.engine().aggregate_types))
-    return [[(r[name], r["timestamp_ms"], r["deleted"]) for r in b] for b in found.batches]
+    return [[(r[name], r["timestamp_ms"], r["deleted"]) for r in b] for b in run.batches]
 
 
 def test_the_session_merger_gets_the_initial_value_first() -> None:
@@ -117,10 +119,10 @@ def test_a_null_aggregate_of_one_partition_leaves_what_the_others_made() -> None
         1: [("k", 18, {"s": "b"})],
     }
     setup = Setup(sessions(10, 100), CONCAT, WORDS)
-    found = run_engine(setup, logs, [{0: 1, 1: 1}, {0: 1}], restart=True)
+    run = run_engine(setup, logs, [{0: 1, 1: 1}, {0: 1}], restart=True)
     changes = [
         [(r["window_start_ms"], r["window_end_ms"], r["text"], r["deleted"]) for r in batch]
-        for batch in found.batches
+        for batch in run.batches
     ]
     assert changes == [
         [(15, 18, "0+a+0+b", False)],
@@ -134,8 +136,8 @@ def test_a_null_aggregate_of_one_partition_changes_a_window_of_several() -> None
         0: [("k", 9, {"s": "a"}), ("k", 7, {"s": "-"})],
         1: [("k", 3, {"s": "b"})],
     }
-    found = run_engine(Setup(tumbling(10, 0), CONCAT, WORDS), logs, [{0: 1, 1: 1}, {0: 1}])
-    changes = [[(r["text"], r["timestamp_ms"], r["deleted"]) for r in b] for b in found.batches]
+    run = run_engine(Setup(tumbling(10, 0), CONCAT, WORDS), logs, [{0: 1, 1: 1}, {0: 1}])
+    changes = [[(r["text"], r["timestamp_ms"], r["deleted"]) for r in b] for b in run.batches]
     assert changes == [[("0+a+0+b", 9, False)], [("0+b", 3, False)]]
 
 
@@ -168,11 +170,11 @@ def test_emission_on_close_does_not_tell_of_a_null(windows: Windows) -> None:
 
 def longest_two(key: str, value: dict[str, Any] | None, old: str) -> str:
     """Concatenate up to two values, and refuse a third."""
-    made = text(key, value, old)
-    if made is None or made.count("+") > 2:
+    result = text(key, value, old)
+    if result is None or result.count("+") > 2:
         message = f"no more behind {old}"
         raise ValueError(message)
-    return made
+    return result
 
 
 #: With streams folded as they come: partition 0 is one's, partition 1 the other's.
@@ -180,11 +182,11 @@ TWO_STREAMS = replace(CONCAT, aggregators=(longest_two, longest_two), merger=Non
 
 
 def left_out(
-    batches: list[list[tuple[int, int, int, str]]], fold: Fold, *, emit_final_only: bool = False
+    batches: list[list[tuple[int, int, int, str]]], fold: Fold, emit: EmitStrategy = ON_UPDATE
 ) -> list[list[tuple[int, str]]]:
     """What each batch of (partition, offset, time, text) tells: (offset, detail)."""
     windows = SlidingWindows.of_time_difference_and_grace(10, 100)
-    engine = engine_for(windows, fold, WORDS, emit_final_only=emit_final_only)
+    engine = engine_for(windows, fold, WORDS, emit=emit)
     state, told = engine.empty_state(), []
     for number, batch in enumerate(batches):
         rows = [
@@ -237,7 +239,7 @@ def test_emission_on_close_tells_of_left_out_records_when_the_window_is_final() 
     fold = replace(CONCAT, aggregators=(longest_two,))
     batches = [[(0, 0, 20, "a"), (0, 1, 20, "b")], [(0, 2, 20, "c")], []]
     assert left_out(batches, fold) == [[], [(2, detail(10, "0+a+b"))], []]
-    assert left_out(batches, fold, emit_final_only=True) == [
+    assert left_out(batches, fold, EmitStrategy.on_window_close()) == [
         [],
         [],
         [(2, detail(10, "0+a+b"))],

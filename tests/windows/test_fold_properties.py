@@ -125,7 +125,7 @@ def time_case(seed: int, kind: str) -> FoldCase:
     size = random.choice((1, 3, 5, 12))
     hopping = Hopping(size, random.randint(1, size), case.grace)
     windows = TimeWindows.of_size_and_grace(size, case.grace).advance_by(hopping.advance)
-    logs = told_apart(valued_logs(seed), seed)
+    logs = with_texts(valued_logs(seed), seed)
     return FoldCase(seed, windows, kind, logs, lambda logs, f: folded_windows(logs, hopping, f))
 
 
@@ -134,7 +134,7 @@ def session_case(seed: int, kind: str) -> FoldCase:
     case = random_case(seed)
     gap, grace = case.difference, case.grace
     windows = SessionWindows.of_inactivity_gap_and_grace(gap, grace)
-    logs = told_apart(valued_logs(seed), seed)
+    logs = with_texts(valued_logs(seed), seed)
     return FoldCase(seed, windows, kind, logs, lambda logs, f: folded_sessions(logs, gap, grace, f))
 
 
@@ -143,7 +143,7 @@ def sliding_case(seed: int, kind: str) -> FoldCase:
     case = random_case(seed)
     difference, grace = case.difference, case.grace
     windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
-    logs = with_values(told_apart(valued_logs(seed), seed))
+    logs = with_values(with_texts(valued_logs(seed), seed))
     return FoldCase(
         seed, windows, kind, logs, lambda logs, f: folded_sliding(logs, difference, grace, f)
     )
@@ -151,26 +151,26 @@ def sliding_case(seed: int, kind: str) -> FoldCase:
 
 def table_case(seed: int, kind: str) -> FoldCase:
     """Fold without windows, where records without a value are refused before."""
-    logs = with_values(told_apart(valued_logs(seed), seed))
+    logs = with_values(with_texts(valued_logs(seed), seed))
     return FoldCase(seed, NoWindows(), kind, logs, folded_table)
 
 
-def told_apart(
+def with_texts(
     logs: Mapping[int, Sequence[tuple[str, int, object]]], seed: int
 ) -> dict[int, list[Record]]:
     """The logs with a text for each record that no other has; some are special."""
     random = Random(seed + 9)
-    told: dict[int, list[Record]] = {}
+    records: dict[int, list[Record]] = {}
     for p, log in logs.items():
-        told[p] = []
+        records[p] = []
         for place, (key, time, _) in enumerate(log):
             chance = random.random()
             text = f"{p}.{place}"
             if chance < 0.2:
                 text = "!" if chance < 0.03 else "?" if chance < 0.07 else "-"
                 text = "^" if chance > 0.16 else text
-            told[p].append((key, time, None if chance > 0.95 else {"s": text}))
-    return told
+            records[p].append((key, time, None if chance > 0.95 else {"s": text}))
+    return records
 
 
 def with_values(logs: Logs) -> Logs:
@@ -208,8 +208,8 @@ class Noting(Setup):
         return engine
 
 
-def told(key: str) -> str:
-    """What is told of the error of a function."""
+def error_text(key: str) -> str:
+    """What a dead letter says of the error of a function."""
     return said(Refused(key))
 
 
@@ -225,7 +225,7 @@ def check_left_out(setup: Noting, outcome: FoldOutcome) -> None:
             one.record.partition,
             one.record.offset,
             f"of {one.record.key}",
-            f"left out of the window {[one.start, one.end]}: {STEP}: {told(one.record.key)}",
+            f"left out of the window {[one.start, one.end]}: {STEP}: {error_text(one.record.key)}",
         )
         for one in left_out_of(outcome)
         if one.final or not setup.emit_final_only
@@ -286,12 +286,12 @@ def test_functions_are_called_as_the_model_calls_them(windows: str, kind: str) -
             reached |= check_case(MAKERS[windows](seed, kind))
         except AssertionError as error:
             pytest.fail(f"seed {seed}: {error}")
-    wanted = ALL_MARKS if windows == "table" else WINDOW_MARKS
+    marks = ALL_MARKS if windows == "table" else WINDOW_MARKS
     if windows == "sliding":
-        wanted = wanted | {"left out"}
+        marks = marks | {"left out"}
         # Nothing is called for a reduce's first value, and so nothing raises.
-        wanted -= {"rejected"} if kind == "reduce" else set()
-    assert reached == wanted, "the random logs no longer reach every rare branch"
+        marks -= {"rejected"} if kind == "reduce" else set()
+    assert reached == marks, "the random logs no longer reach every rare branch"
 
 
 #: What a record of a sliding window is made of: partition, key, time and text.
@@ -381,8 +381,8 @@ def test_records_that_share_an_offset_are_called_in_their_order(windows: str) ->
             p: [r for r in log if r[2] is None or r[2]["s"] not in {"!", "?", "^"}]
             for p, log in case.logs.items()
         }
-        wanted = run_engine(case.setup, logs, whole(logs))
+        once = run_engine(case.setup, logs, whole(logs))
         shared = replace(case.setup, shared_offsets=True)
         cuts = random_cuts(logs, Random(seed))
-        found = run_engine(shared, logs, cuts, restart=True, seed=seed)
-        assert found.result() == wanted.result(), f"seed {seed}"
+        cut = run_engine(shared, logs, cuts, restart=True, seed=seed)
+        assert cut.result() == once.result(), f"seed {seed}"

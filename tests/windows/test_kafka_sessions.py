@@ -89,11 +89,11 @@ def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer) -> None:
 
 def behind_the_grace(case: Case) -> int:
     """How many records are below their close time: late, unless they touch an open session."""
-    stream_time, found = -1, 0
+    stream_time, behind = -1, 0
     for _, time, _ in case.log:
         stream_time = max(stream_time, time)
-        found += time < stream_time - case.windows.close_delay_ms
-    return found
+        behind += time < stream_time - case.windows.close_delay_ms
+    return behind
 
 
 @pytest.mark.kafka
@@ -226,8 +226,8 @@ def test_kafka_loses_final_sessions_over_a_long_silence(peer: KafkaPeer) -> None
 def test_suppress_tells_an_open_session_as_final(peer: KafkaPeer) -> None:
     """Why suppress is not compared: it fires one ms early, and tells [0,0] that is open yet."""
     case = replace(example("A:0 B:10 A:10 B:50", 10, 0), emit="suppress")
-    told = [e.place for e in peer.answer(case).emitted if e.place.key == "A"]
-    assert told == [("A", 0, 0), ("A", 0, 10)]
+    emitted = [e.place for e in peer.answer(case).emitted if e.place.key == "A"]
+    assert emitted == [("A", 0, 0), ("A", 0, 10)]
     case = replace(case, emit="close")
     kafka = peer.answer(case)
     assert kafka.left == our_rows(case, our_run(case, 0))

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from random import Random
 
+import numpy as np
 import pytest
 
 from oriel import SessionWindows
+from oriel.pipeline.windows.engines.sessions.merging import overlapping
 from tests.slow_sessions import PartSession, components, expected_sessions, part_sessions
 from tests.slow_tables import Logs, Outcome
 from tests.windows.engine_runs import (
@@ -85,17 +87,17 @@ def _marks(case: SessionCase, outcome: Outcome, run: Run) -> set[str]:
 def _pair_marks(parts: Sequence[PartSession], gap: int) -> set[str]:
     """What two partition sessions of one key can be to each other."""
     marks = set()
-    together = {id(s): i for i, c in enumerate(components(parts, gap)) for s in c}
-    for one, other in combinations(parts, 2):
-        near = one.start - gap <= other.end and other.start - gap <= one.end
-        if one.records[0].key != other.records[0].key or not near:
+    component_of = {id(s): i for i, c in enumerate(components(parts, gap)) for s in c}
+    for left, right in combinations(parts, 2):
+        within_gap = left.start - gap <= right.end and right.start - gap <= left.end
+        if left.records[0].key != right.records[0].key or not within_gap:
             continue
-        same = one.partition == other.partition
-        if together[id(one)] == together[id(other)]:
-            marks |= set() if same else {"sessions of two partitions joined"}
-        elif same:
+        same_partition = left.partition == right.partition
+        if component_of[id(left)] == component_of[id(right)]:
+            marks |= set() if same_partition else {"sessions of two partitions joined"}
+        elif same_partition:
             marks.add("frozen session near an open one of its partition")
-        elif one.start <= other.end and other.start <= one.end:
+        elif left.start <= right.end and right.start <= left.end:
             marks.add("overlap of two partitions' sessions that are not one")
         else:
             marks.add("two partitions' sessions within the gap that are not one")
@@ -161,5 +163,36 @@ def test_a_final_session_never_changes_whatever_comes_later() -> None:
         after = expected_sessions(case.logs, case.gap, case.grace).windows
         for place, window in before.items():
             if window.final:
-                told, kept = ([m.order for m in w.members] for w in (window, after[place]))
-                assert told == kept, f"seed {seed}"
+                emitted, later = ([m.order for m in w.members] for w in (window, after[place]))
+                assert emitted == later, f"seed {seed}"
+
+
+@pytest.mark.parametrize("scale", [1, 2**57], ids=["near", "spread over all of 64 bits"])
+def test_overlapping_intervals_are_grouped_through_others(scale: int) -> None:
+    """Chains and links are the connected components of intervals of one code that overlap."""
+    random = Random(scale)
+    for case in range(200):
+        lows = [random.randint(0, 30) for _ in range(random.randint(0, 12))]
+        intervals = [(random.randint(0, 2), low, low + random.randint(0, 6)) for low in lows]
+        columns = np.array(intervals, dtype=np.int64).reshape(-1, 3).T
+        order, groups = overlapping(columns[0], columns[1] * scale, columns[2] * scale)
+        grouped = [sorted(order[low:high].tolist()) for low, high in groups.pairs()]
+        assert sorted(grouped) == sorted(_components(intervals)), f"case {case}: {intervals}"
+
+
+def _components(intervals: Sequence[tuple[int, int, int]]) -> list[list[int]]:
+    """Indices of intervals that overlap, by merging groups with each new interval."""
+    groups: list[list[int]] = []
+    for i, (code, low, high) in enumerate(intervals):
+        apart, joined = [], [i]
+        for group in groups:
+            touches = any(
+                intervals[j][0] == code and intervals[j][1] <= high and low <= intervals[j][2]
+                for j in group
+            )
+            if touches:
+                joined += group
+            else:
+                apart.append(group)
+        groups = [*apart, sorted(joined)]
+    return groups

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.aggregates import Aggregate
 from oriel.pipeline.windows.definitions import (
+    EmitStrategy,
     IllegalArgument,
     NoWindows,
     SessionWindows,
@@ -28,19 +29,22 @@ _ENGINES: tuple[tuple[Any, Callable[..., WindowEngine], Callable[..., WindowEngi
 )
 
 
+_ON_UPDATE = EmitStrategy.on_window_update()
+
+
 def engine_for(
     windows: Windows,
     aggregates: Mapping[str, Aggregate] | Fold,
     values: pa.Schema,
     *,
     carried: pa.Schema | None = None,
-    emit_final_only: bool = False,
+    emit: EmitStrategy = _ON_UPDATE,
 ) -> WindowEngine:
     """Return the engine of a store.
 
     ``aggregates`` are declarative, by the name of their column, or a user's fold; ``carried``
-    are columns that the state keeps for the caller; ``emit_final_only`` tells a window once,
-    when it is final.
+    are columns that the state keeps for the caller; ``emit`` says when a window's row is
+    written.
 
     Raises:
         IllegalArgument: an aggregate does not fit ``values``, or the windows are unknown.
@@ -48,6 +52,6 @@ def engine_for(
     for kinds, declarative, folding in _ENGINES:
         if isinstance(windows, kinds):
             engine = folding if isinstance(aggregates, Fold) else declarative
-            return engine(windows, aggregates, values, carried, emit_final_only=emit_final_only)
+            return engine(windows, aggregates, values, carried, emit=emit)
     message = f"there is no engine for {windows!r}"
     raise IllegalArgument(message)

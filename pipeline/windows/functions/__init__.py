@@ -1,4 +1,9 @@
-"""Door of oriel.pipeline.windows.functions."""
+"""Aggregations by the user's own functions, for every kind of windows.
+
+In come the functions and the types of their columns (a ``Fold``) and the records of a batch; out
+go aggregates as Python values, which a ``Fold`` reads from and writes to Arrow columns, and
+the records on which a function raised.
+"""
 
 from oriel.pipeline.windows.functions.folds import (
     Aggregator,

@@ -1,9 +1,14 @@
 """Aggregations by the user's own Python functions: initializer, aggregator, merger.
 
-The functions see values, never shared objects: what they get is a copy, what they return
-is brought to the declared types at once (a DOUBLE column gives a float, whatever the
-function returned). So it makes no difference whether an aggregate was kept in memory or
-saved between two batches.
+An engine calls them through a ``Fold``, which keeps three rules (docs/decisions/0011):
+
+- Functions see values, never shared objects. Kafka Streams serializes an aggregate between two
+  calls; a function that changes its argument in place must therefore harm no other window.
+- What they return is brought to the declared types at once, and not only when it is saved: a
+  DOUBLE column gives a float, whatever the function returned. Otherwise a record would see
+  another aggregate if a batch ended just before it.
+- An error is the record's: it is ``Rejected`` with the step and the error, and no window of it
+  changes. An error in putting partitions together is no record's, and stops the query.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -17,13 +22,15 @@ import pyarrow as pa
 from oriel.pipeline.windows.definitions import IllegalArgument, said
 from oriel.pipeline.windows.records import INPUT, NULL_VALUE, REJECTED_SCHEMA, SUBORDER
 
+#: (key, value, aggregate) -> aggregate; the value is None for a record without one.
 Aggregator = Callable[[str, Any, Any], Any]
+#: (key, left aggregate, right aggregate) -> aggregate.
 Merger = Callable[[str, Any, Any], Any]
 
 _INT64 = range(-(2**63), 2**63)
 
 #: Python types whose values are of an Arrow type as they are, and can't be changed in place.
-_PLAIN = {pa.float64(): float, pa.string(): str, pa.bool_(): bool}
+_IMMUTABLE = {pa.float64(): float, pa.string(): str, pa.bool_(): bool}
 
 
 class Rejected(Exception):
@@ -39,6 +46,9 @@ class Fold:
     ``(key, value, aggregate) -> aggregate``. ``merger`` is ``(key, left, right) -> aggregate``.
     ``types`` are the columns of the aggregate: with one column (and ``bare``) the functions
     see its value, else a dict. ``step`` names the place in the topology, for messages.
+
+    An aggregate is None where there is no row: before the first record of a reduce, and after a
+    function returned None.
     """
 
     initializer: Callable[[], Any] | None
@@ -48,46 +58,43 @@ class Fold:
     step: str
     bare: bool = True
 
-    @property
-    def _is_bare(self) -> bool:
-        return self.bare and len(self.types) == 1
+    def fold_partition(self, partition: int) -> int:
+        """The number under which records of ``partition`` are folded together, in offset order.
 
-    def unit(self, partition: int) -> int:
-        """Which records are folded together: those of a partition.
-
-        Without a merger the streams of a cogroup are folded into one row as they arrive,
-        as Kafka does; a partition's number is then (partition * streams + stream).
+        With several streams a record's partition has the number (partition * streams + stream),
+        so that each stream is folded alone, and the merger puts them together. Without a merger
+        the streams of a cogroup are folded into one row as they arrive, as Kafka does.
         """
         streams = len(self.aggregators)
         return partition // streams if self.merger is None else partition
 
-    def start(self) -> Any:
-        """The aggregate of an empty window, None for reduce."""
-        return None if self.initializer is None else self._typed(self.initializer())
-
-    def started(self) -> Any:
-        """``start`` for a record.
+    def initial(self) -> Any:
+        """The aggregate of an empty session, which the merger takes first; None for reduce.
 
         Raises:
-            Rejected: the function raised, or returned what the types don't allow.
+            Rejected: the initializer raised, or returned what the types don't allow.
         """
         try:
-            return self.start()
+            return self._initial()
         except Exception as error:
             raise self._rejected(error) from error
 
-    def applied(self, source: int, key: str, value: Any, aggregate: Any) -> Any:
-        """The aggregate after one more record; None removes the row.
+    def applied(self, stream: int, key: str, value: Any, aggregate: Any) -> Any:
+        """The aggregate after one more record of a stream; None removes the row.
+
+        ``aggregate`` may be None: the record then starts afresh, as the first one does
+        (semantics section 9).
 
         Raises:
             Rejected: the function raised, or returned what the types don't allow.
         """
         try:
             if aggregate is None:
-                aggregate = self.start()
+                aggregate = self._initial()
             if aggregate is None and self.initializer is None:
+                # Reduce: the first value is stored as it is, the reducer isn't called.
                 return self._typed(value)
-            return self._typed(self.aggregators[source](key, value, self._copy(aggregate)))
+            return self._typed(self.aggregators[stream](key, value, self._copy(aggregate)))
         except Exception as error:
             raise self._rejected(error) from error
 
@@ -114,70 +121,83 @@ class Fold:
     def columns(self, aggregates: Sequence[Any]) -> dict[str, pa.Array]:
         """Aggregates as columns of their types; None is null in each."""
         if self._is_bare:
-            ((name, found),) = self.types.items()
-            return {name: pa.array(aggregates, found)}
+            ((name, column_type),) = self.types.items()
+            return {name: pa.array(aggregates, column_type)}
         return {
-            name: pa.array([None if a is None else a[name] for a in aggregates], found)
-            for name, found in self.types.items()
+            name: pa.array([None if a is None else a[name] for a in aggregates], column_type)
+            for name, column_type in self.types.items()
         }
 
     def read(self, rows: pa.Table) -> list[Any]:
-        """The aggregates of rows with columns of their types."""
+        """The aggregates of rows with the columns that ``columns`` makes, one for each row."""
         if self._is_bare:
-            values: list[Any] = rows[next(iter(self.types))].to_pylist()
-            return values
+            aggregates: list[Any] = rows[next(iter(self.types))].to_pylist()
+            return aggregates
         return list(rows.select(list(self.types)).to_pylist())
+
+    @property
+    def _is_bare(self) -> bool:
+        """Whether the functions see the value of the only column, and no dict."""
+        return self.bare and len(self.types) == 1
 
     @cached_property
     def _is_flat(self) -> bool:
         """Whether no value of an aggregate could be changed in place."""
-        return not any(pa.types.is_nested(found) for found in self.types.values())
+        return not any(pa.types.is_nested(column_type) for column_type in self.types.values())
+
+    def _initial(self) -> Any:
+        return None if self.initializer is None else self._typed(self.initializer())
 
     def _copy(self, aggregate: Any) -> Any:
+        """What a function may change; of flat columns only the dict around them can be."""
         if aggregate is None or not self._is_flat:
             return self._typed(aggregate)
         return aggregate if self._is_bare else dict(aggregate)
 
     def _typed(self, aggregate: Any) -> Any:
+        """What a function returned, in the types of the columns, and no object of the user's."""
         if aggregate is None:
             return None
         if self._is_bare:
-            ((name, found),) = self.types.items()
+            ((name, column_type),) = self.types.items()
             if isinstance(aggregate, dict) and set(aggregate) == {name}:
                 aggregate = aggregate[name]
-            return typed(aggregate, found)
+            return typed(aggregate, column_type)
         if not isinstance(aggregate, dict) or set(aggregate) != set(self.types):
             message = f"an aggregate must be a dict with {sorted(self.types)}, not {aggregate!r}"
             raise TypeError(message)
-        return {name: typed(aggregate[name], found) for name, found in self.types.items()}
+        return {
+            name: typed(aggregate[name], column_type) for name, column_type in self.types.items()
+        }
 
     def _rejected(self, error: Exception) -> Rejected:
         return Rejected(f"{self.step}: {said(error)}")
 
 
-def typed(value: Any, found: pa.DataType) -> Any:
+def typed(value: Any, column_type: pa.DataType) -> Any:
     """``value`` as the Arrow type says, always a copy.
 
     Raises:
         TypeError, ValueError: it is of another type, or too large for it.
     """
-    if value is None or type(value) is _PLAIN.get(found):
+    # The usual case at the price of one look-up: a value that is right needs no copy.
+    if value is None or type(value) is _IMMUTABLE.get(column_type):
         return _as_utf8(value) if isinstance(value, str) else value
     if isinstance(value, np.generic):
         value = value.item()
-    if pa.types.is_list(found) and isinstance(value, list | tuple):
-        return [typed(item, found.value_type) for item in value]
-    if pa.types.is_floating(found) and isinstance(value, int | float):
+    if pa.types.is_list(column_type) and isinstance(value, list | tuple):
+        return [typed(item, column_type.value_type) for item in value]
+    if pa.types.is_floating(column_type) and isinstance(value, int | float):
         return float(value)
-    if pa.types.is_integer(found) and isinstance(value, int):
+    if pa.types.is_integer(column_type) and isinstance(value, int):
         if int(value) not in _INT64:
             message = f"{value} does not fit into 64 bits"
             raise ValueError(message)
         return int(value)
-    is_text = pa.types.is_string(found) and isinstance(value, str)
-    if is_text or (pa.types.is_boolean(found) and isinstance(value, bool)):
+    is_text = pa.types.is_string(column_type) and isinstance(value, str)
+    if is_text or (pa.types.is_boolean(column_type) and isinstance(value, bool)):
         return _as_utf8(value) if is_text else value
-    message = f"{value!r} is not of type {found}"
+    message = f"{value!r} is not of type {column_type}"
     raise TypeError(message)
 
 
@@ -197,39 +217,47 @@ def fold_fields(values: pa.Schema) -> list[pa.Field]:
 
 def fold_values(batch: pa.Table, values: pa.Schema) -> list[dict[str, Any] | None]:
     """The records' values as dicts, None for a record without a value."""
-    found = batch.select(values.names).to_pylist()
-    empty = batch[NULL_VALUE.name].to_pylist()
-    return [None if none else value for value, none in zip(found, empty, strict=True)]
+    value_rows = batch.select(values.names).to_pylist()
+    is_null = batch[NULL_VALUE.name].to_pylist()
+    return [None if null else value for value, null in zip(value_rows, is_null, strict=True)]
 
 
 def rejected_table(
     batch: pa.Table, rejected: Sequence[tuple[int, str]], carried: Sequence[pa.Field] = ()
 ) -> pa.Table:
-    """Rejected rows of the batch, with their place and why, and with the ``carried`` columns."""
+    """Rejected records as rows of ``REJECTED_SCHEMA``, then their ``carried`` columns.
+
+    ``rejected`` has (row of the batch, message) of each.
+    """
     rows = pa.array([row for row, _ in rejected], pa.int64())
     names = [field.name for field in carried]
-    found = batch.select(["partition", "offset", INPUT.name, *names]).take(rows)
+    records = batch.select(["partition", "offset", INPUT.name, *names]).take(rows)
+    # Only results of a join share an offset and have an order among themselves.
     suborder = (
         batch[SUBORDER.name].take(rows)
         if SUBORDER.name in batch.column_names
         else pa.nulls(len(rows), SUBORDER.type)
     )
-    found = found.append_column(SUBORDER, suborder)
     details = pa.array([detail for _, detail in rejected], pa.string())
     schema = pa.schema([*REJECTED_SCHEMA, *carried])
-    return found.append_column("detail", details).select(schema.names).cast(schema)
+    records = records.append_column(SUBORDER, suborder).append_column("detail", details)
+    return records.select(schema.names).cast(schema)
 
 
-def in_partition_order(fold: Fold, key: str, aggregates: Sequence[tuple[int, Any]]) -> Any:
-    """Merge the aggregates of several partitions, the least partition first.
+def in_partition_order(fold: Fold, key: str, aggregates: Sequence[tuple[Any, Any]]) -> Any:
+    """Merge the aggregates of several partitions, the least first; None if there is none.
+
+    ``aggregates`` has (place, aggregate) of each: the place is the partition's number, for
+    sessions (end, start, partition). An order of places, and not of arrival: between partitions
+    arrival depends on the moment, and the merger need not be commutative (docs/decisions/0011).
 
     Raises:
         IllegalArgument: there are several and no merger, or the merger raised (which is no
             single record's fault).
     """
-    found = [aggregate for _, aggregate in sorted(aggregates, key=lambda a: a[0])]
-    result = found[0] if found else None
-    for aggregate in found[1:]:
+    in_order = [aggregate for _, aggregate in sorted(aggregates, key=lambda placed: placed[0])]
+    result = in_order[0] if in_order else None
+    for aggregate in in_order[1:]:
         try:
             result = fold.merged(key, result, aggregate)
         except Rejected as error:

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
+from oriel.pipeline.windows.definitions import EmitStrategy, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines.contract import EngineResult
 from oriel.pipeline.windows.engines.grid.window_grid import GridEngine
 from oriel.pipeline.windows.functions import (
@@ -33,6 +33,8 @@ from oriel.pipeline.windows.records import RECORD_FIELDS, arrival_keys, rows_sch
 #: (start, partition) -> aggregate and timestamp of one key; None is a part that this batch
 #: removed, with the time of its removal.
 _Rows = dict[tuple[int, int], tuple[Any, int]]
+
+_ON_UPDATE = EmitStrategy.on_window_update()
 
 
 @dataclass
@@ -80,10 +82,10 @@ class TimeFoldEngine(GridEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        emit_final_only: bool = False,
+        emit: EmitStrategy = _ON_UPDATE,
     ) -> None:
         """Aggregate values of this schema by ``fold``; ``carried`` are columns of the key."""
-        super().__init__(windows, carried, emit_final_only=emit_final_only)
+        super().__init__(windows, carried, emit=emit)
         self._fold = fold
         self._values = values
         self.aggregate_types = dict(fold.types)
@@ -134,7 +136,7 @@ class TimeFoldEngine(GridEngine):
         fields = batch.select(["key", "timestamp_ms", "partition", "input", *names]).to_pylist()
         for row, starts in self._in_order(batch):
             record = fields[row]
-            record["unit"] = self._fold.unit(record["partition"])
+            record["unit"] = self._fold.fold_partition(record["partition"])
             key = touched.setdefault(
                 record["key"], _Key({}, {name: record[name] for name in names}, set(), set())
             )

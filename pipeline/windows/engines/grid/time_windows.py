@@ -21,12 +21,14 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.aggregates import Aggregate, PartColumns, used_fields
 from oriel.pipeline.windows.arrays import Ints, Ranges, Timeline, coded_keys, heads, pair_order
-from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
+from oriel.pipeline.windows.definitions import EmitStrategy, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines.contract import EngineResult
 from oriel.pipeline.windows.engines.grid.window_grid import GridEngine
 from oriel.pipeline.windows.records import RECORD_FIELDS, arrival_keys, rows_schema
 
 _START = pa.field("window_start_ms", pa.int64())
+
+_ON_UPDATE = EmitStrategy.on_window_update()
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class TimeWindowEngine(GridEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        emit_final_only: bool = False,
+        emit: EmitStrategy = _ON_UPDATE,
     ) -> None:
         """Check ``aggregates`` (output name -> aggregate) against the schema of the values.
 
@@ -58,7 +60,7 @@ class TimeWindowEngine(GridEngine):
         Raises:
             IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
         """
-        super().__init__(windows, carried, emit_final_only=emit_final_only)
+        super().__init__(windows, carried, emit=emit)
         self._columns = PartColumns(aggregates, values, carried)
         self.aggregate_types = self._columns.aggregate_types
         self.record_schema = pa.schema(

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Ints
-from oriel.pipeline.windows.definitions import FOREVER_MS, NoWindows, TimeWindows
+from oriel.pipeline.windows.definitions import FOREVER_MS, EmitStrategy, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines.contract import WindowEngine
 
 
@@ -60,13 +60,13 @@ class GridEngine(WindowEngine):
         windows: TimeWindows | NoWindows,
         carried: Iterable[pa.Field] | None,
         *,
-        emit_final_only: bool,
+        emit: EmitStrategy,
     ) -> None:
-        """Keep ``carried`` columns of the key; tell only final windows if ``emit_final_only``."""
+        """Keep ``carried`` columns of the key; tell windows when ``emit`` says."""
         self._rule = windows.rule
         self._grid = WindowGrid(windows)
         self._carried = list(carried or ())
-        self._emit_final_only = emit_final_only
+        self._emit_final_only = emit.is_on_close
 
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
         """Which records have no open window."""

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.definitions import SlidingWindows
+from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
 from oriel.pipeline.windows.engines.contract import EngineResult
 from oriel.pipeline.windows.engines.sliding.sliding_windows import (
     Aggregated,
@@ -43,6 +43,8 @@ from oriel.pipeline.windows.functions import (
 )
 from oriel.pipeline.windows.records import RECORD_FIELDS, arrival_keys
 
+_ON_UPDATE = EmitStrategy.on_window_update()
+
 
 class SlidingFoldEngine(SlidingWindowEngine):
     """A user's aggregation of sliding windows."""
@@ -54,10 +56,10 @@ class SlidingFoldEngine(SlidingWindowEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        emit_final_only: bool = False,
+        emit: EmitStrategy = _ON_UPDATE,
     ) -> None:
         """Aggregate values of this schema by ``fold``; ``carried`` are columns of the record."""
-        super().__init__(windows, {}, values, carried, emit_final_only=emit_final_only)
+        super().__init__(windows, {}, values, carried, emit=emit)
         self._fold = fold
         self._carried = list(carried or ())
         self._values = values
@@ -141,7 +143,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
         raised: list[_Raised] = []
         renewed: set[int] = set()
         for member in members:
-            unit = self._fold.unit(member.partition)
+            unit = self._fold.fold_partition(member.partition)
             aggregate, newest = kept.get(unit, (None, member.timestamp_ms))
             try:
                 result = self._fold.applied(member.source, member.key, member.value, aggregate)

@@ -34,9 +34,11 @@ from oriel.pipeline.windows.arrays import (
     pair_order,
     prefix_sums,
 )
-from oriel.pipeline.windows.definitions import SlidingWindows
+from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
 from oriel.pipeline.windows.records import RECORD_FIELDS, REJECTED_SCHEMA, arrival_keys
+
+_ON_UPDATE = EmitStrategy.on_window_update()
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ class SlidingWindowEngine(WindowEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        emit_final_only: bool = False,
+        emit: EmitStrategy = _ON_UPDATE,
     ) -> None:
         """Check ``aggregates`` (output name -> aggregate) against the schema of the values.
 
@@ -115,7 +117,7 @@ class SlidingWindowEngine(WindowEngine):
         """
         self._difference = windows.time_difference_ms
         self._rule = windows.rule
-        self._emit_final_only = emit_final_only
+        self._emit_final_only = emit.is_on_close
         self._aggregates = dict(aggregates)
         self.aggregate_types = {n: a.output_type(values) for n, a in aggregates.items()}
         self.record_schema = pa.schema(

@@ -1,0 +1,119 @@
+"""Sessions with the user's own functions (semantics section 4, docs/decisions/0009 and 0011).
+
+The functions see each pair's records in order of arrival, as in Kafka Streams: the sessions that
+a record joins are merged in order of their ends, then the record is added. The partition
+sessions that make one session of the store are merged in order of (end, start, partition).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.windows.arrays import Ranges
+from oriel.pipeline.windows.definitions import EmitStrategy, SessionWindows
+from oriel.pipeline.windows.engines.sessions.engine import ON_UPDATE, MergedBatch, SessionEngine
+from oriel.pipeline.windows.engines.sessions.merging import (
+    AggregateOf,
+    Arrival,
+    PartitionSession,
+    SessionBounds,
+    SessionRecords,
+    merge_in_arrival_order,
+)
+from oriel.pipeline.windows.functions import (
+    Fold,
+    fold_fields,
+    fold_values,
+    in_partition_order,
+    rejected_table,
+)
+
+
+class SessionFoldEngine(SessionEngine):
+    """Sessions with a user's aggregation."""
+
+    def __init__(
+        self,
+        windows: SessionWindows,
+        fold: Fold,
+        values: pa.Schema,
+        carried: pa.Schema | None = None,
+        *,
+        emit: EmitStrategy = ON_UPDATE,
+    ) -> None:
+        """Aggregate values of this schema by ``fold``; ``carried`` are columns of the key."""
+        self._fold = fold
+        self._values = values
+        self.aggregate_types = dict(fold.types)
+        super().__init__(windows, pa.schema(fold.types), fold_fields(values), carried, emit=emit)
+
+    def _merge(
+        self, state: pa.Table, old: SessionBounds, batch: pa.Table, records: SessionRecords
+    ) -> MergedBatch:
+        """Call the functions record by record, pair by pair."""
+        sessions_of = old.sessions_by_pair(np.arange(len(old)), self._fold.read(state))
+        aggregate_of = self._aggregate_of(batch)
+        merged: list[PartitionSession] = []
+        late: list[int] = []
+        rejected: list[tuple[int, str]] = []
+        shrunk_pairs: list[int] = []
+        for pair, arrivals in records.by_pair_in_arrival_order(np.arange(len(batch))):
+            result = merge_in_arrival_order(
+                sessions_of.get(pair, []), arrivals, self._gap_ms, aggregate_of
+            )
+            merged += result.sessions
+            late += result.late
+            rejected += result.rejected
+            shrunk_pairs += [pair] if result.removed_any else []
+
+        # The carried columns are the key's, so any row of a session has them.
+        names = [field.name for field in self._carried]
+        rows = pa.concat_tables([state.select(names), batch.select(names)])
+        row_of = [
+            session.state_rows[0] if session.state_rows else len(state) + session.record_rows[0]
+            for session in merged
+        ]
+        carried = rows.take(pa.array(row_of, pa.int64()))
+        return MergedBatch(
+            sessions=SessionBounds.of_sessions(merged),
+            kept=pa.table({
+                **{name: carried[name] for name in names},
+                **self._fold.columns([session.aggregate for session in merged]),
+            }),
+            touched=np.array([bool(session.record_rows) for session in merged], dtype=np.bool_),
+            late=np.array(late, dtype=np.int64),
+            shrunk_pairs=np.array(shrunk_pairs, dtype=np.int64),
+            rejected=rejected_table(batch, rejected),
+        )  # fmt: skip
+
+    def _aggregate_of(self, batch: pa.Table) -> AggregateOf:
+        """What the functions make of joined sessions and one record of ``batch``."""
+        keys, inputs = batch["key"].to_pylist(), batch["input"].to_pylist()
+        values = fold_values(batch, self._values)
+
+        def aggregate_of(joined: Sequence[PartitionSession], record: Arrival) -> Any:
+            key = keys[record.row]
+            # The merger is called for the first session, too: with the initial aggregate, which
+            # is neutral to it (semantics section 4, step 3).
+            aggregate = self._fold.initial()
+            for session in joined:
+                aggregate = self._fold.merged(key, aggregate, session.aggregate)
+            return self._fold.applied(inputs[record.row], key, values[record.row], aggregate)
+
+        return aggregate_of
+
+    def _aggregates(self, rows: pa.Table, ranges: Ranges) -> Mapping[str, pa.Array]:
+        """The partition sessions' aggregates in each range, merged by (end, start, partition)."""
+        if (ranges.sizes == 1).all():
+            return {name: rows[name] for name in self.aggregate_types}
+        aggregates = self._fold.read(rows)
+        keys = rows["key"].to_pylist()
+        names = ("window_end_ms", "window_start_ms", "partition")
+        places = list(zip(*(rows[name].to_pylist() for name in names), strict=True))
+        merged = []
+        for low, high in ranges.pairs():
+            placed = list(zip(places[low:high], aggregates[low:high], strict=True))
+            merged.append(in_partition_order(self._fold, keys[low], placed))
+        return self._fold.columns(merged)

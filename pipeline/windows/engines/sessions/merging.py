@@ -1,0 +1,339 @@
+"""How records come into partition sessions (semantics section 4; docs/decisions/0009, rule 1).
+
+A *partition session* is the session that the records of one key in one source partition make.
+With ``c`` = a record's close time (stream time - grace - inactivity gap), a record at ``t``
+joins the sessions ``[a, b]`` of its pair (key, partition) for which all three hold:
+
+    b >= t - gap    it is not more than the gap after the session
+    a <= t + gap    nor more than the gap before it
+    b >= c          the session is open for it (semantics rule 2); a closed one is frozen
+
+If there is none and ``t < c``, the record is late. Else all of them and the record become one
+session, their hull. ``assign_records`` finds each record's session in one of two ways: as chains
+of intervals, all pairs at once, and in order of arrival where that order decides.
+"""
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads, pair_order
+from oriel.pipeline.windows.definitions import SessionWindows
+from oriel.pipeline.windows.functions import Rejected
+from oriel.pipeline.windows.records import arrival_keys
+
+_FITS_64_BITS = 2**62
+
+
+@dataclass
+class PartitionSession:
+    """One partition session: number of its (key, partition) pair, bounds and reach in ms.
+
+    ``state_rows`` and ``record_rows`` are the rows of the state and of the batch that are in it.
+    ``aggregate`` is for users' functions only.
+    """
+
+    pair: int
+    start_ms: int
+    end_ms: int
+    reach_ms: int
+    state_rows: list[int] = field(default_factory=list)
+    record_rows: list[int] = field(default_factory=list)
+    aggregate: Any = None
+
+
+@dataclass(frozen=True)
+class SessionBounds:
+    """Partition sessions as arrays, one entry each: pair, bounds and reach in ms."""
+
+    pair: Ints
+    start_ms: Ints
+    end_ms: Ints
+    reach_ms: Ints
+
+    @classmethod
+    def of_state(cls, state: pa.Table, pair: Ints) -> "SessionBounds":
+        """The sessions of state rows, with the pair of each row."""
+        names = ("window_start_ms", "window_end_ms", "reach_ms")
+        return cls(pair, *(np.asarray(state[name]) for name in names))
+
+    @classmethod
+    def of_sessions(cls, sessions: Sequence[PartitionSession]) -> "SessionBounds":
+        """The bounds of sessions that were merged in order of arrival."""
+        rows = [(s.pair, s.start_ms, s.end_ms, s.reach_ms) for s in sessions]
+        return cls(*np.array(rows, dtype=np.int64).reshape(-1, 4).T)
+
+    def __len__(self) -> int:
+        """How many sessions there are."""
+        return len(self.pair)
+
+    def sessions_by_pair(
+        self, rows: Ints, aggregates: Sequence[Any] | None = None
+    ) -> dict[int, list[PartitionSession]]:
+        """The sessions of the chosen state rows; ``aggregates`` has one for each state row."""
+        by_pair: dict[int, list[PartitionSession]] = {}
+        columns = (self.pair, self.start_ms, self.end_ms, self.reach_ms)
+        bounds = zip(*(column[rows].tolist() for column in columns), strict=True)
+        for row, (pair, start_ms, end_ms, reach_ms) in zip(rows.tolist(), bounds, strict=True):
+            aggregate = None if aggregates is None else aggregates[row]
+            session = PartitionSession(pair, start_ms, end_ms, reach_ms, [row], [], aggregate)
+            by_pair.setdefault(pair, []).append(session)
+        return by_pair
+
+
+class Arrival(NamedTuple):
+    """One record in order of arrival: its row in the batch, and what ``SessionRecords`` has."""
+
+    row: int
+    pair: int
+    time_ms: int
+    reach_ms: int
+    is_open_alone: bool
+
+
+@dataclass(frozen=True)
+class SessionRecords:
+    """What the records of a batch are to sessions, one entry each, in the order of the batch.
+
+    ``reach_ms`` is the least end of a session that the record can join. ``is_behind_grace``:
+    some session within its gap may be closed for it. ``is_open_alone``: a session of this record
+    only is open for it, so that it is never late.
+    """
+
+    pair: Ints
+    time_ms: Ints
+    reach_ms: Ints
+    is_behind_grace: Flags
+    is_open_alone: Flags
+    arrival_keys: tuple[Ints, ...]
+
+    @classmethod
+    def of(cls, batch: pa.Table, pair: Ints, windows: SessionWindows) -> "SessionRecords":
+        """Read the records of ``batch``; ``pair`` has the pair of each."""
+        time_ms, close_ms = (np.asarray(batch[name]) for name in ("timestamp_ms", "close_ms"))
+        earliest_end_ms = time_ms - windows.inactivity_gap_ms
+        return cls(
+            pair=pair,
+            time_ms=time_ms,
+            # b >= t - gap and b >= c in one number.
+            reach_ms=np.maximum(close_ms, earliest_end_ms),
+            # The session that ends at t - gap is the first within the gap to close.
+            is_behind_grace=~windows.rule.is_open(earliest_end_ms, close_ms),
+            is_open_alone=windows.rule.is_open(time_ms, close_ms),
+            arrival_keys=arrival_keys(batch),
+        )
+
+    def by_pair_in_arrival_order(self, rows: Ints) -> Iterator[tuple[int, Iterator[Arrival]]]:
+        """Each pair of the chosen rows, with its records in order of arrival."""
+        rows = rows[np.lexsort((*(key[rows] for key in self.arrival_keys), self.pair[rows]))]
+        columns = (self.pair, self.time_ms, self.reach_ms, self.is_open_alone)
+        for low, high in Ranges.of_runs(heads(self.pair[rows])).pairs():
+            chosen = rows[low:high]
+            numbers = (column[chosen].tolist() for column in columns)
+            yield (
+                int(self.pair[chosen[0]]),
+                (Arrival(*values) for values in zip(chosen.tolist(), *numbers, strict=True)),
+            )
+
+
+@dataclass(frozen=True)
+class AssignedSessions:
+    """The sessions after a batch, and the session's number of each record and each state row.
+
+    A record that is late has the number -1.
+    """
+
+    sessions: SessionBounds
+    of_record: Ints
+    of_state_row: Ints
+
+
+def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> AssignedSessions:
+    """Find the session of every record; ``old`` are all sessions of the records' pairs.
+
+    Chains are right for a pair if order of arrival doesn't matter to it. Let no record be behind
+    the grace: ``c <= t - gap``. Then a session within the gap of a record is open for it, since
+    ``b >= t - gap >= c``, and the record isn't late, since ``t >= c``. So it joins whatever is
+    within the gap, and any order of such steps ends at the connected components of "within the
+    gap". That holds if it holds at the start: if the old sessions are more than the gap apart.
+    """
+    # Of two old sessions within the gap of each other one was closed when a record behind the
+    # grace began or extended the other. It is frozen, and a chain would join them: a crowded pair.
+    order, chains = overlapping(old.pair, old.start_ms - gap_ms, old.end_ms)
+    crowded_pairs = old.pair[order[(chains.sizes > 1)[chains.owners]]]
+    ordered_pairs = np.concatenate([records.pair[records.is_behind_grace], crowded_pairs])
+    in_order = np.isin(records.pair, ordered_pairs)
+    old_in_order = np.isin(old.pair, ordered_pairs)
+
+    of_record = np.full(len(records.pair), -1, dtype=np.int64)
+    of_state_row = np.full(len(old), -1, dtype=np.int64)
+    state_rows, rows = np.flatnonzero(~old_in_order), np.flatnonzero(~in_order)
+    chained, number = _chained(old, state_rows, records, rows, gap_ms)
+    of_state_row[state_rows], of_record[rows] = np.split(number, [len(state_rows)])
+    if not in_order.any():
+        return AssignedSessions(chained, of_record, of_state_row)
+
+    sessions_of = old.sessions_by_pair(np.flatnonzero(old_in_order))
+    sessions: list[PartitionSession] = []
+    for pair, arrivals in records.by_pair_in_arrival_order(np.flatnonzero(in_order)):
+        sessions += merge_in_arrival_order(sessions_of.get(pair, []), arrivals, gap_ms).sessions
+    # They are numbered behind the chained ones.
+    for session_number, session in enumerate(sessions, start=len(chained)):
+        of_record[session.record_rows] = session_number
+        of_state_row[session.state_rows] = session_number
+    ordered = SessionBounds.of_sessions(sessions)
+    bounds = SessionBounds(
+        pair=np.concatenate([chained.pair, ordered.pair]),
+        start_ms=np.concatenate([chained.start_ms, ordered.start_ms]),
+        end_ms=np.concatenate([chained.end_ms, ordered.end_ms]),
+        reach_ms=np.concatenate([chained.reach_ms, ordered.reach_ms]),
+    )
+    return AssignedSessions(bounds, of_record, of_state_row)
+
+
+def _chained(
+    old: SessionBounds, state_rows: Ints, records: SessionRecords, rows: Ints, gap_ms: int
+) -> tuple[SessionBounds, Ints]:
+    """Make each chain of chosen sessions and records a session; a record is [t, t].
+
+    Returns (sessions, numbers): the session's number of each state row, then of each record.
+    """
+    pair = np.concatenate([old.pair[state_rows], records.pair[rows]])
+    start_ms = np.concatenate([old.start_ms[state_rows], records.time_ms[rows]])
+    end_ms = np.concatenate([old.end_ms[state_rows], records.time_ms[rows]])
+    reach_ms = np.concatenate([old.reach_ms[state_rows], records.reach_ms[rows]])
+    # Two intervals are within the gap iff they overlap once both begin the gap earlier.
+    order, chains = overlapping(pair, start_ms - gap_ms, end_ms)
+    number = np.empty(len(order), dtype=np.int64)
+    number[order] = chains.owners
+    first = order[chains.low]
+    sessions = SessionBounds(
+        pair=pair[first],
+        start_ms=start_ms[first],
+        end_ms=np.maximum.reduceat(end_ms[order], chains.low),
+        # A session reaches as far down as the record of it that reaches farthest.
+        reach_ms=np.minimum.reduceat(reach_ms[order], chains.low),
+    )
+    return sessions, number
+
+
+#: The aggregate of a session that replaces the joined ones (by end, as Kafka hands them to the
+#: merger) and holds one more record; None removes the session. May raise ``Rejected``.
+AggregateOf = Callable[[Sequence[PartitionSession], Arrival], Any]
+
+
+@dataclass
+class ArrivalResult:
+    """What became of the records of one pair: its sessions after them, by end.
+
+    ``late`` are rows of the batch, ``rejected`` rows and why. ``removed_any``: a session went
+    because it has no aggregate any more.
+    """
+
+    sessions: list[PartitionSession]
+    late: list[int] = field(default_factory=list)
+    rejected: list[tuple[int, str]] = field(default_factory=list)
+    removed_any: bool = False
+
+
+def merge_in_arrival_order(
+    sessions: Sequence[PartitionSession],
+    arrivals: Iterator[Arrival],
+    gap_ms: int,
+    aggregate_of: AggregateOf | None = None,
+) -> ArrivalResult:
+    """Take records one by one into the sessions of their pair (semantics section 4, steps 2 to 6).
+
+    Kafka Streams judges a record after the merge: it is dropped iff the merged end is before c
+    (rule 6). Here closed sessions aren't joined, so the merged end is that of an open session or
+    ``t`` itself: a record is late iff it joins nothing and ``t < c``.
+
+    Without ``aggregate_of`` sessions have no aggregate, and stay.
+    """
+    result = ArrivalResult(sorted(sessions, key=_end_ms))
+    for record in arrivals:
+        # No two sessions of a pair have the same end: a record at the end of a frozen one is
+        # behind c, so it is late or joins a session that ends later. So the order by end is
+        # Kafka's by (end, start), and the many that ended long ago cost a binary search only.
+        low = bisect_left(result.sessions, record.reach_ms, key=_end_ms)
+        candidates, latest_start_ms = result.sessions[low:], record.time_ms + gap_ms
+        joined = [session for session in candidates if session.start_ms <= latest_start_ms]
+        if not joined and not record.is_open_alone:
+            result.late.append(record.row)
+            continue
+        aggregate = None
+        if aggregate_of is not None:
+            try:
+                aggregate = aggregate_of(joined, record)
+            except Rejected as error:
+                # A dead letter: it joins nothing, and the sessions stay as they were.
+                result.rejected.append((record.row, str(error)))
+                continue
+        result.sessions[low:] = [s for s in candidates if s.start_ms > latest_start_ms]
+        if aggregate_of is None or aggregate is not None:
+            insort(result.sessions, _hull(joined, record, aggregate), key=_end_ms)
+        elif joined:
+            result.removed_any = True
+    return result
+
+
+def _end_ms(session: PartitionSession) -> int:
+    return session.end_ms
+
+
+def _hull(joined: Sequence[PartitionSession], record: Arrival, aggregate: Any) -> PartitionSession:
+    """One session of all that are joined and the record."""
+    if not joined:
+        time_ms = record.time_ms
+        return PartitionSession(
+            record.pair, time_ms, time_ms, record.reach_ms, [], [record.row], aggregate
+        )
+    # The longest list grows in place: a session of n records costs no n copies of it.
+    hull = max(joined, key=lambda session: len(session.record_rows))
+    for session in joined:
+        if session is not hull:
+            hull.state_rows += session.state_rows
+            hull.record_rows += session.record_rows
+    hull.start_ms = min(record.time_ms, *(session.start_ms for session in joined))
+    hull.end_ms = max(record.time_ms, *(session.end_ms for session in joined))
+    hull.reach_ms = min(record.reach_ms, *(session.reach_ms for session in joined))
+    hull.record_rows.append(record.row)
+    hull.aggregate = aggregate
+    return hull
+
+
+def overlapping(code: Ints, low_ms: Ints, high_ms: Ints) -> tuple[Ints, Ranges]:
+    """Group closed intervals of one code that overlap, directly or through others.
+
+    Returns (order, groups): ``order[groups]`` are the intervals of each group, the least low
+    first; groups stand by code, then time.
+    """
+    order = pair_order(code, low_ms)
+    head = heads(code[order])
+    if len(order):
+        # By ascending low, an interval overlaps one before it iff it begins no later than the
+        # greatest high before it.
+        highest_ms = _running_max(high_ms[order], head)
+        head[1:] |= low_ms[order][1:] > highest_ms[:-1]
+    return order, Ranges.of_runs(head)
+
+
+def _running_max(values: Ints, head: Flags) -> Ints:
+    """The greatest value so far within each run; ``head`` marks where runs begin."""
+    # One accumulate serves all runs: each is lifted above all values of the runs before it.
+    lowest = int(values.min())
+    span = int(values.max()) - lowest + 1
+    run = np.cumsum(head) - 1
+    if (int(run[-1]) + 1) * span < _FITS_64_BITS:
+        lifted = np.maximum.accumulate(run * span + (values - lowest))
+        running: Ints = lifted - run * span + lowest
+        return running
+    # Values are spread too far for that; their ranks aren't.
+    distinct, rank = np.unique(values, return_inverse=True)
+    lifted = np.maximum.accumulate(run * len(distinct) + rank)
+    ranked: Ints = distinct[lifted - run * len(distinct)]
+    return ranked
