@@ -15,6 +15,7 @@ from oriel.pipeline.windows import (
     FOREVER_MS,
     NEVER_CLOSED_MS,
     RULES,
+    EmitStrategy,
     Kind,
     StreamClock,
     Windows,
@@ -78,11 +79,11 @@ def arrivals(text: str) -> list[Arrival]:
 
 
 def computed(
-    windows: Windows, batches: Sequence[Sequence[Arrival]], *, emit_final_only: bool = False
+    windows: Windows, batches: Sequence[Sequence[Arrival]], emit: EmitStrategy | None = None
 ) -> Outcome:
     """Run the engine of ``windows`` over the batches, as the pipeline does."""
     aggregates = {"names": collect_list("name")}
-    engine = engine_for(windows, aggregates, _VALUES, emit_final_only=emit_final_only)
+    engine = engine_for(windows, aggregates, _VALUES, emit=emit)
     clock = StreamClock({record.partition: -1 for batch in batches for record in batch})
     state, close, offset = engine.empty_state(), NEVER_CLOSED_MS, 0
     outcome = Outcome()
@@ -241,7 +242,8 @@ def emit_table(windows: Windows, batches: Sequence[str]) -> str:
     """What both emit strategies write in each batch."""
     records = [arrivals(text) for text in batches]
     update, close = (
-        computed(windows, records, emit_final_only=final).told for final in (False, True)
+        computed(windows, records, emit).told
+        for emit in (EmitStrategy.on_window_update(), EmitStrategy.on_window_close())
     )
     return _table(
         ("batch", "records", "on update", "on close"),

@@ -150,7 +150,7 @@ def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -
         schema = schema if marker is None else schema.append(pa.field(marker, pa.bool_()))
     engine = engine_for(
         store.windows, aggregates, schema,
-        carried=pa.schema([KEY_GROUP]), emit_final_only=store.emits_final_only,
+        carried=pa.schema([KEY_GROUP]), emit=store.emit,
     )  # fmt: skip
     return Assembly(engine, names, markers, keeps_raw=False)
 
@@ -181,7 +181,7 @@ def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Sche
     carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]
     engine = engine_for(
         store.windows, fold, _renamed(values, names),
-        carried=pa.schema(carried), emit_final_only=store.emits_final_only,
+        carried=pa.schema(carried), emit=store.emit,
     )  # fmt: skip
     return Assembly(engine, names, (None,) * len(values), keeps_raw=True)
 

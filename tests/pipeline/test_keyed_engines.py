@@ -16,6 +16,7 @@ from oriel.pipeline.state import KeyedState, Layout, keyed_state
 from oriel.pipeline.state.key_hashes import key_hashes
 from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
+    EmitStrategy,
     Fold,
     NoWindows,
     StreamClock,
@@ -60,9 +61,8 @@ def engine_of(kind: str, *, folds: bool, final_only: bool) -> WindowEngine:
     aggregates: Any = {"n": w.count(), "all": w.collect_list("v"), "last": w.last("v")}
     if folds:
         aggregates = Fold(lambda: 1, (added,), both, {"sum": pa.int64()}, step="s")
-    return engine_for(
-        WINDOWS[kind], aggregates, VALUES, carried=CARRIED, emit_final_only=final_only
-    )
+    emit = EmitStrategy.on_window_close() if final_only else EmitStrategy.on_window_update()
+    return engine_for(WINDOWS[kind], aggregates, VALUES, carried=CARRIED, emit=emit)
 
 
 def batches(

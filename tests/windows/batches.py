@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from oriel import SlidingWindows
 from oriel.pipeline import windows as w
-from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamClock, close_time_ms
-from oriel.pipeline.windows.engines.sliding.sliding_windows import SlidingWindowEngine
+from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamClock, close_time_ms, engine_for
 from tests.slow_model import Logs, Outcome, Record, Window
 
 AGGREGATES = {
@@ -50,7 +49,7 @@ def run_engine(
 ) -> Run:
     """Feed ``logs`` to the engine by batches; ``restart`` saves and loads all state between."""
     windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
-    engine = SlidingWindowEngine(windows, AGGREGATES, VALUES)
+    engine = engine_for(windows, AGGREGATES, VALUES)
     clock = StreamClock(dict.fromkeys(logs, -1))
     state, close = engine.empty_state(), NEVER_CLOSED_MS
     position = dict.fromkeys(logs, 0)

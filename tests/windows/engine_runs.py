@@ -18,6 +18,7 @@ import pyarrow as pa
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
+    EmitStrategy,
     EngineResult,
     Fold,
     StreamClock,
@@ -76,6 +77,13 @@ Cut = dict[int, int]
 Row = dict[str, Any]
 
 
+def emit_strategy(*, final_only: bool) -> EmitStrategy:
+    """The strategy that writes final rows only, or every update."""
+    if final_only:
+        return EmitStrategy.on_window_close()
+    return EmitStrategy.on_window_update()
+
+
 @dataclass(frozen=True)
 class Setup:
     """What is run."""
@@ -94,7 +102,7 @@ class Setup:
             self.aggregates,
             self.values,
             carried=CARRIED,
-            emit_final_only=self.emit_final_only,
+            emit=emit_strategy(final_only=self.emit_final_only),
         )
         if self.shared_offsets:
             engine.order_by_suborder()

@@ -9,7 +9,7 @@ import pytest
 from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline.windows import Fold, NoWindows, Windows, engine_for
 from tests.slow_tables import Record
-from tests.windows.engine_runs import Setup, one_by_one, run_engine
+from tests.windows.engine_runs import Setup, emit_strategy, one_by_one, run_engine
 
 WORDS = pa.schema([("s", pa.string())])
 
@@ -184,7 +184,7 @@ def left_out(
 ) -> list[list[tuple[int, str]]]:
     """What each batch of (partition, offset, time, text) tells: (offset, detail)."""
     windows = SlidingWindows.of_time_difference_and_grace(10, 100)
-    engine = engine_for(windows, fold, WORDS, emit_final_only=emit_final_only)
+    engine = engine_for(windows, fold, WORDS, emit=emit_strategy(final_only=emit_final_only))
     state, told = engine.empty_state(), []
     for number, batch in enumerate(batches):
         rows = [

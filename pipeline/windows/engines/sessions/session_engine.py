@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
-from oriel.pipeline.windows.definitions import SessionWindows
+from oriel.pipeline.windows.definitions import EmitStrategy, SessionWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
 from oriel.pipeline.windows.engines.sessions.session_rows import (
     KeyedSessions,
@@ -50,13 +50,13 @@ class SessionEngine(WindowEngine):
         read: Iterable[pa.Field],
         carried: Iterable[pa.Field] | None,
         *,
-        emit_final_only: bool,
+        emit: EmitStrategy,
     ) -> None:
         """Keep ``columns`` of records with the columns ``read``, and ``carried`` of the key."""
         self._gap = windows.inactivity_gap_ms
         self._rule = windows.rule
         self._carried = list(carried or ())
-        self._store = SessionStore(windows, columns, emit_final_only=emit_final_only)
+        self._store = SessionStore(windows, columns, emit=emit)
         self.aggregate_types = columns.aggregate_types
         self.record_schema = pa.schema([*RECORD_FIELDS, *self._carried, *read])
         self.state_schema = rows_schema(SESSION_FIELDS, self._carried, columns.fields)

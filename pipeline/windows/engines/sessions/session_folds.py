@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Ints, Ranges
-from oriel.pipeline.windows.definitions import SessionWindows
+from oriel.pipeline.windows.definitions import EmitStrategy, SessionWindows
 from oriel.pipeline.windows.engines.sessions.session_engine import SessionEngine, TakenIn
 from oriel.pipeline.windows.engines.sessions.session_machine import Arrival, OpenSession, advance
 from oriel.pipeline.windows.engines.sessions.session_units import (
@@ -39,13 +39,13 @@ class SessionFoldEngine(SessionEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        emit_final_only: bool = False,
+        emit: EmitStrategy,
     ) -> None:
         """Aggregate values of this schema by ``fold``; ``carried`` are columns of the key."""
         self._fold = fold
         self._values = values
         columns, read = _FoldColumns(fold), fold_fields(values)
-        super().__init__(windows, columns, read, carried, emit_final_only=emit_final_only)
+        super().__init__(windows, columns, read, carried, emit=emit)
 
     def _taken_in(self, near: pa.Table, old_unit: Ints, batch: pa.Table, new_unit: Ints) -> TakenIn:
         """Call the functions record by record, unit by unit."""

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads
-from oriel.pipeline.windows.definitions import SessionWindows
+from oriel.pipeline.windows.definitions import EmitStrategy, SessionWindows
 from oriel.pipeline.windows.engines.contract import EngineResult
 from oriel.pipeline.windows.engines.sessions.session_links import Sessions, components
 
@@ -78,12 +78,12 @@ class SessionStore:
     """Tells what changed between two sets of partition sessions."""
 
     def __init__(
-        self, windows: SessionWindows, columns: SessionColumns, *, emit_final_only: bool
+        self, windows: SessionWindows, columns: SessionColumns, *, emit: EmitStrategy
     ) -> None:
-        """Join sessions of ``windows``; with ``emit_final_only`` tell only what is final."""
+        """Join sessions of ``windows``; ``emit`` says which are told."""
         self._rule = windows.rule
         self._columns = columns
-        self._emit_final_only = emit_final_only
+        self._emit = emit
 
     def advanced(
         self,
@@ -108,7 +108,7 @@ class SessionStore:
         joined = self._joined(after, looked_at)
         final = told = ~self._rule.is_open(joined.end, close_ms)
         changes = []
-        if not self._emit_final_only:
+        if not self._emit.is_on_close:
             known = self._joined(before, touched_keys)
             told = final | joined.ranges.any_of(touched[joined.rows])
             if len(broken):

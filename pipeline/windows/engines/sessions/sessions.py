@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.aggregates import Aggregate, PartColumns, used_fields
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads, pair_order
-from oriel.pipeline.windows.definitions import SessionWindows
+from oriel.pipeline.windows.definitions import EmitStrategy, SessionWindows
 from oriel.pipeline.windows.engines.sessions.session_engine import SessionEngine, TakenIn
 from oriel.pipeline.windows.engines.sessions.session_links import chain_heads
 from oriel.pipeline.windows.engines.sessions.session_machine import OpenSession, advance
@@ -50,7 +50,7 @@ class SessionWindowEngine(SessionEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        emit_final_only: bool = False,
+        emit: EmitStrategy,
     ) -> None:
         """Check ``aggregates`` (output name -> aggregate) against the schema of the values.
 
@@ -61,7 +61,7 @@ class SessionWindowEngine(SessionEngine):
         """
         self._columns = PartColumns(aggregates, values, carried)
         read = used_fields(aggregates, values)
-        super().__init__(windows, self._columns, read, carried, emit_final_only=emit_final_only)
+        super().__init__(windows, self._columns, read, carried, emit=emit)
 
     def _taken_in(self, near: pa.Table, old_unit: Ints, batch: pa.Table, new_unit: Ints) -> TakenIn:
         """Find every record's session, then merge the parts of what comes together."""
