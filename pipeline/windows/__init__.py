@@ -65,6 +65,8 @@ from oriel.pipeline.windows.records import (
     NO_STREAM_TIME_MS,
     NULL_VALUE,
     REJECTED_SCHEMA,
+    STATUS_COLUMNS,
+    WINDOW_COLUMNS,
     StreamClock,
     close_time_ms,
 )
@@ -84,6 +86,8 @@ __all__ = [
     "RIGHT_ALONE",
     "RULES",
     "SIDE_FIELDS",
+    "STATUS_COLUMNS",
+    "WINDOW_COLUMNS",
     "Aggregate",
     "Aggregator",
     "Clocks",

@@ -10,7 +10,7 @@ from oriel.pipeline.windows.definitions.durations import MAX_TIMESTAMP_MS, Durat
 from oriel.pipeline.windows.definitions.emit import EmitStrategy
 from oriel.pipeline.windows.definitions.errors import IllegalArgument, said
 from oriel.pipeline.windows.definitions.join_windows import LEFT, RIGHT, JoinWindows
-from oriel.pipeline.windows.definitions.rules import FOREVER_MS, RULES, Kind, WindowRule
+from oriel.pipeline.windows.definitions.rules import FOREVER_MS, RULES, Kind
 from oriel.pipeline.windows.definitions.windows import (
     MAX_WINDOWS_PER_RECORD,
     NoWindows,
@@ -36,7 +36,6 @@ __all__ = [
     "SessionWindows",
     "SlidingWindows",
     "TimeWindows",
-    "WindowRule",
     "Windows",
     "said",
     "to_ms",

@@ -57,10 +57,6 @@ class WindowRule:
         """The least end that ``is_open`` allows at each close time."""
         return close_ms if self.end_is_inclusive else close_ms + 1
 
-    def closes_between(self, end_ms: Ints, previous_close_ms: int, close_ms: int) -> Flags:
-        """Whether windows with these ends were open at the previous close time, and aren't now."""
-        return self.is_open(end_ms, previous_close_ms) & ~self.is_open(end_ms, close_ms)
-
 
 RULES: Mapping[Kind, WindowRule] = {
     rule.kind: rule

@@ -29,10 +29,13 @@ def window_order(group: Ints, records: pa.Table) -> Ints:
     ``group`` has a number from 0 on for each record: the code of its key, usually.
     """
     time = np.asarray(records["timestamp_ms"])
-    # One stable sort of single integers; only equal times of a group need the other keys.
+    # One sort of single integers for all; only equal times of a group need the other keys, and
+    # these stand side by side, so sorting them by their rank first leaves each where it belongs.
     order = pair_order(group, time)
-    ties: Flags = (np.diff(group[order]) == 0) & (np.diff(time[order]) == 0)
-    if not ties.any():
-        return order
-    rank = prefix_sums(~ties)
-    return order[np.lexsort((*(key[order] for key in arrival_keys(records)), rank))]
+    equal_next: Flags = (np.diff(group[order]) == 0) & (np.diff(time[order]) == 0)
+    if equal_next.any():
+        tied = np.append(equal_next, False) | np.append(False, equal_next)
+        rows, rank = order[tied], prefix_sums(~equal_next)[tied]
+        arrival = (key[rows] for key in arrival_keys(records))
+        order[tied] = rows[np.lexsort((*arrival, rank))]
+    return order

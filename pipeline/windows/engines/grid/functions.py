@@ -128,12 +128,15 @@ class TimeFoldEngine(WindowEngine):
             new_parts: dict[_Window, _Part] = {}
             try:
                 for start in range(first[row], last[row] + 1, self._grid.advance_ms):
-                    old = parts.get((key, start), {}).get(unit, _Part(None, timestamp_ms))
-                    aggregate = self._fold.applied(inputs[row], key, values[row], old.aggregate)
+                    window = (key, start)
+                    old = parts.get(window, {}).get(unit)
+                    aggregate = None if old is None else old.aggregate
+                    result = self._fold.applied(inputs[row], key, values[row], aggregate)
+                    newest_ms = timestamp_ms
                     # Behind a removed row the time begins anew, as the aggregate does.
-                    is_new = old.aggregate is None
-                    newest_ms = timestamp_ms if is_new else max(old.timestamp_ms, timestamp_ms)
-                    new_parts[key, start] = _Part(aggregate, newest_ms)
+                    if old is not None and aggregate is not None:
+                        newest_ms = max(old.timestamp_ms, timestamp_ms)
+                    new_parts[window] = _Part(result, newest_ms)
             except Rejected as error:
                 rejected.append((row, str(error)))
                 continue

@@ -126,11 +126,9 @@ class SlidingFoldEngine(SlidingWindowEngine):
             timestamps.append(timestamp_ms)
             if evaluated_before[window]:
                 raised = self._not_reported(raised, own)
-            bounds = f"[{changed.start[window]}, {changed.end[window]}]"
-            left_out += [
-                (member.row, f"left out of the window {bounds}: {error}")
-                for member, error, _ in raised
-            ]
+            for member, error, _ in raised:
+                bounds = f"[{changed.start[window]}, {changed.end[window]}]"
+                left_out.append((member.row, f"left out of the window {bounds}: {error}"))
         return Aggregated(
             self._fold.columns(aggregates),
             np.array(timestamps, dtype=np.int64),
