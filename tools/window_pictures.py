@@ -264,19 +264,14 @@ def timestamps_table(times_ms: Sequence[int], kinds: Mapping[str, Windows]) -> s
     records = [Arrival(chr(ord("a") + n), time) for n, time in enumerate(times_ms)]
     rows = []
     for name, windows in kinds.items():
-        written = computed(windows, one_by_one(records)).written
-        rows.append(
-            [
-                name,
-                *(_time_of(batch, record) for batch, record in zip(written, records, strict=True)),
-            ]
-        )
+        batches = zip(computed(windows, one_by_one(records)).written, records, strict=True)
+        rows.append([name, *(_time_of(written, record) for written, record in batches)])
     return _table(["record at", *(str(time) for time in times_ms)], rows)
 
 
-def _time_of(batch: Sequence[Row], record: Arrival) -> str:
+def _time_of(written: Sequence[Row], record: Arrival) -> str:
     """The time of the row that holds the record."""
-    rows = [row for row in batch if not row["deleted"] and record.name in row["names"]]
+    rows = [row for row in written if not row["deleted"] and record.name in row["names"]]
     return ", ".join(str(row["timestamp_ms"]) for row in rows)
 
 

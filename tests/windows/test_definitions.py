@@ -11,7 +11,7 @@ from oriel.pipeline.windows import MAX_WINDOWS_PER_RECORD
 
 
 @pytest.mark.parametrize(
-    ("difference", "grace", "said"),
+    ("difference", "grace", "message"),
     [
         (-1, 0, "Window time difference must not be negative"),
         (0, -1, "Window grace period must not be negative"),
@@ -22,9 +22,9 @@ from oriel.pipeline.windows import MAX_WINDOWS_PER_RECORD
         (True, 0, "must be an integer number of ms"),
     ],
 )
-def test_bad_durations_are_illegal_arguments(difference: Any, grace: Any, said: str) -> None:
+def test_bad_durations_are_illegal_arguments(difference: Any, grace: Any, message: str) -> None:
     """Negative, overflowing and non-integer durations fail at definition time."""
-    with pytest.raises(IllegalArgument, match=said):
+    with pytest.raises(IllegalArgument, match=message):
         SlidingWindows.of_time_difference_and_grace(difference, grace)
 
 
@@ -96,8 +96,8 @@ def test_the_windows_of_a_record_are_bounded() -> None:
     day = TimeWindows.of_size_with_no_grace(timedelta(days=1))
     with pytest.raises(IllegalArgument) as refused:
         day.advance_by(1)
-    for said in ("86400000 windows", f"at most {MAX_WINDOWS_PER_RECORD}", "8640 ms"):
-        assert said in str(refused.value)
+    for part in ("86400000 windows", f"at most {MAX_WINDOWS_PER_RECORD}", "8640 ms"):
+        assert part in str(refused.value)
     assert day.advance_by(8_640).advance_ms == 8_640
     with pytest.raises(IllegalArgument, match="10002 windows"):
         day.advance_by(8_639)

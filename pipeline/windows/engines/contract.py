@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Ints
-from oriel.pipeline.windows.definitions import FOREVER_MS
+from oriel.pipeline.windows.definitions import FOREVER_MS, Windows
 from oriel.pipeline.windows.records import REJECTED_SCHEMA, SUBORDER
 
 
@@ -45,6 +45,8 @@ class EngineResult:
 class WindowEngine(ABC):
     """The windows of one store; holds no state between calls."""
 
+    #: The definition, which says when a record is late.
+    windows: Windows
     #: The columns that ``process`` takes.
     record_schema: pa.Schema
     #: The columns of the state.
@@ -68,12 +70,12 @@ class WindowEngine(ABC):
         """The columns of ``batch`` that the engine takes."""
         return batch.select(self.record_schema.names).cast(self.record_schema)
 
-    @abstractmethod
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
         """Which records are refused by their own times: no window that could hold them is open.
 
         ``process`` takes the others. Of these a session engine may still find some late.
         """
+        return self.windows.is_late(timestamp_ms, close_ms)
 
     def due_ms(self, state: pa.Table) -> Ints:
         """The last ms of each state row's window, from which on its key has to be looked at.

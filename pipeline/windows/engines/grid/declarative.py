@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.aggregates import Aggregate, PartColumns, used_fields
 from oriel.pipeline.windows.arrays import (
-    Flags,
     Ints,
     Ranges,
     Timeline,
@@ -74,7 +73,7 @@ class TimeWindowEngine(WindowEngine):
         Raises:
             IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
         """
-        self._windows = windows
+        self.windows = windows
         self._grid = WindowGrid(windows)
         self._emit = emit
         self._columns = PartColumns(aggregates, values, carried)
@@ -83,10 +82,6 @@ class TimeWindowEngine(WindowEngine):
             [*RECORD_FIELDS, *(carried or ()), *used_fields(aggregates, values)]
         )
         self.state_schema = rows_schema([_START], carried or (), self._columns.fields)
-
-    def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
-        """Which records have no open window."""
-        return self._windows.is_late(timestamp_ms, close_ms)
 
     def due_ms(self, state: pa.Table) -> Ints:
         """The last ms of each row's window."""

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.arrays import Flags, Ints
+from oriel.pipeline.windows.arrays import Ints
 from oriel.pipeline.windows.definitions import EmitStrategy, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
 from oriel.pipeline.windows.engines.grid.window_grid import WindowGrid
@@ -57,7 +57,7 @@ class TimeFoldEngine(WindowEngine):
         emit: EmitStrategy,
     ) -> None:
         """Aggregate values of this schema by ``fold``; ``carried`` are columns of the key."""
-        self._windows = windows
+        self.windows = windows
         self._grid = WindowGrid(windows)
         self._emit = emit
         self._fold = fold
@@ -65,12 +65,8 @@ class TimeFoldEngine(WindowEngine):
         self._carried_names = [] if carried is None else carried.names
         self.aggregate_types = dict(fold.types)
         self.record_schema = pa.schema([*RECORD_FIELDS, *(carried or ()), *fold_fields(values)])
-        place = pa.schema([("window_start_ms", pa.int64()), ("partition", pa.int32())])
-        self.state_schema = rows_schema(place, carried or (), pa.schema(fold.types))
-
-    def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
-        """Which records have no open window."""
-        return self._windows.is_late(timestamp_ms, close_ms)
+        window_part = pa.schema([("window_start_ms", pa.int64()), ("partition", pa.int32())])
+        self.state_schema = rows_schema(window_part, carried or (), pa.schema(fold.types))
 
     def due_ms(self, state: pa.Table) -> Ints:
         """The last ms of each row's window."""
@@ -165,12 +161,12 @@ class TimeFoldEngine(WindowEngine):
         final = np.array([window not in still_open for window in windows], dtype=np.bool_)
         # Only what may be written is evaluated: the merger is the user's own code.
         evaluated = self._emit.emits(is_changed, final)
-        windows = [windows[place] for place in np.flatnonzero(evaluated)]
+        windows = [windows[number] for number in np.flatnonzero(evaluated)]
         final = final[evaluated]
         aggregates, timestamps = [], []
         for window in windows:
-            present = {n: part for n, part in parts[window].items() if part.aggregate is not None}
-            by_partition = [(number, part.aggregate) for number, part in present.items()]
+            present = {p: part for p, part in parts[window].items() if part.aggregate is not None}
+            by_partition = [(partition, part.aggregate) for partition, part in present.items()]
             aggregates.append(in_partition_order(self._fold, window[0], by_partition))
             timestamps.append(
                 max(part.timestamp_ms for part in (present or parts[window]).values())
@@ -181,12 +177,12 @@ class TimeFoldEngine(WindowEngine):
         was_known = np.array([window in known for window in windows], dtype=np.bool_)
         emitted = self._emit.emits(was_known | ~deleted, final & ~deleted)
         chosen = np.flatnonzero(emitted).tolist()
-        start = np.array([windows[place][1] for place in chosen], dtype=np.int64)
+        start = np.array([windows[number][1] for number in chosen], dtype=np.int64)
         return changed_rows(
-            pa.array([windows[place][0] for place in chosen], pa.string()),
+            pa.array([windows[number][0] for number in chosen], pa.string()),
             (start, self._grid.ends(start)),
-            self._fold.columns([aggregates[place] for place in chosen]),
-            np.array([timestamps[place] for place in chosen], dtype=np.int64),
+            self._fold.columns([aggregates[number] for number in chosen]),
+            np.array([timestamps[number] for number in chosen], dtype=np.int64),
             final=final[emitted],
             deleted=deleted[emitted],
         )

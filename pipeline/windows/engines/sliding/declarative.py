@@ -111,7 +111,7 @@ class SlidingWindowEngine(WindowEngine):
         Raises:
             IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
         """
-        self._windows = windows
+        self.windows = windows
         self._difference_ms = windows.time_difference_ms
         self._rule = windows.rule
         self._emit = emit
@@ -121,10 +121,6 @@ class SlidingWindowEngine(WindowEngine):
             [*RECORD_FIELDS, *(carried or ()), *used_fields(aggregates, values)]
         )
         self.state_schema = self.record_schema
-
-    def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
-        """Which records are refused: even their last window is closed (semantics rule 3)."""
-        return self._windows.is_late(timestamp_ms, close_ms)
 
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
