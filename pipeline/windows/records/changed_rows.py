@@ -24,12 +24,12 @@ def changed_rows(
     """Put changed rows together, one for each entry of ``key``.
 
     ``window_ms`` has the windows' starts and ends, ``timestamp_ms`` the greatest time of their
-    records (KIP-259; of a session its end). ``final`` rows are of windows that never change
-    again. ``deleted`` rows are of windows without content. These are never final, whatever
-    ``final`` says: a removal is no result. Without either, no row is.
+    records (KIP-259; of a session its end), each an array as long as ``key``. ``final`` rows are
+    of windows that never change again; ``deleted`` rows take a window away, and count as not
+    final whatever ``final`` says. Where a flag is not given, it is false in each row.
     """
-    none = np.zeros(len(key), dtype=np.bool_)
-    final, deleted = (none if flags is None else flags for flags in (final, deleted))
+    no_row = np.zeros(len(key), dtype=np.bool_)
+    final, deleted = (no_row if flags is None else flags for flags in (final, deleted))
     start_ms, end_ms = window_ms
     window = (key, pa.array(start_ms), pa.array(end_ms))
     status = (pa.array(timestamp_ms), pa.array(final & ~deleted), pa.array(deleted))
