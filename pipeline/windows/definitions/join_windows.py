@@ -93,13 +93,14 @@ class JoinWindows:
 
     def allowed_lateness_ms(self, side: int) -> int:
         """How far a record of ``side`` may be behind its own stream time."""
-        # The record's partners reach to t + after (for the right side: to t + before). Like any
-        # window that is open while its end >= st - G; a bound below 0 does not make the record
-        # itself late earlier.
+        # The times of its partners are a window that ends at t + after (of a right record at
+        # t + before). It is open while its end >= st - G, as any inclusive one (rule 2); a bound
+        # below 0 does not close it before the record's own time.
         return max(self.after_ms if side == LEFT else self.before_ms, 0) + self.grace_ms
 
     def wait_ms(self, side: int) -> int:
         """How far the other side's clock must be past a record of ``side`` for it to leave."""
-        # Its last partner has time t + ahead, and is refused from its own allowed lateness on.
+        # Its last partner has time t + ahead, and is refused once its own stream, the other
+        # side's, is further ahead of that than such a record may be behind.
         ahead_ms = self.after_ms if side == LEFT else self.before_ms
         return ahead_ms + self.allowed_lateness_ms(RIGHT if side == LEFT else LEFT)

@@ -49,7 +49,7 @@ class _BatchParts(NamedTuple):
     """
 
     code: Ints
-    start: Ints
+    start_ms: Ints
     row: Ints
     table: pa.Table
 
@@ -109,11 +109,12 @@ class TimeWindowEngine(WindowEngine):
 
     def _parts(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _BatchParts:
         """The parts that the batch's records give to each of their open windows."""
-        time, close = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
+        time_ms, close_ms = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
         # Ends ascend with the windows' numbers, so a record is in all of its windows iff its first
         # one is open. In tumbling windows the first one is the only one, and no accepted
         # record is partly late.
-        partly_late = self._grid.first_open_windows(time, close) > self._grid.first_windows(time)
+        first_open = self._grid.first_open_windows(time_ms, close_ms)
+        partly_late = first_open > self._grid.first_windows(time_ms)
         if not partly_late.any():
             return self._shared(batch, code, keys)
         in_time = ~partly_late
@@ -121,7 +122,7 @@ class TimeWindowEngine(WindowEngine):
         copied = self._copied(batch.filter(pa.array(partly_late)), code[partly_late], keys)
         return _BatchParts(
             np.concatenate([shared.code, copied.code]),
-            np.concatenate([shared.start, copied.start]),
+            np.concatenate([shared.start_ms, copied.start_ms]),
             np.concatenate([shared.row, len(shared.table) + copied.row]),
             pa.concat_tables([shared.table, copied.table]),
         )
@@ -134,8 +135,8 @@ class TimeWindowEngine(WindowEngine):
         instead of having a copy each: that costs the records plus the windows, not their product.
         """
         order = window_order(code, batch)
-        code, time = code[order], np.asarray(batch["timestamp_ms"])[order]
-        first, last = self._grid.first_windows(time), self._grid.last_windows(time)
+        code, time_ms = code[order], np.asarray(batch["timestamp_ms"])[order]
+        first, last = self._grid.first_windows(time_ms), self._grid.last_windows(time_ms)
         # Records of a run, with equal key, first and last, lie in the same windows: first to last.
         begin = np.flatnonzero(heads(code, first, last))
         run_code, first, last = code[begin], first[begin], last[begin]
@@ -145,15 +146,15 @@ class TimeWindowEngine(WindowEngine):
         behind = np.maximum(first[1:], last[:-1] + 1)
         first[1:] = np.where(run_code[1:] == run_code[:-1], behind, first[1:])
         windows = Ranges(first, last + 1)
-        window_code, start = run_code[windows.owners], self._grid.starts(windows.rows()[1])
-        timeline = Timeline(code, time)
+        window_code, start_ms = run_code[windows.owners], self._grid.starts(windows.rows()[1])
+        timeline = Timeline(code, time_ms)
         members = Ranges(
-            timeline.first_at_or_after(window_code, start),
-            timeline.first_at_or_after(window_code, self._grid.ends(start)),
+            timeline.first_at_or_after(window_code, start_ms),
+            timeline.first_at_or_after(window_code, self._grid.ends(start_ms)),
         )
         table = self._columns.of(batch.take(pa.array(order)), members)
         table = table.append_column("key", keys.take(pa.array(window_code)))
-        return _BatchParts(window_code, start, np.arange(len(start)), table)
+        return _BatchParts(window_code, start_ms, np.arange(len(start_ms)), table)
 
     def _copied(self, batch: pa.Table, code: Ints, keys: pa.Array) -> _BatchParts:
         """Parts of partly late records, which are missing in their first windows.
@@ -162,10 +163,10 @@ class TimeWindowEngine(WindowEngine):
         open and last window are in the same windows: they make one row, which each of these
         windows merges.
         """
-        time, close = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
-        first = self._grid.first_open_windows(time, close)
-        last = self._grid.last_windows(time)
-        order = np.lexsort((*arrival_keys(batch), time, first, last, code))
+        time_ms, close_ms = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
+        first = self._grid.first_open_windows(time_ms, close_ms)
+        last = self._grid.last_windows(time_ms)
+        order = np.lexsort((*arrival_keys(batch), time_ms, first, last, code))
         members = Ranges.of_runs(heads(code[order], first[order], last[order]))
         begin = order[members.low]
         table = self._columns.of(batch.take(pa.array(order)), members)
@@ -182,25 +183,25 @@ class TimeWindowEngine(WindowEngine):
         table = pa.concat_tables([state.select(names), parts.table.select(names)])
         row = np.concatenate([np.arange(len(state)), len(state) + parts.row])
         code = np.concatenate([state_code, parts.code])
-        start = np.concatenate([np.asarray(state["window_start_ms"]), parts.start])
-        order = pair_order(code, start)
-        windows = Ranges.of_runs(heads(code[order], start[order]))
+        start_ms = np.concatenate([np.asarray(state["window_start_ms"]), parts.start_ms])
+        order = pair_order(code, start_ms)
+        windows = Ranges.of_runs(heads(code[order], start_ms[order]))
         is_changed = windows.any_of(order >= len(state))
         # The state has each window once, so an unchanged one is a run of one row.
         unchanged = state.take(pa.array(order[windows.low[~is_changed]]))
         merged = windows.keep(is_changed)
         entry = order[merged.rows()[1]]
-        rows = table.take(pa.array(row[entry])).add_column(1, _START, pa.array(start[entry]))
+        rows = table.take(pa.array(row[entry])).add_column(1, _START, pa.array(start_ms[entry]))
         return self._columns.merged(rows, Ranges.side_by_side(merged.sizes)), unchanged
 
     def _changes(self, rows: pa.Table, close_ms: int) -> pa.Table:
         """Turn state rows into changed rows, by key and start."""
         rows = rows.sort_by([("key", "ascending"), ("window_start_ms", "ascending")])
-        start = np.asarray(rows["window_start_ms"])
+        start_ms = np.asarray(rows["window_start_ms"])
         return changed_rows(
             rows["key"],
-            (start, self._grid.ends(start)),
+            (start_ms, self._grid.ends(start_ms)),
             self._columns.results(rows),
             np.asarray(rows["timestamp_ms"]),
-            final=~self._grid.is_open(start, close_ms),
+            final=~self._grid.is_open(start_ms, close_ms),
         )

@@ -99,10 +99,10 @@ class TimeFoldEngine(WindowEngine):
         parts: _Parts = {}
         names = ("key", "window_start_ms", "partition", "timestamp_ms")
         columns = (rows[name].to_pylist() for name in names)
-        for key, start, partition, timestamp_ms, aggregate in zip(
+        for key, start_ms, partition, timestamp_ms, aggregate in zip(
             *columns, self._fold.read(rows), strict=True
         ):
-            parts.setdefault((key, start), {})[partition] = _Part(aggregate, timestamp_ms)
+            parts.setdefault((key, start_ms), {})[partition] = _Part(aggregate, timestamp_ms)
         return parts
 
     def _apply(self, batch: pa.Table, parts: _Parts) -> tuple[set[_Window], list[tuple[int, str]]]:
@@ -113,9 +113,10 @@ class TimeFoldEngine(WindowEngine):
         """
         changed: set[_Window] = set()
         rejected: list[tuple[int, str]] = []
-        time, close = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
-        first = self._grid.starts(self._grid.first_open_windows(time, close)).tolist()
-        last = self._grid.starts(self._grid.last_windows(time)).tolist()
+        time_ms, close_ms = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
+        first_open = self._grid.first_open_windows(time_ms, close_ms)
+        first_start_ms = self._grid.starts(first_open).tolist()
+        last_start_ms = self._grid.starts(self._grid.last_windows(time_ms)).tolist()
         values = fold_values(batch, self._values)
         names = ("key", "timestamp_ms", "partition", "input")
         keys, times, partitions, inputs = (batch[name].to_pylist() for name in names)
@@ -123,8 +124,9 @@ class TimeFoldEngine(WindowEngine):
             key, timestamp_ms, unit = keys[row], times[row], self._fold.unit(partitions[row])
             new_parts: dict[_Window, _Part] = {}
             try:
-                for start in range(first[row], last[row] + 1, self._grid.advance_ms):
-                    window = (key, start)
+                starts = range(first_start_ms[row], last_start_ms[row] + 1, self._grid.advance_ms)
+                for start_ms in starts:
+                    window = (key, start_ms)
                     old = parts.get(window, {}).get(unit)
                     aggregate = None if old is None else old.aggregate
                     result = self._fold.applied(inputs[row], key, values[row], aggregate)
@@ -144,8 +146,8 @@ class TimeFoldEngine(WindowEngine):
     def _open_windows(self, parts: _Parts, close_ms: int) -> set[_Window]:
         """Which of the windows are not final."""
         windows = list(parts)
-        start = np.array([start for _, start in windows], dtype=np.int64)
-        is_open = self._grid.is_open(start, close_ms).tolist()
+        start_ms = np.array([start_ms for _, start_ms in windows], dtype=np.int64)
+        is_open = self._grid.is_open(start_ms, close_ms).tolist()
         return {window for window, opened in zip(windows, is_open, strict=True) if opened}
 
     def _changes(
@@ -177,10 +179,10 @@ class TimeFoldEngine(WindowEngine):
         was_known = np.array([window in known for window in windows], dtype=np.bool_)
         emitted = self._emit.emits(was_known | ~deleted, final & ~deleted)
         chosen = np.flatnonzero(emitted).tolist()
-        start = np.array([windows[number][1] for number in chosen], dtype=np.int64)
+        start_ms = np.array([windows[number][1] for number in chosen], dtype=np.int64)
         return changed_rows(
             pa.array([windows[number][0] for number in chosen], pa.string()),
-            (start, self._grid.ends(start)),
+            (start_ms, self._grid.ends(start_ms)),
             self._fold.columns([aggregates[number] for number in chosen]),
             np.array([timestamps[number] for number in chosen], dtype=np.int64),
             final=final[emitted],
@@ -206,7 +208,7 @@ class TimeFoldEngine(WindowEngine):
         ]
         columns = {
             "key": [key for key, _, _, _ in rows],
-            "window_start_ms": [start for _, start, _, _ in rows],
+            "window_start_ms": [start_ms for _, start_ms, _, _ in rows],
             "partition": [partition for _, _, partition, _ in rows],
             **{name: [carried[key][name] for key, _, _, _ in rows] for name in self._carried_names},
             **self._fold.columns([part.aggregate for _, _, _, part in rows]),

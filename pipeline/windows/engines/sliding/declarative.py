@@ -47,8 +47,8 @@ class _Records:
     table: pa.Table
     keys: pa.Array
     code: Ints
-    time: Ints
-    close: Ints
+    time_ms: Ints
+    close_ms: Ints
     new: Flags
 
 
@@ -57,11 +57,11 @@ class _Windows:
     """Windows by key code and start; ``known`` ones have a definer of an earlier batch."""
 
     code: Ints
-    start: Ints
+    start_ms: Ints
     known: Flags
 
     def keep(self, chosen: Flags) -> "_Windows":
-        return _Windows(self.code[chosen], self.start[chosen], self.known[chosen])
+        return _Windows(self.code[chosen], self.start_ms[chosen], self.known[chosen])
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ class ChangedWindows:
     rows: pa.Table
     new: Flags
     ranges: Ranges
-    start: Ints
-    end: Ints
+    start_ms: Ints
+    end_ms: Ints
     known: Flags
 
 
@@ -132,15 +132,15 @@ class SlidingWindowEngine(WindowEngine):
         aggregated = self._aggregated(changed)
         changes = changed_rows(
             key,
-            (changed.start, changed.end),
+            (changed.start_ms, changed.end_ms),
             aggregated.columns,
             aggregated.timestamp_ms,
-            final=~self._rule.is_open(changed.end, close_ms),
+            final=~self._rule.is_open(changed.end_ms, close_ms),
             deleted=aggregated.deleted,
         )
         # The last window that a record defines or is in is its right one, [t + 1, t + 1 + D]:
         # once that is final, the record can't matter any more.
-        matters = self._rule.is_open(records.time + 1 + self._difference_ms, close_ms)
+        matters = self._rule.is_open(records.time_ms + 1 + self._difference_ms, close_ms)
         state = records.table.filter(pa.array(matters))
         return EngineResult(state, changes, left_out=aggregated.left_out)
 
@@ -152,27 +152,27 @@ class SlidingWindowEngine(WindowEngine):
         is_touched_key[records.code[records.new]] = True
         of_touched_key = is_touched_key[records.code]
 
-        def may_be_written(start: Ints) -> Flags:
+        def may_be_written(start_ms: Ints) -> Flags:
             # A window that was final before this batch is frozen. Of the others those that
             # become final can be found by their ends alone: in a long window that are few.
-            end = start + self._difference_ms
-            final = ~self._rule.is_open(end, close_ms)
-            not_frozen = self._rule.is_open(end, previous_close_ms)
+            end_ms = start_ms + self._difference_ms
+            final = ~self._rule.is_open(end_ms, close_ms)
+            not_frozen = self._rule.is_open(end_ms, previous_close_ms)
             return not_frozen & self._emit.emits(of_touched_key, final)
 
         # An early record, t < D, has [0, D] for its left window (semantics 2.4).
-        left = np.maximum(records.time - self._difference_ms, 0)
+        left_ms = np.maximum(records.time_ms - self._difference_ms, 0)
         # A window that is closed when its definer comes is not made. The test is the record's
         # own, so the record goes on defining the window, or not, in all later batches.
-        left_is_made = self._rule.is_open(left + self._difference_ms, records.close)
+        left_is_made = self._rule.is_open(left_ms + self._difference_ms, records.close_ms)
         # A right window needs no such test: t + D >= c held when the record was accepted (rule
         # 3), so t + 1 + D >= c. (Kafka's step 7 has none, either.)
-        right = records.time + 1
-        by_left = np.flatnonzero(left_is_made & may_be_written(left))
-        by_right = np.flatnonzero(may_be_written(right))
+        right_ms = records.time_ms + 1
+        by_left = np.flatnonzero(left_is_made & may_be_written(left_ms))
+        by_right = np.flatnonzero(may_be_written(right_ms))
         definer = np.concatenate([by_left, by_right])
-        start = np.concatenate([left[by_left], right[by_right]])
-        return _distinct(_Windows(records.code[definer], start, ~records.new[definer]))
+        start_ms = np.concatenate([left_ms[by_left], right_ms[by_right]])
+        return _distinct(_Windows(records.code[definer], start_ms, ~records.new[definer]))
 
     def _changed(
         self, records: _Records, windows: _Windows, close_ms: int
@@ -183,19 +183,19 @@ class SlidingWindowEngine(WindowEngine):
         member: it has changed only if it has a new one. A window that no older record defines
         is written whatever its members are: all of them may be older than its definer.
         """
-        timeline = Timeline(records.code, records.time)
-        end = windows.start + self._difference_ms
+        timeline = Timeline(records.code, records.time_ms)
+        end_ms = windows.start_ms + self._difference_ms
         # Records stand by key and time, so those inside the bounds are a range.
         in_bounds = Ranges(
-            timeline.first_at_or_after(windows.code, windows.start),
-            timeline.first_after(windows.code, end),
+            timeline.first_at_or_after(windows.code, windows.start_ms),
+            timeline.first_after(windows.code, end_ms),
         )
-        is_due = ~windows.known | ~self._rule.is_open(end, close_ms)
+        is_due = ~windows.known | ~self._rule.is_open(end_ms, close_ms)
         # What has no record in its bounds, or nothing new there, is left out before members are
         # worked out: a member is always one of the records in the bounds.
         chosen = ~in_bounds.empty & (is_due | in_bounds.any_of(records.new))
-        windows, end, is_due = windows.keep(chosen), end[chosen], is_due[chosen]
-        rows, members = self._members(records, in_bounds.keep(chosen), end)
+        windows, end_ms, is_due = windows.keep(chosen), end_ms[chosen], is_due[chosen]
+        rows, members = self._members(records, in_bounds.keep(chosen), end_ms)
         new = records.new[rows]
         # A right window exists only with a member; a new record in the bounds may be none.
         chosen = ~members.empty & (is_due | members.any_of(new))
@@ -204,13 +204,13 @@ class SlidingWindowEngine(WindowEngine):
             rows=records.table.take(pa.array(rows)),
             new=new,
             ranges=members.keep(chosen),
-            start=windows.start,
-            end=end[chosen],
+            start_ms=windows.start_ms,
+            end_ms=end_ms[chosen],
             known=windows.known,
         )
         return changed, records.keys.take(pa.array(windows.code))
 
-    def _members(self, records: _Records, in_bounds: Ranges, end: Ints) -> tuple[Ints, Ranges]:
+    def _members(self, records: _Records, in_bounds: Ranges, end_ms: Ints) -> tuple[Ints, Ranges]:
         """The members of windows: rows (indices of records), and a range of them a window.
 
         A record in the bounds is no member if the window was closed when it came: a hole.
@@ -221,17 +221,17 @@ class SlidingWindowEngine(WindowEngine):
         # Every window that holds t ends at max(t, D) or later: at t or later, and as none
         # starts below 0, at D or later. So a record for which the window that ends there is
         # open is a member of all, and only one for which it is closed can make a hole.
-        least_end = np.maximum(records.time, self._difference_ms)
-        is_partly_late = ~self._rule.is_open(least_end, records.close)
+        least_end_ms = np.maximum(records.time_ms, self._difference_ms)
+        is_partly_late = ~self._rule.is_open(least_end_ms, records.close_ms)
         holed = in_bounds.any_of(is_partly_late)
         whole = in_bounds.keep(~holed)
-        covered = _covered(len(records.time), whole)
+        covered = _covered(len(records.time_ms), whole)
         shared, shared_ranges = np.flatnonzero(covered), whole.among(covered)
 
         own = in_bounds.keep(holed)
         _, candidate = own.rows()
         window = own.owners
-        is_member = self._rule.is_open(end[holed][window], records.close[candidate])
+        is_member = self._rule.is_open(end_ms[holed][window], records.close_ms[candidate])
         sizes = np.bincount(window[is_member], minlength=len(own.low))
         copied_ranges = Ranges.side_by_side(sizes)
 
@@ -259,19 +259,19 @@ def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
     (code,), keys = coded_keys(table["key"])
     order = window_order(code, table)
     table = table.take(pa.array(order))
-    time, close = np.asarray(table["timestamp_ms"]), np.asarray(table["close_ms"])
-    return _Records(table, keys, code[order], time, close, new=order >= len(state))
+    time_ms, close_ms = np.asarray(table["timestamp_ms"]), np.asarray(table["close_ms"])
+    return _Records(table, keys, code[order], time_ms, close_ms, new=order >= len(state))
 
 
 def _distinct(windows: _Windows) -> _Windows:
     """One window a (key, start), by these; known if any of its definers is of an earlier batch."""
-    order = pair_order(windows.code, windows.start)
-    windows = _Windows(windows.code[order], windows.start[order], windows.known[order])
+    order = pair_order(windows.code, windows.start_ms)
+    windows = _Windows(windows.code[order], windows.start_ms[order], windows.known[order])
     if not len(order):
         return windows
-    head = heads(windows.code, windows.start)
+    head = heads(windows.code, windows.start_ms)
     known = np.logical_or.reduceat(windows.known, np.flatnonzero(head))
-    return _Windows(windows.code[head], windows.start[head], known)
+    return _Windows(windows.code[head], windows.start_ms[head], known)
 
 
 def _covered(length: int, ranges: Ranges) -> Flags:

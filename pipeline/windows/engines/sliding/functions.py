@@ -127,7 +127,7 @@ class SlidingFoldEngine(SlidingWindowEngine):
             if evaluated_before[window]:
                 raised = self._not_reported(raised, own)
             for member, error, _ in raised:
-                bounds = f"[{changed.start[window]}, {changed.end[window]}]"
+                bounds = f"[{changed.start_ms[window]}, {changed.end_ms[window]}]"
                 left_out.append((member.row, f"left out of the window {bounds}: {error}"))
         return Aggregated(
             self._fold.columns(aggregates),
