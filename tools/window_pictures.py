@@ -57,34 +57,32 @@ class Arrival:
 
 @dataclass
 class Outcome:
-    """What an example came to: rows told by each batch, late records, the store at the end."""
+    """What an example came to: rows written by each batch, late records, the store at the end."""
 
-    told: list[list[Row]] = field(default_factory=list)
+    written: list[list[Row]] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
     store: dict[tuple[str, int, int], Row] = field(default_factory=dict)
 
     def rows(self, key: str = "key") -> list[Row]:
         """The store's rows of ``key``, by start."""
-        return [self.store[place] for place in sorted(self.store) if place[0] == key]
+        return [self.store[window] for window in sorted(self.store) if window[0] == key]
 
 
 def arrivals(text: str) -> list[Arrival]:
     """Read records as ``a@2 b@12``, with ``/1`` behind those of partition 1."""
-    found = []
+    records = []
     for word in text.split():
-        name, _, place = word.partition("@")
-        time, _, partition = place.partition("/")
-        found.append(Arrival(name, int(time), int(partition or 0)))
-    return found
+        name, _, position = word.partition("@")
+        time, _, partition = position.partition("/")
+        records.append(Arrival(name, int(time), int(partition or 0)))
+    return records
 
 
 def computed(
-    windows: Windows, batches: Sequence[Sequence[Arrival]], *, emit_final_only: bool = False
+    windows: Windows, batches: Sequence[Sequence[Arrival]], emit: EmitStrategy | None = None
 ) -> Outcome:
     """Run the engine of ``windows`` over the batches, as the pipeline does."""
     aggregates = {"names": collect_list("name")}
-    on_close, on_update = EmitStrategy.on_window_close(), EmitStrategy.on_window_update()
-    emit = on_close if emit_final_only else on_update
     engine = engine_for(windows, aggregates, _VALUES, emit=emit)
     clock = StreamClock({record.partition: -1 for batch in batches for record in batch})
     state, close, offset = engine.empty_state(), NEVER_CLOSED_MS, 0
@@ -99,8 +97,9 @@ def computed(
         state = result.state
         _follow(outcome, result.changes.to_pylist())
         # Only a session's engine finds records late itself, and can't say which of several.
-        names = [one.name for one, late in zip(batch, refused, strict=True) if late or result.late]
-        outcome.late += names
+        outcome.late += [
+            record.name for record, late in zip(batch, refused, strict=True) if late or result.late
+        ]
     return outcome
 
 
@@ -118,13 +117,13 @@ def _stamped(batch: Sequence[Arrival], clock: StreamClock, delay_ms: int, offset
 
 
 def _follow(outcome: Outcome, changes: list[Row]) -> None:
-    outcome.told.append(changes)
+    outcome.written.append(changes)
     for row in changes:
-        place = (row["key"], row["window_start_ms"], row["window_end_ms"])
+        window = (row["key"], row["window_start_ms"], row["window_end_ms"])
         if row["deleted"]:
-            outcome.store.pop(place, None)
+            outcome.store.pop(window, None)
         else:
-            outcome.store[place] = row
+            outcome.store[window] = row
 
 
 def one_by_one(records: Sequence[Arrival]) -> list[list[Arrival]]:
@@ -143,7 +142,7 @@ def _bracket(kind: Kind) -> str:
     return "]" if RULES[kind].end_is_inclusive else ")"
 
 
-def _told(kind: Kind, row: Row) -> str:
+def _described(kind: Kind, row: Row) -> str:
     """A row in words: window, members, final or open or removed."""
     if row["deleted"]:
         return f"{_bounds(kind, row)} removed"
@@ -179,8 +178,8 @@ def _marks(label: str, records: Sequence[Arrival]) -> str:
     return f"{label:<{_LABEL}}{''.join(line)}"
 
 
-def _line(label: str, bar: str, until_ms: int, told: str) -> str:
-    return f"{label:<{_LABEL}}{bar:<{until_ms * _SCALE}} {told}".rstrip()
+def _line(label: str, bar: str, until_ms: int, description: str) -> str:
+    return f"{label:<{_LABEL}}{bar:<{until_ms * _SCALE}} {description}".rstrip()
 
 
 def _fenced(lines: Sequence[str]) -> str:
@@ -193,7 +192,7 @@ def picture(windows: Windows, text: str, until_ms: int) -> str:
     outcome = computed(windows, one_by_one(records))
     lines = [*_axis(until_ms), _marks("records", records)]
     lines += [
-        _line("", _bar(windows.kind, row, until_ms), until_ms, _told(windows.kind, row))
+        _line("", _bar(windows.kind, row, until_ms), until_ms, _described(windows.kind, row))
         for row in outcome.rows()
     ]
     late = [record for record in records if record.name in outcome.late]
@@ -207,10 +206,10 @@ def steps(windows: Windows, text: str, until_ms: int) -> str:
     records = arrivals(text)
     outcome = computed(windows, one_by_one(records))
     lines = _axis(until_ms)
-    for number, (record, rows) in enumerate(zip(records, outcome.told, strict=True)):
+    for number, (record, rows) in enumerate(zip(records, outcome.written, strict=True)):
         lines.append(_marks(f"batch {number}", [record]))
         lines += [
-            _line("", _bar(windows.kind, row, until_ms), until_ms, _told(windows.kind, row))
+            _line("", _bar(windows.kind, row, until_ms), until_ms, _described(windows.kind, row))
             for row in sorted(rows, key=lambda row: not row["deleted"])
         ]
         if record.name in outcome.late:
@@ -244,19 +243,20 @@ def emit_table(windows: Windows, batches: Sequence[str]) -> str:
     """What both emit strategies write in each batch."""
     records = [arrivals(text) for text in batches]
     update, close = (
-        computed(windows, records, emit_final_only=final).told for final in (False, True)
+        computed(windows, records, emit).written
+        for emit in (EmitStrategy.on_window_update(), EmitStrategy.on_window_close())
     )
     return _table(
         ("batch", "records", "on update", "on close"),
         [
-            (str(n), text, *(_cell(windows.kind, told[n]) for told in (update, close)))
+            (str(n), text, *(_cell(windows.kind, written[n]) for written in (update, close)))
             for n, text in enumerate(batches)
         ],
     )
 
 
 def _cell(kind: Kind, rows: Sequence[Row]) -> str:
-    return "; ".join(_told(kind, row) for row in rows) or "nothing"
+    return "; ".join(_described(kind, row) for row in rows) or "nothing"
 
 
 def timestamps_table(times_ms: Sequence[int], kinds: Mapping[str, Windows]) -> str:
@@ -264,17 +264,15 @@ def timestamps_table(times_ms: Sequence[int], kinds: Mapping[str, Windows]) -> s
     records = [Arrival(chr(ord("a") + n), time) for n, time in enumerate(times_ms)]
     rows = []
     for name, windows in kinds.items():
-        told = computed(windows, one_by_one(records)).told
-        rows.append(
-            [name, *(_time_of(batch, one) for batch, one in zip(told, records, strict=True))]
-        )
+        batches = zip(computed(windows, one_by_one(records)).written, records, strict=True)
+        rows.append([name, *(_time_of(written, record) for written, record in batches)])
     return _table(["record at", *(str(time) for time in times_ms)], rows)
 
 
-def _time_of(batch: Sequence[Row], record: Arrival) -> str:
+def _time_of(written: Sequence[Row], record: Arrival) -> str:
     """The time of the row that holds the record."""
-    found = [row for row in batch if not row["deleted"] and record.name in row["names"]]
-    return ", ".join(str(row["timestamp_ms"]) for row in found)
+    rows = [row for row in written if not row["deleted"] and record.name in row["names"]]
+    return ", ".join(str(row["timestamp_ms"]) for row in rows)
 
 
 def cuts_table(windows: Windows, cuts: Mapping[str, Sequence[str]]) -> str:

@@ -250,11 +250,6 @@ class Store:
         """How the records are joined and grouped, for people and to tell topologies apart."""
         return "; ".join(dict.fromkeys(one.told for one in self.inputs))
 
-    @property
-    def emits_final_only(self) -> bool:
-        """Whether only final rows are written."""
-        return self.emit.is_on_close
-
 
 @dataclass(frozen=True)
 class Topology:

@@ -23,7 +23,7 @@ from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
 from oriel.pipeline.spark import build_session
-from oriel.pipeline.windows import WindowsError
+from oriel.pipeline.windows import IllegalArgument
 from oriel.storage import InvalidDefinition, StorageError, check_store_name
 
 #: How often the query is asked whether it still runs.
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return _run(options)
-    except (PipelineError, StorageError, WindowsError, OSError) as error:
+    except (PipelineError, StorageError, IllegalArgument, OSError) as error:
         print(f"oriel run: {error}", file=sys.stderr)
     except PySparkException as error:
         # An error of ours inside one of Spark's workers comes back as text.

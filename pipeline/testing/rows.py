@@ -5,12 +5,12 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from oriel.pipeline.windows import STATUS_COLUMNS, WINDOW_COLUMNS
+
 #: A changed row as the engine gives it: ``FIXED_COLUMNS`` and the aggregates by name.
 Row = Mapping[str, Any]
 
-FIXED_COLUMNS = frozenset(
-    ("key", "window_start_ms", "window_end_ms", "timestamp_ms", "final", "deleted")
-)
+FIXED_COLUMNS = frozenset((*WINDOW_COLUMNS, *STATUS_COLUMNS))
 
 #: The store clock before the first row (semantics section 7).
 _NOTHING_OBSERVED_MS = -1

@@ -1,4 +1,10 @@
-"""Door of oriel.pipeline.windows."""
+"""The window engine: pure functions of records, without Spark, clocks of its own, or files.
+
+In come definitions (``TimeWindows``, ``count``, ``JoinWindows`` ...) and, batch by batch, Arrow
+tables of records with their close times and of state; out go Arrow tables of changed windows
+and of the next state. ``engine_for`` gives a store's engine. Everything that the results depend
+on is a property of the log, so they are the same under any cut into batches.
+"""
 
 from oriel.pipeline.windows.aggregates import (
     Aggregate,
@@ -21,6 +27,7 @@ from oriel.pipeline.windows.definitions import (
     FOREVER_MS,
     LEFT,
     MAX_TIMESTAMP_MS,
+    MAX_WINDOWS_PER_RECORD,
     RIGHT,
     RULES,
     Duration,
@@ -33,12 +40,10 @@ from oriel.pipeline.windows.definitions import (
     SlidingWindows,
     TimeWindows,
     Windows,
-    WindowsError,
     to_ms,
 )
 from oriel.pipeline.windows.engines import (
     EngineResult,
-    SlidingWindowEngine,
     WindowEngine,
     engine_for,
 )
@@ -62,6 +67,8 @@ from oriel.pipeline.windows.records import (
     NO_STREAM_TIME_MS,
     NULL_VALUE,
     REJECTED_SCHEMA,
+    STATUS_COLUMNS,
+    WINDOW_COLUMNS,
     StreamClock,
     close_time_ms,
 )
@@ -71,6 +78,7 @@ __all__ = [
     "LEFT",
     "MATCHED",
     "MAX_TIMESTAMP_MS",
+    "MAX_WINDOWS_PER_RECORD",
     "NEVER_CLOSED_MS",
     "NO_STREAM_TIME_MS",
     "NULL_VALUE",
@@ -80,6 +88,8 @@ __all__ = [
     "RIGHT_ALONE",
     "RULES",
     "SIDE_FIELDS",
+    "STATUS_COLUMNS",
+    "WINDOW_COLUMNS",
     "Aggregate",
     "Aggregator",
     "Clocks",
@@ -98,7 +108,6 @@ __all__ = [
     "NoWindows",
     "Ranges",
     "SessionWindows",
-    "SlidingWindowEngine",
     "SlidingWindows",
     "StreamClock",
     "StreamJoinEngine",
@@ -108,7 +117,6 @@ __all__ = [
     "TimeWindows",
     "WindowEngine",
     "Windows",
-    "WindowsError",
     "approx_count_distinct",
     "approx_quantile",
     "avg",

@@ -373,4 +373,4 @@ def test_a_suppressed_aggregation_waits_once() -> None:
     counted = builder.stream("t", "v INT").group_by_key().windowed_by(WINDOWS).count()
     counted.suppress(until_window_closes()).materialize("s")
     (store,) = builder.build().stores
-    assert store.emits_final_only
+    assert store.emit.is_on_close

@@ -12,8 +12,7 @@ import pyarrow as pa
 
 from oriel import SlidingWindows
 from oriel.pipeline import windows as w
-from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamClock, close_time_ms
-from oriel.pipeline.windows.engines.sliding.sliding_windows import SlidingWindowEngine
+from oriel.pipeline.windows import NEVER_CLOSED_MS, StreamClock, close_time_ms, engine_for
 from tests.slow_model import Logs, Outcome, Record, Window
 
 AGGREGATES = {
@@ -50,7 +49,7 @@ def run_engine(
 ) -> Run:
     """Feed ``logs`` to the engine by batches; ``restart`` saves and loads all state between."""
     windows = SlidingWindows.of_time_difference_and_grace(difference, grace)
-    engine = SlidingWindowEngine(windows, AGGREGATES, VALUES)
+    engine = engine_for(windows, AGGREGATES, VALUES)
     clock = StreamClock(dict.fromkeys(logs, -1))
     state, close = engine.empty_state(), NEVER_CLOSED_MS
     position = dict.fromkeys(logs, 0)
@@ -95,8 +94,8 @@ def check_against_model(run: Run, outcome: Outcome) -> None:
     """The run's windows are exactly the model's, value by value."""
     assert (run.applied, run.late) == (outcome.applied, outcome.late)
     assert sorted(run.rows) == sorted(outcome.windows)
-    for place, row in run.rows.items():
-        _check_window(row, outcome.windows[place])
+    for key_and_start, row in run.rows.items():
+        _check_window(row, outcome.windows[key_and_start])
 
 
 def _check_window(row: Row, window: Window) -> None:
@@ -116,37 +115,37 @@ def _check_window(row: Row, window: Window) -> None:
     _check_spread(row["spread"], values)
 
 
-def _check_spread(found: float | None, values: Sequence[float]) -> None:
+def _check_spread(actual: float | None, values: Sequence[float]) -> None:
     if len(values) < 2:
-        assert found is None
+        assert actual is None
         return
     mean = math.fsum(values) / len(values)
-    wanted = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
-    assert found is not None
-    assert math.isclose(found, wanted, rel_tol=1e-9, abs_tol=1e-12)
+    expected = math.sqrt(math.fsum((v - mean) ** 2 for v in values) / (len(values) - 1))
+    assert actual is not None
+    assert math.isclose(actual, expected, rel_tol=1e-9, abs_tol=1e-12)
 
 
 def _fold(run: Run, changes: Sequence[Row], close: int) -> None:
     """Apply one batch's changes, checking what no batch may do."""
     run.batches += 1
-    places = [(row["key"], row["window_start_ms"]) for row in changes]
-    assert len(set(places)) == len(places), "a window came twice in one batch"
-    for place, row in zip(places, changes, strict=True):
-        before = run.rows.get(place)
+    keys_and_starts = [(row["key"], row["window_start_ms"]) for row in changes]
+    assert len(set(keys_and_starts)) == len(keys_and_starts), "a window came twice in one batch"
+    for key_and_start, row in zip(keys_and_starts, changes, strict=True):
+        before = run.rows.get(key_and_start)
         if before is not None:
             assert not before["final"], "a final window was told again"
             assert before != row, "a window that did not change was told again"
         assert row["final"] == (row["window_end_ms"] < close)
-        run.rows[place] = row
+        run.rows[key_and_start] = row
 
 
 def _stamped(
     logs: Logs, position: dict[int, int], cut: Cut, clock: StreamClock, grace: int
 ) -> pa.Table:
     rows: list[tuple[int, int, Record]] = []
-    for p, taken in cut.items():
-        rows += [(p, i, logs[p][i]) for i in range(position[p], position[p] + taken)]
-        position[p] += taken
+    for p, size in cut.items():
+        rows += [(p, i, logs[p][i]) for i in range(position[p], position[p] + size)]
+        position[p] += size
     partition = np.array([p for p, _, _ in rows], dtype=np.int32)
     times = np.array([time for _, _, (_, time, _) in rows], dtype=np.int64)
     return pa.table(

@@ -77,6 +77,13 @@ Cut = dict[int, int]
 Row = dict[str, Any]
 
 
+def emit_strategy(*, final_only: bool) -> EmitStrategy:
+    """The strategy that writes final rows only, or every update."""
+    if final_only:
+        return EmitStrategy.on_window_close()
+    return EmitStrategy.on_window_update()
+
+
 @dataclass(frozen=True)
 class Setup:
     """What is run."""
@@ -90,9 +97,13 @@ class Setup:
 
     def engine(self) -> WindowEngine:
         """A new engine."""
-        close, update = EmitStrategy.on_window_close(), EmitStrategy.on_window_update()
-        emit = close if self.emit_final_only else update
-        engine = engine_for(self.windows, self.aggregates, self.values, carried=CARRIED, emit=emit)
+        engine = engine_for(
+            self.windows,
+            self.aggregates,
+            self.values,
+            carried=CARRIED,
+            emit=emit_strategy(final_only=self.emit_final_only),
+        )
         if self.shared_offsets:
             engine.order_by_suborder()
         return engine
@@ -117,7 +128,7 @@ class Run:
 
     def result(self) -> tuple[Any, ...]:
         """What may not depend on cuts and restarts, to the last bit."""
-        rows = {place: repr(row) for place, row in self.rows.items()}
+        rows = {bounds: repr(row) for bounds, row in self.rows.items()}
         return rows, self.applied, self.late, self.rejected
 
 
@@ -161,10 +172,10 @@ def run_engine(
 def follow(run: Run, setup: Setup, changes: Sequence[Row], close: int) -> None:
     """Apply one batch's changes, checking what no batch may do."""
     run.batches.append(list(changes))
-    places = [_place(row) for row in changes]
-    assert len(set(places)) == len(places), "a window came twice in one batch"
-    for place, row in zip(places, changes, strict=True):
-        before = run.rows.get(place)
+    all_bounds = [_bounds(row) for row in changes]
+    assert len(set(all_bounds)) == len(all_bounds), "a window came twice in one batch"
+    for bounds, row in zip(all_bounds, changes, strict=True):
+        before = run.rows.get(bounds)
         assert before is None or not before["final"], f"a final window was told again: {row}"
         if row["deleted"]:
             assert not setup.emit_final_only, "a deleted row though only final ones are wanted"
@@ -173,13 +184,13 @@ def follow(run: Run, setup: Setup, changes: Sequence[Row], close: int) -> None:
             known = before is not None or setup.windows.kind == "sliding"
             assert known, f"a row was deleted that was never told: {row}"
             run.deleted += before is not None
-            run.rows.pop(place, None)
+            run.rows.pop(bounds, None)
             continue
         if isinstance(setup.aggregates, Mapping):
             assert repr(before) != repr(row), f"an unchanged window was told again: {row}"
-        assert row["final"] == _is_final(setup.windows, place[2], close), f"{row} at {close}"
+        assert row["final"] == _is_final(setup.windows, bounds[2], close), f"{row} at {close}"
         assert row["final"] or not setup.emit_final_only, f"a row that is not final: {row}"
-        run.rows[place] = row
+        run.rows[bounds] = row
 
 
 def random_cuts(logs: Logs, random: Random) -> list[Cut]:
@@ -254,15 +265,17 @@ def check_against_model(run: Run, outcome: Outcome, setup: Setup) -> None:
     """The run's windows are exactly the model's, value by value."""
     _check_counts(run, outcome)
     assert not run.rejected
-    wanted = {
-        place: window
-        for place, window in outcome.windows.items()
+    expected = {
+        bounds: window
+        for bounds, window in outcome.windows.items()
         if window.final or not setup.emit_final_only
     }
-    found = set(run.rows)
-    assert found == set(wanted), f"missing {set(wanted) - found}, too many {found - set(wanted)}"
-    for place, row in run.rows.items():
-        check_window(row, wanted[place])
+    actual = set(run.rows)
+    assert actual == set(expected), (
+        f"missing {set(expected) - actual}, too many {actual - set(expected)}"
+    )
+    for bounds, row in run.rows.items():
+        check_window(row, expected[bounds])
 
 
 def check_fold_against_model(
@@ -271,24 +284,26 @@ def check_fold_against_model(
     """The run's rows are exactly those of the model's calls of the user's functions."""
     _check_counts(run, outcome)
     assert set(run.rejected) == outcome.rejected
-    wanted = {
-        place: (folded.value, folded.timestamp, folded.final)
-        for place, folded in outcome.rows.items()
+    expected = {
+        bounds: (folded.value, folded.timestamp, folded.final)
+        for bounds, folded in outcome.rows.items()
         if folded.final or not setup.emit_final_only
     }
-    found = {
-        place: (_columns(row, names), row["timestamp_ms"], row["final"])
-        for place, row in run.rows.items()
+    actual = {
+        bounds: (_columns(row, names), row["timestamp_ms"], row["final"])
+        for bounds, row in run.rows.items()
     }
     wrong = [
-        (p, found.get(p), wanted.get(p)) for p in found | wanted if found.get(p) != wanted.get(p)
+        (p, actual.get(p), expected.get(p))
+        for p in actual | expected
+        if actual.get(p) != expected.get(p)
     ]
-    assert not wrong, f"{len(wrong)} rows differ; the first, found and wanted: {wrong[0]}"
+    assert not wrong, f"{len(wrong)} rows differ; the first, actual and expected: {wrong[0]}"
 
 
 def _check_counts(run: Run, outcome: Outcome | FoldOutcome) -> None:
-    counted, wanted = (run.applied, run.late), (outcome.applied, outcome.late)
-    assert counted == wanted, f"applied and late are {counted}, not {wanted}"
+    counted, expected = (run.applied, run.late), (outcome.applied, outcome.late)
+    assert counted == expected, f"applied and late are {counted}, not {expected}"
 
 
 def _columns(row: Row, names: list[str]) -> Any:
@@ -296,7 +311,7 @@ def _columns(row: Row, names: list[str]) -> Any:
     return row[names[0]] if len(names) == 1 else {name: row[name] for name in names}
 
 
-def _place(row: Row) -> Place:
+def _bounds(row: Row) -> Place:
     return row["key"], row["window_start_ms"], row["window_end_ms"]
 
 
@@ -309,17 +324,25 @@ def _is_final(windows: Windows, end: int, close: int) -> bool:
 def _count(run: Run, late: int, passed: int, result: EngineResult) -> None:
     rejected = result.rejected.to_pylist()
     for row in rejected:
-        place = row["partition"], row["offset"]
-        assert place not in run.rejected, f"a record was rejected twice: {row}"
-        run.rejected[place] = row["detail"]
+        partition_offset = row["partition"], row["offset"]
+        assert partition_offset not in run.rejected, f"a record was rejected twice: {row}"
+        run.rejected[partition_offset] = row["detail"]
     run.late += late + result.late
     run.applied += passed - result.late - len(rejected)
 
 
 def _changes(setup: Setup, engine: WindowEngine, result: EngineResult) -> list[Row]:
     names = list(engine.aggregate_types)
-    wanted = ["key", "window_start_ms", "window_end_ms", *names, "timestamp_ms", "final", "deleted"]
-    assert result.changes.column_names == wanted
+    expected = [
+        "key",
+        "window_start_ms",
+        "window_end_ms",
+        *names,
+        "timestamp_ms",
+        "final",
+        "deleted",
+    ]
+    assert result.changes.column_names == expected
     for name, promised in engine.aggregate_types.items():
         assert result.changes.schema.field(name).type == promised
     changes: list[Row] = result.changes.to_pylist()
@@ -329,9 +352,9 @@ def _changes(setup: Setup, engine: WindowEngine, result: EngineResult) -> list[R
 def _taken(logs: Logs, position: dict[int, int], cut: Cut) -> list[tuple[int, int, Record]]:
     """The batch's records as (partition, offset, record), each partition in offset order."""
     rows = []
-    for p, taken in cut.items():
-        rows += [(p, i, logs[p][i]) for i in range(position[p], position[p] + taken)]
-        position[p] += taken
+    for p, size in cut.items():
+        rows += [(p, i, logs[p][i]) for i in range(position[p], position[p] + size)]
+        position[p] += size
     return rows
 
 
@@ -350,8 +373,8 @@ def _stamped(rows: Sequence[tuple[int, int, Record]], setup: Setup, clock: Strea
         "null_value": pa.array([value is None for _, _, (_, _, value) in rows], pa.bool_()),
     }
     for column in setup.values:
-        found = [_cell(value, column.name) for _, _, (_, _, value) in rows]
-        columns[column.name] = pa.array(found, column.type)
+        cells = [_cell(value, column.name) for _, _, (_, _, value) in rows]
+        columns[column.name] = pa.array(cells, column.type)
     return pa.table(columns)
 
 

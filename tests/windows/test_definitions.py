@@ -1,15 +1,17 @@
 """Window definitions: what is accepted and what is refused (semantics section 6)."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from oriel import IllegalArgument, SlidingWindows
+from oriel import IllegalArgument, JoinWindows, SessionWindows, SlidingWindows, TimeWindows
+from oriel.pipeline.windows import MAX_WINDOWS_PER_RECORD
 
 
 @pytest.mark.parametrize(
-    ("difference", "grace", "said"),
+    ("difference", "grace", "message"),
     [
         (-1, 0, "Window time difference must not be negative"),
         (0, -1, "Window grace period must not be negative"),
@@ -20,9 +22,9 @@ from oriel import IllegalArgument, SlidingWindows
         (True, 0, "must be an integer number of ms"),
     ],
 )
-def test_bad_durations_are_illegal_arguments(difference: Any, grace: Any, said: str) -> None:
+def test_bad_durations_are_illegal_arguments(difference: Any, grace: Any, message: str) -> None:
     """Negative, overflowing and non-integer durations fail at definition time."""
-    with pytest.raises(IllegalArgument, match=said):
+    with pytest.raises(IllegalArgument, match=message):
         SlidingWindows.of_time_difference_and_grace(difference, grace)
 
 
@@ -37,3 +39,73 @@ def test_no_grace_is_grace_zero() -> None:
     windows = SlidingWindows.of_time_difference_with_no_grace(7)
     assert windows == SlidingWindows.of_time_difference_and_grace(7, 0)
     assert SlidingWindows.of_time_difference_and_grace(7, 3).least_retention_ms == 17
+
+
+@pytest.mark.parametrize(
+    ("construct", "message"),
+    [
+        (lambda: TimeWindows(0, 0, 1), "Window size must be larger than zero, it is 0 ms"),
+        (lambda: TimeWindows(10, -1, 10), "Window grace period must not be negative"),
+        (lambda: TimeWindows(10, 0, 20), "at most the window size of 10 ms, it is 20 ms"),
+        (lambda: TimeWindows(10, 0, 0), "Window advance must be larger than zero"),
+        (lambda: TimeWindows(2**62, 0, 2**62), r"size \+ grace must not exceed"),
+        (lambda: SlidingWindows(-1, 0), "Window time difference must not be negative"),
+        (lambda: SlidingWindows(0, -1), "Window grace period must not be negative"),
+        (lambda: SlidingWindows(2**62, 0), r"2 \* time difference \+ grace must not exceed"),
+        (lambda: SessionWindows(-1, 0), "Session inactivity gap must not be negative"),
+        (lambda: SessionWindows(0, -1), "Window grace period must not be negative"),
+        (lambda: SessionWindows(2**62, 0), r"inactivity gap \+ grace must not exceed"),
+        (lambda: JoinWindows(-1, 0, 0), r"before \+ after must not be negative"),
+        (lambda: JoinWindows(0, 0, -1), "Window grace period must not be negative"),
+    ],
+)
+def test_a_constructor_refuses_what_the_named_forms_refuse(
+    construct: Callable[[], object], message: str
+) -> None:
+    """There is no way around the rules of a definition."""
+    with pytest.raises(IllegalArgument, match=message):
+        construct()
+
+
+@pytest.mark.parametrize("value", [None, 1.5, True, "1", timedelta(seconds=1)])
+@pytest.mark.parametrize(
+    ("construct", "name"),
+    [
+        (lambda value: TimeWindows(value, 0, 1), "Window size"),
+        (lambda value: TimeWindows(1, value, 1), "Window grace period"),
+        (lambda value: TimeWindows(1, 0, value), "Window advance"),
+        (lambda value: SlidingWindows(value, 0), "Window time difference"),
+        (lambda value: SlidingWindows(0, value), "Window grace period"),
+        (lambda value: SessionWindows(value, 0), "Session inactivity gap"),
+        (lambda value: SessionWindows(0, value), "Window grace period"),
+        (lambda value: JoinWindows(value, 0, 0), "Join window before"),
+        (lambda value: JoinWindows(0, value, 0), "Join window after"),
+        (lambda value: JoinWindows(0, 0, value), "Window grace period"),
+    ],
+)
+def test_a_constructor_takes_whole_ms_only(
+    construct: Callable[[Any], object], name: str, value: Any
+) -> None:
+    """Fields are integers of ms; the forms with ``of_`` also take a timedelta."""
+    with pytest.raises(IllegalArgument, match=f"{name} must be an integer number of ms"):
+        construct(value)
+
+
+def test_the_windows_of_a_record_are_bounded() -> None:
+    """A record in hops of 1 ms over a day would be 86 million windows: refused with a way out."""
+    day = TimeWindows.of_size_with_no_grace(timedelta(days=1))
+    with pytest.raises(IllegalArgument) as refused:
+        day.advance_by(1)
+    for part in ("86400000 windows", f"at most {MAX_WINDOWS_PER_RECORD}", "8640 ms"):
+        assert part in str(refused.value)
+    assert day.advance_by(8_640).advance_ms == 8_640
+    with pytest.raises(IllegalArgument, match="10002 windows"):
+        day.advance_by(8_639)
+
+
+def test_the_last_window_of_a_record_counts_when_it_is_partial() -> None:
+    """Sizes that are no multiple of the advance: the windows that start in (t - size, t]."""
+    size = MAX_WINDOWS_PER_RECORD * 3
+    assert TimeWindows(size, 0, 3).advance_ms == 3
+    with pytest.raises(IllegalArgument, match=f"{MAX_WINDOWS_PER_RECORD + 1} windows"):
+        TimeWindows(size + 1, 0, 3)

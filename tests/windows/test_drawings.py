@@ -10,8 +10,8 @@ from tools.window_pictures import arrivals, computed, one_by_one, picture, steps
 
 def test_the_page_is_what_the_module_writes() -> None:
     """The committed page is the one that the rules and engines give now."""
-    found = drawings.PAGE.read_text(encoding="utf-8")
-    assert found == drawings.page(), "run: python -m tools.drawings"
+    committed = drawings.PAGE.read_text(encoding="utf-8")
+    assert committed == drawings.page(), "run: python -m tools.drawings"
 
 
 def test_every_kind_is_drawn() -> None:
@@ -85,5 +85,5 @@ def test_the_table_of_cuts_has_one_result() -> None:
 def test_one_batch_writes_the_last_session_only() -> None:
     """Sessions that come and go within one batch are never written."""
     records = arrivals("a@0 b@30 c@15 d@20 e@10")
-    told = computed(SessionWindows.of_inactivity_gap_and_grace(10, 20), [records]).told
-    assert [(row["window_start_ms"], row["window_end_ms"]) for row in told[0]] == [(0, 30)]
+    written = computed(SessionWindows.of_inactivity_gap_and_grace(10, 20), [records]).written
+    assert [(row["window_start_ms"], row["window_end_ms"]) for row in written[0]] == [(0, 30)]

@@ -89,10 +89,10 @@ def check_kafka_knows_no_more(seed: int, case: Case, kafka: Rows, ours: Rows) ->
     assert set(kafka) <= set(ours), f"seed {seed}: Kafka has more windows"
     time_of = {int(value): time for _, time, value in case.log if value is not None}
     for place, row in kafka.items():
-        mine = ours[place]
+        our_row = ours[place]
         inside = {p for p in row.members if place.start <= time_of[p] <= place.end}
-        assert inside <= set(mine.members), f"seed {seed}: Kafka has more in {place}"
-        assert row.timestamp <= mine.timestamp, f"seed {seed}: Kafka is later in {place}"
+        assert inside <= set(our_row.members), f"seed {seed}: Kafka has more in {place}"
+        assert row.timestamp <= our_row.timestamp, f"seed {seed}: Kafka is later in {place}"
 
 
 def model_rows(case: Case) -> Rows:
@@ -227,8 +227,10 @@ def test_partly_late_records(peer: KafkaPeer, name: str) -> None:
     """What Kafka does with them, and what we do: an open window holds all accepted records."""
     text, (difference, grace), theirs, ours = PARTLY_LATE[name]
     case = example(text, difference, grace)
-    found = (peer.answer(case).rows, our_rows(case, our_run(case, 0)))
-    members = [{p.start: r.members for p, r in rows.items() if p.key == "B"} for rows in found]
+    rows_of_both = (peer.answer(case).rows, our_rows(case, our_run(case, 0)))
+    members = [
+        {p.start: r.members for p, r in rows.items() if p.key == "B"} for rows in rows_of_both
+    ]
     assert members == [theirs, ours]
 
 
@@ -246,5 +248,5 @@ def test_kafka_copies_a_partly_late_record_into_a_window_it_lies_before(peer: Ka
 def test_suppress_tells_an_open_window_as_final(peer: KafkaPeer) -> None:
     """Why suppress is not compared: with grace 5, [0,10] comes at 15 and again with a late 10."""
     case = replace(example("10 15 10", 10, 5), emit="suppress")
-    told = [e.calls for e in peer.answer(case).emitted if e.place.start == 0]
-    assert told == ["0+1", "0+1+3"]
+    calls = [e.calls for e in peer.answer(case).emitted if e.place.start == 0]
+    assert calls == ["0+1", "0+1+3"]

@@ -145,7 +145,7 @@ TYPED: dict[str, tuple[pa.DataType, list[object]]] = {
 @pytest.mark.parametrize("name", TYPED)
 def test_every_type_survives_being_saved(name: str, kind: str) -> None:
     """Least, greatest, first, last and list keep each value of each type, a batch a record."""
-    found, column = TYPED[name]
+    column_type, column = TYPED[name]
     aggregates = {
         "least": w.min("c"),
         "most": w.max("c"),
@@ -155,14 +155,14 @@ def test_every_type_survives_being_saved(name: str, kind: str) -> None:
         "n": w.count(),
         "different": w.approx_count_distinct("c"),
     }
-    setup = Setup(WIDE[kind], aggregates, pa.schema([("c", found)]))
+    setup = Setup(WIDE[kind], aggregates, pa.schema([("c", column_type)]))
     # Against the order of time: each record comes before those that are there.
     log: list[Record] = [
         ("k", len(column) - place, {"c": value}) for place, value in enumerate(column)
     ]
     logs = {0: log, 1: log}
     present = [value for value in reversed(column) for _ in range(2) if value is not None]
-    wanted = {
+    expected = {
         "least": min(present, default=None),  # type: ignore[type-var]
         "most": max(present, default=None),  # type: ignore[type-var]
         "first": present[0] if present else None,
@@ -173,7 +173,7 @@ def test_every_type_survives_being_saved(name: str, kind: str) -> None:
     }
     for cuts in (whole(logs), [{p: 1} for _ in log for p in logs]):
         (row,) = run_engine(setup, logs, cuts, restart=True).rows.values()
-        assert {name: row[name] for name in wanted} == wanted
+        assert {name: row[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize("kind", WIDE)

@@ -18,7 +18,7 @@ from tests.windows.engine_runs import Row, Run, Setup, one_by_one, run_engine, w
 
 VALUES = pa.schema([("t", pa.int64())])
 AGGREGATES = {"n": w.count(), "times": w.collect_list("t")}
-Told = dict[tuple[str, int, int], list[int]]
+TimesByWindow = dict[tuple[str, int, int], list[int]]
 
 
 def tumbling(size: int, grace: int = 0, advance: int | None = None) -> TimeWindows:
@@ -46,12 +46,12 @@ def run(text: str, windows: Windows, *, closed: bool = False, batches: bool = Tr
     return run_engine(setup, logs, one_by_one(logs) if batches else whole(logs))
 
 
-def told(rows: Sequence[Row]) -> Told:
+def times_by_window(rows: Sequence[Row]) -> TimesByWindow:
     """Each row's bounds and member times."""
     return {(r["key"], r["window_start_ms"], r["window_end_ms"]): r["times"] for r in rows}
 
 
-EXAMPLES: dict[str, tuple[str, Windows, Told, int]] = {
+EXAMPLES: dict[str, tuple[str, Windows, TimesByWindow, int]] = {
     # time 10        15        20 21     22        27        32
     # [10,22)   |...................21...|
     # [15,27)             |.........21.............|
@@ -195,10 +195,10 @@ EXAMPLES: dict[str, tuple[str, Windows, Told, int]] = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(name: str, *, batches: bool) -> None:
     """Each example gives its windows and late records, in one batch and record by record."""
-    text, windows, wanted, late = EXAMPLES[name]
-    found = run(text, windows, batches=batches)
-    assert told(list(found.rows.values())) == wanted
-    assert found.late == late
+    text, windows, expected, late = EXAMPLES[name]
+    result = run(text, windows, batches=batches)
+    assert times_by_window(list(result.rows.values())) == expected
+    assert result.late == late
 
 
 def test_sessions_that_merge_are_told_as_deleted() -> None:
@@ -209,10 +209,10 @@ def test_sessions_that_merge_are_told_as_deleted() -> None:
     # 15:3       |                  |               |
     # 20:4       |                  |===============|
     # 10:5       |==================================|
-    found = run("0 30 15 20 10", sessions(10, 20))
+    result = run("0 30 15 20 10", sessions(10, 20))
     changes = [
         sorted((r["window_start_ms"], r["window_end_ms"], r["deleted"]) for r in batch)
-        for batch in found.batches
+        for batch in result.batches
     ]
     assert changes == [
         [(0, 0, False)],
@@ -221,13 +221,13 @@ def test_sessions_that_merge_are_told_as_deleted() -> None:
         [(15, 15, True), (15, 30, False), (30, 30, True)],
         [(0, 0, True), (0, 30, False), (15, 30, True)],
     ]
-    assert all(r["timestamp_ms"] == r["window_end_ms"] for b in found.batches for r in b)
+    assert all(r["timestamp_ms"] == r["window_end_ms"] for b in result.batches for r in b)
 
 
 def test_the_same_single_time_again_deletes_nothing() -> None:
     """A second record at the time of a session of one ms updates it."""
-    found = run("7 7", sessions(10, 0))
-    assert [[(r["n"], r["deleted"]) for r in b] for b in found.batches] == [
+    result = run("7 7", sessions(10, 0))
+    assert [[(r["n"], r["deleted"]) for r in b] for b in result.batches] == [
         [(1, False)],
         [(2, False)],
     ]
@@ -242,17 +242,17 @@ def test_a_frozen_session_waits_for_the_other_partition_untouched(*, batches: bo
     # [8,18]                                k============k    8 is the gap from 18, and open for it
     logs = {0: log_of("k:0 z:15 k:8 k:18"), 1: log_of("y:0")}
     setup = Setup(sessions(10, 0), AGGREGATES, VALUES)
-    found = run_engine(setup, logs, one_by_one(logs) if batches else whole(logs))
-    assert found.late == 0
-    assert told([row for row in found.rows.values() if row["key"] == "k"]) == {
+    result = run_engine(setup, logs, one_by_one(logs) if batches else whole(logs))
+    assert result.late == 0
+    assert times_by_window([row for row in result.rows.values() if row["key"] == "k"]) == {
         ("k", 0, 0): [0],
         ("k", 8, 18): [8, 18],
     }
-    assert not any(row["final"] for row in found.rows.values())
+    assert not any(row["final"] for row in result.rows.values())
 
 
 #: Input, windows, and what each record makes final: with emission on close nothing else is told.
-CLOSING: dict[str, tuple[str, Windows, list[Told]]] = {
+CLOSING: dict[str, tuple[str, Windows, list[TimesByWindow]]] = {
     "3: closed windows come by key and start": (
         "B:1 A:2 A:9 A:10 A:3 A:25",
         tumbling(10),
@@ -310,23 +310,23 @@ CLOSING: dict[str, tuple[str, Windows, list[Told]]] = {
 @pytest.mark.parametrize("name", CLOSING)
 def test_emission_on_close(name: str) -> None:
     """Each window is told once, by the record that closes it."""
-    text, windows, wanted = CLOSING[name]
-    assert [told(batch) for batch in run(text, windows, closed=True).batches] == wanted
+    text, windows, expected = CLOSING[name]
+    assert [times_by_window(batch) for batch in run(text, windows, closed=True).batches] == expected
 
 
 @pytest.mark.parametrize("name", CLOSING)
 def test_emission_on_update_tells_the_same_windows_final(name: str) -> None:
     """With emission on update the same record makes the same windows final."""
-    text, windows, wanted = CLOSING[name]
-    found = run(text, windows).batches
-    assert [told([row for row in batch if row["final"]]) for batch in found] == wanted
+    text, windows, expected = CLOSING[name]
+    result = run(text, windows).batches
+    assert [times_by_window([row for row in batch if row["final"]]) for batch in result] == expected
 
 
 KIP_259 = "1 2 5 6 4 3 7 9"
 
 
 @pytest.mark.parametrize(
-    ("windows", "wanted"),
+    ("windows", "expected"),
     [
         (NoWindows(), [1, 2, 5, 6, 6, 6, 7, 9]),
         (tumbling(10, 100), [1, 2, 5, 6, 6, 6, 7, 9]),
@@ -337,11 +337,11 @@ KIP_259 = "1 2 5 6 4 3 7 9"
     ],
     ids=["no window", "tumbling 10", "tumbling 5", "session"],
 )
-def test_timestamps_of_kip_259(windows: Windows, wanted: list[int]) -> None:
+def test_timestamps_of_kip_259(windows: Windows, expected: list[int]) -> None:
     """A result's timestamp is the greatest time of its window so far."""
     batches = run(KIP_259, windows).batches
     assert [[r["timestamp_ms"] for r in b if not r["deleted"]] for b in batches] == [
-        [timestamp] for timestamp in wanted
+        [timestamp] for timestamp in expected
     ]
 
 

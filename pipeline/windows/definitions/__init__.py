@@ -1,27 +1,30 @@
-"""Door of oriel.pipeline.windows.definitions."""
+"""What a window is: definitions in Kafka Streams' words, and the rules that they share.
 
+In come durations of users, as whole ms or ``timedelta``s; out go validated definitions
+(``TimeWindows``, ``SlidingWindows``, ``SessionWindows``, ``NoWindows``, ``JoinWindows``), the
+rules table that says per kind when a window is open, and the emission policy. Whatever breaks
+a rule is an ``IllegalArgument`` here, before any record is read.
+"""
+
+from oriel.pipeline.windows.definitions.durations import MAX_TIMESTAMP_MS, Duration, to_ms
 from oriel.pipeline.windows.definitions.emit import EmitStrategy
-from oriel.pipeline.windows.definitions.errors import IllegalArgument, WindowsError, said
+from oriel.pipeline.windows.definitions.errors import IllegalArgument, said
 from oriel.pipeline.windows.definitions.join_windows import LEFT, RIGHT, JoinWindows
 from oriel.pipeline.windows.definitions.rules import FOREVER_MS, RULES, Kind
 from oriel.pipeline.windows.definitions.windows import (
-    MAX_TIMESTAMP_MS,
-    Duration,
+    MAX_WINDOWS_PER_RECORD,
     NoWindows,
     SessionWindows,
     SlidingWindows,
     TimeWindows,
     Windows,
-    checked_grace,
-    refuse_too_long,
-    to_ms,
-    to_ms_not_negative,
 )
 
 __all__ = [
     "FOREVER_MS",
     "LEFT",
     "MAX_TIMESTAMP_MS",
+    "MAX_WINDOWS_PER_RECORD",
     "RIGHT",
     "RULES",
     "Duration",
@@ -34,10 +37,6 @@ __all__ = [
     "SlidingWindows",
     "TimeWindows",
     "Windows",
-    "WindowsError",
-    "checked_grace",
-    "refuse_too_long",
     "said",
     "to_ms",
-    "to_ms_not_negative",
 ]

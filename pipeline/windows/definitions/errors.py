@@ -1,25 +1,16 @@
-"""Errors of the window engine.
-
-WindowsError
-`-- IllegalArgument     a definition or a query that breaks a rule
-"""
+"""The one error of the window engine, and how errors of users' functions are put in a line."""
 
 from traceback import format_exception_only
 
+#: More of an error's text than this many characters helps nobody.
+_MAX_ERROR_LENGTH = 1_000
 
-class WindowsError(Exception):
-    """Base of all errors of this package."""
 
-
-class IllegalArgument(WindowsError):
+class IllegalArgument(Exception):
     """A definition or a query breaks a rule; the message says which and how to mend it.
 
     The name is Kafka Streams' word for the same situation (``IllegalArgumentException``).
     """
-
-
-#: More of an error's text than this helps nobody.
-_LONGEST = 1_000
 
 
 def said(error: Exception) -> str:
@@ -29,4 +20,4 @@ def said(error: Exception) -> str:
     pair, or unable to tell anything.
     """
     line = " ".join("".join(format_exception_only(error)).split())
-    return line[:_LONGEST].encode("utf-8", "backslashreplace").decode()
+    return line[:_MAX_ERROR_LENGTH].encode("utf-8", "backslashreplace").decode()

@@ -5,16 +5,17 @@ serves every kind: a window is open for a record while ``last >= close time``, w
 time = stream time - grace (sessions: - inactivity gap too). Semantics rule 2 says it kind
 by kind: ``s+S > st-G`` for ends that are exclusive, ``s+D >= st-G`` and
 ``b >= st-G-gap`` for inclusive ones.
+
+A record's close time decides what it may still enter. The least close time of all partitions
+decides what is final: no record that comes later can have a smaller one, because stream time
+never goes back.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
-from oriel.pipeline.windows.arrays import Ints
+from oriel.pipeline.windows.arrays import Flags, Ints
 
 Kind = Literal["tumbling", "hopping", "sliding", "session", "none"]
 
@@ -44,10 +45,17 @@ class WindowRule:
         """The greatest record time that windows with these ends can hold."""
         return end_ms if self.end_is_inclusive else end_ms - 1
 
-    def is_open(self, end_ms: Ints, close_ms: Ints | int) -> NDArray[np.bool_]:
-        """Whether each window still takes records, for a record with this close time."""
-        opened: NDArray[np.bool_] = self.last_ms(end_ms) >= close_ms
+    def is_open(self, end_ms: Ints, close_ms: Ints | int) -> Flags:
+        """Whether windows with these ends take a record of this close time (rule 2).
+
+        With the close time of all partitions: whether the windows are not final.
+        """
+        opened: Flags = self.last_ms(end_ms) >= close_ms
         return opened
+
+    def first_open_end_ms(self, close_ms: Ints) -> Ints:
+        """The least end that ``is_open`` allows at each close time."""
+        return close_ms if self.end_is_inclusive else close_ms + 1
 
 
 RULES: Mapping[Kind, WindowRule] = {

@@ -1,12 +1,15 @@
-"""Door of oriel.pipeline.windows.engines."""
+"""The engines: records of a batch in, changed windows and the next state out.
+
+``engine_for`` returns the engine of a store by its kind of windows and by whether its
+aggregates are declarative or a user's functions. ``WindowEngine`` is the contract of all of them:
+a pure function of (state, batch, close times), Arrow in and Arrow out.
+"""
 
 from oriel.pipeline.windows.engines.choice import engine_for
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
-from oriel.pipeline.windows.engines.sliding import SlidingWindowEngine
 
 __all__ = [
     "EngineResult",
-    "SlidingWindowEngine",
     "WindowEngine",
     "engine_for",
 ]

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Ints
-from oriel.pipeline.windows.definitions import FOREVER_MS
+from oriel.pipeline.windows.definitions import FOREVER_MS, Windows
 from oriel.pipeline.windows.records import REJECTED_SCHEMA, SUBORDER
 
 
@@ -20,12 +20,14 @@ from oriel.pipeline.windows.records import REJECTED_SCHEMA, SUBORDER
 class EngineResult:
     """What one batch made of the state.
 
-    ``state`` is the next state; ``changes`` has each changed or newly final window once:
-    key, window_start_ms, window_end_ms, the aggregates, timestamp_ms, final, deleted.
-    ``late_partitions`` has the partition of each record that only the engine could find late
-    (sessions); ``rejected`` are the records for which the user's function raised; ``left_out``
-    has each accepted record for which it raised in one window, once for each such window, with
-    what the state carries of the record.
+    ``state``: the next state.
+    ``changes``: each changed or newly final window that the emission policy lets through, once,
+    in the layout of ``changed_rows``.
+    ``late_partitions``: the partition of each record that only the engine could find late
+    (sessions).
+    ``rejected``: the records for which the user's function raised.
+    ``left_out``: each accepted record for which it raised in one window, once for each such
+    window, with what the state carries of the record.
     """
 
     state: pa.Table
@@ -43,17 +45,19 @@ class EngineResult:
 class WindowEngine(ABC):
     """The windows of one store; holds no state between calls."""
 
+    #: The definition, which says when a record is late.
+    windows: Windows
     #: The columns that ``process`` takes.
     record_schema: pa.Schema
     #: The columns of the state.
     state_schema: pa.Schema
-    #: The store's columns beside key, window and times.
+    #: The store's columns of aggregates by name: what ``changes`` has beside the fixed ones.
     aggregate_types: Mapping[str, pa.DataType]
-    #: Whether the state is a set of records: the next state holds the old rows as they were.
+    #: Whether the state is a set of records: the next state holds old rows as they were, or not.
     state_is_records: bool = False
 
     def order_by_suborder(self) -> None:
-        """Expect records that are results of a join, which ``suborder`` puts in order."""
+        """Expect results of a join: those of one left record share its place in the log."""
         self.record_schema = self.record_schema.append(SUBORDER)
         if self.state_is_records:
             self.state_schema = self.record_schema
@@ -66,9 +70,12 @@ class WindowEngine(ABC):
         """The columns of ``batch`` that the engine takes."""
         return batch.select(self.record_schema.names).cast(self.record_schema)
 
-    @abstractmethod
     def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:
-        """Which records are refused, as far as the record alone tells."""
+        """Which records are refused by their own times: no window that could hold them is open.
+
+        ``process`` takes the others. Of these a session engine may still find some late.
+        """
+        return self.windows.is_late(timestamp_ms, close_ms)
 
     def due_ms(self, state: pa.Table) -> Ints:
         """The last ms of each state row's window, from which on its key has to be looked at.

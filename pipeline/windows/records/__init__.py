@@ -1,6 +1,11 @@
-"""Door of oriel.pipeline.windows.records."""
+"""What records and changed rows look like, and what order and time they are in.
 
-from oriel.pipeline.windows.records.arrival import arrival_keys
+In come a batch's columns; out go the schemas that records, states and rejected records have,
+the layout of the rows that engines give, the orders of arrival and inside a window, and the
+stream time of each partition, from which lateness and finality follow.
+"""
+
+from oriel.pipeline.windows.records.arrival import arrival_keys, window_order
 from oriel.pipeline.windows.records.changed_rows import STATUS_COLUMNS, WINDOW_COLUMNS, changed_rows
 from oriel.pipeline.windows.records.clock import (
     NEVER_CLOSED_MS,
@@ -34,4 +39,5 @@ __all__ = [
     "changed_rows",
     "close_time_ms",
     "rows_schema",
+    "window_order",
 ]

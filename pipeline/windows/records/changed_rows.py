@@ -1,4 +1,4 @@
-"""The one layout of a changed row: what every engine gives of a window, session or key."""
+"""The one layout of a changed row: what every engine gives of a window, a session or a key."""
 
 from collections.abc import Mapping
 
@@ -13,9 +13,9 @@ STATUS_COLUMNS = ("timestamp_ms", "final", "deleted")
 
 
 def changed_rows(
-    key: pa.Array,
+    key: pa.Array | pa.ChunkedArray,
     window_ms: tuple[Ints, Ints],
-    aggregates: Mapping[str, pa.Array],
+    aggregates: Mapping[str, pa.Array | pa.ChunkedArray],
     timestamp_ms: Ints,
     *,
     final: Flags | None = None,
@@ -24,19 +24,17 @@ def changed_rows(
     """Put changed rows together, one for each entry of ``key``.
 
     ``window_ms`` has the windows' starts and ends, ``timestamp_ms`` the greatest time of their
-    records (KIP-259). ``final`` rows are of windows that never change again, ``deleted`` ones of
-    windows that are gone, which are never final: what is gone may come again. Without either
-    no row is.
+    records (KIP-259; of a session its end), each an array as long as ``key``. ``final`` rows are
+    of windows that never change again; ``deleted`` rows take a window away, and count as not
+    final whatever ``final`` says. Where a flag is not given, it is false in each row.
     """
-    none = np.zeros(len(key), dtype=np.bool_)
-    final, deleted = (none if flags is None else flags for flags in (final, deleted))
-    values = {
-        "key": key,
-        "window_start_ms": pa.array(window_ms[0]),
-        "window_end_ms": pa.array(window_ms[1]),
+    no_row = np.zeros(len(key), dtype=np.bool_)
+    final, deleted = (no_row if flags is None else flags for flags in (final, deleted))
+    start_ms, end_ms = window_ms
+    window = (key, pa.array(start_ms), pa.array(end_ms))
+    status = (pa.array(timestamp_ms), pa.array(final & ~deleted), pa.array(deleted))
+    return pa.table({
+        **dict(zip(WINDOW_COLUMNS, window, strict=True)),
         **aggregates,
-        "timestamp_ms": pa.array(timestamp_ms),
-        "final": pa.array(final & ~deleted),
-        "deleted": pa.array(deleted),
-    }
-    return pa.table(values)
+        **dict(zip(STATUS_COLUMNS, status, strict=True)),
+    })  # fmt: skip

@@ -22,6 +22,7 @@ class StreamClock:
 
     def __init__(self, initial: Mapping[int, int] | None = None) -> None:
         """Start from ``initial``: partition -> stream time in ms (-1 before any record)."""
+        #: Partition -> the greatest record time so far.
         self.stream_time_ms: dict[int, int] = dict(initial or {})
 
     def advance(
@@ -34,19 +35,20 @@ class StreamClock:
         """
         stream_time = np.empty(len(timestamp_ms), dtype=np.int64)
         for number in np.unique(partition).tolist():
-            mine = partition == number
-            start = self.stream_time_ms.get(number, NO_STREAM_TIME_MS)
-            running = np.maximum.accumulate(timestamp_ms[mine])
-            np.maximum(running, start, out=running)
-            stream_time[mine] = running
-            self.stream_time_ms[number] = int(running[-1])
+            of_partition = partition == number
+            before_ms = self.stream_time_ms.get(number, NO_STREAM_TIME_MS)
+            running_max = np.maximum.accumulate(timestamp_ms[of_partition])
+            np.maximum(running_max, before_ms, out=running_max)
+            stream_time[of_partition] = running_max
+            self.stream_time_ms[number] = int(running_max[-1])
         return stream_time
 
 
 def close_time_ms(stream_time_ms: Mapping[int, int], grace_ms: int) -> int:
-    """Return the time before which every window end is final: min over partitions of st - grace.
+    """Return the close time of all partitions: the least of their stream times less ``grace_ms``.
 
-    With no partition at all nothing is final.
+    A window is final once it is closed for every partition, so for the slowest one: any record
+    to come has at least this close time. With no partition at all nothing is final.
     """
     if not stream_time_ms:
         return NEVER_CLOSED_MS

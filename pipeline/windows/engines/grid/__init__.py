@@ -1,7 +1,12 @@
-"""Door of oriel.pipeline.windows.engines.grid."""
+"""Tumbling and hopping windows, and groupings without windows, which are one window for ever.
 
-from oriel.pipeline.windows.engines.grid.time_folds import TimeFoldEngine
-from oriel.pipeline.windows.engines.grid.time_windows import TimeWindowEngine
+In come a state of one row a window and a batch of records; out go the next state and each changed
+window's row. ``TimeWindowEngine`` computes declarative aggregates for all keys at once,
+``TimeFoldEngine`` calls a user's functions record by record.
+"""
+
+from oriel.pipeline.windows.engines.grid.declarative import TimeWindowEngine
+from oriel.pipeline.windows.engines.grid.functions import TimeFoldEngine
 
 __all__ = [
     "TimeFoldEngine",

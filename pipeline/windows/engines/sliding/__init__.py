@@ -1,7 +1,12 @@
-"""Door of oriel.pipeline.windows.engines.sliding."""
+"""Sliding windows (KIP-450): both ends inclusive, aligned to the records.
 
-from oriel.pipeline.windows.engines.sliding.sliding_folds import SlidingFoldEngine
-from oriel.pipeline.windows.engines.sliding.sliding_windows import SlidingWindowEngine
+In come a state of records and a batch of records; out go the records that can still matter and
+each changed window's row. ``SlidingWindowEngine`` computes declarative aggregates for all keys
+at once, ``SlidingFoldEngine`` calls a user's functions over each changed window's members.
+"""
+
+from oriel.pipeline.windows.engines.sliding.declarative import SlidingWindowEngine
+from oriel.pipeline.windows.engines.sliding.functions import SlidingFoldEngine
 
 __all__ = [
     "SlidingFoldEngine",

@@ -1,0 +1,77 @@
+"""Durations in whole ms: what users may write, and how long one may be (semantics section 6)."""
+
+from datetime import timedelta
+
+from oriel.pipeline.windows.definitions.errors import IllegalArgument
+
+#: The latest record time that is accepted: the last ms of the year 9999, which is also
+#: where SQL's TIMESTAMP ends.
+MAX_TIMESTAMP_MS = 253_402_300_799_999
+
+#: Delta stores times as signed 64-bit microseconds: a span of at most this many ms can be added
+#: to the sum of two record times without leaving them.
+_MAX_SPAN_MS = 2**63 // 1000 - 2 * MAX_TIMESTAMP_MS
+
+#: Kafka Streams' longest duration: 64 bits of ms.
+_MAX_DURATION_MS = 2**63 - 1
+
+GRACE = "Window grace period"
+
+Duration = int | timedelta
+
+
+def to_ms(duration: Duration, name: str) -> int:
+    """Return ``duration`` in whole ms; a timedelta is cut to whole ms.
+
+    Raises:
+        IllegalArgument: it is neither an integer nor a timedelta, or exceeds 64 bits; the
+            message begins with ``name``.
+    """
+    if isinstance(duration, timedelta):
+        duration = duration // timedelta(milliseconds=1)
+    if not _is_integer(duration):
+        message = f"{name} must be an integer number of ms or a timedelta, not {duration!r}"
+        raise IllegalArgument(message)
+    if duration > _MAX_DURATION_MS:
+        message = f"{name} must not exceed {_MAX_DURATION_MS} ms, it is {duration} ms"
+        raise IllegalArgument(message)
+    return duration
+
+
+def check_integer_ms(duration_ms: int, name: str) -> None:
+    """Refuse a field of a definition that is no integer.
+
+    Raises:
+        IllegalArgument: it is not; a timedelta is not, either.
+    """
+    if not _is_integer(duration_ms):
+        message = f"{name} must be an integer number of ms, not {duration_ms!r}"
+        raise IllegalArgument(message)
+
+
+def check_not_negative_ms(duration_ms: int, name: str) -> None:
+    """Refuse a field of a definition that is no integer of at least 0.
+
+    Raises:
+        IllegalArgument: it is negative, or no integer.
+    """
+    check_integer_ms(duration_ms, name)
+    if duration_ms < 0:
+        message = f"{name} must not be negative, it is {duration_ms} ms"
+        raise IllegalArgument(message)
+
+
+def check_span_ms(span_ms: int, name: str) -> None:
+    """Refuse a span that the engine's 64-bit time arithmetic can't hold.
+
+    Raises:
+        IllegalArgument: it is too long.
+    """
+    if span_ms > _MAX_SPAN_MS:
+        message = f"{name} must not exceed {_MAX_SPAN_MS} ms, it is {span_ms} ms"
+        raise IllegalArgument(message)
+
+
+def _is_integer(value: object) -> bool:
+    # bool is an int for Python, but no number of ms.
+    return isinstance(value, int) and not isinstance(value, bool)

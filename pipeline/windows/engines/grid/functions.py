@@ -1,0 +1,221 @@
+"""Tumbling, hopping or no windows with the user's own functions, record by record.
+
+The state has one row per (key, window, source partition): within a partition the aggregator
+is called in offset order, and a window's value is that of its partitions merged, the least
+partition first. So the result depends on no interleaving (docs/decisions/0011).
+
+A function that gives no aggregate removes the row (semantics section 9). A removed row has
+the time that the row would have had: within a partition the greater of the old row's and the
+record's; then the greatest of the partitions that removed their part in this batch.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline.windows.arrays import Ints
+from oriel.pipeline.windows.definitions import EmitStrategy, NoWindows, TimeWindows
+from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
+from oriel.pipeline.windows.engines.grid.window_grid import WindowGrid
+from oriel.pipeline.windows.functions import (
+    Fold,
+    Rejected,
+    fold_fields,
+    fold_values,
+    in_partition_order,
+    rejected_table,
+)
+from oriel.pipeline.windows.records import RECORD_FIELDS, arrival_keys, changed_rows, rows_schema
+
+#: A window: key and start in ms.
+_Window = tuple[str, int]
+
+
+class _Part(NamedTuple):
+    """A window's aggregate of one partition, None if this batch removed it, and its time in ms."""
+
+    aggregate: Any
+    timestamp_ms: int
+
+
+#: The parts of each window by the number of their partition (``Fold.fold_partition``).
+_Parts = dict[_Window, dict[int, _Part]]
+
+
+class TimeFoldEngine(WindowEngine):
+    """A user's aggregation of tumbling, hopping or no windows."""
+
+    def __init__(
+        self,
+        windows: TimeWindows | NoWindows,
+        fold: Fold,
+        values: pa.Schema,
+        carried: pa.Schema | None = None,
+        *,
+        emit: EmitStrategy,
+    ) -> None:
+        """Aggregate values of this schema by ``fold``; ``carried`` are columns of the key."""
+        self.windows = windows
+        self._grid = WindowGrid(windows)
+        self._emit = emit
+        self._fold = fold
+        self._values = values
+        self._carried_names = [] if carried is None else carried.names
+        self.aggregate_types = dict(fold.types)
+        self.record_schema = pa.schema([*RECORD_FIELDS, *(carried or ()), *fold_fields(values)])
+        window_part = pa.schema([("window_start_ms", pa.int64()), ("partition", pa.int32())])
+        self.state_schema = rows_schema(window_part, carried or (), pa.schema(fold.types))
+
+    def due_ms(self, state: pa.Table) -> Ints:
+        """The last ms of each row's window."""
+        return self._grid.last_ms(np.asarray(state["window_start_ms"]))
+
+    def process(
+        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
+    ) -> EngineResult:
+        """See ``WindowEngine``; ``previous_close_ms`` isn't needed: final windows leave."""
+        del previous_close_ms
+        batch = self._read(batch)
+        final_now = ~self._grid.is_open(np.asarray(state["window_start_ms"]), close_ms)
+        touched = np.asarray(pc.is_in(state["key"], batch["key"].unique())) | final_now
+        touched_rows = state.filter(pa.array(touched))
+        parts = self._read_parts(touched_rows)
+        known = set(parts)
+        changed, rejected = self._apply(batch, parts)
+        carried = self._carried_of(touched_rows, batch)
+        still_open = self._open_windows(parts, close_ms)
+        return EngineResult(
+            pa.concat_tables(
+                [state.filter(pa.array(~touched)), self._state_rows(parts, still_open, carried)]
+            ),
+            self._changes(parts, changed, known, still_open),
+            rejected=rejected_table(batch, rejected),
+        )
+
+    def _read_parts(self, rows: pa.Table) -> _Parts:
+        """The parts that state rows hold."""
+        parts: _Parts = {}
+        names = ("key", "window_start_ms", "partition", "timestamp_ms")
+        columns = (rows[name].to_pylist() for name in names)
+        for key, start_ms, partition, timestamp_ms, aggregate in zip(
+            *columns, self._fold.read(rows), strict=True
+        ):
+            parts.setdefault((key, start_ms), {})[partition] = _Part(aggregate, timestamp_ms)
+        return parts
+
+    def _apply(self, batch: pa.Table, parts: _Parts) -> tuple[set[_Window], list[tuple[int, str]]]:
+        """Call the aggregator for every record and open window, and put what it gives in ``parts``.
+
+        Returns the windows that changed, and the rows of rejected records with the reason: one
+        call that raises rejects the record in all of its windows.
+        """
+        changed: set[_Window] = set()
+        rejected: list[tuple[int, str]] = []
+        time_ms, close_ms = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
+        first_open = self._grid.first_open_windows(time_ms, close_ms)
+        first_start_ms = self._grid.starts(first_open).tolist()
+        last_start_ms = self._grid.starts(self._grid.last_windows(time_ms)).tolist()
+        values = fold_values(batch, self._values)
+        names = ("key", "timestamp_ms", "partition", "input")
+        keys, times, partitions, inputs = (batch[name].to_pylist() for name in names)
+        for row in np.lexsort(arrival_keys(batch)).tolist():
+            key, timestamp_ms, fold_partition = (
+                keys[row],
+                times[row],
+                self._fold.fold_partition(partitions[row]),
+            )
+            new_parts: dict[_Window, _Part] = {}
+            try:
+                starts = range(first_start_ms[row], last_start_ms[row] + 1, self._grid.advance_ms)
+                for start_ms in starts:
+                    window = (key, start_ms)
+                    old = parts.get(window, {}).get(fold_partition)
+                    aggregate = None if old is None else old.aggregate
+                    result = self._fold.applied(inputs[row], key, values[row], aggregate)
+                    newest_ms = timestamp_ms
+                    # Behind a removed row the time begins anew, as the aggregate does.
+                    if old is not None and aggregate is not None:
+                        newest_ms = max(old.timestamp_ms, timestamp_ms)
+                    new_parts[window] = _Part(result, newest_ms)
+            except Rejected as error:
+                rejected.append((row, str(error)))
+                continue
+            changed.update(new_parts)
+            for window, part in new_parts.items():
+                parts.setdefault(window, {})[fold_partition] = part
+        return changed, rejected
+
+    def _open_windows(self, parts: _Parts, close_ms: int) -> set[_Window]:
+        """Which of the windows are not final."""
+        windows = list(parts)
+        start_ms = np.array([start_ms for _, start_ms in windows], dtype=np.int64)
+        is_open = self._grid.is_open(start_ms, close_ms).tolist()
+        return {window for window, opened in zip(windows, is_open, strict=True) if opened}
+
+    def _changes(
+        self,
+        parts: _Parts,
+        changed: set[_Window],
+        known: set[_Window],
+        still_open: set[_Window],
+    ) -> pa.Table:
+        """The changed rows: windows by key and start; ``known`` ones had parts before the batch."""
+        windows = sorted(parts, key=lambda window: (window[0].encode(), window[1]))
+        is_changed = np.array([window in changed for window in windows], dtype=np.bool_)
+        final = np.array([window not in still_open for window in windows], dtype=np.bool_)
+        # Only what may be written is evaluated: the merger is the user's own code.
+        evaluated = self._emit.emits(is_changed, final)
+        windows = [windows[number] for number in np.flatnonzero(evaluated)]
+        final = final[evaluated]
+        aggregates, timestamps = [], []
+        for window in windows:
+            present = {p: part for p, part in parts[window].items() if part.aggregate is not None}
+            by_partition = [(partition, part.aggregate) for partition, part in present.items()]
+            aggregates.append(in_partition_order(self._fold, window[0], by_partition))
+            timestamps.append(
+                max(part.timestamp_ms for part in (present or parts[window]).values())
+            )
+        # A removal is a change of a window that had a row, and no final result. Emission on
+        # close never wrote that row.
+        deleted = np.array([aggregate is None for aggregate in aggregates], dtype=np.bool_)
+        was_known = np.array([window in known for window in windows], dtype=np.bool_)
+        emitted = self._emit.emits(was_known | ~deleted, final & ~deleted)
+        chosen = np.flatnonzero(emitted).tolist()
+        start_ms = np.array([windows[number][1] for number in chosen], dtype=np.int64)
+        return changed_rows(
+            pa.array([windows[number][0] for number in chosen], pa.string()),
+            (start_ms, self._grid.ends(start_ms)),
+            self._fold.columns([aggregates[number] for number in chosen]),
+            np.array([timestamps[number] for number in chosen], dtype=np.int64),
+            final=final[emitted],
+            deleted=deleted[emitted],
+        )
+
+    def _carried_of(self, rows: pa.Table, batch: pa.Table) -> dict[str, dict[str, Any]]:
+        """The carried columns of each key: those of any of its rows, which all are equal."""
+        names = ["key", *self._carried_names]
+        both = pa.concat_tables([batch.select(names), rows.select(names)])
+        return {row.pop("key"): row for row in both.to_pylist()}
+
+    def _state_rows(
+        self, parts: _Parts, still_open: set[_Window], carried: dict[str, dict[str, Any]]
+    ) -> pa.Table:
+        """The state rows of windows that are still open; a removed part leaves none."""
+        rows = [
+            (*window, partition, part)
+            for window, by_partition in parts.items()
+            if window in still_open
+            for partition, part in by_partition.items()
+            if part.aggregate is not None
+        ]
+        columns = {
+            "key": [key for key, _, _, _ in rows],
+            "window_start_ms": [start_ms for _, start_ms, _, _ in rows],
+            "partition": [partition for _, _, partition, _ in rows],
+            **{name: [carried[key][name] for key, _, _, _ in rows] for name in self._carried_names},
+            **self._fold.columns([part.aggregate for _, _, _, part in rows]),
+            "timestamp_ms": [part.timestamp_ms for _, _, _, part in rows],
+        }
+        return pa.table(columns, schema=self.state_schema)

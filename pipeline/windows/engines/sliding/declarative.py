@@ -1,0 +1,282 @@
+"""The sliding-window engine: set semantics with freezing, for all keys of a batch at once.
+
+Every rule is a property of records alone (D = time difference, ``t`` = a record's time,
+``c`` = its close time: stream time of its own partition when it came, less grace):
+
+    accepted      t + D >= c                                       (semantics rule 3)
+    member        s <= t <= s + D  and  s + D >= c                 (rule 2, design promise 2)
+    left window   s = max(0, t - D)  and  s + D >= c               (KIP-450; early records 2.4)
+    right window  s = t + 1, and some record is a member           (KIP-450)
+    final         s + D < close time of every partition
+
+So the result can't depend on the order in which partitions are read or on batch cuts.
+The state is the accepted records that can still matter; a batch is merged in, the windows it
+changed are looked up by binary search, and their members are index ranges.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.windows.aggregates import Aggregate, Members, used_fields
+from oriel.pipeline.windows.arrays import (
+    Flags,
+    Ints,
+    Ranges,
+    Timeline,
+    coded_keys,
+    heads,
+    pair_order,
+)
+from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
+from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
+from oriel.pipeline.windows.records import (
+    RECORD_FIELDS,
+    REJECTED_SCHEMA,
+    changed_rows,
+    window_order,
+)
+
+
+@dataclass(frozen=True)
+class _Records:
+    """Records by (key, time, partition, offset): key code, time, close time, whether new."""
+
+    table: pa.Table
+    keys: pa.Array
+    code: Ints
+    time_ms: Ints
+    close_ms: Ints
+    new: Flags
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """Windows by key code and start; ``known`` ones have a definer of an earlier batch."""
+
+    code: Ints
+    start_ms: Ints
+    known: Flags
+
+    def keep(self, chosen: Flags) -> "_Windows":
+        return _Windows(self.code[chosen], self.start_ms[chosen], self.known[chosen])
+
+
+@dataclass(frozen=True)
+class ChangedWindows:
+    """Windows to aggregate, sorted by key and start: their bounds, and their members' ranges.
+
+    ``known`` are those that a record of an earlier batch defines, ``new`` the rows that came
+    in this batch. A row may be there more than once.
+    """
+
+    rows: pa.Table
+    new: Flags
+    ranges: Ranges
+    start_ms: Ints
+    end_ms: Ints
+    known: Flags
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """The aggregates of windows, their timestamps, which have no value, and who is left out."""
+
+    columns: Mapping[str, pa.Array]
+    timestamp_ms: Ints
+    deleted: Flags
+    left_out: pa.Table
+
+
+class SlidingWindowEngine(WindowEngine):
+    """Sliding windows with declarative aggregates; the state is a set of records."""
+
+    state_is_records = True
+
+    def __init__(
+        self,
+        windows: SlidingWindows,
+        aggregates: Mapping[str, Aggregate],
+        values: pa.Schema,
+        carried: pa.Schema | None = None,
+        *,
+        emit: EmitStrategy,
+    ) -> None:
+        """Check ``aggregates`` (output name -> aggregate) against the schema of the values.
+
+        ``carried`` are columns that the state keeps with each record for the caller's use.
+
+        Raises:
+            IllegalArgument: an aggregate reads an unknown column or one of a wrong type.
+        """
+        self.windows = windows
+        self._difference_ms = windows.time_difference_ms
+        self._rule = windows.rule
+        self._emit = emit
+        self._aggregates = dict(aggregates)
+        self.aggregate_types = {n: a.output_type(values) for n, a in aggregates.items()}
+        self.record_schema = pa.schema(
+            [*RECORD_FIELDS, *(carried or ()), *used_fields(aggregates, values)]
+        )
+        self.state_schema = self.record_schema
+
+    def process(
+        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
+    ) -> EngineResult:
+        """See ``WindowEngine``."""
+        records = _sorted_records(state, self._read(batch))
+        windows = self._defined_windows(records, previous_close_ms, close_ms)
+        changed, key = self._changed(records, windows, close_ms)
+        aggregated = self._aggregated(changed)
+        changes = changed_rows(
+            key,
+            (changed.start_ms, changed.end_ms),
+            aggregated.columns,
+            aggregated.timestamp_ms,
+            final=~self._rule.is_open(changed.end_ms, close_ms),
+            deleted=aggregated.deleted,
+        )
+        # The last window that a record defines or is in is its right one, [t + 1, t + 1 + D]:
+        # once that is final, the record can't matter any more.
+        matters = self._rule.is_open(records.time_ms + 1 + self._difference_ms, close_ms)
+        state = records.table.filter(pa.array(matters))
+        return EngineResult(state, changes, left_out=aggregated.left_out)
+
+    def _defined_windows(
+        self, records: _Records, previous_close_ms: int, close_ms: int
+    ) -> _Windows:
+        """The windows that records define and that may have to be written, each once."""
+        is_touched_key = np.zeros(len(records.keys), dtype=np.bool_)
+        is_touched_key[records.code[records.new]] = True
+        of_touched_key = is_touched_key[records.code]
+
+        def may_be_written(start_ms: Ints) -> Flags:
+            # A window that was final before this batch is frozen. Of the others those that
+            # become final can be found by their ends alone: in a long window that are few.
+            end_ms = start_ms + self._difference_ms
+            final = ~self._rule.is_open(end_ms, close_ms)
+            not_frozen = self._rule.is_open(end_ms, previous_close_ms)
+            return not_frozen & self._emit.emits(of_touched_key, final)
+
+        # An early record, t < D, has [0, D] for its left window (semantics 2.4).
+        left_ms = np.maximum(records.time_ms - self._difference_ms, 0)
+        # A window that is closed when its definer comes is not made. The test is the record's
+        # own, so the record goes on defining the window, or not, in all later batches.
+        left_is_made = self._rule.is_open(left_ms + self._difference_ms, records.close_ms)
+        # A right window needs no such test: t + D >= c held when the record was accepted (rule
+        # 3), so t + 1 + D >= c. (Kafka's step 7 has none, either.)
+        right_ms = records.time_ms + 1
+        by_left = np.flatnonzero(left_is_made & may_be_written(left_ms))
+        by_right = np.flatnonzero(may_be_written(right_ms))
+        definer = np.concatenate([by_left, by_right])
+        start_ms = np.concatenate([left_ms[by_left], right_ms[by_right]])
+        return _distinct(_Windows(records.code[definer], start_ms, ~records.new[definer]))
+
+    def _changed(
+        self, records: _Records, windows: _Windows, close_ms: int
+    ) -> tuple[ChangedWindows, pa.Array]:
+        """The windows with members that this batch changed, made or finished, and their keys.
+
+        A known window was there before the batch, and a row of it was written if it had a
+        member: it has changed only if it has a new one. A window that no older record defines
+        is written whatever its members are: all of them may be older than its definer.
+        """
+        timeline = Timeline(records.code, records.time_ms)
+        end_ms = windows.start_ms + self._difference_ms
+        # Records stand by key and time, so those inside the bounds are a range.
+        in_bounds = Ranges(
+            timeline.first_at_or_after(windows.code, windows.start_ms),
+            timeline.first_after(windows.code, end_ms),
+        )
+        is_due = ~windows.known | ~self._rule.is_open(end_ms, close_ms)
+        # What has no record in its bounds, or nothing new there, is left out before members are
+        # worked out: a member is always one of the records in the bounds.
+        chosen = ~in_bounds.empty & (is_due | in_bounds.any_of(records.new))
+        windows, end_ms, is_due = windows.keep(chosen), end_ms[chosen], is_due[chosen]
+        rows, members = self._members(records, in_bounds.keep(chosen), end_ms)
+        new = records.new[rows]
+        # A right window exists only with a member; a new record in the bounds may be none.
+        chosen = ~members.empty & (is_due | members.any_of(new))
+        windows = windows.keep(chosen)
+        changed = ChangedWindows(
+            rows=records.table.take(pa.array(rows)),
+            new=new,
+            ranges=members.keep(chosen),
+            start_ms=windows.start_ms,
+            end_ms=end_ms[chosen],
+            known=windows.known,
+        )
+        return changed, records.keys.take(pa.array(windows.code))
+
+    def _members(self, records: _Records, in_bounds: Ranges, end_ms: Ints) -> tuple[Ints, Ranges]:
+        """The members of windows: rows (indices of records), and a range of them a window.
+
+        A record in the bounds is no member if the window was closed when it came: a hole.
+        Windows with a hole get copies of their members' rows; all others share the rows that
+        any of them covers. So there is one shape, ranges, for all aggregates, and in a log
+        without partly late records nothing is copied.
+        """
+        # Every window that holds t ends at max(t, D) or later: at t or later, and as none
+        # starts below 0, at D or later. So a record for which the window that ends there is
+        # open is a member of all, and only one for which it is closed can make a hole.
+        least_end_ms = np.maximum(records.time_ms, self._difference_ms)
+        is_partly_late = ~self._rule.is_open(least_end_ms, records.close_ms)
+        holed = in_bounds.any_of(is_partly_late)
+        whole = in_bounds.keep(~holed)
+        covered = _covered(len(records.time_ms), whole)
+        shared, shared_ranges = np.flatnonzero(covered), whole.among(covered)
+
+        own = in_bounds.keep(holed)
+        _, candidate = own.rows()
+        window = own.owners
+        is_member = self._rule.is_open(end_ms[holed][window], records.close_ms[candidate])
+        sizes = np.bincount(window[is_member], minlength=len(own.low))
+        copied_ranges = Ranges.side_by_side(sizes)
+
+        members = Ranges(np.empty_like(in_bounds.low), np.empty_like(in_bounds.high))
+        members.low[~holed], members.high[~holed] = shared_ranges.low, shared_ranges.high
+        # Copied rows stand behind the shared ones.
+        members.low[holed] = len(shared) + copied_ranges.low
+        members.high[holed] = len(shared) + copied_ranges.high
+        return np.concatenate([shared, candidate[is_member]]), members
+
+    def _aggregated(self, changed: ChangedWindows) -> Aggregated:
+        """Aggregate each window; no record is left out and no window without a value."""
+        ranges = changed.ranges
+        members = Members(changed.rows, ranges)
+        columns = {name: aggregate.of(members) for name, aggregate in self._aggregates.items()}
+        # Members stand in order of time, so the last has the greatest one (rule 7).
+        newest_ms = np.asarray(changed.rows["timestamp_ms"])[ranges.high - 1]
+        none = np.zeros(len(newest_ms), dtype=np.bool_)
+        return Aggregated(columns, newest_ms, none, REJECTED_SCHEMA.empty_table())
+
+
+def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
+    """Join state and batch in the order of keys' bytes and, within a key, of a window."""
+    table = pa.concat_tables([state, batch]).combine_chunks()
+    (code,), keys = coded_keys(table["key"])
+    order = window_order(code, table)
+    table = table.take(pa.array(order))
+    time_ms, close_ms = np.asarray(table["timestamp_ms"]), np.asarray(table["close_ms"])
+    return _Records(table, keys, code[order], time_ms, close_ms, new=order >= len(state))
+
+
+def _distinct(windows: _Windows) -> _Windows:
+    """One window a (key, start), by these; known if any of its definers is of an earlier batch."""
+    order = pair_order(windows.code, windows.start_ms)
+    windows = _Windows(windows.code[order], windows.start_ms[order], windows.known[order])
+    if not len(order):
+        return windows
+    head = heads(windows.code, windows.start_ms)
+    known = np.logical_or.reduceat(windows.known, np.flatnonzero(head))
+    return _Windows(windows.code[head], windows.start_ms[head], known)
+
+
+def _covered(length: int, ranges: Ranges) -> Flags:
+    """Which of ``length`` rows some range covers: more ranges have begun than have ended."""
+    begun = np.bincount(ranges.low, minlength=length + 1)
+    ended = np.bincount(ranges.high, minlength=length + 1)
+    covered: Flags = np.cumsum(begun - ended)[:length] > 0
+    return covered

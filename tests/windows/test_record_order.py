@@ -1,0 +1,42 @@
+"""The order of records inside a window: time, then arrival, whatever order they are read in."""
+
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from oriel.pipeline.windows.records import window_order
+
+Place = tuple[int, int, int, int, int | None]
+
+
+def records_of(places: list[Place]) -> tuple[np.ndarray[tuple[int], np.dtype[np.int64]], pa.Table]:
+    """Groups, and a table of (time, partition, offset, suborder)."""
+    group, time, partition, offset, suborder = zip(*places, strict=True) if places else [()] * 5
+    return np.array(group, dtype=np.int64), pa.table({
+        "timestamp_ms": pa.array(time, pa.int64()),
+        "partition": pa.array(partition, pa.int32()),
+        "offset": pa.array(offset, pa.int64()),
+        "suborder": pa.array(suborder, pa.int64()),
+    })  # fmt: skip
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 40])
+@pytest.mark.parametrize("seed", range(5))
+def test_equal_times_go_by_partition_offset_and_suborder(seed: int, most: int) -> None:
+    """Sorting any shuffle gives what Python's own sort of the places gives; null counts as 0."""
+    random = Random(seed)
+    places: list[Place] = [
+        (g, t, p, o, s)
+        for g in range(2)
+        for t in (0, 5, 253_402_300_799_999)
+        for p in range(2)
+        for o in range(2)
+        for s in (None, 1)
+    ]
+    random.shuffle(places)
+    places = places[:most]
+    group, table = records_of(places)
+    ordered = [places[row] for row in window_order(group, table)]
+    assert ordered == sorted(places, key=lambda place: (*place[:4], place[4] or 0))
