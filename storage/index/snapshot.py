@@ -99,11 +99,11 @@ class IndexSnapshot:
 
     def fetch(self, window_range: WindowRange) -> WindowPage:
         """See ``ReadOnlyWindowStore``."""
-        return self._forward(window_range, *self._scan_by_start(window_range))
+        return self._forward(window_range, self._scan_by_start(window_range))
 
     def backward_fetch(self, window_range: WindowRange) -> WindowPage:
         """See ``ReadOnlyWindowStore``."""
-        return self._backward(window_range, *self._scan_by_start(window_range))
+        return self._backward(window_range, self._scan_by_start(window_range))
 
     def latest(self, key: str) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""
@@ -164,15 +164,9 @@ class IndexSnapshot:
             return self._cursor.prev()
         return self._cursor.last()
 
-    def _forward(
-        self,
-        read_range: WindowRange | SessionRange,
-        prefix: bytes,
-        low: bytes,
-        high: bytes,
-        least_end: bytes,
-    ) -> WindowPage:
+    def _forward(self, read_range: WindowRange | SessionRange, scan: _Scan) -> WindowPage:
         """A page of the records of a scan, oldest start first."""
+        prefix, low, high, least_end = scan
         if read_range.after is not None:
             # No bytes are between a record key and the same with a zero byte behind it.
             low = max(low, record_key(read_range.key, *read_range.after) + b"\x00")
@@ -182,15 +176,9 @@ class IndexSnapshot:
         records = _take(self._cursor.iternext(), low, high, least_end, read_range.limit + 1)
         return _page(records, read_range, prefix)
 
-    def _backward(
-        self,
-        read_range: WindowRange | SessionRange,
-        prefix: bytes,
-        low: bytes,
-        high: bytes,
-        least_end: bytes,
-    ) -> WindowPage:
+    def _backward(self, read_range: WindowRange | SessionRange, scan: _Scan) -> WindowPage:
         """A page of the records of a scan, newest start first."""
+        prefix, low, high, least_end = scan
         if read_range.after is not None:
             high = min(high, record_key(read_range.key, *read_range.after))
         if not self._last_before(high):
@@ -213,11 +201,11 @@ class SessionSnapshot(IndexSnapshot):
 
     def find_sessions(self, session_range: SessionRange) -> WindowPage:
         """See ``ReadOnlySessionStore``."""
-        return self._forward(session_range, *self._scan_by_overlap(session_range))
+        return self._forward(session_range, self._scan_by_overlap(session_range))
 
     def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
         """See ``ReadOnlySessionStore``."""
-        return self._backward(session_range, *self._scan_by_overlap(session_range))
+        return self._backward(session_range, self._scan_by_overlap(session_range))
 
     def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
         """See ``ReadOnlySessionStore``."""
