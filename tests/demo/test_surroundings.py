@@ -12,7 +12,7 @@ import pytest
 from oriel.demo.errors import DemoError
 from oriel.demo.folder import fresh_folder
 from oriel.demo.live import replay
-from oriel.demo.processes import HOST, choose_port, running
+from oriel.demo.processes import HOST, choose_port, free_port, running
 
 
 def test_the_folder_is_emptied(tmp_path: Path) -> None:
@@ -56,15 +56,19 @@ def test_a_busy_port_is_replaced_or_refused(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_child_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> None:
     """The message of a failed child shows what it printed."""
-    with running("pipeline", ["json.no_such_module"], tmp_path) as child:
-        with pytest.raises(DemoError, match=r"(?s)the pipeline ended with code 1.*no_such_module"):
+    missing = ["run", "no_such_topology.py", "--event-log", str(tmp_path), "--data", str(tmp_path)]
+    with running("pipeline", missing, tmp_path) as child:
+        with pytest.raises(
+            DemoError, match=r"(?s)the pipeline ended with code 1.*no_such_topology"
+        ):
             child.require_success()
         assert not child.is_running
 
 
 def test_a_child_ends_with_its_block(tmp_path: Path) -> None:
     """Leaving the block ends the child and whatever else is in its session."""
-    with running("service", ["http.server", "0", "--bind", HOST], tmp_path) as child:
+    service = ["serve", "--data", str(tmp_path), "--port", str(free_port())]
+    with running("service", service, tmp_path) as child:
         child.require_running()
     assert child.process.returncode == -signal.SIGTERM
     with pytest.raises(ProcessLookupError):

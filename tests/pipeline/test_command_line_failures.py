@@ -11,7 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oriel.pipeline.run import command as command_line
-from oriel.pipeline.run.command import load_topology, main
+from oriel.pipeline.run.command import main
+from oriel.pipeline.run.topology_file import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPOLOGY = """

@@ -1,0 +1,98 @@
+"""A topology file and the modules beside it: imported here, and sent to Spark's Python workers.
+
+As with ``python FILE``, the folder of the file comes first among the places of imports. Spark's
+workers are other processes, on a cluster on other machines, so they get the modules as a zip.
+"""
+
+import importlib.util
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+
+from pyspark.cloudpickle import register_pickle_by_value
+from pyspark.sql import SparkSession
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language import Topology, check_topic
+from oriel.pipeline.spark import scratch_folder
+
+
+def load_topology(path: Path) -> Topology:
+    """Import a topology file and return its ``topology``.
+
+    Raises:
+        InvalidTopology: there is no such file, or it does not define ``topology``.
+    """
+    if not path.is_file():
+        message = f"there is no topology file {path}"
+        raise InvalidTopology(message)
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = f"topology_{path.stem}"
+    loader = SourceFileLoader(name, str(path))
+    spec = importlib.util.spec_from_loader(name, loader)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up there.
+    sys.modules[name] = module
+    # The file is imported under a name that no worker knows: its functions travel as they are.
+    # Those of modules beside it travel by name, see send_modules.
+    register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+    loader.exec_module(module)
+    topology = getattr(module, "topology", None)
+    if not isinstance(topology, Topology):
+        message = f"{path} must define `topology = builder.build()`"
+        raise InvalidTopology(message)
+    for source in topology.sources:
+        check_topic(source.topic)
+    return topology
+
+
+def needs_spark(path: Path) -> bool:
+    """Whether the file, or a module beside it, may make Spark columns as it is imported.
+
+    Spark makes no ``Column`` without a session, so one has to be there before.
+    """
+    if not path.is_file():
+        return False
+    return any(b"pyspark" in module.read_bytes() for module in (path, *_modules_beside(path)))
+
+
+def send_modules(spark: SparkSession, path: Path) -> None:
+    """Give Spark's Python workers the modules beside a topology file.
+
+    Call it before the file is imported: a Python function of Spark's remembers, when it becomes
+    a column, which files workers need for it.
+    """
+    modules = list(_modules_beside(path))
+    if not modules:
+        return
+    # A file that is sent keeps its name on the workers, so each has a name of its own.
+    with tempfile.NamedTemporaryFile(
+        dir=scratch_folder(), prefix="topology-", suffix=".zip", delete=False
+    ) as file:
+        with zipfile.ZipFile(file, "w") as archive:
+            # A module may import from the topology's file in its turn.
+            for module in (path, *modules):
+                archive.write(module, module.resolve().relative_to(path.resolve().parent))
+        sent = file.name
+    spark.sparkContext.addPyFile(sent)
+
+
+def _modules_beside(path: Path) -> Iterator[Path]:
+    """The Python files that ``path`` can import from its own folder, itself left out.
+
+    These are modules and packages with an ``__init__.py``. A copy of this package's sources there
+    is not for the workers, which have the one that runs.
+    """
+    for entry in sorted(path.resolve().parent.iterdir()):
+        if entry.stem == "oriel":
+            continue
+        inside = sorted(entry.rglob("*.py")) if (entry / "__init__.py").is_file() else [entry]
+        for module in inside:
+            if module.suffix == ".py" and module.is_file() and module != path.resolve():
+                yield module
