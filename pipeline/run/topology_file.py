@@ -1,7 +1,14 @@
 """A topology file and the modules beside it: imported here, and sent to Spark's Python workers.
 
 As with ``python FILE``, the folder of the file comes first among the places of imports. Spark's
-workers are other processes, on a cluster on other machines, so they get the modules as a zip.
+workers are other processes, on a cluster on other machines. There are two ways for a function to
+get there, and each serves what the other can't:
+
+* *By value*, as code. So go the functions of the topology's file, whose name no worker knows, and
+  of modules that name pyspark: a worker that imports those would call ``F.udf("int")`` or
+  ``F.col("x")``, which need a session that only the driver has.
+* *By name*, to be imported from a zip of the folder. So go all others: a module may hold what
+  can't be pickled, and a function may import when it is called.
 """
 
 import importlib.util
@@ -9,8 +16,16 @@ import sys
 import tempfile
 import zipfile
 from collections.abc import Iterator
-from importlib.machinery import SourceFileLoader
+from functools import cache
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ExtensionFileLoader,
+    FileFinder,
+    SourceFileLoader,
+)
 from pathlib import Path
+from types import ModuleType
 
 from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import SparkSession
@@ -29,9 +44,7 @@ def load_topology(path: Path) -> Topology:
     if not path.is_file():
         message = f"there is no topology file {path}"
         raise InvalidTopology(message)
-    folder = str(path.resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    _import_from(path.resolve().parent)
     name = f"topology_{path.stem}"
     loader = SourceFileLoader(name, str(path))
     spec = importlib.util.spec_from_loader(name, loader)
@@ -39,8 +52,6 @@ def load_topology(path: Path) -> Topology:
     module = importlib.util.module_from_spec(spec)
     # Dataclasses look their module up there.
     sys.modules[name] = module
-    # The file is imported under a name that no worker knows: its functions travel as they are.
-    # Those of modules beside it travel by name, see send_modules.
     register_pickle_by_value(module)  # type: ignore[no-untyped-call]
     loader.exec_module(module)
     topology = getattr(module, "topology", None)
@@ -96,3 +107,38 @@ def _modules_beside(path: Path) -> Iterator[Path]:
         for module in inside:
             if module.suffix == ".py" and module.is_file() and module != path.resolve():
                 yield module
+
+
+@cache
+def _import_from(folder: Path) -> None:
+    """Let the modules of ``folder`` be imported, for the rest of this process."""
+
+    def finder(entry: str) -> FileFinder:
+        """Python's own finder of modules, for the folder and its packages, with our loader."""
+        if not Path(entry).is_relative_to(folder):
+            raise ImportError(entry)
+        inner = Path(entry).relative_to(folder).parts
+        if inner and not (folder / inner[0] / "__init__.py").is_file():
+            # Not a package: it may be an environment with all that is installed.
+            raise ImportError(entry)
+        return FileFinder(
+            entry, (ExtensionFileLoader, EXTENSION_SUFFIXES), (_ModuleBeside, SOURCE_SUFFIXES)
+        )
+
+    sys.path_hooks.insert(0, finder)
+    sys.path_importer_cache.pop(str(folder), None)
+    sys.path.insert(0, str(folder))
+
+
+class _ModuleBeside(SourceFileLoader):
+    """The loader of a module beside the topology's file.
+
+    A column pickles its Python function when it is made, that is while the topology's file is
+    imported; so how a module's functions are pickled is settled before its first line runs.
+    """
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run the module's code."""
+        if b"pyspark" in Path(self.path).read_bytes():
+            register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+        super().exec_module(module)
