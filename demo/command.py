@@ -171,10 +171,10 @@ def _pipeline(folder: DemoFolder) -> list[str]:
 
 
 def _follow(folder: DemoFolder, pipeline: Child) -> None:
-    """Tell of the pipeline's progress until all that is in the log is in the tables."""
+    """Report the pipeline's progress until all that is in the log is in the tables."""
     last_store = DataLayout(folder.data).table(STORES[-1])
     progress = Progress(last_store, TOPIC, log_sizes(folder.event_log))
-    while not progress.tell():
+    while not progress.report():
         if not pipeline.is_running:
             pipeline.require_success()
             return

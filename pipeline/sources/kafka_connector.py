@@ -1,4 +1,4 @@
-"""How Spark gets its Kafka connector.
+"""How Spark gets its Kafka connector (docs/decisions/0008).
 
 Spark fetches the connector through Ivy. Some copies of the public repository lack its
 part ``spark-token-provider-kafka`` above 4.0.0. That part only renews delegation tokens
@@ -30,8 +30,10 @@ def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
     Raises:
         ConnectorUnavailable: no repository could be reached that has the connector.
     """
-    jars = (ivy or _default_ivy()) / "jars"
-    token_provider = _token_provider_jar(jars)
+    # Spark's own cache, see build_session.
+    jars = (ivy or Path.home() / ".ivy2.5.2") / "jars"
+    group, artifact = _TOKEN_PROVIDER.split(":")
+    token_provider = jars / f"{group}_{artifact}-{_TOKEN_PROVIDER_VERSION}.jar"
     if not token_provider.is_file():
         _fetch_token_provider()
     if not token_provider.is_file():
@@ -45,15 +47,6 @@ def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
         "spark.jars.excludes": _TOKEN_PROVIDER,
         "spark.jars": str(token_provider),
     }
-
-
-def _default_ivy() -> Path:
-    return Path.home() / ".ivy2.5.2"
-
-
-def _token_provider_jar(jars: Path) -> Path:
-    group, artifact = _TOKEN_PROVIDER.split(":")
-    return jars / f"{group}_{artifact}-{_TOKEN_PROVIDER_VERSION}.jar"
 
 
 def _fetch_token_provider() -> None:
