@@ -12,6 +12,7 @@ get there, and each serves what the other can't:
 """
 
 import importlib.util
+import os
 import sys
 import tempfile
 import zipfile
@@ -88,8 +89,9 @@ def send_modules(spark: SparkSession, path: Path) -> None:
     ) as file:
         with zipfile.ZipFile(file, "w") as archive:
             # A module may import from the topology's file in its turn.
-            for module in (path, *modules):
-                archive.write(module, module.resolve().relative_to(path.resolve().parent))
+            archive.write(path, path.resolve().name)
+            for module in modules:
+                archive.write(module, module.relative_to(path.resolve().parent))
         sent = file.name
     spark.sparkContext.addPyFile(sent)
 
@@ -103,9 +105,11 @@ def _modules_beside(path: Path) -> Iterator[Path]:
     for entry in sorted(path.resolve().parent.iterdir()):
         if entry.stem == "oriel":
             continue
-        inside = sorted(entry.rglob("*.py")) if (entry / "__init__.py").is_file() else [entry]
-        for module in inside:
-            if module.suffix == ".py" and module.is_file() and module != path.resolve():
+        # Not Path.is_file, which raises within folders of other users, as there are in /tmp.
+        is_package = os.access(entry / "__init__.py", os.R_OK)
+        for module in sorted(entry.rglob("*.py")) if is_package else [entry]:
+            is_module = module.suffix == ".py" and module != path.resolve()
+            if is_module and module.is_file() and os.access(module, os.R_OK):
                 yield module
 
 
