@@ -59,9 +59,9 @@ def scheduled_ms(rows: pa.Table) -> np.ndarray:
     """
     local_hours, minutes = _local_hours(rows), np.asarray(rows["sched_dep_time"]) % 100
     # Offsets change on full hours: one look into the time zone per hour of the year.
-    hours, place = np.unique(local_hours, return_inverse=True)
+    hours, hour_of_row = np.unique(local_hours, return_inverse=True)
     utc_ms = np.array([_utc_ms(hour) for hour in hours.tolist()], dtype=np.int64)
-    times: np.ndarray = utc_ms[place] + minutes.astype(np.int64) * _MINUTE_MS
+    times: np.ndarray = utc_ms[hour_of_row] + minutes.astype(np.int64) * _MINUTE_MS
     return times
 
 

@@ -46,7 +46,7 @@ def require_expressions(step: str, *expressions: object) -> None:
 
 
 def checked_windows(windows: Windows) -> Windows:
-    """Return ``windows``.
+    """Return ``windows``, which ``windowed_by`` was given.
 
     Raises:
         InvalidTopology: it is no window definition.

@@ -80,8 +80,8 @@ class KGroupedStream:
     def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":
         """Keep one value a key: the first as it is, then ``reducer(kept, new)``.
 
-        Values are dicts of the stream's columns, which are the store's columns, too. Keys whose
-        records come from several partitions have what is kept of each put together by ``reducer``.
+        Values are dicts of the stream's columns, which become the store's columns. What is kept
+        of several partitions is put together by ``reducer``, too.
 
         Raises:
             InvalidTopology: ``reducer`` is no function.
@@ -274,9 +274,9 @@ class KTable:
     def materialize(self, store_name: str, retention_ms: Duration | None = None) -> "KTable":
         """Keep the windows in the store ``store_name``.
 
-        ``retention_ms`` (a number of ms or a ``timedelta``) is how much history queries see: with
-        R windows whose start (sessions: end) is at least the greatest so far - R + 1. None shows
-        all. It has no influence on results.
+        ``retention_ms`` (a number of ms or a ``timedelta``) is how much history queries see: the
+        windows whose start (sessions: end) is at least the greatest so far - retention_ms + 1.
+        None: all. It has no influence on results.
 
         Raises:
             InvalidTopology: the name is no store name or taken, or the retention is

@@ -57,8 +57,8 @@ class StreamsBuilder:
         to the dead letters.
 
         Raises:
-            InvalidTopology: the topic's name is none (Kafka's rule), or the schema is empty or no
-                text. (Whether it can be read is known when the topology is run.)
+            InvalidTopology: the topic's name is not valid (Kafka's rule), or the schema is empty
+                or no text. (Whether it can be read shows when the topology is run.)
         """
         return KStream(self.registry, Input(_source("stream", topic, schema), (), ()))
 
@@ -66,8 +66,8 @@ class StreamsBuilder:
         """Read ``topic`` as a table: a key's newest record is its row, no value deletes it.
 
         Raises:
-            InvalidTopology: the topic's name is none (Kafka's rule), or the schema is empty or no
-                text.
+            InvalidTopology: the topic's name is not valid (Kafka's rule), or the schema is empty
+                or no text.
         """
         return SourceTable(self.registry, Input(_source("table", topic, schema), (), ()))
 
@@ -137,9 +137,10 @@ class KStream:
     def left_join(
         self, other: "KStream | SourceTable", windows: JoinWindows | None = None
     ) -> "KStream":
-        """``join``, and records of this stream without a partner, with nulls for its columns.
+        """``join``, and records of this stream without a partner, with nulls in its place.
 
-        Such a record comes out once the other side's clock is so far that no partner can come.
+        Of two streams such a record comes out once the other one's clock is so far that no
+        partner can come any more.
         """
         return self._joined("left", other, windows)
 
