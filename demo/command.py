@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--port", type=int, help=f"port of the service (default {_PORT})")
     parser.add_argument(
-        "--folder", type=Path, default=_default_folder(),
+        "--folder", type=Path, default=default_folder(),
         help="where the demo keeps its files; emptied at each start (default .oriel/demo)",
     )  # fmt: skip
     parser.add_argument(
@@ -89,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _default_folder() -> Path:
+def default_folder() -> Path:
     """``.oriel/demo`` of the checkout, or of the current folder if this is an installed package."""
     checkout = IMPORT_ROOT.parent
     is_checkout = IMPORT_ROOT.name == "src" and (checkout / "pyproject.toml").is_file()

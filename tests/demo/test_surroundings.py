@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from oriel.demo import command
 from oriel.demo.errors import DemoError
 from oriel.demo.folder import fresh_folder
 from oriel.demo.live import replay
 from oriel.demo.processes import HOST, choose_port, free_port, running
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_folder_is_emptied(tmp_path: Path) -> None:
@@ -39,6 +42,16 @@ def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
         fresh_folder(tmp_path / "demo"),
     ):
         pass
+
+
+def test_an_installed_demo_keeps_its_files_below_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a checkout they are in the checkout, whatever the current folder is."""
+    monkeypatch.chdir(tmp_path)
+    assert command.default_folder() == ROOT / ".oriel" / "demo"
+    monkeypatch.setattr(command, "IMPORT_ROOT", tmp_path / "lib" / "site-packages")
+    assert command.default_folder() == Path(".oriel/demo")
 
 
 def test_a_busy_port_is_replaced_or_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -43,6 +43,12 @@ def test_what_is_tested_lies_in_the_range_of_the_extra(extra: str) -> None:
             assert set(tested[name].specifier) <= set(requirement.specifier), name
 
 
+def test_the_build_lock_has_what_a_build_needs() -> None:
+    """The images and `./oriel` build without isolation, with what the group names."""
+    needed = _parsed(PROJECT["build-system"]["requires"])
+    assert set(needed) <= set(_parsed(GROUPS["build"]))
+
+
 def test_the_command_names_extras_that_exist() -> None:
     """What `oriel run` says without its packages can be installed."""
     from oriel.__main__ import _COMMANDS  # noqa: PLC0415
