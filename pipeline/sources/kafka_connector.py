@@ -10,16 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from oriel.pipeline.errors import PipelineError
+from oriel.pipeline.errors import ConnectorUnavailable
 from oriel.pipeline.spark import build_session
 
 _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 _TOKEN_PROVIDER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"  # noqa: S105 - a name
 _TOKEN_PROVIDER_VERSION = "4.0.0"  # noqa: S105
-
-
-class ConnectorUnavailable(PipelineError):
-    """Spark's Kafka connector could not be fetched; the message says what was tried."""
 
 
 def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
