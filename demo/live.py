@@ -23,11 +23,12 @@ def replay(
 
     ``check`` is called between the steps and may raise to end the replay.
     """
-    started, done = time.monotonic(), 0
-    while done < len(lines):
+    started, appended = time.monotonic(), 0
+    while appended < len(lines):
         check()
         time.sleep(_STEP_SECONDS)
+        # By the clock, not by steps: a slow step is caught up with.
         due = min(len(lines), int((time.monotonic() - started) * per_second))
-        if due > done:
-            append_lines(root, partition[done:due], lines[done:due])
-            done = due
+        if due > appended:
+            append_lines(root, partition[appended:due], lines[appended:due])
+            appended = due

@@ -13,11 +13,14 @@ from pathlib import Path
 import oriel
 from oriel.demo.errors import DemoError
 
-PROJECT_ROOT = Path(oriel.__file__).resolve().parents[2]
 HOST = "127.0.0.1"
 
+#: The folder that holds the package ``oriel``: ``src`` of a checkout, or ``site-packages``.
+IMPORT_ROOT = Path(oriel.__file__).resolve().parents[1]
+
 _STOP_SECONDS = 20
-_TOLD_LINES = 15
+#: How many lines of a failed child's output are shown.
+_LAST_LINES = 15
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,10 @@ class Child:
             raise self._ended()
 
     def _ended(self) -> DemoError:
-        lines = self.output.read_text(errors="replace").splitlines()[-_TOLD_LINES:]
-        told = "\n".join(f"    {line}" for line in lines)
+        lines = self.output.read_text(errors="replace").splitlines()[-_LAST_LINES:]
+        last_words = "\n".join(f"    {line}" for line in lines)
         code = self.process.returncode
-        return DemoError(f"the {self.name} ended with code {code}; its last words:\n{told}")
+        return DemoError(f"the {self.name} ended with code {code}; its last words:\n{last_words}")
 
 
 @contextmanager
@@ -72,8 +75,9 @@ def running(name: str, arguments: Sequence[str], logs: Path) -> Iterator[Child]:
 
 
 def _python_path() -> str:
-    found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    return os.pathsep.join(dict.fromkeys([str(PROJECT_ROOT / "src"), *filter(None, found)]))
+    """The places of imports for children: they find the package that this process found."""
+    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    return os.pathsep.join(dict.fromkeys([str(IMPORT_ROOT), *filter(None, folders)]))
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
@@ -89,19 +93,19 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def choose_port(wanted: int | None, usual: int) -> int:
-    """Return ``wanted``, or else ``usual``, or else, where that is busy, a free port.
+def choose_port(requested: int | None, default: int) -> int:
+    """Return ``requested``, or else ``default``, or else, where that is busy, a free port.
 
     Raises:
-        DemoError: ``wanted`` is busy.
+        DemoError: ``requested`` is busy.
     """
-    if _is_free(wanted or usual):
-        return wanted or usual
-    if wanted:
-        message = f"port {wanted} is busy: name another --port, or none"
+    if _is_free(requested or default):
+        return requested or default
+    if requested:
+        message = f"port {requested} is busy: name another --port, or none"
         raise DemoError(message)
     port = free_port()
-    print(f"demo: port {usual} is busy, using {port}", file=sys.stderr)
+    print(f"demo: port {default} is busy, using {port}", file=sys.stderr)
     return port
 
 

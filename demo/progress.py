@@ -1,4 +1,4 @@
-"""What the demo tells while it works."""
+"""What the demo prints while it works: its steps, and how far the pipeline is."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from oriel.storage import COMMIT_INFO_KEY, CommitRecord
 
 
 def say(text: str) -> None:
-    """Tell one line on stderr."""
+    """Print one line on stderr."""
     print(f"demo: {text}", file=sys.stderr, flush=True)
 
 
@@ -27,23 +27,23 @@ def last_commit(table: Path) -> CommitRecord | None:
 
 
 class Progress:
-    """Tells how much of the event log a store includes, whenever that has grown."""
+    """Prints how much of the event log a store includes, whenever that has grown."""
 
     def __init__(self, table: Path, topic: str, sizes: dict[str, int]) -> None:
         """Follow ``table`` until it includes ``sizes`` bytes of the partitions of ``topic``."""
         self._table = table
         self._topic = topic
         self._sizes = sizes
-        self._told = -1
+        self._printed_percent = -1
 
-    def tell(self) -> bool:
-        """Tell of progress since the last call; return whether all is included."""
+    def report(self) -> bool:
+        """Print the progress since the last call; return whether all is included."""
         commit = last_commit(self._table)
         reached = commit.offsets.get(self._topic, {}) if commit else {}
         done = sum(min(reached.get(p, 0), size) for p, size in self._sizes.items())
         percent = 100 * done // max(1, sum(self._sizes.values()))
-        if percent > self._told:
-            self._told = percent
-            told = f", {commit.counters['input']:,} records" if commit else ", starting Spark"
-            say(f"pipeline {percent} %{told}")
+        if percent > self._printed_percent:
+            self._printed_percent = percent
+            detail = f", {commit.counters['input']:,} records" if commit else ", starting Spark"
+            say(f"pipeline {percent} %{detail}")
         return percent == 100

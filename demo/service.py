@@ -80,8 +80,8 @@ class Service:
             return None
         if response.status_code != httpx.codes.OK:
             return None
-        found: dict[str, Any] = response.json()
-        return found
+        answer: dict[str, Any] = response.json()
+        return answer
 
     def _wait(self, is_done: Callable[[], bool], seconds: float, complaint: str) -> None:
         until = time.monotonic() + seconds

@@ -15,7 +15,7 @@ def serving(data: Path) -> Iterator[httpx.Client]:
     """Yield a client of an API over ``data`` that says it is ready."""
     port = free_port()
     with (
-        running("api", ["app", "--data", str(data), "--port", str(port)], data) as child,
+        running("api", ["serve", "--data", str(data), "--port", str(port)], data) as child,
         httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=30) as client,
     ):
         Service(str(client.base_url), child.require_running).wait_ready(60)

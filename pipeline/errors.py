@@ -1,11 +1,12 @@
 """Every error that the pipeline raises, one class per situation.
 
 PipelineError
-|-- InvalidTopology     the topology breaks a rule; the message names the step
-|-- ExpressionFailed    a row-wise expression fails on a record
-|-- EventLogError       the event log is not what was promised (shrunk, odd file name)
-|-- CheckpointError     the checkpoint can't be used as it is
-`-- AlreadyRunning      another process runs the same pipeline on this data folder
+|-- InvalidTopology       the topology breaks a rule; the message names the step
+|-- ExpressionFailed      a row-wise expression fails on a record
+|-- EventLogError         the event log is not what was promised (shrunk, odd file name)
+|-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
+|-- CheckpointError       the checkpoint can't be used as it is
+`-- AlreadyRunning        another process runs the same pipeline on this data folder
 """
 
 
@@ -23,6 +24,10 @@ class ExpressionFailed(PipelineError):
 
 class EventLogError(PipelineError):
     """The event log broke its promise: append-only files named by partition number."""
+
+
+class ConnectorUnavailable(PipelineError):
+    """Spark's Kafka connector could not be fetched; the message says what was tried."""
 
 
 class CheckpointError(PipelineError):

@@ -1,11 +1,22 @@
-"""Door of oriel.pipeline.language."""
+"""The topology language: what a user writes, and the topology as data that comes of it.
 
-from oriel.pipeline.language.aggregations import check_names
+In come the calls of a topology's file, in Kafka Streams' words: ``StreamsBuilder``, streams,
+tables, groupings, windows, aggregations, stores. Out goes a ``Topology``: sources, row-wise steps,
+joins and stores, as frozen dataclasses without Spark. Each call is checked as it is made; what is
+wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way out. Whether
+expressions and schemas fit together is found out by the rooms that have Spark.
+"""
+
 from oriel.pipeline.language.grouped import until_window_closes
-from oriel.pipeline.language.reserved_names import SCOPE, refuse_hidden, refuse_taken
+from oriel.pipeline.language.names import (
+    SCOPE,
+    check_names,
+    check_topic,
+    refuse_hidden,
+    refuse_taken,
+)
 from oriel.pipeline.language.schemas import arrow_schema
 from oriel.pipeline.language.streams import StreamsBuilder
-from oriel.pipeline.language.topics import check_topic
 from oriel.pipeline.language.topology import (
     Columns,
     Filter,
@@ -22,7 +33,7 @@ from oriel.pipeline.language.topology import (
     TableRows,
     TableUpdates,
     Topology,
-    group_written,
+    grouping_text,
 )
 
 __all__ = [
@@ -46,7 +57,7 @@ __all__ = [
     "arrow_schema",
     "check_names",
     "check_topic",
-    "group_written",
+    "grouping_text",
     "refuse_hidden",
     "refuse_taken",
     "until_window_closes",

@@ -1,24 +1,25 @@
-"""The language behind a grouping: windows, aggregations, emit strategies, stores."""
+"""The language behind a grouping: windows, aggregations, emit strategies, stores.
+
+Each step returns a new object, so one grouping may be windowed and aggregated in several ways. An
+aggregation counts once it is materialized; ``StreamsBuilder.build`` refuses one that never is.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.aggregations import (
+from oriel.pipeline.language.arguments import (
+    aggregation_text,
     checked_aggregation,
     checked_columns,
     checked_functions,
     checked_reducer,
-    told_of,
-)
-from oriel.pipeline.language.registry import (
-    Registry,
-    checked_name,
     checked_retention,
     checked_strategy,
     checked_windows,
 )
+from oriel.pipeline.language.names import check_new_store
 from oriel.pipeline.language.topology import Aggregation, Functions, Input, Store
 from oriel.pipeline.windows import (
     Aggregate,
@@ -32,15 +33,31 @@ from oriel.pipeline.windows import (
 )
 
 
+@dataclass
+class Registry:
+    """What a builder has so far: stores, and aggregations that wait for a store (as written)."""
+
+    stores: list[Store] = field(default_factory=list)
+    waiting: dict[object, str] = field(default_factory=dict)
+
+    def new_store_name(self, name: str) -> str:
+        """Return ``name``.
+
+        Raises:
+            InvalidTopology: it is no store name, or taken by another store of the builder.
+        """
+        return check_new_store(name, [store.name for store in self.stores])
+
+
 @dataclass(frozen=True)
 class KGroupedStream:
-    """Records grouped by key, not yet windowed."""
+    """Records grouped by key, not yet windowed: without ``windowed_by`` a store has a row a key."""
 
     registry: Registry
     origin: Input
 
     def windowed_by(self, windows: Windows) -> "TimeWindowedKStream":
-        """Choose the windows: TimeWindows, SlidingWindows or SessionWindows.
+        """Choose the windows: ``TimeWindows``, ``SlidingWindows`` or ``SessionWindows``.
 
         Raises:
             InvalidTopology: ``windows`` is no window definition.
@@ -57,11 +74,18 @@ class KGroupedStream:
         return self
 
     def count(self) -> "KTable":
-        """Count the records of each key, in a column named ``count``."""
+        """Count the records of each key, in a column named ``count`` (BIGINT)."""
         return self.aggregate(count=count())
 
     def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":
-        """Keep one value a key: the first as it is, then ``reducer(kept, new)``."""
+        """Keep one value a key: the first as it is, then ``reducer(kept, new)``.
+
+        Values are dicts of the stream's columns, which become the store's columns. What is kept
+        of several partitions is put together by ``reducer``, too.
+
+        Raises:
+            InvalidTopology: ``reducer`` is no function.
+        """
         return _table(self.registry, (self.origin,), NoWindows(), checked_reducer(reducer))
 
     def aggregate(
@@ -72,7 +96,7 @@ class KGroupedStream:
         schema: str | None = None,
         **aggregates: Aggregate,
     ) -> "KTable":
-        """Aggregate all records of each key; see ``TimeWindowedKStream.aggregate``."""
+        """Aggregate all records of each key, however old; see ``TimeWindowedKStream.aggregate``."""
         aggregation = checked_aggregation(initializer, aggregator, merger, schema, aggregates)
         return _table(self.registry, (self.origin,), NoWindows(), aggregation)
 
@@ -82,7 +106,11 @@ class KGroupedStream:
         """Begin an aggregation over several streams, this one the first.
 
         Each stream adds to the same row of a key: by its own ``aggregator``, or by declarative
-        ``aggregates`` of its own columns.
+        ``aggregates`` of its own columns. Each has its own clock (KIP-150, and docs/topology.md
+        for what differs).
+
+        Raises:
+            InvalidTopology: neither or both are given.
         """
         return CogroupedKStream(self.registry, (), (), ()).cogroup(self, aggregator, **aggregates)
 
@@ -129,7 +157,7 @@ class CogroupedKStream:
         )
 
     def windowed_by(self, windows: Windows) -> "CogroupedKStream":
-        """Choose the windows.
+        """Choose the windows, the same for all streams.
 
         Raises:
             InvalidTopology: ``windows`` is no window definition.
@@ -157,8 +185,8 @@ class CogroupedKStream:
                 raise InvalidTopology(message)
             aggregation: Aggregation = checked_columns("cogroup", self.columns)
         else:
-            functions = tuple(one for one in self.aggregators if one is not None)
-            aggregation = checked_functions(initializer, functions, merger, schema)
+            aggregators = tuple(function for function in self.aggregators if function is not None)
+            aggregation = checked_functions(initializer, aggregators, merger, schema)
         return _table(self.registry, self.origins, self.windows, aggregation, self.strategy)
 
 
@@ -172,19 +200,24 @@ class TimeWindowedKStream:
     strategy: EmitStrategy = field(default_factory=EmitStrategy.on_window_update)
 
     def emit(self, strategy: EmitStrategy) -> "TimeWindowedKStream":
-        """Choose when rows are written: ``EmitStrategy.on_window_update()`` or on_window_close().
+        """Choose when rows are written: at each change, or once, when the window is final.
+
+        These are ``EmitStrategy.on_window_update()``, the default, and ``on_window_close()``.
 
         Raises:
-            InvalidTopology: ``strategy`` is none.
+            InvalidTopology: ``strategy`` is no emit strategy.
         """
         return replace(self, strategy=checked_strategy(strategy, self.windows))
 
     def count(self) -> "KTable":
-        """Count the records of each window, in a column named ``count``."""
+        """Count the records of each window, in a column named ``count`` (BIGINT)."""
         return self.aggregate(count=count())
 
     def reduce(self, reducer: Callable[[Any, Any], Any]) -> "KTable":
-        """Keep one value a window: the first as it is, then ``reducer(kept, new)``."""
+        """Keep one value a window: the first as it is, then ``reducer(kept, new)``.
+
+        See ``KGroupedStream.reduce``; ``reducer`` also puts sessions together that meet.
+        """
         aggregation = checked_reducer(reducer)
         return _table(self.registry, self.origins, self.windows, aggregation, self.strategy)
 
@@ -197,6 +230,10 @@ class TimeWindowedKStream:
         **aggregates: Aggregate,
     ) -> "KTable":
         """Compute the named ``aggregates``, or call the user's own functions.
+
+        Declarative aggregates, such as ``revenue=sum("amount")``, are columns of the store and are
+        computed a whole batch at a time. Functions are called record by record, in the order of
+        arrival within a partition, and get copies.
 
         ``initializer()`` gives the aggregate of an empty window, ``aggregator(key, value,
         aggregate)`` the one after a record (None removes the row), ``schema`` its columns in
@@ -215,14 +252,14 @@ class TimeWindowedKStream:
 class KTable:
     """An aggregation; give it a store with ``materialize``."""
 
-    def __init__(self, registry: Registry, store: Store, told: str) -> None:
-        """Remember the aggregation until it is materialized."""
+    def __init__(self, registry: Registry, store: Store, text: str) -> None:
+        """Remember the aggregation, written as ``text``, until it is materialized."""
         self._registry = registry
         self._store = store
-        self._told = told
+        self._text = text
         # A key of its own, which stays: Python gives the id of a lost object to the next one.
         self._ticket = object()
-        registry.waiting[self._ticket] = told
+        registry.waiting[self._ticket] = text
 
     def suppress(self, until: EmitStrategy) -> "KTable":
         """Write final rows only, ``suppress(until_window_closes())``: Kafka's other name for it.
@@ -232,13 +269,14 @@ class KTable:
         """
         strategy = checked_strategy(until, self._store.windows, "suppress")
         self._registry.waiting.pop(self._ticket, None)
-        return KTable(self._registry, replace(self._store, emit=strategy), self._told)
+        return KTable(self._registry, replace(self._store, emit=strategy), self._text)
 
     def materialize(self, store_name: str, retention_ms: Duration | None = None) -> "KTable":
         """Keep the windows in the store ``store_name``.
 
-        ``retention_ms`` is how much history of window starts (sessions: ends) queries see,
-        counted back from the newest (semantics section 7); None keeps all.
+        ``retention_ms`` (a number of ms or a ``timedelta``) is how much history queries see: the
+        windows whose start (sessions: end) is at least the greatest so far - retention_ms + 1.
+        None: all. It has no influence on results.
 
         Raises:
             InvalidTopology: the name is no store name or taken, or the retention is
@@ -247,7 +285,7 @@ class KTable:
         """
         store = replace(
             self._store,
-            name=checked_name(self._registry, store_name),
+            name=self._registry.new_store_name(store_name),
             retention_ms=checked_retention(store_name, self._store.windows, retention_ms),
         )
         self._registry.stores.append(store)
@@ -271,5 +309,6 @@ def _table(
     if isinstance(aggregation, Functions) and windows.kind == "session" and not aggregation.merger:
         message = "aggregate: sessions are merged, so give merger=(key, left, right) -> aggregate"
         raise InvalidTopology(message)
-    told = f"{', '.join(one.source.topic for one in origins)}: {told_of(aggregation)}"
-    return KTable(registry, Store("", origins, windows, aggregation, emit, None), told)
+    topics = ", ".join(origin.source.topic for origin in origins)
+    text = f"{topics}: {aggregation_text(aggregation)}"
+    return KTable(registry, Store("", origins, windows, aggregation, emit, None), text)

@@ -1,7 +1,8 @@
-"""Schemas as Spark's DDL writes them, read without Spark.
+"""Schemas as Spark's DDL writes them, read without Spark: for functions and the test driver.
 
-Enough of the language for columns of records: numbers, text, booleans, and arrays,
-structs and maps of them. Whoever has a Spark session lets Spark read the text instead.
+Enough of the language for columns of records: numbers, text, booleans, and arrays, structs and maps
+of them. ``:`` may stand between a name and its type, and a name may be in backquotes. Whoever has a
+Spark session lets Spark read the text instead.
 """
 
 import re
@@ -30,19 +31,19 @@ _TYPES = {
 _TOKEN = re.compile(r"\s*(`(?:[^`]|``)+`|[A-Za-z_0-9]+|[<>,:])")
 
 
-def arrow_schema(ddl: str, place: str = "") -> pa.Schema:
+def arrow_schema(ddl: str, step: str = "") -> pa.Schema:
     """Return the columns of ``ddl``, such as ``"carrier STRING, delays ARRAY<DOUBLE>"``.
 
     Raises:
         InvalidTopology: the text is no schema, or has a type that is not listed here; the
-            message begins with ``place``, the stream or the step that it was given to.
+            message begins with ``step``, the stream or the step that it was given to.
     """
-    told = f"{place}: schema {ddl!r}" if place else f"schema {ddl!r}"
-    parser = _Parser(ddl, told)
+    prefix = f"{step}: schema {ddl!r}" if step else f"schema {ddl!r}"
+    parser = _Parser(ddl, prefix)
     fields = parser.fields(end=None)
     names = [field.name.lower() for field in fields]
     if len(set(names)) != len(names):
-        message = f"{told}: two columns have one name"
+        message = f"{prefix}: two columns have one name"
         raise InvalidTopology(message)
     return pa.schema(fields)
 
@@ -50,18 +51,18 @@ def arrow_schema(ddl: str, place: str = "") -> pa.Schema:
 class _Parser:
     """A reader of one DDL text, token by token."""
 
-    def __init__(self, ddl: str, told: str) -> None:
-        self._told = told
+    def __init__(self, ddl: str, prefix: str) -> None:
+        """Cut ``ddl`` into tokens; ``prefix`` begins the messages of errors."""
+        self._prefix = prefix
         self._tokens: list[str] = []
-        place = 0
-        text = ddl.rstrip()
-        while place < len(text):
-            found = _TOKEN.match(text, place)
-            if found is None:
-                self._refuse(f"{text[place:].strip()[:20]!r} is not understood")
-            self._tokens.append(found[1])
-            place = found.end()
-        self._place = 0
+        text, position = ddl.rstrip(), 0
+        while position < len(text):
+            token = _TOKEN.match(text, position)
+            if token is None:
+                self._refuse(f"{text[position:].strip()[:20]!r} is not understood")
+            self._tokens.append(token[1])
+            position = token.end()
+        self._next_token = 0
 
     def fields(self, end: str | None) -> list[pa.Field]:
         """Columns up to ``end`` (None: the end of the text)."""
@@ -93,30 +94,30 @@ class _Parser:
         self._expect("<")
         if name == "struct":
             return pa.struct(self.fields(end=">"))
-        first = self._type()
+        inner_type = self._type()
         if name == "map":
             self._expect(",")
-            first = pa.map_(first, self._type())
+            nested_type = pa.map_(inner_type, self._type())
         else:
-            first = pa.list_(first)
+            nested_type = pa.list_(inner_type)
         self._expect(">")
-        return first
+        return nested_type
 
     def _peek(self) -> str | None:
-        return self._tokens[self._place] if self._place < len(self._tokens) else None
+        return self._tokens[self._next_token] if self._next_token < len(self._tokens) else None
 
     def _next(self) -> str:
         token = self._peek()
         if token is None:
             self._refuse("it ends too early")
-        self._place += 1
+        self._next_token += 1
         return token
 
     def _expect(self, token: str) -> None:
-        found = self._next()
-        if found != token:
-            self._refuse(f"{token!r} was expected, not {found!r}")
+        actual = self._next()
+        if actual != token:
+            self._refuse(f"{token!r} was expected, not {actual!r}")
 
-    def _refuse(self, what: str) -> NoReturn:
-        message = f"{self._told}: {what}"
+    def _refuse(self, fault: str) -> NoReturn:
+        message = f"{self._prefix}: {fault}"
         raise InvalidTopology(message)

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.grouped import KGroupedStream
-from oriel.pipeline.language.registry import Registry, checked_name, require_expressions
-from oriel.pipeline.language.topics import check_topic
+from oriel.pipeline.language.arguments import require_expressions
+from oriel.pipeline.language.grouped import KGroupedStream, Registry
+from oriel.pipeline.language.names import check_topic
 from oriel.pipeline.language.topology import (
     Filter,
     Input,
@@ -29,13 +29,13 @@ from oriel.pipeline.language.topology import (
     MapValues,
     Side,
     Source,
+    Step,
     Store,
     StreamJoin,
     TableLookup,
     TableRows,
     TableUpdates,
     Topology,
-    with_step,
 )
 from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows
 
@@ -53,8 +53,12 @@ class StreamsBuilder:
     def stream(self, topic: str, schema: str) -> "KStream":
         """Read ``topic``; ``schema`` names the value's columns in Spark's DDL.
 
+        For example ``"carrier STRING, dep_delay DOUBLE"``. A record whose value does not fit goes
+        to the dead letters.
+
         Raises:
-            InvalidTopology: the topic's name or the schema is empty or not text.
+            InvalidTopology: the topic's name is not valid (Kafka's rule), or the schema is empty
+                or no text. (Whether it can be read shows when the topology is run.)
         """
         return KStream(self.registry, Input(_source("stream", topic, schema), (), ()))
 
@@ -62,7 +66,8 @@ class StreamsBuilder:
         """Read ``topic`` as a table: a key's newest record is its row, no value deletes it.
 
         Raises:
-            InvalidTopology: the topic's name or the schema is empty or not text.
+            InvalidTopology: the topic's name is not valid (Kafka's rule), or the schema is empty
+                or no text.
         """
         return SourceTable(self.registry, Input(_source("table", topic, schema), (), ()))
 
@@ -90,21 +95,31 @@ class KStream:
     origin: Input
 
     def filter(self, condition: "str | Column") -> "KStream":
-        """Keep the records for which ``condition`` is true; it may name key and timestamp_ms."""
+        """Keep the records for which ``condition`` is true, neither false nor null.
+
+        It sees the value's columns, ``key`` and ``timestamp_ms``, and must depend on nothing
+        else: no other record, no clock. Records that are left out move no clock.
+
+        Raises:
+            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``.
+        """
         require_expressions("filter", condition)
-        return replace(self, origin=with_step(self.origin, Filter(condition)))
+        return self._with_step(Filter(condition))
 
     def map_values(self, *keep: str, **columns: "str | Column") -> "KStream":
         """Replace the value by columns: ``keep`` by name (``"*"``: all), ``columns`` computed.
 
+        Computed columns see the old value's columns, ``key`` and ``timestamp_ms``.
+
         Raises:
-            InvalidTopology: the new value would have no column.
+            InvalidTopology: the new value would have no column, or an expression is neither SQL
+                text nor a Spark ``Column``.
         """
         if not keep and not columns:
             message = "map_values: name at least one column, or '*' for all"
             raise InvalidTopology(message)
         require_expressions("map_values", *keep, *columns.values())
-        return replace(self, origin=with_step(self.origin, MapValues(keep, dict(columns))))
+        return self._with_step(MapValues(keep, dict(columns)))
 
     def join(self, other: "KStream | SourceTable", windows: JoinWindows | None = None) -> "KStream":
         """Pair records with equal keys; the value has the columns of both.
@@ -122,11 +137,15 @@ class KStream:
     def left_join(
         self, other: "KStream | SourceTable", windows: JoinWindows | None = None
     ) -> "KStream":
-        """``join``, and records of this stream that find none, with nulls for the others."""
+        """``join``, and records of this stream without a partner, with nulls in its place.
+
+        Of two streams such a record comes out once the other one's clock is so far that no
+        partner can come any more.
+        """
         return self._joined("left", other, windows)
 
     def outer_join(self, other: "KStream", windows: JoinWindows | None = None) -> "KStream":
-        """``left_join`` of two streams, and records of the other stream that find none."""
+        """``left_join`` of two streams, and records of the other stream without a partner."""
         return self._joined("outer", other, windows)
 
     def group_by_key(self) -> "KGroupedStream":
@@ -134,18 +153,22 @@ class KStream:
         return KGroupedStream(self.registry, self.origin)
 
     def group_by(self, *columns: "str | Column") -> "KGroupedStream":
-        """Group by columns or expressions, cast to text.
+        """Group by columns or expressions, cast to text, which becomes the key.
 
-        Several are joined with ``|`` (a ``|`` or backslash inside is escaped by a backslash).
+        Several are joined with ``|`` (a ``|`` or backslash inside is escaped by a backslash). A
+        record for which one is null goes to the dead letters.
 
         Raises:
-            InvalidTopology: no column is named.
+            InvalidTopology: no column is named, or one is neither SQL text nor a ``Column``.
         """
         if not columns:
             message = "group_by: name at least one column or expression, or use group_by_key()"
             raise InvalidTopology(message)
         require_expressions("group_by", *columns)
         return KGroupedStream(self.registry, replace(self.origin, group_by=columns))
+
+    def _with_step(self, step: Step) -> "KStream":
+        return replace(self, origin=replace(self.origin, steps=(*self.origin.steps, step)))
 
     def _joined(
         self,
@@ -178,7 +201,7 @@ class KStream:
 
 @dataclass(frozen=True)
 class SourceTable:
-    """A topic read as a table, or two joined by key."""
+    """A topic read as a table, or two joined by key; ``materialize`` keeps its rows in a store."""
 
     registry: Registry
     origin: Input
@@ -217,7 +240,7 @@ class SourceTable:
             InvalidTopology: the name is no store name or taken.
         """
         inputs = (self.origin,) if self.other is None else (self.origin, self.other)
-        name = checked_name(self.registry, store_name)
+        name = self.registry.new_store_name(store_name)
         emit = EmitStrategy.on_window_update()
         store = Store(name, inputs, NoWindows(), TableRows(self.how), emit, None)
         self.registry.stores.append(store)
@@ -238,15 +261,15 @@ class SourceTable:
 
 
 def _source(step: Literal["stream", "table"], topic: str, schema: str) -> Source:
-    for what, text in (("topic", topic), ("schema", schema)):
+    for argument, text in (("topic", topic), ("schema", schema)):
         if not isinstance(text, str) or not text.strip():
-            message = f"{step}: {what} must be a text that is not empty, not {text!r}"
+            message = f"{step}: {argument} must be a text that is not empty, not {text!r}"
             raise InvalidTopology(message)
     return Source(check_topic(topic), schema, step)
 
 
-def _check_builder(step: str, one: Registry, other: Registry) -> None:
-    if one is not other:
+def _check_builder(step: str, registry: Registry, other: Registry) -> None:
+    if registry is not other:
         message = f"{step}: the two sides are of different builders; make them with one"
         raise InvalidTopology(message)
 

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from oriel.pipeline.windows import (
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 _ORIGIN = ",Origin("
 
 
-def written(expression: "str | Column") -> str:
+def expression_text(expression: "str | Column") -> str:
     """An expression as it is written, the same in every run.
 
-    Spark's text of a Python function's argument says where in memory and in which line it was
-    made: that is taken out.
+    A store remembers what it is grouped by, so the text must not change while the topology does
+    not. Spark's text of a Python function's argument says where in memory and in which line it
+    was made, ``,Origin(...)`` with parentheses inside: that is taken out.
     """
     text = repr(expression)
     if isinstance(expression, str):
@@ -41,10 +42,10 @@ def written(expression: "str | Column") -> str:
     return text
 
 
-def group_written(parts: "tuple[str | Column, ...]") -> str:
+def grouping_text(parts: "tuple[str | Column, ...]") -> str:
     """What records are grouped by, in one line; ``key`` is the record's own."""
-    told = (part if isinstance(part, str) else written(part) for part in parts or ("key",))
-    return ", ".join(" ".join(part.split()) for part in told)
+    texts = (part if isinstance(part, str) else expression_text(part) for part in parts or ("key",))
+    return ", ".join(" ".join(text.split()) for text in texts)
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Filter:
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"filter({written(self.condition)})"
+        return f"filter({expression_text(self.condition)})"
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,9 @@ class MapValues:
 
     def __str__(self) -> str:
         """The step as it is written."""
-        kept = [repr(name) for name in self.keep]
-        made = [f"{name}={written(value)}" for name, value in self.columns.items()]
-        return f"map_values({', '.join(kept + made)})"
+        names = [repr(name) for name in self.keep]
+        computed = [f"{name}={expression_text(value)}" for name, value in self.columns.items()]
+        return f"map_values({', '.join(names + computed)})"
 
 
 Step = Filter | MapValues
@@ -164,9 +165,9 @@ class Input:
     join: Join | None = None
 
     @property
-    def told(self) -> str:
+    def grouping(self) -> str:
         """How the records are joined and grouped; another join is another text."""
-        grouped = group_written(self.group_by)
+        grouped = grouping_text(self.group_by)
         if self.join is None:
             return grouped
         within = ""
@@ -237,8 +238,8 @@ class Store:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The distinct sources, in the order of first use."""
-        found = (source for one in self.inputs for source in one.sources)
-        return tuple(dict.fromkeys(found))
+        sources = (source for origin in self.inputs for source in origin.sources)
+        return tuple(dict.fromkeys(sources))
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -247,8 +248,8 @@ class Store:
 
     @property
     def grouped_by(self) -> str:
-        """How the records are joined and grouped, for people and to tell topologies apart."""
-        return "; ".join(dict.fromkeys(one.told for one in self.inputs))
+        """How the records are joined and grouped; kept in the table, to refuse another topology."""
+        return "; ".join(dict.fromkeys(origin.grouping for origin in self.inputs))
 
 
 @dataclass(frozen=True)
@@ -266,8 +267,3 @@ class Topology:
     def topics(self) -> tuple[str, ...]:
         """The distinct topics, in the order of first use."""
         return tuple(dict.fromkeys(source.topic for source in self.sources))
-
-
-def with_step(origin: Input, step: Step) -> Input:
-    """The input with one more row-wise step."""
-    return replace(origin, steps=(*origin.steps, step))

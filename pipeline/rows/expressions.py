@@ -1,8 +1,9 @@
 """What a row-wise step may compute: from one record alone, the same result each time.
 
-Spark's analysed plan tells: it must be projections only, deterministic, without functions of
-the clock. A batch is cut anywhere and read again after a crash, so anything else would make
-results depend on it.
+A store is a pure function of the log. A batch is cut anywhere and read again after a crash, so an
+expression that sees other rows, the clock or chance would make results depend on that. Whether one
+does is not read off its text: an alias, a registered function or a ``Column`` would hide it. It is
+asked of Spark's analysed plan, in which every name is resolved.
 """
 
 import re
@@ -16,58 +17,62 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import to_arrow_type
-from pyspark.sql.types import DataType, StructType, TimestampType
+from pyspark.sql.types import StructType, TimestampType
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.spark import kind
+from oriel.pipeline.spark import error_kind
 
 _NOT_ROW_WISE = (
     "is not row-wise: it may read one record only, so no aggregates, window functions, explode "
     "or subqueries (aggregates come behind group_by)"
 )
-_CHANGES = (
+_NOT_DETERMINISTIC = (
     "gives another result each time: it must depend on the record only, so no random numbers, "
     "no numbers that Spark gives, no clock (the record's own time is timestamp_ms)"
 )
-#: Spark reads these while it parses the text, so no plan shows them.
+#: Spark's parser replaces these by the time of parsing, so no plan shows them.
 _CLOCK_LITERAL = re.compile(
     r"\b(?:date|timestamp(?:_ltz|_ntz)?)\s*(['\"])\s*(?:now|today|tomorrow|yesterday)\b",
     re.IGNORECASE,
 )
-#: How Spark refuses some of what is not row-wise.
-_SEVERAL_ROWS = ("MISSING_GROUP_BY", "UNSUPPORTED_GENERATOR")
-#: Their value is a setting, which is the same in every run.
-_SETTLED = frozenset({"CurrentTimeZone"})
+#: The conditions with which Spark refuses an aggregate or a generator within a projection.
+_NOT_ROW_WISE_CONDITIONS = ("MISSING_GROUP_BY", "UNSUPPORTED_GENERATOR")
+#: Functions with the mark of the clock's whose value is a setting, the same in every run.
+_CONSTANT_FUNCTIONS = frozenset({"CurrentTimeZone"})
 
 
 @dataclass(frozen=True)
-class Written:
-    """One step as it is written: the rows that it reads, and its expressions by what they are."""
+class StepExpressions:
+    """One step: how it is written, the rows that it reads, its expressions by what they make."""
 
     step: str
     rows: DataFrame
     expressions: Mapping[str, "str | Column"]
 
     def fault(self) -> str | None:
-        """Which of the expressions is at fault and why, or None."""
-        for place, expression in self.expressions.items():
+        """The first expression that is at fault and why (``the condition is not row-wise ...``).
+
+        None if each of them is row-wise and deterministic, or if Spark refuses one for another
+        reason, which its own error tells.
+        """
+        for role, expression in self.expressions.items():
             try:
                 fault = _fault(self.rows.select(as_column(expression)), self.rows, [expression])
             except PySparkException as error:
-                several = kind(error).startswith(_SEVERAL_ROWS)
-                fault = _NOT_ROW_WISE if several else None
+                refused = error_kind(error).startswith(_NOT_ROW_WISE_CONDITIONS)
+                fault = _NOT_ROW_WISE if refused else None
             if fault is not None:
-                return f"{place} {fault}"
+                return f"{role} {fault}"
         return None
 
 
 def as_column(expression: "str | Column") -> Column:
-    """SQL text as a column."""
+    """SQL text as a column; a column as it is."""
     return F.expr(expression) if isinstance(expression, str) else expression
 
 
 def refuse_unsteady(
-    store: str, first: DataFrame, last: DataFrame, steps: Sequence[Written]
+    store: str, first: DataFrame, last: DataFrame, steps: Sequence[StepExpressions]
 ) -> None:
     """Refuse steps that lead from ``first`` to ``last`` otherwise than record by record.
 
@@ -75,72 +80,74 @@ def refuse_unsteady(
         InvalidTopology: an expression is not row-wise, or gives another result each time; the
             message names the store and the step.
     """
-    expressions = [one for step in steps for one in step.expressions.values()]
+    expressions = [expression for step in steps for expression in step.expressions.values()]
     fault = _fault(last, first, expressions)
     if fault is None:
         return
-    # Only now is it worth while to look at each expression by itself.
-    found = ((one.step, one.fault()) for one in steps)
-    told = next((f"step {step}: {why}" for step, why in found if why), f"a step {fault}")
-    message = f"store {store!r}, {told}"
+    # Asking Spark takes some ms, so all steps are checked at once; only a faulty topology is
+    # looked at expression by expression, to name the one.
+    faults = ((step.step, step.fault()) for step in steps)
+    named = next((f"step {step}: {why}" for step, why in faults if why), f"a step {fault}")
+    message = f"store {store!r}, {named}"
     raise InvalidTopology(message)
 
 
-def carried(store: str, schema: StructType, makers: Mapping[str, str]) -> pa.Schema:
+def carried_schema(store: str, schema: StructType, step_of: Mapping[str, str]) -> pa.Schema:
     """The Arrow schema of the value columns behind the steps.
 
-    ``makers`` names, for the columns that a step makes, that step; "" is for all others.
+    ``step_of`` names the step that makes a column, by the column's name; "" is for all others.
 
     Raises:
-        InvalidTopology: a column has a type that can't go on from here.
+        InvalidTopology: Arrow has no such type, so the column can't reach the Python workers.
     """
     fields = []
     for field in schema:
         try:
-            found = to_arrow_type(field.dataType)
+            column_type = to_arrow_type(field.dataType)
         except (AssertionError, ValueError, PySparkException) as error:
-            maker = makers.get(field.name, makers[""])
+            way_out = "cast it to a number, text, boolean or an array of these"
+            if isinstance(field.dataType, TimestampType):
+                way_out = (
+                    "make it a number with unix_millis(...), or compute with it inside the "
+                    "expression that needs it"
+                )
             message = (
-                f"store {store!r}, {maker}: column {field.name!r} can't have the type "
-                f"{field.dataType.simpleString().upper()}: {_way_out(field.dataType)}"
+                f"store {store!r}, {step_of.get(field.name, step_of[''])}: column {field.name!r} "
+                f"can't have the type {field.dataType.simpleString().upper()}: {way_out}"
             )
             raise InvalidTopology(message) from error
-        fields.append(pa.field(field.name, found, nullable=field.nullable))
+        fields.append(pa.field(field.name, column_type, nullable=field.nullable))
     return pa.schema(fields)
-
-
-def _way_out(found: DataType) -> str:
-    if isinstance(found, TimestampType):
-        return (
-            "make it a number with unix_millis(...), or compute with it inside the expression that "
-            "needs it"
-        )
-    return "cast it to a number, text, boolean or an array of these"
 
 
 def _fault(rows: DataFrame, base: DataFrame, expressions: Sequence["str | Column"]) -> str | None:
     """What is wrong with the way from ``base`` to ``rows``, or None."""
-    plan, patterns = _plan(rows), _patterns(rows)
-    below = _below_projections(plan)
-    if not below.fastEquals(_below_projections(_plan(base))):
+    plan = _analysed_plan(rows)
+    jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - plans are the JVM's
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    patterns = catalyst.trees.TreePattern
+    # A Project is a function of one row. An aggregate, a window, a generator or a join puts a
+    # node of its own between the projections; a subquery hides one inside an expression.
+    if not _below_projections(plan).fastEquals(_below_projections(_analysed_plan(base))):
         return _NOT_ROW_WISE
     if plan.containsPattern(patterns.PLAN_EXPRESSION()):
         return _NOT_ROW_WISE
+    # rand, uuid, monotonically_increasing_id and Python functions marked as such.
     if not plan.deterministic():
-        return _CHANGES
-    if _reads_clock(plan, patterns.CURRENT_LIKE()):
-        return _CHANGES
-    if _casts_clock(rows, plan) or any(_CLOCK_LITERAL.search(str(one)) for one in expressions):
-        return _CHANGES
+        return _NOT_DETERMINISTIC
+    # Within one query Spark calls the clock and the user deterministic: it puts in one value.
+    # The next batch would have another one.
+    if (
+        _calls_current(plan, patterns.CURRENT_LIKE())
+        or _casts_clock_text(plan, catalyst.optimizer)
+        or any(_CLOCK_LITERAL.search(str(expression)) for expression in expressions)
+    ):
+        return _NOT_DETERMINISTIC
     return None
 
 
-def _plan(rows: DataFrame) -> Any:
+def _analysed_plan(rows: DataFrame) -> Any:
     return rows._jdf.queryExecution().analyzed()  # noqa: SLF001 - Spark has no other way
-
-
-def _patterns(rows: DataFrame) -> Any:
-    return rows.sparkSession._jvm.org.apache.spark.sql.catalyst.trees.TreePattern  # type: ignore[union-attr] # noqa: SLF001
 
 
 def _below_projections(plan: Any) -> Any:
@@ -149,35 +156,42 @@ def _below_projections(plan: Any) -> Any:
     return plan
 
 
-def _reads_clock(plan: Any, current: Any) -> bool:
-    """Whether projections have a function of the clock, of the user or the like."""
-    while plan.nodeName() == "Project" and plan.containsPattern(current):
-        expressions = _items(plan.expressions())
-        if any(_is_current(one, current) for one in expressions if one.containsPattern(current)):
-            return True
+def _calls_current(plan: Any, current_like: Any) -> bool:
+    """Whether a projection calls ``now()``, ``current_user()`` or the like.
+
+    The mark of such a function is on each expression around it, so the walk goes down marked
+    ones only, to those that have no marked child.
+    """
+    while plan.nodeName() == "Project" and plan.containsPattern(current_like):
+        marked = [plan.expressions()]
+        while marked:
+            expressions = marked.pop()
+            for index in range(expressions.size()):
+                expression = expressions.apply(index)
+                if not expression.containsPattern(current_like):
+                    continue
+                children = expression.children()
+                if any(
+                    children.apply(child).containsPattern(current_like)
+                    for child in range(children.size())
+                ):
+                    marked.append(children)
+                elif expression.getClass().getSimpleName() not in _CONSTANT_FUNCTIONS:
+                    return True
         plan = plan.child()
     return False
 
 
-def _is_current(expression: Any, current: Any) -> bool:
-    """Whether such a function is in an expression that has the mark of one."""
-    inner = [one for one in _items(expression.children()) if one.containsPattern(current)]
-    if not inner:
-        return expression.getClass().getSimpleName() not in _SETTLED
-    return any(_is_current(one, current) for one in inner)
+def _casts_clock_text(plan: Any, optimizer: Any) -> bool:
+    """Whether a text like 'now' is cast to a time.
 
-
-def _items(sequence: Any) -> list[Any]:
-    return [sequence.apply(place) for place in range(sequence.size())]
-
-
-def _casts_clock(rows: DataFrame, plan: Any) -> bool:
-    """Whether a text like 'now' is cast to a time, which Spark's optimizer then reads."""
-    rules = rows.sparkSession._jvm.org.apache.spark.sql.catalyst.optimizer  # type: ignore[union-attr] # noqa: SLF001
+    In the analysed plan that is a cast like any other; it is Spark's optimizer that puts in the
+    clock. So its rule is applied here: a plan that it changes has such a cast.
+    """
     try:
-        # Some functions are casts only once Spark has put in what they stand for.
-        plan = rules.ReplaceExpressions.apply(plan)
-        return not rules.SpecialDatetimeValues.apply(plan).fastEquals(plan)
+        # Some functions become casts only when Spark puts in what they stand for.
+        plan = optimizer.ReplaceExpressions.apply(plan)
+        return not optimizer.SpecialDatetimeValues.apply(plan).fastEquals(plan)
     except (PySparkException, Py4JJavaError):
         # A constant that can't be computed; it fails with the first record.
         return False

@@ -1,8 +1,13 @@
 """Row-wise steps as one Spark projection in front of the stamp.
 
-Rows are never dropped here, only marked (``__keep``, ``__reason``), so that every record
-is counted and partitions keep their order. A step's expression is evaluated only for
-rows that are still wanted, except that Spark calls Python functions for every row.
+Rows are never dropped here, only marked (``__keep``, ``__reason``), so that every record is counted
+once (input = applied + late + dead-lettered + filtered) and partitions keep their order. A step's
+expression is evaluated only for rows that are still wanted, except that Spark calls Python
+functions for every row.
+
+On the way through the steps a row has the value's columns under their own names, ``key`` and
+``timestamp_ms``, and everything else behind the prefix ``__``: so expressions find what they name,
+and nothing of the pipeline's gets in their way.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -23,14 +28,19 @@ from oriel.pipeline.language import (
     MapValues,
     Side,
     Step,
-    group_written,
+    grouping_text,
     refuse_taken,
 )
-from oriel.pipeline.rows.expressions import Written, as_column, carried, refuse_unsteady
-from oriel.pipeline.spark import kind, told
+from oriel.pipeline.rows.expressions import (
+    StepExpressions,
+    as_column,
+    carried_schema,
+    refuse_unsteady,
+)
+from oriel.pipeline.spark import error_kind, first_line
 
 _META = ("__partition", "__offset", "__raw", "__reason", "__null_value", "__keep")
-#: What a join's results carry beside, and how it is called among the steps.
+#: The further columns of a join's results, and their names among the steps.
 JOIN_COLUMNS = {"suborder": "__suborder", "stream_time_ms": "__stream_time_ms",
                 "report": "__report", "task": "__task"}  # fmt: skip
 
@@ -50,43 +60,63 @@ class RowSteps:
                 the step.
         """
         self._projections: list[list[Column]] = []
-        self._written: list[Written] = []
+        self._steps: list[StepExpressions] = []
         self._store = store
         self._records = records
         joined = "report" in records.columns
         self._meta = (*_META, *(JOIN_COLUMNS.values() if joined else ()))
         unpacked = _unpacked_results(records) if joined else _unpacked(records, origin)
         unpacked_rows = rows = self._project(records, unpacked)
-        makers = {"": "join" if joined else str(origin.source)}
+        step_of = {"": "join" if joined else str(origin.source)}
         for step in origin.steps:
-            rows = self._checked(
-                str(step), rows, _expressions(step), partial(self._applied, step=step)
-            )
-            if isinstance(step, MapValues):
-                makers.update(dict.fromkeys(step.columns, f"step {step}"))
+            if isinstance(step, Filter):
+                expressions = {"the condition": step.condition}
+            else:
+                expressions = {f"column {name!r}": e for name, e in step.columns.items()}
+                step_of.update(dict.fromkeys(step.columns, f"step {step}"))
+            rows = self._checked(str(step), rows, expressions, partial(self._applied, step=step))
         keys = {f"the key {number}": part for number, part in enumerate(origin.group_by, start=1)}
         self._rows = self._checked(
-            f"group_by({group_written(origin.group_by)})",
+            f"group_by({grouping_text(origin.group_by)})",
             rows,
             keys,
             partial(self._with_key, group_by=origin.group_by),
         )
-        refuse_unsteady(store, unpacked_rows, self._rows, self._written)
+        refuse_unsteady(store, unpacked_rows, self._rows, self._steps)
         #: The Arrow schema of the value columns after the steps.
-        self.values: pa.Schema = carried(store, rows.drop(*self._meta, *SCOPE).schema, makers)
+        self.values: pa.Schema = carried_schema(
+            store, rows.drop(*self._meta, *SCOPE).schema, step_of
+        )
 
     def select(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
     ) -> None:
-        """Choose what ``rows`` gives: the value columns ``used``.
+        """Choose what ``rows`` gives: the value columns ``used``, keys in ``key_groups`` groups.
 
-        ``null_values``: whether records without a value are wanted; ``keeps_raw``: whether the
-        raw bytes of good records are.
+        ``null_values``: records without a value are used, else they are dead letters;
+        ``keeps_raw``: the raw bytes of good records are kept, too.
         """
-        self._project(
-            self._rows,
-            self._selected(used, key_groups, null_values=null_values, keeps_raw=keeps_raw),
+        reason = F.when(_in_use() & F.col("__key").isNull(), "null-key").otherwise(
+            F.col("__reason")
         )
+        if not null_values:
+            reason = F.when(_in_use() & F.col("__null_value"), "null-value").otherwise(reason)
+        raw = F.col("__raw") if keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
+        join_columns = [name for name in JOIN_COLUMNS.values() if name in self._meta]
+        selected = [
+            F.col("__partition").alias("partition"),
+            F.col("__offset").alias("offset"),
+            reason.alias("reason"),
+            F.col("__keep").alias("keep"),
+            F.col("__null_value").alias("null_value"),
+            raw.alias("raw"),
+            F.col("__key").alias("key"),
+            # The state on disk is divided by these groups: another hash would lose its keys.
+            F.pmod(F.xxhash64("__key"), F.lit(key_groups)).cast("int").alias("key_group"),
+            *(F.col(name).alias(name.removeprefix("__")) for name in join_columns),
+            *_columns(["timestamp_ms", *used]),
+        ]
+        self._project(self._rows, selected)
 
     def rows(self, records: DataFrame) -> DataFrame:
         """Return the rows for the stamp.
@@ -99,20 +129,17 @@ class RowSteps:
             records = records.select(*columns)
         return records
 
-    def _project(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
-        self._projections.append(columns)
-        return rows.select(*columns)
-
     def failing_step(self, records: DataFrame, error: Exception) -> str | None:
         """The first step that fails on ``records`` in the way of ``error``; None: none does."""
         rows = records.select(*self._projections[0])
-        for written, columns in zip(self._written, self._projections[1:], strict=False):
+        for step, columns in zip(self._steps, self._projections[1:], strict=False):
             rows = rows.select(*columns)
             try:
-                # All of its columns, with nothing logged beside the error.
+                # The RDD: a count of the rows alone would leave the columns out, and an action
+                # of the DataFrame's logs the error as well.
                 rows._jdf.queryExecution().toRdd().count()  # noqa: SLF001
-            except (PySparkException, Py4JJavaError) as other:
-                return written.step if kind(other) == kind(error) else None
+            except (PySparkException, Py4JJavaError) as step_error:
+                return step.step if error_kind(step_error) == error_kind(error) else None
         return None
 
     def a_null_row(self) -> DataFrame:
@@ -121,6 +148,10 @@ class RowSteps:
         row = tuple(None for _ in fields)
         return self._records.sparkSession.createDataFrame([row], StructType(fields))
 
+    def _project(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
+        self._projections.append(columns)
+        return rows.select(*columns)
+
     def _checked(
         self,
         step: str,
@@ -128,57 +159,40 @@ class RowSteps:
         expressions: Mapping[str, "str | Column"],
         build: Callable[[list[str]], list[Column]],
     ) -> DataFrame:
-        """Build one step and let Spark analyse it now; name the step if Spark refuses it."""
+        """Build one step from the names of the value columns, and let Spark analyse it at once."""
         values = [name for name in rows.columns if name not in (*self._meta, *SCOPE)]
-        written = Written(step, rows, expressions)
-        self._written.append(written)
+        step_expressions = StepExpressions(step, rows, expressions)
+        self._steps.append(step_expressions)
         try:
             return self._project(rows, build(values))
         except (PySparkException, Py4JJavaError) as error:
-            # Spark's words about aggregates and the like are of whole queries.
-            message = f"store {self._store!r}, step {step}: {written.fault() or told(error)}"
+            # What Spark says of an aggregate or a generator here is advice for a whole query.
+            why = step_expressions.fault() or first_line(error)
+            message = f"store {self._store!r}, step {step}: {why}"
             raise InvalidTopology(message) from error
 
     def _applied(self, values: list[str], step: Step) -> list[Column]:
-        if isinstance(step, Filter):
-            holds = F.coalesce(as_column(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
-            keep = F.when(_wanted(), holds).otherwise(F.lit(False))  # noqa: FBT003
-            meta = [name for name in self._meta if name != "__keep"]
-            return [*_columns(meta), keep.alias("__keep"), *_columns((*SCOPE, *values))]
-        return [*_columns((*self._meta, *SCOPE)), *_mapped(values, step)]
+        if isinstance(step, MapValues):
+            return [*_columns((*self._meta, *SCOPE)), *_mapped(values, step)]
+        # Null is not true: as in SQL's WHERE, such a record is filtered out.
+        holds = F.coalesce(as_column(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
+        keep = F.when(_in_use(), holds).otherwise(F.lit(False))  # noqa: FBT003
+        meta = [name for name in self._meta if name != "__keep"]
+        return [*_columns(meta), keep.alias("__keep"), *_columns((*SCOPE, *values))]
 
     def _with_key(self, values: list[str], group_by: tuple["str | Column", ...]) -> list[Column]:
-        parts = [_text(part) for part in group_by] or [F.col("key")]
+        # Bytes that are no UTF-8 make no key: the table's and the index's keys are texts.
+        parts = [F.try_validate_utf8(as_column(part).cast("string")) for part in group_by]
         if len(parts) > 1:
-            joined: list[Column] = []
-            for part in map(_escaped, parts):
-                joined += [F.lit("|"), part]
-            parts = [F.concat(*joined[1:])]
-        key = F.when(_wanted(), parts[0]).alias("__key")
+            # Escaped, so that ("a|b", "c") and ("a", "b|c") are two keys. Null in, null out.
+            separated: list[Column] = []
+            for part in parts:
+                backslashes = F.replace(part, F.lit("\\"), F.lit("\\\\"))
+                escaped = F.replace(backslashes, F.lit("|"), F.lit("\\|"))
+                separated += [F.lit("|"), escaped]
+            parts = [F.concat(*separated[1:])]
+        key = F.when(_in_use(), parts[0] if parts else F.col("key")).alias("__key")
         return [*_columns((*self._meta, *SCOPE, *values)), key]
-
-    def _selected(
-        self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool
-    ) -> list[Column]:
-        reason = F.when(_wanted() & F.col("__key").isNull(), "null-key").otherwise(
-            F.col("__reason")
-        )
-        if not null_values:
-            reason = F.when(_wanted() & F.col("__null_value"), "null-value").otherwise(reason)
-        raw = F.col("__raw") if keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
-        extra = [name for name in JOIN_COLUMNS.values() if name in self._meta]
-        return [
-            F.col("__partition").alias("partition"),
-            F.col("__offset").alias("offset"),
-            reason.alias("reason"),
-            F.col("__keep").alias("keep"),
-            F.col("__null_value").alias("null_value"),
-            raw.alias("raw"),
-            F.col("__key").alias("key"),
-            F.pmod(F.xxhash64("__key"), F.lit(key_groups)).cast("int").alias("key_group"),
-            *(F.col(name).alias(name.removeprefix("__")) for name in extra),
-            *_columns(["timestamp_ms", *used]),
-        ]
 
 
 def _unpacked(records: DataFrame, origin: Input | Side) -> list[Column]:
@@ -198,7 +212,11 @@ def _unpacked(records: DataFrame, origin: Input | Side) -> list[Column]:
 
 
 def _unpacked_results(results: DataFrame) -> list[Column]:
-    """The same for a join's results; rows that report are no records."""
+    """The same for a join's results.
+
+    Rows that report to the driver pass through with the reason ``report``: no step touches a row
+    with a reason.
+    """
     own = {"partition", "offset", *JOIN_COLUMNS, *SCOPE}
     is_report = F.col("report").isNotNull()
     return [
@@ -208,44 +226,29 @@ def _unpacked_results(results: DataFrame) -> list[Column]:
         F.when(is_report, "report").alias("__reason"),
         F.lit(False).alias("__null_value"),  # noqa: FBT003
         F.lit(True).alias("__keep"),  # noqa: FBT003
-        *(F.col(name).alias(inner) for name, inner in JOIN_COLUMNS.items()),
+        *(F.col(name).alias(step_name) for name, step_name in JOIN_COLUMNS.items()),
         *_columns(SCOPE),
         *_columns(name for name in results.columns if name not in own),
     ]
 
 
 def _mapped(values: list[str], step: MapValues) -> list[Column]:
+    """The columns of the new value: those that stay, then the computed ones, which win."""
     refuse_taken(str(step), step.columns)
-    made_names = {name.lower() for name in step.columns}
-    kept: list[str] = []
+    # Spark does not tell names apart by case.
+    computed_names = {name.lower() for name in step.columns}
+    names: list[str] = []
     for name in step.keep:
-        kept += values if name == "*" else [name]
-    kept = [name for name in dict.fromkeys(kept) if name.lower() not in made_names]
-    made = [F.when(_wanted(), as_column(e)).alias(name) for name, e in step.columns.items()]
-    return [*_columns(kept), *made]
+        names += values if name == "*" else [name]
+    names = [name for name in dict.fromkeys(names) if name.lower() not in computed_names]
+    computed = [F.when(_in_use(), as_column(e)).alias(name) for name, e in step.columns.items()]
+    return [*_columns(names), *computed]
 
 
-def _escaped(part: Column) -> Column:
-    backslashes = F.replace(part, F.lit("\\"), F.lit("\\\\"))
-    return F.replace(backslashes, F.lit("|"), F.lit("\\|"))
-
-
-def _wanted() -> Column:
+def _in_use() -> Column:
     """Whether the row is neither a dead letter nor filtered out."""
     return F.col("__reason").isNull() & F.col("__keep")
 
 
 def _columns(names: Iterable[str]) -> list[Column]:
     return [F.col(f"`{name}`") for name in names]
-
-
-def _expressions(step: Step) -> Mapping[str, "str | Column"]:
-    """The expressions of a step, by what each of them makes."""
-    if isinstance(step, Filter):
-        return {"the condition": step.condition}
-    return {f"column {name!r}": expression for name, expression in step.columns.items()}
-
-
-def _text(part: "str | Column") -> Column:
-    """A part of the key as text; bytes that are no UTF-8 make no key."""
-    return F.try_validate_utf8(as_column(part).cast("string"))

@@ -1,4 +1,10 @@
-"""Door of oriel.pipeline.run."""
+"""Running a topology: the command ``oriel run`` and the streaming query that it starts.
+
+In come a topology file, a log (event log or Kafka) and a data folder. Out go the stores' tables,
+brought forward batch by batch until the log's end (``--once``) or a signal, and a summary. An
+error that the user can mend is one line; an expression that fails on a record is named with its
+store and step.
+"""
 
 from oriel.pipeline.run.command import main
 from oriel.pipeline.run.query import PipelineRun, RunSettings

@@ -1,7 +1,6 @@
 """The command line of the pipeline: ``oriel run TOPOLOGY.py ...``."""
 
 import argparse
-import importlib.util
 import os
 import re
 import signal
@@ -9,18 +8,15 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import FrameType
 
-import orjson
-from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.errors import PySparkException
 
 from oriel.pipeline.errors import InvalidTopology, PipelineError
-from oriel.pipeline.language import Topology, check_topic
-from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.run.query import PipelineRun, RunSettings
+from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
 from oriel.pipeline.spark import build_session
 from oriel.pipeline.windows import IllegalArgument
@@ -35,7 +31,11 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a topology until it is done or told to stop; return the process's exit code."""
+    """Run a topology until it is done or stopped by a signal; return the process's exit code.
+
+    0: done or stopped, 1: an error that the user can mend, in one line on stderr. Any other error
+    is raised.
+    """
     options = _parser().parse_args(arguments)
     try:
         return _run(options)
@@ -62,12 +62,12 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("--kafka", metavar="HOST:PORT", help="bootstrap servers of a Kafka cluster")
     parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
     parser.add_argument("--name", help="name of the checkpoint (default: the file's name)")
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument(
+    pace = parser.add_mutually_exclusive_group()
+    pace.add_argument(
         "--trigger", type=_duration_ms, default=200, metavar="TIME",
         help="least time between two batches, like 200ms or 1s (default 200ms)",
     )  # fmt: skip
-    how.add_argument("--once", action="store_true", help="process all that is there, then stop")
+    pace.add_argument("--once", action="store_true", help="process all that is there, then stop")
     parser.add_argument(
         "--max-batch-bytes", type=_positive, default=64 * 2**20,
         help="how much of an event log one batch reads at most (default 64 MiB)",
@@ -102,25 +102,31 @@ def _positive(text: str) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     started = time.monotonic()
-    cores = options.cores or os.cpu_count() or 1
-    extra = kafka_settings() if options.kafka else {}
+    # Mistakes are reported before Spark, which takes seconds to start.
     name = _checkpoint_name(options)
-    data = _data_folder(options.data)
-    if options.event_log:
-        _check_event_log(options.event_log)
-    topology = None
-    if not _uses_spark(options.topology):
-        # Mistakes are told before Spark is started.
-        topology = load_topology(options.topology)
-    spark = build_session(f"oriel {name}", cores=cores, extra=extra)
+    data, event_log = options.data, options.event_log
+    if data.exists() and not data.is_dir():
+        message = f"--data {data} is a file: name a folder, which is made if it is not there"
+        raise NotADirectoryError(message)
+    if event_log and not event_log.is_dir():
+        # A slip of the pen would look like an empty log.
+        message = (
+            f"--event-log {event_log} is no folder: name the one that has a folder for each topic, "
+            "and make it if it is still to be filled"
+        )
+        raise NotADirectoryError(message)
+    topology = None if needs_spark(options.topology) else load_topology(options.topology)
+
+    cores = options.cores or os.cpu_count() or 1
+    connector = kafka_settings() if options.kafka else {}
+    spark = build_session(f"oriel {name}", cores=cores, extra=connector)
+    send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)
     log: Log = (
-        Kafka(options.kafka)
-        if options.kafka
-        else EventLog(options.event_log, options.max_batch_bytes)
+        Kafka(options.kafka) if options.kafka else EventLog(event_log, options.max_batch_bytes)
     )
     settings = RunSettings(
-        data=data,
+        data=data.resolve(),
         application=name,
         trigger_ms=None if options.once else options.trigger,
         tasks=cores,
@@ -128,7 +134,7 @@ def _run(options: argparse.Namespace) -> int:
         sync=not options.no_sync,
     )
     run = PipelineRun(spark, topology, log, settings)
-    progress = _Progress(started)
+    progress = Progress(started)
     stop = _stop_on_signal()
     try:
         query = run.start(progress.on_batch)
@@ -144,7 +150,7 @@ def _run(options: argparse.Namespace) -> int:
         raise
     finally:
         run.close()
-    progress.summary()
+    progress.print_summary()
     spark.stop()
     return 0
 
@@ -155,63 +161,12 @@ def _checkpoint_name(options: argparse.Namespace) -> str:
     try:
         return check_store_name(name)
     except InvalidDefinition as error:
-        told = "--name" if options.name is not None else "the topology's file, without --name,"
+        origin = "--name" if options.name is not None else "the topology's file, without --name,"
         message = (
-            f"{told} names the checkpoint, and {name!r} can't be its name: give --name with 1 to "
+            f"{origin} names the checkpoint, and {name!r} can't be its name: give --name with 1 to "
             "128 letters, digits, '.', '_' or '-', beginning with a letter or digit"
         )
         raise InvalidTopology(message) from error
-
-
-def _data_folder(path: Path) -> Path:
-    """``--data`` as an absolute path; it need not be there yet."""
-    if path.exists() and not path.is_dir():
-        message = f"--data {path} is a file: name a folder, which is made if it is not there"
-        raise NotADirectoryError(message)
-    return path.resolve()
-
-
-def _check_event_log(root: Path) -> None:
-    """Refuse a folder that is not there: a slip of the pen would look like an empty log."""
-    if not root.is_dir():
-        message = (
-            f"--event-log {root} is no folder: name the one that has a folder for each topic, and "
-            "make it if it is still to be filled"
-        )
-        raise NotADirectoryError(message)
-
-
-def _uses_spark(path: Path) -> bool:
-    """Whether a topology builds Spark columns itself, for which a session has to be there."""
-    return path.is_file() and b"pyspark" in path.read_bytes()
-
-
-def load_topology(path: Path) -> Topology:
-    """Import a topology file and return its ``topology``.
-
-    Raises:
-        InvalidTopology: there is no such file, or it does not define ``topology``.
-    """
-    if not path.is_file():
-        message = f"there is no topology file {path}"
-        raise InvalidTopology(message)
-    name = f"topology_{path.stem}"
-    loader = SourceFileLoader(name, str(path))
-    spec = importlib.util.spec_from_loader(name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up there.
-    sys.modules[name] = module
-    # Spark's workers can't import the file: its functions travel as they are.
-    register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    loader.exec_module(module)
-    topology = getattr(module, "topology", None)
-    if not isinstance(topology, Topology):
-        message = f"{path} must define `topology = builder.build()`"
-        raise InvalidTopology(message)
-    for source in topology.sources:
-        check_topic(source.topic)
-    return topology
 
 
 def _stop_on_signal() -> threading.Event:
@@ -224,45 +179,3 @@ def _stop_on_signal() -> threading.Event:
     signal.signal(signal.SIGINT, handle)
     signal.signal(signal.SIGTERM, handle)
     return stop
-
-
-class _Progress:
-    """Tells of batches on stderr, at most once a second, and sums up on stdout."""
-
-    def __init__(self, started: float) -> None:
-        self._started = started
-        self._told = 0.0
-        self._windows: dict[str, int] = {}
-        self._last: dict[str, PreparedBatch] = {}
-        self._batches = 0
-
-    def on_batch(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
-        """Take note of a committed batch."""
-        self._last = stores
-        self._batches += 1
-        for name, prepared in stores.items():
-            self._windows[name] = self._windows.get(name, 0) + prepared.changed
-        now = time.monotonic()
-        if now - self._told >= 1:
-            self._told = now
-            print(f"batch {batch}: {self._told_stores()}", file=sys.stderr, flush=True)
-
-    def _told_stores(self) -> str:
-        parts = []
-        for name, prepared in self._last.items():
-            counters = prepared.record.counters
-            parts.append(
-                f"{name} {counters['input']:,} records, {counters['late']:,} late, "
-                f"{counters['dead_lettered']:,} dead-lettered, {prepared.open_records:,} open"
-            )
-        return "; ".join(parts)
-
-    def summary(self) -> None:
-        """Print one JSON line: counters of each store and the seconds it took."""
-        stores = {
-            name: {**prepared.record.counters, "changed_windows": self._windows[name]}
-            for name, prepared in self._last.items()
-        }
-        seconds = round(time.monotonic() - self._started, 3)
-        text = orjson.dumps({"batches": self._batches, "stores": stores, "seconds": seconds})
-        print(text.decode(), flush=True)

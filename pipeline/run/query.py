@@ -20,7 +20,7 @@ from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.run.spark_runner import Records, SparkRunner
 from oriel.pipeline.run.step_errors import SPARK_ERRORS, refuse_failing, steps_of
 from oriel.pipeline.sources import Log
-from oriel.pipeline.spark import told
+from oriel.pipeline.spark import first_line
 from oriel.storage import DataLayout, Offsets
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
@@ -170,7 +170,7 @@ class PipelineRun:
         try:
             return self._decoders[source].decode(raw)
         except PySparkException as error:
-            message = f"{source}: the schema {source.schema!r} can't be read: {told(error)}"
+            message = f"{source}: the schema {source.schema!r} can't be read: {first_line(error)}"
             raise InvalidTopology(message) from error
 
 

@@ -10,34 +10,35 @@ from oriel.pipeline.errors import ExpressionFailed
 from oriel.pipeline.plan import StorePlans
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.run.spark_runner import Records
-from oriel.pipeline.spark import told
+from oriel.pipeline.spark import first_line
 
 #: The errors with which Spark or Java stop a job.
 SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
 def refuse_failing(
-    error: Exception, store: str, read: Iterable[tuple[RowSteps, DataFrame]]
+    error: Exception, store: str, steps_and_records: Iterable[tuple[RowSteps, DataFrame]]
 ) -> None:
-    """Look for the step that stopped a store's batch, in steps and the records that they read.
+    """Look for the step that stopped a store's batch, in the steps and the records that they read.
 
-    Steps are run again for that, one by one; the records are still there.
+    Spark's error names an expression at best. So the steps are run again, one by one; the
+    records are still there, and whoever is to mend the step waits anyway.
 
     Raises:
         ExpressionFailed: it was found. A Python function's error says more by itself, so there
             the error is only given a note.
     """
-    for steps, records in read:
+    for steps, records in steps_and_records:
         step = steps.failing_step(records, error)
         if step is None:
             continue
-        place = f"store {store!r}, step {step}"
+        where = f"store {store!r}, step {step}"
         if isinstance(error, PythonException):
-            error.add_note(place)
+            error.add_note(where)
             return
         message = (
-            f"{place}: fails on a record: {told(error)}; mend the expression, or keep such records "
-            "from it with a filter before"
+            f"{where}: fails on a record: {first_line(error)}; mend the expression, or keep such "
+            "records from it with a filter before"
         )
         raise ExpressionFailed(message) from error
     error.add_note(f"store {store!r}")
@@ -45,10 +46,12 @@ def refuse_failing(
 
 def steps_of(plans: StorePlans, records: Records) -> Iterable[tuple[RowSteps, DataFrame]]:
     """The steps of a store with what they read; of those behind a join, a row of nulls."""
-    for one in plans.inputs:
-        sides = (one.join.left, one.join.right) if one.join is not None else (one,)
-        for side in sides:
+    for input_plan in plans.inputs:
+        join = input_plan.join
+        for side in (join.left, join.right) if join is not None else (input_plan,):
             if isinstance(side.steps, RowSteps):
                 yield side.steps, records[side.source]
-        if one.join is not None and isinstance(one.steps, RowSteps):
-            yield one.steps, one.steps.a_null_row()
+        if join is not None and isinstance(input_plan.steps, RowSteps):
+            # A join's results are gone with its tasks. What fails on every record, like a
+            # pattern that is none, fails on a row of nulls too.
+            yield input_plan.steps, input_plan.steps.a_null_row()

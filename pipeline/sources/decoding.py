@@ -1,9 +1,12 @@
 """From raw source rows to records: key, time and value columns, or the reason why not.
 
 Both sources come out alike: ``partition, offset, raw, key, timestamp_ms, value, reason``.
-Parsing is Spark's ``from_json`` (in the JVM, no Python per record), hardened where it is
-lenient: a line is wrapped in a list with a null behind it, so that text after the closing
-brace (two records run together) is seen instead of being silently dropped.
+Parsing is Spark's ``from_json`` (in the JVM, no Python per record). By itself it is lenient: it
+drops what follows the first JSON value, takes a number for a key, and reads half of a surrogate
+pair as ``?``. Each of these would make a record that nobody wrote, or lose one, where a dead letter
+is due (docs/decisions/0005). So it is hardened: a line is wrapped in a list with a null behind it,
+so that text after the closing brace (two records run together) is seen; the rest is looked for in
+those few lines only that look suspicious, since it takes a second parse.
 
 Where a line repeats a field, the last one counts, in the envelope and in the value; but
 each of them must have its type, else the line is of a wrong type. (JSON leaves repeated
@@ -26,12 +29,13 @@ _OPTIONS = {
     "allowNonNumericNumbers": "false",
 }
 
-#: The name of the list around a line; odd, because a line with a list in it that has this
-#: name too is looked at closely.
+#: Name of the list around a line. An odd one: a line that holds this text is suspicious.
 _AROUND = "~line"
 
+#: As the length of a substring: to the end.
 _MAX_INT = 2**31 - 1
 
+#: The escapes of JSON: a high surrogate with its low one, and any of the two.
 _SURROGATE_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _SURROGATE = r"\\u[dD][89a-fA-F]"
 
@@ -44,7 +48,8 @@ class Decoder:
 
     def __init__(self, value_schema: str, parsed: Column, columns: Sequence[Column]) -> None:
         """Parse into a column ``_json``, then select ``columns``."""
-        self._unchecked: str | None = value_schema
+        #: The schema until the first ``decode`` has looked at it.
+        self._unchecked_schema: str | None = value_schema
         self._parsed = parsed
         self._columns = columns
 
@@ -52,12 +57,12 @@ class Decoder:
         """Turn raw rows into records, each with its value or the reason why not.
 
         Raises:
-            PySparkException: the schema is none.
+            PySparkException: the schema can't be read.
             InvalidTopology: the schema has a column twice, or a type that Spark reads wrongly.
         """
-        if self._unchecked is not None:
-            _check_schema(self._unchecked)
-            self._unchecked = None
+        if self._unchecked_schema is not None:
+            _check_schema(self._unchecked_schema)
+            self._unchecked_schema = None
         return raw.withColumn("_json", self._parsed).select(*self._columns)
 
 
@@ -95,7 +100,7 @@ def event_log_decoder(value_schema: str) -> Decoder:
     )
     envelope = f"key STRING, value STRUCT<{value_schema}>, timestamp_ms BIGINT"
     fields = (record[name].alias(name) for name in ("key", "timestamp_ms", "value"))
-    columns = [*_place(), *fields, reason.alias("reason")]
+    columns = [*_source_columns(), *fields, reason.alias("reason")]
     return Decoder(value_schema, _parsed(text, envelope), columns)
 
 
@@ -107,26 +112,26 @@ def kafka_decoder(value_schema: str) -> Decoder:
     text = F.col("raw").cast("string")
     key = F.col("key").cast("string")
     time_ms = F.unix_millis("timestamp")
-    there = F.col("raw").isNotNull() & ~_is_null(text)
+    has_value = F.col("raw").isNotNull() & ~_is_null(text)
     reason = _first_reason(
         (_not_utf8(text) | _not_utf8(key), "not-utf8"),
-        (there & _broken(), _broken_reason(text)),
-        (there & _closes_the_list(text), "not-json"),
-        (there & _lone_surrogate(text), "not-json"),
+        (has_value & _broken(), _broken_reason(text)),
+        (has_value & _closes_the_list(text), "not-json"),
+        (has_value & _lone_surrogate(text), "not-json"),
         *_bad_time(time_ms),
     )
     columns = [
-        *_place(),
+        *_source_columns(),
         key.alias("key"),
         time_ms.alias("timestamp_ms"),
-        F.when(there, _record()).alias("value"),
+        F.when(has_value, _record()).alias("value"),
         reason.alias("reason"),
     ]
     return Decoder(value_schema, _parsed(text, value_schema), columns)
 
 
-def _place() -> list[Column]:
-    """Where the record stands, and its bytes (empty for a tombstone)."""
+def _source_columns() -> list[Column]:
+    """Partition and offset, and the record's bytes (empty for a tombstone)."""
     raw = F.coalesce("raw", F.lit(b""))
     return [F.col("partition"), F.col("offset"), raw.alias("raw")]
 
@@ -134,11 +139,14 @@ def _place() -> list[Column]:
 def _parsed(text: Column, schema: str) -> Column:
     """Parse ``{"~line": [TEXT, null]}``: the record is the first of two items.
 
-    Text behind the record is then one more item of the list, or no JSON, unless it closes
-    the list itself: see ``_closes_the_list``.
+    A parser that reads the list to its end has to read the text to its end, too. Text behind the
+    record is then one more item of the list, or no JSON. The only other way is text that closes
+    the list itself, and for that the null is there: such text has to bring a null of its own, or
+    the list's name once more, and either makes it suspicious: see ``_closes_the_list``.
     """
-    whole = f"`{_AROUND}` ARRAY<STRUCT<{schema}>>, _corrupt STRING"
-    return F.from_json(_in_list(text), whole, _OPTIONS)
+    around = f"`{_AROUND}` ARRAY<STRUCT<{schema}>>, _corrupt STRING"
+    in_list = F.concat(F.lit(f'{{"{_AROUND}":['), text, F.lit(",null]}"))
+    return F.from_json(in_list, around, _OPTIONS)
 
 
 def _items() -> Column:
@@ -149,19 +157,15 @@ def _record() -> Column:
     return F.get(_items(), F.lit(0))
 
 
-def _in_list(text: Column) -> Column:
-    return F.concat(F.lit(f'{{"{_AROUND}":['), text, F.lit(",null]}"))
-
-
 def _not_utf8(text: Column) -> Column:
-    # Spark's test fails on null.
+    # Spark's test fails on null, and the key of a message may be null.
     return ~F.is_valid_utf8(F.coalesce(text, F.lit("")))
 
 
 def _is_null(text: Column) -> Column:
     """Whether the text is JSON's null, with or without blanks around it."""
-    begins = F.startswith(text, F.lit("{"))
-    return _only_where(~begins, text.rlike(r"^[ \t\r\n]*null[ \t\r\n]*\z"))
+    is_object = F.startswith(text, F.lit("{"))
+    return _only_where(~is_object, text.rlike(r"^[ \t\r\n]*null[ \t\r\n]*\z"))
 
 
 def _broken() -> Column:
@@ -220,21 +224,18 @@ def _key_is_not_text(text: Column, key: Column) -> Column:
     Only a key that looks like one is looked at closely, and not if the line begins with a
     text key and has no other: that second parse is slow.
     """
-    begins = F.startswith(text, F.lit('{"key":"')) | F.startswith(text, F.lit('{"key": "'))
-    rest = F.substring("raw", 3, _MAX_INT).cast("string")
-    # Another key may be spelt with escapes.
-    another = F.contains(rest, F.lit('"key"')) | F.contains(rest, F.lit("\\u00"))
-    suspicious = _may_be_no_text(key) & (~begins | another)
-    found = F.from_json(text, "key VARIANT", _OPTIONS)["key"]
-    kind = F.coalesce(F.schema_of_variant(found), F.lit("unknown"))
-    return _only_where(suspicious, kind != "STRING")
-
-
-def _may_be_no_text(key: Column) -> Column:
-    """Whether the key reads like a number, a boolean, an object or a list."""
+    # A number begins with - or a digit; these are between "-" and ":" in the order of texts.
     number = (key >= "-") & (key < ":")
-    inner = F.startswith(key, F.lit("{")) | F.startswith(key, F.lit("["))
-    return number | inner | (key == "true") | (key == "false")
+    nested = F.startswith(key, F.lit("{")) | F.startswith(key, F.lit("["))
+    may_be_no_text = number | nested | (key == "true") | (key == "false")
+    begins = F.startswith(text, F.lit('{"key":"')) | F.startswith(text, F.lit('{"key": "'))
+    # Behind {" of the first key. Another key, which would count instead, may have escapes.
+    rest = F.substring("raw", 3, _MAX_INT).cast("string")
+    another = F.contains(rest, F.lit('"key"')) | F.contains(rest, F.lit("\\u00"))
+    suspicious = may_be_no_text & (~begins | another)
+    variant = F.from_json(text, "key VARIANT", _OPTIONS)["key"]
+    json_type = F.coalesce(F.schema_of_variant(variant), F.lit("unknown"))
+    return _only_where(suspicious, json_type != "STRING")
 
 
 def _only_where(suspicious: Column, fault: Column) -> Column:

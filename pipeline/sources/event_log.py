@@ -6,6 +6,11 @@ So ``echo '{"key": "a", "value": {}, "timestamp_ms": 1}' >> ROOT/topic/0.jsonl``
 producer. A last line without its newline is still being written: it is left for later.
 Spark's offsets have Kafka's shape, ``{topic: {partition: exclusive end}}``; partitions
 are listed as soon as their file exists, so an empty one is known too.
+
+Byte positions are offsets that need no index: a reader starts anywhere without counting lines, a
+producer knows them from the file's size, and they grow in the order of arrival. They hold as long
+as the file is only appended to. That can't be proved without reading it all, but what a mistake
+makes of it mostly shows: the file is shorter, gone, or no line begins where reading goes on.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
@@ -32,7 +37,10 @@ FORMAT = "oriel_event_log"
 #: How much one micro-batch reads at most, over all partitions.
 DEFAULT_MAX_BATCH_BYTES = 64 * 2**20
 
+#: What a task reads at a time: an Arrow batch of a few MB keeps its memory bounded.
 _READ_BYTES = 2 * 2**20
+#: What a search for a newline reads at a time.
+_SEARCH_BYTES = 65_536
 _NEWLINE = b"\n"
 
 _ARROW_SCHEMA = pa.schema([
@@ -77,14 +85,19 @@ class EventLogSource(DataSource):
 
 
 class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans micro-batches over the files and reads their lines."""
+    """Plans micro-batches over the files and reads their lines.
+
+    Spark plans in one process of Python and reads in others, so nothing is kept between calls but
+    the end of a ``--once`` run.
+    """
 
     def __init__(self, folder: Path, topic: str, max_batch_bytes: int) -> None:
         """Read the files of ``folder``; a batch takes about ``max_batch_bytes`` at most."""
         self._folder = folder
         self._topic = topic
         self._max_batch_bytes = max_batch_bytes
-        self._target: dict[str, int] | None = None
+        #: Partition -> where a ``--once`` run ends.
+        self._once_ends: dict[str, int] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return the beginning: no partition is known."""
@@ -96,34 +109,43 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix the end of a ``--once`` run: what is complete now."""
-        self._target = {
+        self._once_ends = {
             partition: whole_lines_end(path, 0, path.stat().st_size)
             for partition, path in partition_files(self._folder).items()
         }
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return how far the next batch goes in each partition."""
-        begun = self._begun(start)
+        starts = self._of_topic(start)
         files = partition_files(self._folder)
-        _refuse_lost_partitions(begun, files)
-        sizes = {p: self._available(p, path) for p, path in files.items()}
-        behind = [p for p, size in sizes.items() if size > begun.get(p, 0)]
-        share = None
+        lost = sorted(set(starts) - set(files))
+        if lost:
+            message = (
+                f"event log partitions {lost} are gone: restore the files, the log is append-only"
+            )
+            raise EventLogError(message)
+        sizes = {partition: path.stat().st_size for partition, path in files.items()}
+        if self._once_ends is not None:
+            # A file that was not there when the run began is for the next one.
+            sizes = {p: min(size, self._once_ends.get(p, 0)) for p, size in sizes.items()}
+        behind = [p for p, size in sizes.items() if size > starts.get(p, 0)]
+        share_bytes = None
         if isinstance(limit, ReadMaxBytes) and behind:
-            share = max(1, limit.max_bytes // len(behind))
-        return {
-            self._topic: {
-                p: _slice_end(files[p], begun.get(p, 0), size, share) for p, size in sizes.items()
-            }
+            # Equal shares, so that no partition is left behind by a larger one.
+            share_bytes = max(1, limit.max_bytes // len(behind))
+        ends = {
+            p: _slice_end(files[p], starts.get(p, 0), size, share_bytes)
+            for p, size in sizes.items()
         }
+        return {self._topic: ends}
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return one slice per partition that has something new."""
-        begun = self._begun(start)
+        starts = self._of_topic(start)
         return [
-            _Slice(str(self._folder / f"{p}.jsonl"), int(p), begun.get(p, 0), upto)
-            for p, upto in self._begun(end).items()
-            if upto > begun.get(p, 0)
+            _Slice(str(self._folder / f"{p}.jsonl"), int(p), starts.get(p, 0), slice_end)
+            for p, slice_end in self._of_topic(end).items()
+            if slice_end > starts.get(p, 0)
         ]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -131,8 +153,8 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, _Slice)
         return read_lines(partition)
 
-    def _begun(self, offsets: Mapping[str, Any]) -> Mapping[str, int]:
-        """This topic's part of Spark's offsets, which are told apart by their order alone."""
+    def _of_topic(self, offsets: Mapping[str, Any]) -> Mapping[str, int]:
+        """Partition -> offset, of this topic; Spark knows its sources by their order alone."""
         if self._topic not in offsets:
             message = (
                 f"the checkpoint has offsets of topic {', '.join(offsets)} where those of topic "
@@ -140,14 +162,8 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 "checkpoint was made, or in another order. Start it anew with an empty data folder"
             )
             raise EventLogError(message)
-        found: Mapping[str, int] = offsets[self._topic]
-        return found
-
-    def _available(self, partition: str, path: Path) -> int:
-        size = path.stat().st_size
-        if self._target is not None:
-            return min(size, self._target.get(partition, 0))
-        return size
+        of_topic: Mapping[str, int] = offsets[self._topic]
+        return of_topic
 
 
 def partition_files(folder: Path) -> dict[str, Path]:
@@ -161,17 +177,18 @@ def partition_files(folder: Path) -> dict[str, Path]:
             f"no event log at {folder}: make the folder, with one <partition>.jsonl per partition"
         )
         raise EventLogError(message)
-    found: dict[int, Path] = {}
+    path_of: dict[int, Path] = {}
     for path in folder.glob("*.jsonl"):
-        odd = not path.stem.isdecimal() or str(int(path.stem)) != path.stem
-        if odd or int(path.stem) >= 2**31 or not path.is_file():
+        # 01.jsonl would be partition 1 a second time; Kafka's partitions have 32 bits.
+        is_number = path.stem.isdecimal() and str(int(path.stem)) == path.stem
+        if not is_number or int(path.stem) >= 2**31 or not path.is_file():
             message = (
                 f"event log file {path} must be named by its partition number, like 0.jsonl, "
                 "and be a file"
             )
             raise EventLogError(message)
-        found[int(path.stem)] = path
-    return {str(number): found[number] for number in sorted(found)}
+        path_of[int(path.stem)] = path
+    return {str(number): path_of[number] for number in sorted(path_of)}
 
 
 def whole_lines_end(path: Path, start: int, end: int) -> int:
@@ -179,33 +196,40 @@ def whole_lines_end(path: Path, start: int, end: int) -> int:
     with path.open("rb") as file:
         position = end
         while position > start:
-            begin = max(start, position - 65_536)
+            begin = max(start, position - _SEARCH_BYTES)
             file.seek(begin)
-            found = file.read(position - begin).rfind(_NEWLINE)
-            if found >= 0:
-                return begin + found + 1
+            newline = file.read(position - begin).rfind(_NEWLINE)
+            if newline >= 0:
+                return begin + newline + 1
             position = begin
     return start
 
 
-def _slice_end(path: Path, start: int, size: int, share: int | None) -> int:
-    """Where a batch that begins at ``start`` ends: whole lines, about ``share`` bytes."""
+def _slice_end(path: Path, start: int, size: int, share_bytes: int | None) -> int:
+    """Where a batch that begins at byte ``start`` of a file of ``size`` bytes ends.
+
+    Only whole lines, about ``share_bytes`` of them (None: all that is there).
+
+    Raises:
+        EventLogError: the file was not only appended to since it was read up to ``start``.
+    """
     if size < start:
         message = (
             f"event log {path} shrank: {start} bytes were read, {size} are there. It is "
             "append-only; restore it, or start anew with an empty data folder"
         )
         raise EventLogError(message)
+    # Reading stops behind a newline, so an appended file has one there for ever.
     if size > start > 0 and not _ends_a_line(path, start):
         message = (
             f"event log {path} was replaced: byte {start}, up to which it was read, no longer "
             "begins a line. It is append-only; restore it, or start anew with an empty data folder"
         )
         raise EventLogError(message)
-    limit = size if share is None else min(size, start + share)
+    limit = size if share_bytes is None else min(size, start + share_bytes)
     end = whole_lines_end(path, start, limit)
     if end == start and limit < size:
-        # One line is longer than the share: take that line whole.
+        # One line is longer than the share: take that line whole, or nothing would ever move.
         return _next_line_end(path, limit, size) or start
     return end
 
@@ -221,22 +245,19 @@ def _next_line_end(path: Path, start: int, size: int) -> int | None:
         position = start
         while position < size:
             file.seek(position)
-            found = file.read(min(65_536, size - position)).find(_NEWLINE)
-            if found >= 0:
-                return position + found + 1
-            position += 65_536
+            newline = file.read(min(_SEARCH_BYTES, size - position)).find(_NEWLINE)
+            if newline >= 0:
+                return position + newline + 1
+            position += _SEARCH_BYTES
     return None
 
 
-def _refuse_lost_partitions(begun: Mapping[str, int], files: Mapping[str, Path]) -> None:
-    lost = sorted(set(begun) - set(files))
-    if lost:
-        message = f"event log partitions {lost} are gone: restore the files, the log is append-only"
-        raise EventLogError(message)
-
-
 def read_lines(part: _Slice) -> Iterator[pa.RecordBatch]:
-    """Yield the lines of a slice as (partition, offset, raw) batches of a few MB."""
+    """Yield the lines of a slice as (partition, offset, raw) batches of a few MB.
+
+    Raises:
+        EventLogError: the file is shorter than when the batch was planned.
+    """
     with Path(part.path).open("rb") as file:
         position = part.start
         file.seek(position)
@@ -247,19 +268,23 @@ def read_lines(part: _Slice) -> Iterator[pa.RecordBatch]:
                 message = f"event log {part.path} ends before byte {part.end}: it was cut short"
                 raise EventLogError(message)
             data = rest + block
-            whole = data.rfind(_NEWLINE) + 1
-            rest = data[whole:]
-            if whole:
-                yield _lines(part.partition, position, data[:whole])
-                position += whole
+            # What is behind the last newline goes in front of the next block.
+            lines_end = data.rfind(_NEWLINE) + 1
+            rest = data[lines_end:]
+            if lines_end:
+                yield _lines(part.partition, position, data[:lines_end])
+                position += lines_end
 
 
 def _lines(partition: int, position: int, data: bytes) -> pa.RecordBatch:
-    """Split whole lines without a loop: the newlines' places are the offsets."""
+    """Split whole lines without a loop over them: Arrow's offsets are the newlines' positions.
+
+    Arrow keeps binary values as one buffer of bytes and one of where each begins.
+    """
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord(_NEWLINE)) + 1
     starts = np.concatenate([[0], ends[:-1]])
-    places = np.concatenate([[0], ends]).astype(np.int32)
-    buffers = [None, pa.py_buffer(places), pa.py_buffer(data)]
+    value_offsets = np.concatenate([[0], ends]).astype(np.int32)
+    buffers = [None, pa.py_buffer(value_offsets), pa.py_buffer(data)]
     lines = pa.Array.from_buffers(pa.binary(), len(ends), buffers)
     return pa.RecordBatch.from_arrays(
         [
@@ -275,7 +300,7 @@ def ensure_topic_folder(root: Path, topic: str) -> Path:
     """Make the folder of ``topic`` if it isn't there, so that a producer can begin.
 
     Raises:
-        InvalidTopology: the topic's name is none.
+        InvalidTopology: the topic's name is not valid.
         EventLogError: there is a file where a folder is to be.
     """
     folder = root / check_topic(topic)

@@ -1,4 +1,4 @@
-"""How Spark gets its Kafka connector.
+"""How Spark gets its Kafka connector (docs/decisions/0008).
 
 Spark fetches the connector through Ivy. Some copies of the public repository lack its
 part ``spark-token-provider-kafka`` above 4.0.0. That part only renews delegation tokens
@@ -10,16 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from oriel.pipeline.errors import PipelineError
+from oriel.pipeline.errors import ConnectorUnavailable
 from oriel.pipeline.spark import build_session
 
 _CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 _TOKEN_PROVIDER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"  # noqa: S105 - a name
 _TOKEN_PROVIDER_VERSION = "4.0.0"  # noqa: S105
-
-
-class ConnectorUnavailable(PipelineError):
-    """Spark's Kafka connector could not be fetched; the message says what was tried."""
 
 
 def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
@@ -30,8 +26,10 @@ def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
     Raises:
         ConnectorUnavailable: no repository could be reached that has the connector.
     """
-    jars = (ivy or _default_ivy()) / "jars"
-    token_provider = _token_provider_jar(jars)
+    # Spark's own cache, see build_session.
+    jars = (ivy or Path.home() / ".ivy2.5.2") / "jars"
+    group, artifact = _TOKEN_PROVIDER.split(":")
+    token_provider = jars / f"{group}_{artifact}-{_TOKEN_PROVIDER_VERSION}.jar"
     if not token_provider.is_file():
         _fetch_token_provider()
     if not token_provider.is_file():
@@ -45,15 +43,6 @@ def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
         "spark.jars.excludes": _TOKEN_PROVIDER,
         "spark.jars": str(token_provider),
     }
-
-
-def _default_ivy() -> Path:
-    return Path.home() / ".ivy2.5.2"
-
-
-def _token_provider_jar(jars: Path) -> Path:
-    group, artifact = _TOKEN_PROVIDER.split(":")
-    return jars / f"{group}_{artifact}-{_TOKEN_PROVIDER_VERSION}.jar"
 
 
 def _fetch_token_provider() -> None:

@@ -29,12 +29,15 @@ class Log(Protocol):
         """Return what turns raw rows into records with ``value_schema``."""
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
-        """Return the topic as a streaming DataFrame of raw rows."""
+        """Return the topic as a streaming DataFrame of raw rows, from its beginning."""
 
 
 @dataclass(frozen=True)
 class EventLog:
-    """A folder of JSON Lines files, ``root/<topic>/<partition>.jsonl``."""
+    """A folder of JSON Lines files, ``root/<topic>/<partition>.jsonl``.
+
+    ``max_batch_bytes`` is how much one batch reads at most, over all partitions of a topic.
+    """
 
     root: Path
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
@@ -46,7 +49,12 @@ class EventLog:
         return event_log_decoder(value_schema)
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
-        """Return the topic's lines as they are appended."""
+        """Return the topic's lines as they are appended.
+
+        Raises:
+            EventLogError: the topic's folder holds a file that is no partition.
+        """
+        # Looked at here for the sake of the message: in the source it is inside a Java error.
         partition_files(ensure_topic_folder(self.root, topic))
         spark.dataSource.register(EventLogSource)
         return (
@@ -60,7 +68,10 @@ class EventLog:
 
 @dataclass(frozen=True)
 class Kafka:
-    """A Kafka cluster, read by Spark's own connector."""
+    """A Kafka cluster (``host:port``), read by Spark's own connector.
+
+    ``max_batch_records`` is how much one batch reads at most, over all partitions of a topic.
+    """
 
     bootstrap_servers: str
     max_batch_records: int = 500_000
@@ -80,6 +91,7 @@ class Kafka:
             .option("kafka.bootstrap.servers", self.bootstrap_servers)
             .option("subscribe", topic)
             .option("startingOffsets", "earliest")
+            # Records that Kafka has deleted before they were read would be missing for ever.
             .option("failOnDataLoss", "true")
             .option("maxOffsetsPerTrigger", str(self.max_batch_records))
             .load()

@@ -1,11 +1,18 @@
-"""Door of oriel.pipeline.spark."""
+"""Spark itself: the session with its settings, its folder for temporary files, its errors.
 
-from oriel.pipeline.spark.errors import kind, told
+In come a name, a number of cores and settings; out goes a local session whose Python workers run
+this Python and find this package. Nothing here knows of topologies. An error of Spark's or Java's
+is turned into one line for people, and into its kind for programs.
+"""
+
+from oriel.pipeline.spark.errors import error_kind, first_line
+from oriel.pipeline.spark.scratch import scratch_folder
 from oriel.pipeline.spark.session import WORKER_ENVIRONMENT, build_session
 
 __all__ = [
     "WORKER_ENVIRONMENT",
     "build_session",
-    "kind",
-    "told",
+    "error_kind",
+    "first_line",
+    "scratch_folder",
 ]

@@ -6,39 +6,40 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 
-#: What Spark calls an error by, for programs.
-_CLASS = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w{5}")
-#: Where the text's line ends with a place in it, written in two ways.
-_PLACE = re.compile(r";? *line (\d+) pos (\d+);?$")
-#: Suggestions that name columns of our own are of no use.
-_OURS = re.compile(r"`__\w+`, |(, )?`__\w+`")
+#: Spark's name of an error, before and behind the words: ``[DIVIDE_BY_ZERO] ... SQLSTATE: 22012``.
+_CODE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w{5}")
+#: The place in a SQL text at the end of a line: ``; line 1 pos 4`` or ``;line 1 pos 4;``.
+_SQL_POSITION = re.compile(r";? *line (\d+) pos (\d+);?$")
+#: Suggested columns of the pipeline's own (``__keep``), which a user can't write.
+_OWN_COLUMN = re.compile(r"`__\w+`, |(, )?`__\w+`")
 _NO_SUGGESTION = " Did you mean one of the following? []."
 
 
-def told(error: Exception) -> str:
-    """The first line of Spark's message that says something, without codes.
+def first_line(error: Exception) -> str:
+    """The first line of the error's message that has words, without codes.
 
-    A Java exception without words of Spark's is told by its first cause.
+    A Java exception is described by its first cause: those around it are Spark's own way.
     """
-    lines = [line.strip() for line in _text(error).splitlines()]
-    first = next(filter(None, lines), type(error).__name__)
-    line = _PLACE.sub(r" (line \1, pos \2)", _OURS.sub("", _CLASS.sub("", first)))
+    if isinstance(error, Py4JJavaError):
+        cause = _first_cause(error)
+        text = f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
+    else:
+        text = str(error)
+    lines = (line.strip() for line in text.splitlines())
+    line = _CODE.sub("", next(filter(None, lines), type(error).__name__))
+    line = _SQL_POSITION.sub(r" (line \1, pos \2)", _OWN_COLUMN.sub("", line))
     return line.replace(_NO_SUGGESTION, "").strip(" ;")
 
 
-def kind(error: Exception) -> str:
-    """What sort of error it is: the same for another record that fails in the same way."""
+def error_kind(error: Exception) -> str:
+    """Spark's error condition, or the class of the first cause.
+
+    The same for another record that fails in the same way, whatever values the message names.
+    """
     if isinstance(error, Py4JJavaError):
         return str(_first_cause(error).getClass().getName())
     condition = error.getCondition() if isinstance(error, PySparkException) else None
     return condition or type(error).__name__
-
-
-def _text(error: Exception) -> str:
-    if not isinstance(error, Py4JJavaError):
-        return str(error)
-    cause = _first_cause(error)
-    return f"{cause.getClass().getSimpleName()}: {cause.getMessage()}"
 
 
 def _first_cause(error: Py4JJavaError) -> Any:

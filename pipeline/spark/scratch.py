@@ -19,8 +19,8 @@ _LOCK = "lock"
 def scratch_folder() -> Path:
     """The folder of this process, below ``TMPDIR``; those of dead processes are deleted."""
     base = Path(tempfile.gettempdir())
-    for left in base.glob(f"{_PREFIX}*"):
-        _delete_if_left(left)
+    for folder in base.glob(f"{_PREFIX}*"):
+        _delete_if_left(folder)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
     # Never closed: the lock ends with the process, however that ends. Children don't get it.
     fcntl.flock(os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)
@@ -28,15 +28,17 @@ def scratch_folder() -> Path:
 
 
 def _delete_if_left(folder: Path) -> None:
-    """Delete a folder that nobody holds; leave what is another user's, or just being made."""
+    """Delete a folder whose process has ended."""
     try:
-        held = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+        # O_NOFOLLOW: in a folder that all may write to, a link could lead anywhere.
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
     except OSError:
+        # Another user's, or just being made: the lock's file comes after the folder.
         return
     try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         shutil.rmtree(folder, ignore_errors=True)
     except BlockingIOError:
         return
     finally:
-        os.close(held)
+        os.close(lock)

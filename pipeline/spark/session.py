@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 import oriel
 from oriel.pipeline.spark.scratch import scratch_folder
 
-#: The folder that holds the package ``oriel``.
+#: The folder that holds the package ``oriel``: ``src`` of a checkout, or ``site-packages``.
 _IMPORT_ROOT = Path(oriel.__file__).parent.parent
 _LOGGING = Path(__file__).resolve().with_name("log4j2.properties")
 
@@ -49,10 +49,9 @@ _SETTINGS = {
     "spark.sql.streaming.numRecentProgressUpdates": "20",
 }
 
-
-#: Environment of Spark's Python workers. The engines make and drop arrays of megabytes, each
-#: batch again; glibc would give their pages back every time, and clearing new ones costs up
-#: to a quarter of the time (docs/decisions/0017).
+#: Environment variables of Spark's Python workers. The engines make and drop arrays of
+#: megabytes, each batch again; glibc would give their pages back every time, and clearing new
+#: ones costs up to a quarter of the time (docs/decisions/0017).
 WORKER_ENVIRONMENT = {
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
     "MALLOC_TRIM_THRESHOLD_": str(2**31),
@@ -70,8 +69,8 @@ def build_session(
 
     Args:
         application: name of the application in Spark's logs.
-        cores: threads for tasks, which is also the number of shuffle partitions; all of
-            the machine's when not given.
+        cores: threads for tasks, which is also the number of shuffle partitions; None: all of
+            the machine's.
         packages: Maven coordinates (``group:artifact:version``) that Spark fetches with
             their dependencies into its Ivy cache.
         extra: Spark settings that override those made here.
@@ -110,10 +109,12 @@ def _quiet_query_contexts() -> None:
 
 
 def _prepare_python_workers() -> None:
-    """Make Spark's Python workers run this Python and find this project's packages."""
+    """Make Spark's Python workers run this Python and find the package ``oriel``.
+
+    The JVM hands its own environment on to them, so this comes before its start.
+    """
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    found = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    root = str(_IMPORT_ROOT)
-    if root not in found:
-        os.environ["PYTHONPATH"] = os.pathsep.join([root, *filter(None, found)])
+    folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if str(_IMPORT_ROOT) not in folders:
+        os.environ["PYTHONPATH"] = os.pathsep.join([str(_IMPORT_ROOT), *filter(None, folders)])

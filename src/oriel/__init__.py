@@ -10,6 +10,9 @@ that the service (``oriel.app``) starts without what only the pipeline needs.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+#: The distribution's version, too (pyproject.toml reads it here).
+__version__ = "0.1.0"
+
 if TYPE_CHECKING:
     from oriel.pipeline import InvalidTopology, PipelineError
     from oriel.pipeline.language import (
@@ -72,9 +75,14 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         message = f"module 'oriel' has no attribute {name!r}"
         raise AttributeError(message)
-    return next(getattr(room, name) for room in map(import_module, _ROOMS) if hasattr(room, name))
+    try:
+        rooms = map(import_module, _ROOMS)
+        return next(getattr(room, name) for room in rooms if hasattr(room, name))
+    except ModuleNotFoundError as error:
+        error.add_note("the topology language needs: pip install 'oriel[pipeline]'")
+        raise
 
 
 def __dir__() -> list[str]:
-    """The names of the language."""
-    return __all__
+    """The names of the language, and those that every module has."""
+    return [*globals(), *__all__]

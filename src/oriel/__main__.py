@@ -5,11 +5,14 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
-#: Subcommand -> the module whose ``main`` it is. Imported when called: serving needs no Spark.
+import oriel
+
+#: Subcommand -> the module whose ``main`` it is, and the extra that brings what it imports.
+#: Imported when called: serving needs no Spark.
 _COMMANDS = {
-    "demo": "oriel.demo",
-    "run": "oriel.pipeline.run",
-    "serve": "oriel.app.server",
+    "demo": ("oriel.demo", "demo"),
+    "run": ("oriel.pipeline.run", "pipeline"),
+    "serve": ("oriel.app.server", "app"),
 }
 
 _HELP = """\
@@ -22,17 +25,24 @@ oriel: interactive queries over materialized windows
                                    serve the tables of a data folder over HTTP
   oriel topology                   how to write a topology file
   oriel help                       this text
+  oriel --version                  the version of this package
 
 `oriel COMMAND --help` lists all options of demo, run and serve.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the subcommand that the command line names; return its exit code."""
-    command, *rest = [*(sys.argv[1:] if arguments is None else arguments), "help"]
-    rest = rest[:-1]
+    """Run the subcommand that the command line names; return its exit code.
+
+    0: done, 1: it failed or its packages are not installed, 2: there is no such command or option.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    command, options = (given[0], given[1:]) if given else ("help", [])
     if command in {"help", "--help", "-h"}:
         sys.stdout.write(_HELP)
+        return 0
+    if command == "--version":
+        sys.stdout.write(f"oriel {oriel.__version__}\n")
         return 0
     if command == "topology":
         sys.stdout.write(Path(__file__).with_name("topology.md").read_text(encoding="utf-8"))
@@ -40,7 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if command not in _COMMANDS:
         sys.stderr.write(f"oriel: there is no command {command!r}\n{_HELP}")
         return 2
-    code: int = import_module(_COMMANDS[command]).main(rest)
+    module, extra = _COMMANDS[command]
+    try:
+        subcommand = import_module(module)
+    except ModuleNotFoundError as error:
+        # A module of our own that is missing is a fault of the package, not of the installation.
+        if error.name is None or error.name.split(".")[0] == "oriel":
+            raise
+        package = error.name.split(".")[0]
+        sys.stderr.write(
+            f"oriel {command}: {package} is not installed: pip install 'oriel[{extra}]'\n"
+        )
+        return 1
+    code: int = subcommand.main(options)
     return code
 
 

@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from oriel.demo import command
 from oriel.demo.errors import DemoError
 from oriel.demo.folder import fresh_folder
 from oriel.demo.live import replay
-from oriel.demo.processes import HOST, choose_port, running
+from oriel.demo.processes import HOST, choose_port, free_port, running
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_folder_is_emptied(tmp_path: Path) -> None:
@@ -41,6 +44,16 @@ def test_two_demos_do_not_share_a_folder(tmp_path: Path) -> None:
         pass
 
 
+def test_an_installed_demo_keeps_its_files_below_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a checkout they are in the checkout, whatever the current folder is."""
+    monkeypatch.chdir(tmp_path)
+    assert command.default_folder() == ROOT / ".oriel" / "demo"
+    monkeypatch.setattr(command, "IMPORT_ROOT", tmp_path / "lib" / "site-packages")
+    assert command.default_folder() == Path(".oriel/demo")
+
+
 def test_a_busy_port_is_replaced_or_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """The usual port gives way to a free one, and says so; a wanted one is insisted on."""
     with socket.socket() as holder:
@@ -56,15 +69,19 @@ def test_a_busy_port_is_replaced_or_refused(capsys: pytest.CaptureFixture[str]) 
 
 def test_a_child_that_ends_is_reported_with_its_last_words(tmp_path: Path) -> None:
     """The message of a failed child shows what it printed."""
-    with running("pipeline", ["json.no_such_module"], tmp_path) as child:
-        with pytest.raises(DemoError, match=r"(?s)the pipeline ended with code 1.*no_such_module"):
+    missing = ["run", "no_such_topology.py", "--event-log", str(tmp_path), "--data", str(tmp_path)]
+    with running("pipeline", missing, tmp_path) as child:
+        with pytest.raises(
+            DemoError, match=r"(?s)the pipeline ended with code 1.*no_such_topology"
+        ):
             child.require_success()
         assert not child.is_running
 
 
 def test_a_child_ends_with_its_block(tmp_path: Path) -> None:
     """Leaving the block ends the child and whatever else is in its session."""
-    with running("service", ["http.server", "0", "--bind", HOST], tmp_path) as child:
+    service = ["serve", "--data", str(tmp_path), "--port", str(free_port())]
+    with running("service", service, tmp_path) as child:
         child.require_running()
     assert child.process.returncode == -signal.SIGTERM
     with pytest.raises(ProcessLookupError):

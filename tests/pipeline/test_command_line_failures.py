@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oriel.pipeline.run import command as command_line
-from oriel.pipeline.run.command import load_topology, main
+from oriel.pipeline.run.command import main
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPOLOGY = """
@@ -129,16 +129,6 @@ def test_an_expression_that_fails_on_a_record_is_one_line(
     told = command(text)
     assert told.startswith("oriel run: store 's', step ")
     assert said in told
-
-
-def test_a_topology_file_may_hold_a_dataclass(tmp_path: Path) -> None:
-    """The file is a module like any other: what looks its module up finds it."""
-    path = tmp_path / "topology.py"
-    path.write_text(
-        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
-        "@dataclass\nclass Limits:\n    least: int = 0\n" + TOPOLOGY
-    )
-    assert [store.name for store in load_topology(path).stores] == ["s"]
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from oriel import InvalidTopology, StreamsBuilder
 from oriel.pipeline.language import refuse_hidden
 from oriel.pipeline.language.grouped import KGroupedStream
-from oriel.pipeline.language.reserved_names import OF_ROWS
+from oriel.pipeline.language.names import OF_ROWS
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
 
@@ -117,10 +117,10 @@ def test_a_python_function_in_a_step_reads_the_same_in_every_run(spark: SparkSes
     one = grouped()
     # From another line, with other objects.
     other = grouped()
-    assert one.origin.told == other.origin.told
+    assert one.origin.grouping == other.origin.grouping
     assert str(one.origin.steps[0]) == str(other.origin.steps[0])
-    assert one.origin.told.startswith("Column<'upper(")
-    assert one.origin.told.endswith(", w")
-    for text in (one.origin.told, str(one.origin.steps[0])):
+    assert one.origin.grouping.startswith("Column<'upper(")
+    assert one.origin.grouping.endswith(", w")
+    for text in (one.origin.grouping, str(one.origin.steps[0])):
         assert "Origin" not in text
         assert "@" not in text

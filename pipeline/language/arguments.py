@@ -1,0 +1,206 @@
+"""What the steps of the language are given, checked: windows, strategies, aggregations, times.
+
+Each function returns its argument in the form that a ``Store`` keeps, or raises ``InvalidTopology``
+with the step and the way out. All of it happens while the topology's file is read: no record is
+needed, and no Spark.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.names import check_names
+from oriel.pipeline.language.schemas import arrow_schema
+from oriel.pipeline.language.topology import Aggregation, Columns, Functions
+from oriel.pipeline.windows import (
+    Aggregate,
+    Aggregator,
+    Duration,
+    EmitStrategy,
+    Merger,
+    NoWindows,
+    Windows,
+    to_ms,
+)
+
+#: Windows' kind -> what their retention must not be shorter than, in words.
+_LEAST_RETENTION = {
+    "sliding": "2 * time difference plus the grace period",
+    "tumbling": "its window size plus the grace period",
+    "hopping": "its window size plus the grace period",
+    "session": "the inactivity gap plus the grace period",
+}
+
+
+def require_expressions(step: str, *expressions: object) -> None:
+    """Refuse what is neither SQL text nor a Spark column, such as a Python function.
+
+    Raises:
+        InvalidTopology: one is neither.
+    """
+    for expression in expressions:
+        if isinstance(expression, str) or type(expression).__module__.startswith("pyspark."):
+            continue
+        message = f"{step}: expects SQL text or a Spark Column, not {expression!r}"
+        raise InvalidTopology(message)
+
+
+def checked_windows(windows: Windows) -> Windows:
+    """Return ``windows``, which ``windowed_by`` was given.
+
+    Raises:
+        InvalidTopology: it is no window definition.
+    """
+    if not isinstance(windows, Windows) or isinstance(windows, NoWindows):
+        message = (
+            f"windowed_by: expects TimeWindows, SlidingWindows or SessionWindows, not {windows!r}"
+        )
+        raise InvalidTopology(message)
+    return windows
+
+
+def checked_strategy(strategy: EmitStrategy, windows: Windows, step: str = "emit") -> EmitStrategy:
+    """Return ``strategy``; ``step`` is where it was given.
+
+    Raises:
+        InvalidTopology: it is none, or waits for windows that there aren't.
+    """
+    if not isinstance(strategy, EmitStrategy):
+        example = "an EmitStrategy such as on_window_close()"
+        if step == "suppress":
+            example = "until_window_closes()"
+        message = f"{step}: expects {example}, not {strategy!r}"
+        raise InvalidTopology(message)
+    if strategy.name == "window-close" and isinstance(windows, NoWindows):
+        message = f"{step}: without windows nothing ever closes; call windowed_by() before"
+        raise InvalidTopology(message)
+    return strategy
+
+
+def checked_retention(name: str, windows: Windows, retention: Duration | None) -> int | None:
+    """Return the retention of the store ``name`` in ms, None for all.
+
+    Raises:
+        InvalidTopology: it is negative, shorter than the windows need, or there are none.
+        IllegalArgument: it is no number of ms that fits into 64 bits.
+    """
+    if retention is None:
+        return None
+    if isinstance(windows, NoWindows):
+        message = f"materialize: the store {name!r} has no windows that could expire"
+        raise InvalidTopology(message)
+    retention_ms = to_ms(retention, f"materialize: the retention period of store {name!r}")
+    least_ms = windows.least_retention_ms
+    if retention_ms < 0:
+        message = f"Retention of the window store {name!r} must not be negative"
+        raise InvalidTopology(message)
+    if retention_ms < least_ms:
+        message = (
+            f"The retention period of the window store {name!r} must be no smaller than "
+            f"{_LEAST_RETENTION[windows.kind]}. Got retention=[{retention_ms}], needed=[{least_ms}]"
+        )
+        raise InvalidTopology(message)
+    return retention_ms
+
+
+def checked_aggregation(
+    initializer: Callable[[], Any] | None,
+    aggregator: Aggregator | None,
+    merger: Merger | None,
+    schema: str | None,
+    aggregates: Mapping[str, Aggregate],
+) -> Columns | Functions:
+    """Return declarative aggregates or functions, whichever is given.
+
+    Raises:
+        InvalidTopology: neither or both are given, or one is wrong.
+    """
+    no_functions = (initializer, aggregator, merger, schema) == (None, None, None, None)
+    if aggregates and not no_functions:
+        message = "aggregate: give either functions with a schema or declarative aggregates"
+        raise InvalidTopology(message)
+    if no_functions:
+        return checked_columns("aggregate", (aggregates,))
+    if aggregator is None:
+        message = "aggregate: initializer, merger and schema need an aggregator, a function"
+        raise InvalidTopology(message)
+    return checked_functions(initializer, (aggregator,), merger, schema)
+
+
+def checked_columns(step: str, of_input: Sequence[Mapping[str, Aggregate]]) -> Columns:
+    """Return declarative aggregates, for each input those of its columns.
+
+    Raises:
+        InvalidTopology: there is none, one is not an aggregate, or a name can't be used.
+    """
+    named = [(name, aggregate) for aggregates in of_input for name, aggregate in aggregates.items()]
+    if not named:
+        message = f"{step}: name at least one aggregate, for example n=count()"
+        raise InvalidTopology(message)
+    for name, aggregate in named:
+        if not isinstance(aggregate, Aggregate):
+            message = f"{step}: {name}={aggregate!r} is not an aggregate such as count()"
+            raise InvalidTopology(message)
+    check_names(step, [name for name, _ in named])
+    return Columns(tuple(dict(aggregates) for aggregates in of_input))
+
+
+def checked_functions(
+    initializer: Callable[[], Any] | None,
+    aggregators: tuple[Aggregator, ...],
+    merger: Merger | None,
+    schema: str | None,
+) -> Functions:
+    """Return a user's aggregation.
+
+    Raises:
+        InvalidTopology: one is no function, or the schema is missing or can't be read.
+    """
+    step = "aggregate"
+    functions: dict[str, object] = {
+        "initializer": initializer,
+        **{f"aggregator {n}": aggregator for n, aggregator in enumerate(aggregators)},
+        **({} if merger is None else {"merger": merger}),
+    }
+    for argument, function in functions.items():
+        if not callable(function):
+            message = f"{step}: {argument} must be a function, not {function!r}"
+            raise InvalidTopology(message)
+    if not isinstance(schema, str):
+        message = (
+            f'{step}: schema must name the aggregate\'s columns, like "n BIGINT", not {schema!r}'
+        )
+        raise InvalidTopology(message)
+    check_names(step, arrow_schema(schema, step).names)
+    return Functions(initializer, aggregators, merger, schema, step)
+
+
+def checked_reducer(reducer: Callable[[Any, Any], Any]) -> Functions:
+    """Return the aggregation of Kafka's reduce: of two kept values it makes one, too.
+
+    Raises:
+        InvalidTopology: it is no function.
+    """
+    if not callable(reducer):
+        message = f"reduce: expects a function of (kept value, new value), not {reducer!r}"
+        raise InvalidTopology(message)
+
+    def aggregator(_key: str, value: Any, aggregate: Any) -> Any:
+        return reducer(aggregate, value)
+
+    def merger(_key: str, left: Any, right: Any) -> Any:
+        return reducer(left, right)
+
+    return Functions(None, (aggregator,), merger, None, "reduce")
+
+
+def aggregation_text(aggregation: Aggregation) -> str:
+    """How the aggregation is written, for messages: ``aggregate(n=count())``."""
+    if not isinstance(aggregation, Columns):
+        return "aggregate(functions)"
+    calls = (
+        f"{name}={aggregate.call}"
+        for aggregates in aggregation.of_input
+        for name, aggregate in aggregates.items()
+    )
+    return f"aggregate({', '.join(calls)})"

@@ -1,0 +1,126 @@
+"""The distribution: built from the checkout without a network, used without the checkout."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import oriel
+from tests.tidy.project import ROOT
+
+ROOMS = ("app", "demo", "pipeline", "storage")
+DATA = {
+    "oriel/py.typed",
+    "oriel/topology.md",
+    "oriel/app/page/dashboard.html",
+    "oriel/pipeline/spark/log4j2.properties",
+}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of a copy of the checkout: a build leaves folders behind."""
+    folder = tmp_path_factory.mktemp("wheel")
+    checkout = folder / "checkout"
+    checkout.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, checkout)
+    for name in ("src", "docs", *ROOMS):
+        leave_out = shutil.ignore_patterns("__pycache__", "*.egg-info")
+        shutil.copytree(ROOT / name, checkout / name, symlinks=True, ignore=leave_out)
+    _run([
+        sys.executable, "-m", "pip", "wheel", "--quiet", "--no-build-isolation", "--no-deps",
+        "--disable-pip-version-check", "--wheel-dir", str(folder), str(checkout),
+    ])  # fmt: skip
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def site(wheel: Path) -> Path:
+    """A folder with the wheel installed in it."""
+    folder = wheel.parent / "site"
+    _run([
+        sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index",
+        "--disable-pip-version-check", "--target", str(folder), str(wheel),
+    ])  # fmt: skip
+    return folder
+
+
+def _run(
+    command: list[str], python_path: Path | None = None, code: int = 0
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command elsewhere, with the checkout not among the places of imports."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    if python_path is not None:
+        environment["PYTHONPATH"] = str(python_path)
+    ended = subprocess.run(
+        command, cwd="/", env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ended.returncode == code, ended.stderr
+    return ended
+
+
+def test_the_wheel_has_all_modules_and_data_and_nothing_else(wheel: Path) -> None:
+    """One import name: the rooms are packages of `oriel`, tests and tools stay at home."""
+    with zipfile.ZipFile(wheel) as archive:
+        files = {name for name in archive.namelist() if ".dist-info/" not in name}
+        modules = {f"oriel/{path.name}" for path in (ROOT / "src" / "oriel").glob("*.py")}
+        for room in ROOMS:
+            modules |= {f"oriel/{p.relative_to(ROOT)}" for p in (ROOT / room).rglob("*.py")}
+        assert files == modules | DATA
+        (entries,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
+        assert "oriel = oriel.__main__:main" in archive.read(entries).decode()
+    assert wheel.name == f"oriel-{oriel.__version__}-py3-none-any.whl"
+
+
+def test_the_command_runs_from_the_wheel(site: Path) -> None:
+    """`python -m oriel` and the script `oriel` answer, and say the version."""
+    guide = (ROOT / "docs" / "topology.md").read_text()
+    assert _run([sys.executable, "-m", "oriel", "topology"], site).stdout == guide
+    version = _run([sys.executable, str(site / "bin" / "oriel"), "--version"], site).stdout
+    assert version == f"oriel {oriel.__version__}\n"
+    assert "--trigger" in _run([sys.executable, "-m", "oriel", "run", "--help"], site).stdout
+
+
+def test_the_language_and_the_driver_are_imported_from_the_wheel(site: Path) -> None:
+    """`from oriel import ...` and `from oriel.testing import ...` find the installed package."""
+    code = (
+        "import oriel; from oriel import StreamsBuilder; "
+        "from oriel.testing import TopologyTestDriver; print(oriel.__file__)"
+    )
+    assert _run([sys.executable, "-c", code], site).stdout.strip() == str(
+        site / "oriel" / "__init__.py"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "package", "extra"),
+    [("run", "pyspark", "pipeline"), ("serve", "lmdb", "app"), ("demo", "httpx", "demo")],
+)
+def test_a_command_without_its_packages_names_its_extra(
+    site: Path, command: str, package: str, extra: str
+) -> None:
+    """One line says what to install."""
+    code = (
+        f"import sys; sys.modules[{package!r}] = None; from oriel.__main__ import main; "
+        f"sys.exit(main([{command!r}, '--help']))"
+    )
+    ended = _run([sys.executable, "-c", code], site, code=1)
+    assert ended.stderr == (
+        f"oriel {command}: {package} is not installed: pip install 'oriel[{extra}]'\n"
+    )
+
+
+def test_without_any_package_the_help_is_there(site: Path) -> None:
+    """The distribution itself needs nothing but Python: `-S` leaves site-packages out."""
+    ended = _run([sys.executable, "-S", "-m", "oriel", "--help"], site)
+    assert "oriel serve --data FOLDER" in ended.stdout
+    ended = _run([sys.executable, "-S", "-m", "oriel", "serve"], site, code=1)
+    assert "pip install 'oriel[app]'" in ended.stderr
+    ended = _run([sys.executable, "-S", "-c", "from oriel import count"], site, code=1)
+    assert "pip install 'oriel[pipeline]'" in ended.stderr
