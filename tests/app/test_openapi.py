@@ -9,9 +9,8 @@ import jsonschema
 import orjson
 import pytest
 
-from oriel.app.contract.openapi import document_bytes
-from oriel.app.contract.openapi_parts import SHAPES
-from oriel.app.reads.window_reads import OPERATIONS
+from oriel.app.contract import OPERATIONS, document_bytes
+from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import all_codes
@@ -46,9 +45,9 @@ def test_every_operation_is_described(store: Served) -> None:
     """Hot reads and cold routes, each with an id, words, parameters and errors."""
     document = _document(store)
     operations = [path["get"] for path in document["paths"].values()]
-    assert len(operations) == len(SHAPES)
+    assert len(operations) == len(OPERATIONS)
     assert {operation["operationId"] for operation in operations} >= {
-        name.decode() for name in OPERATIONS
+        name.decode() for name in HOT_READS
     }
     for operation in operations:
         assert operation["summary"]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from oriel.app.reads.read_kinds import READS_OF_KIND
-from oriel.app.reads.window_reads import OPERATIONS
+from oriel.app.contract import OPERATIONS
+from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.storage import KINDS, WindowSpec
 from tests.app.api_client import Served, served
 from tests.app.problem_shape import assert_problem
@@ -50,8 +50,8 @@ def totals(tmp_path: Path) -> Iterator[Served]:
 @pytest.mark.parametrize("window", EVERY)
 def test_each_kind_has_its_own_reads(tmp_path: Path, window: WindowSpec) -> None:
     """Those that fit answer; each other is one clear problem that names the fitting ones."""
-    assert REQUESTS.keys() == {name.decode() for name in OPERATIONS}
-    assert READS_OF_KIND.keys() == set(KINDS)
+    assert REQUESTS.keys() == {name.decode() for name in HOT_READS}
+    assert set().union(*(op.store_kinds for op in OPERATIONS.values())) == set(KINDS)
     fitting = FITTING[window.kind]
     with served(tmp_path, window=window) as made:
         made.commit({"key": "a", "start": 1, "end": 2})
