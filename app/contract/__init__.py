@@ -12,6 +12,7 @@ from oriel.app.contract.operations import (
     OPERATIONS,
     ROW_STORES,
     SESSION_STORES,
+    STORE_KINDS,
     Operation,
     reads_of_kind,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "POSITION_QUERY",
     "ROW_STORES",
     "SESSION_STORES",
+    "STORE_KINDS",
     "ApiError",
     "MethodNotAllowed",
     "Operation",

@@ -48,9 +48,10 @@ from oriel.storage import errors as storage
 
 #: Kinds of stores by what can be read of them. The rest of the service asks these sets, so that
 #: storage's kinds are named at this one place.
+STORE_KINDS = KINDS
 ROW_STORES = frozenset({NONE})
 SESSION_STORES = frozenset({SESSION})
-WINDOW_STORES = frozenset(KINDS) - ROW_STORES
+WINDOW_STORES = frozenset(STORE_KINDS) - ROW_STORES
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import all_codes
 from tests.storage.store_tables import NONE, SESSION, make_definition
-from tools.openapi import COMMITTED_FILE
+from tools.openapi import OPENAPI_FILE, written_files
 
 _ROOT = "/v1/stores/store"
 
@@ -38,7 +38,20 @@ def _document(store: Served) -> Any:
 def test_the_committed_file_is_what_is_served(store: Served) -> None:
     """`python -m tools.openapi` writes it anew."""
     served_bytes = document_bytes(_document(store))
-    assert COMMITTED_FILE.read_bytes() == served_bytes, "run: python -m tools.openapi"
+    assert OPENAPI_FILE.read_bytes() == served_bytes, "run: python -m tools.openapi"
+
+
+@pytest.mark.parametrize("path", written_files(), ids=lambda path: path.name)
+def test_what_follows_from_the_operations_is_committed(path: Path) -> None:
+    """The document, the table of requests and the table of each kind's reads."""
+    assert path.read_bytes() == written_files()[path], "run: python -m tools.openapi"
+
+
+def test_the_description_names_every_hot_read(store: Served) -> None:
+    """What is written by hand about the kinds of stores leaves none out."""
+    description = _document(store)["info"]["description"]
+    for name in HOT_READS:
+        assert f"`{name.decode()}`" in description
 
 
 def test_every_operation_is_described(store: Served) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from oriel.app.contract import OPERATIONS
 from oriel.app.reads.snapshot_reads import HOT_READS
-from oriel.storage import KINDS, WindowSpec
+from oriel.storage import WindowSpec
 from tests.app.api_client import Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import (
@@ -51,7 +51,7 @@ def totals(tmp_path: Path) -> Iterator[Served]:
 def test_each_kind_has_its_own_reads(tmp_path: Path, window: WindowSpec) -> None:
     """Those that fit answer; each other is one clear problem that names the fitting ones."""
     assert REQUESTS.keys() == {name.decode() for name in HOT_READS}
-    assert set().union(*(op.store_kinds for op in OPERATIONS.values())) == set(KINDS)
+    assert set().union(*(op.store_kinds for op in OPERATIONS.values())) == FITTING.keys()
     fitting = FITTING[window.kind]
     with served(tmp_path, window=window) as made:
         made.commit({"key": "a", "start": 1, "end": 2})

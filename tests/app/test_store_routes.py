@@ -118,7 +118,7 @@ def test_unknown_parameters_are_refused(store: Served, path: str) -> None:
 @pytest.mark.parametrize("path", ["/v1/stores/nope", "/v1/stores/nope/keys"])
 def test_an_unknown_store_is_404(store: Served, path: str) -> None:
     """With the names that there are."""
-    assert_problem(store.get(path), 404, "unknown-store", "store")
+    assert_problem(store.get(path), 404, "unknown-store", "stores are: store")
 
 
 @pytest.mark.parametrize("path", ["/v1/stores/store", "/v1/stores/store/keys"])

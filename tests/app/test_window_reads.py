@@ -2,13 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from oriel.app.contract import OPERATIONS
 from oriel.app.reads import route
+from oriel.app.reads.snapshot_reads import HOT_READS, bind
 from oriel.storage.index import IndexFolder
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import assert_problem
@@ -215,7 +218,9 @@ def test_a_window_start_must_be_a_number(filled: Served) -> None:
 @pytest.mark.parametrize("name", ["nope", "%2e%2e", "_dead_letters", "a%2Fb", "", "x" * 300])
 def test_an_unknown_store_is_404_and_the_known_ones_are_named(filled: Served, name: str) -> None:
     """Names that can't be stores are no other error."""
-    assert_problem(filled.get(f"/v1/stores/{name}/latest/a"), 404, "unknown-store", "store")
+    assert_problem(
+        filled.get(f"/v1/stores/{name}/latest/a"), 404, "unknown-store", "stores are: store"
+    )
 
 
 def test_a_store_without_an_index_is_not_ready(tmp_path: Path) -> None:
@@ -279,7 +284,7 @@ class TestPosition:
         """In every read, at once without wait_ms."""
         for path in ("fetch/a", "backwardFetch/a", "latest/a", "window/10/a", "keys"):
             answer = filled.get(f"{ROOT}/{path}?{bound}")
-            assert_problem(answer, 503, "behind-position-bound", "store")
+            assert_problem(answer, 503, "behind-position-bound", "has not reached the position")
 
     def test_waiting_ends_when_the_position_is_reached(self, filled: Served) -> None:
         """The answer comes from the version that was waited for."""
@@ -366,6 +371,18 @@ def test_odd_values_are_json(store: Served) -> None:
 def test_other_paths_are_not_hot_reads(path: bytes) -> None:
     """They go to FastAPI."""
     assert route(path) is None
+
+
+def test_a_read_of_a_whole_store_has_nothing_behind_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without path parameters of its own a read is found without a sixth part, and only so."""
+    record = replace(OPERATIONS["fetch"], name="all", path="/v1/stores/{store}/all")
+    read = bind(record, HOT_READS[b"fetch"].function)
+    monkeypatch.setitem(HOT_READS, b"all", read)
+    assert route(b"/v1/stores/s/all") == (read, b"s", b"")
+    assert route(b"/v1/stores/s/all/") is None
+    assert route(b"/v1/stores/s/all/a") is None
 
 
 def test_a_removed_store_is_unknown(filled: Served, monkeypatch: pytest.MonkeyPatch) -> None:
