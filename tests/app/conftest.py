@@ -14,3 +14,11 @@ def store(tmp_path: Path) -> Iterator[Served]:
     with served(tmp_path) as made:
         made.index()
         yield made
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The same, shared by all tests that change neither the store nor its status."""
+    with served(tmp_path_factory.mktemp("empty")) as made:
+        made.index()
+        yield made

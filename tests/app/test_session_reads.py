@@ -22,11 +22,22 @@ def spans(answer: Answer) -> list[tuple[int, int]]:
     return [(one["window_start_ms"], one["window_end_ms"]) for one in answer.json["windows"]]
 
 
+ROWS = [{"key": "a", "start": start, "end": end} for start, end in SPANS]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Key "a" with the sessions of the picture, at table version 1; never changed."""
+    with served(tmp_path_factory.mktemp("filled"), window=SESSION) as made:
+        made.commit(*ROWS)
+        yield made
+
+
 @pytest.fixture
-def filled(tmp_path: Path) -> Iterator[Served]:
-    """Key "a" with the sessions of the picture, at table version 1."""
+def changing(tmp_path: Path) -> Iterator[Served]:
+    """The same store for one test, which may change it."""
     with served(tmp_path, window=SESSION) as made:
-        made.commit(*({"key": "a", "start": start, "end": end} for start, end in SPANS))
+        made.commit(*ROWS)
         yield made
 
 
@@ -124,29 +135,29 @@ def test_reads_by_start_work_for_sessions(filled: Served) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "a/b", "/", "0/1", "é", "\x00", "a" * 700])
-def test_any_key_works(filled: Served, key: str) -> None:
+def test_any_key_works(changing: Served, key: str) -> None:
     """Also one that looks like the path of a session."""
-    filled.commit({"key": key, "start": 3, "end": 4})
+    changing.commit({"key": key, "start": 3, "end": 4})
     for safe in ("", "/"):
         path = quote(key, safe=safe)
         for read in ("findSessions", "backwardFindSessions", "session/3/4"):
-            answer = filled.get(f"{ROOT}/{read}/{path}")
+            answer = changing.get(f"{ROOT}/{read}/{path}")
             assert spans(answer) == [(3, 4)]
             assert answer.json["windows"][0]["key"] == key
 
 
-def test_a_merged_session_takes_the_place_of_the_others(filled: Served) -> None:
+def test_a_merged_session_takes_the_place_of_the_others(changing: Served) -> None:
     """The next version has the merged one alone."""
     gone = [{"key": "a", "start": s, "end": e, "deleted": True} for s, e in SPANS[3:]]
-    filled.commit(*gone, {"key": "a", "start": 25, "end": 60})
-    assert spans(filled.get(f"{ROOT}/findSessions/a?earliest_end_ms=21")) == [(25, 60)]
-    assert_problem(filled.get(f"{ROOT}/session/25/40/a"), 404, "window-not-found")
+    changing.commit(*gone, {"key": "a", "start": 25, "end": 60})
+    assert spans(changing.get(f"{ROOT}/findSessions/a?earliest_end_ms=21")) == [(25, 60)]
+    assert_problem(changing.get(f"{ROOT}/session/25/40/a"), 404, "window-not-found")
 
 
 def test_retention_hides_sessions_by_their_end(tmp_path: Path) -> None:
     """Expired are those that end before observed - retention + 1, in every read."""
     with served(tmp_path, retention_ms=21, window=SESSION) as made:
-        made.commit(*({"key": "a", "start": start, "end": end} for start, end in SPANS))
+        made.commit(*ROWS)
         visible = [(0, 20), (25, 35), (25, 40)]
         for read in ("findSessions", "fetch"):
             assert spans(made.get(f"{ROOT}/{read}/a")) == visible

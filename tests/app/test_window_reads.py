@@ -1,7 +1,7 @@
 """The hot reads over HTTP: fetch, backwardFetch, latest, window."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,21 @@ def starts(answer: Answer) -> list[int]:
     return [window["window_start_ms"] for window in answer.json["windows"]]
 
 
+ROWS = [{"key": "a", "start": start, "n": start} for start in (10, 20, 30, 40, 50)]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Key "a" with windows starting at 10, 20, 30, 40, 50, at table version 1; never changed."""
+    with served(tmp_path_factory.mktemp("filled")) as made:
+        made.commit(*ROWS)
+        yield made
+
+
 @pytest.fixture
-def filled(store: Served) -> Served:
-    """Key "a" with windows starting at 10, 20, 30, 40, 50, at table version 1."""
-    store.commit(*({"key": "a", "start": start, "n": start} for start in (10, 20, 30, 40, 50)))
+def changing(store: Served) -> Served:
+    """The same store for one test, which may change or break it."""
+    store.commit(*ROWS)
     return store
 
 
@@ -97,11 +108,11 @@ def test_pages_join_to_the_whole_range(
     assert found == expected
 
 
-def test_a_page_goes_on_from_the_newer_version(filled: Served) -> None:
+def test_a_page_goes_on_from_the_newer_version(changing: Served) -> None:
     """Between pages the store may move on; the position says so."""
-    first = filled.get(f"{ROOT}/fetch/a?limit=2")
-    filled.commit({"key": "a", "start": 15}, {"key": "a", "start": 35})
-    second = filled.get(f"{ROOT}/fetch/a?limit=9&cursor={first.json['next_cursor']}")
+    first = changing.get(f"{ROOT}/fetch/a?limit=2")
+    changing.commit({"key": "a", "start": 15}, {"key": "a", "start": 35})
+    second = changing.get(f"{ROOT}/fetch/a?limit=9&cursor={first.json['next_cursor']}")
     assert starts(second) == [30, 35, 40, 50]
     assert second.json["position"]["version"] == 2
 
@@ -230,14 +241,14 @@ def test_a_store_without_an_index_is_not_ready(tmp_path: Path) -> None:
             assert_problem(made.get(f"{ROOT}/{path}"), 503, "store-not-ready", "retry")
 
 
-def test_a_damaged_index_is_said_to_be_rebuilt(filled: Served) -> None:
+def test_a_damaged_index_is_said_to_be_rebuilt(changing: Served) -> None:
     """Not a crash, and not a 500."""
-    filled.service.catalog.close()
-    generation = IndexFolder(filled.data / "index" / "store").current()
+    changing.service.catalog.close()
+    generation = IndexFolder(changing.data / "index" / "store").current()
     assert generation is not None
     with (generation / "data.mdb").open("r+b") as file:
         file.truncate(8192)
-    assert_problem(filled.get(f"{ROOT}/latest/a"), 503, "index-damaged", "rebuilt")
+    assert_problem(changing.get(f"{ROOT}/latest/a"), 503, "index-damaged", "rebuilt")
 
 
 def test_other_methods_are_refused(filled: Served) -> None:
@@ -248,7 +259,7 @@ def test_other_methods_are_refused(filled: Served) -> None:
 
 
 def test_an_unexpected_error_is_a_500_without_a_trace(
-    filled: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    changing: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has the trace, the client doesn't."""
 
@@ -256,8 +267,8 @@ def test_an_unexpected_error_is_a_500_without_a_trace(
         message = "secret"
         raise RuntimeError(message)
 
-    monkeypatch.setattr(filled.service.catalog, "view", fail)
-    answer = filled.get(f"{ROOT}/latest/a")
+    monkeypatch.setattr(changing.service.catalog, "view", fail)
+    answer = changing.get(f"{ROOT}/latest/a")
     assert_problem(answer, 500, "internal-error")
     assert b"secret" not in answer.body
     assert "secret" in caplog.text
@@ -286,15 +297,15 @@ class TestPosition:
             answer = filled.get(f"{ROOT}/{path}?{bound}")
             assert_problem(answer, 503, "behind-position-bound", "has not reached the position")
 
-    def test_waiting_ends_when_the_position_is_reached(self, filled: Served) -> None:
+    def test_waiting_ends_when_the_position_is_reached(self, changing: Served) -> None:
         """The answer comes from the version that was waited for."""
 
         async def wait_and_commit() -> Answer:
             waiting = asyncio.ensure_future(
-                filled.client.call(f"{ROOT}/latest/a?min_version=2&wait_ms=30000")
+                changing.client.call(f"{ROOT}/latest/a?min_version=2&wait_ms=30000")
             )
             await asyncio.sleep(0)
-            filled.commit({"key": "a", "start": 60})
+            changing.commit({"key": "a", "start": 60})
             return await waiting
 
         assert starts(asyncio.run(wait_and_commit())) == [60]
@@ -308,14 +319,14 @@ class TestPosition:
 class TestEntityTag:
     """Pollers pay little for an answer that they have."""
 
-    def test_the_tag_brings_304_until_the_version_changes(self, filled: Served) -> None:
+    def test_the_tag_brings_304_until_the_version_changes(self, changing: Served) -> None:
         """Same request, same version: nothing is sent again."""
         target = f"{ROOT}/fetch/a?limit=3"
-        tag = filled.get(target).headers["etag"]
-        again = filled.get(target, [("If-None-Match", tag)])
+        tag = changing.get(target).headers["etag"]
+        again = changing.get(target, [("If-None-Match", tag)])
         assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
-        filled.commit()
-        changed = filled.get(target, [("If-None-Match", tag)])
+        changing.commit()
+        changed = changing.get(target, [("If-None-Match", tag)])
         assert changed.status == 200
         assert changed.headers["etag"] != tag
 
@@ -385,9 +396,9 @@ def test_a_read_of_a_whole_store_has_nothing_behind_its_name(
     assert route(b"/v1/stores/s/all/a") is None
 
 
-def test_a_removed_store_is_unknown(filled: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_removed_store_is_unknown(changing: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """When its table is gone, so is the store, within a second."""
-    assert starts(filled.get(f"{ROOT}/latest/a")) == [50]
-    filled.table.path.rename(filled.data / "elsewhere")
+    assert starts(changing.get(f"{ROOT}/latest/a")) == [50]
+    changing.table.path.rename(changing.data / "elsewhere")
     monkeypatch.setattr("oriel.app.reads.catalog._TABLE_SECONDS", 0.0)
-    assert_problem(filled.get(f"{ROOT}/latest/a"), 404, "unknown-store")
+    assert_problem(changing.get(f"{ROOT}/latest/a"), 404, "unknown-store")
