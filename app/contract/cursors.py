@@ -1,7 +1,7 @@
 """Cursors: opaque, and good only for the request that they were given out for.
 
-    cursor    =  base64url( format (1 byte)  request digest (12)  table version (8)  place )
-    place     =  window start (8)  window end (8), signed         after a page of windows
+    cursor    =  base64url( format (1 byte)  request digest (12)  table version (8)  last )
+    last      =  window start (8)  window end (8), signed         after a page of windows
               |  the last key's UTF-8 bytes                       after a page of keys
 
 The digest is over everything that must stay the same between the pages: table, operation,
@@ -45,10 +45,10 @@ class PageCursors:
         """The last window of the page before; None on the first page."""
         if cursor is None:
             return None
-        place = self._read(cursor)
-        if len(place) != _WINDOW.size:
+        last = self._read(cursor)
+        if len(last) != _WINDOW.size:
             raise InvalidCursor(_NOT_OURS)
-        return WindowId(*_WINDOW.unpack(place))
+        return WindowId(*_WINDOW.unpack(last))
 
     def read_key(self, cursor: str | None) -> str | None:
         """The last key of the page before; None on the first page."""
@@ -72,8 +72,8 @@ class PageCursors:
         request = repr((self._state.table_id, *self._request))
         return hashlib.blake2b(request.encode(), digest_size=_DIGEST_BYTES).digest()
 
-    def _write(self, place: bytes) -> str:
-        content = _HEAD.pack(_FORMAT, self._digest(), self._state.version) + place
+    def _write(self, last: bytes) -> str:
+        content = _HEAD.pack(_FORMAT, self._digest(), self._state.version) + last
         return urlsafe_b64encode(content).decode().rstrip("=")
 
     def _read(self, cursor: str) -> bytes:

@@ -95,8 +95,10 @@ class Operation:
         query = self.query.parameters
         path = self.path_parameters
         errors: list[type[Exception]] = []
+        # Any value of the query can be wrong, and of the path's parameters the times.
         if query or any(parameter.name.endswith("_ms") for parameter in path):
             errors.append(InvalidParameter)
+        # A typing error must not be taken for no parameter; only the page takes any address.
         if self.answer is not None:
             errors.append(UnknownParameter)
         if STORE in path:
@@ -108,6 +110,7 @@ class Operation:
             ]
         if MIN_VERSION in query:
             errors.append(storage.BehindPositionBound)
+        # No hot read fits every kind of store.
         if self.is_hot:
             errors.append(WrongStoreKind)
         if CURSOR in query:
