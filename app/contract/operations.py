@@ -8,6 +8,7 @@ record here and one function in ``oriel.app.reads.snapshot_reads``.
 import re
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 
 from pydantic import BaseModel
 
@@ -144,6 +145,15 @@ _ROWS_EXAMPLE: Json = {
 _STORES_PATH = "/v1/stores"
 _STORE_PATH = "/v1/stores/{store}"
 
+#: Makes the record of a hot read that answers windows; of sessions alone with other kinds.
+_windows_read = partial(
+    Operation,
+    tag="windows",
+    answer=WindowsAnswer,
+    example=_WINDOWS_EXAMPLE,
+    store_kinds=WINDOW_STORES,
+    is_hot=True,
+)
 
 _RECORDS = (
     Operation(
@@ -171,102 +181,67 @@ _RECORDS = (
         answer=KeysAnswer,
         query=KEYS_QUERY,
     ),
-    Operation(
+    _windows_read(
         "fetch",
         f"{_STORE_PATH}/fetch/{{key}}",
-        tag="windows",
         summary="Windows of a key, oldest first",
         description="Windows whose start lies from `from_ms` to `to_ms`, both inclusive, by start "
         "ascending. An unknown key has no windows.",
-        answer=WindowsAnswer,
-        example=_WINDOWS_EXAMPLE,
         query=RANGE_QUERY,
-        store_kinds=WINDOW_STORES,
-        is_hot=True,
     ),
-    Operation(
+    _windows_read(
         "backwardFetch",
         f"{_STORE_PATH}/backwardFetch/{{key}}",
-        tag="windows",
         summary="Windows of a key, newest first",
         description="The windows of `fetch` by start descending (KIP-617). The first page without "
-        "bounds "
-        "is the newest windows.",
-        answer=WindowsAnswer,
-        example=_WINDOWS_EXAMPLE,
+        "bounds is the newest windows.",
         query=RANGE_QUERY,
-        store_kinds=WINDOW_STORES,
-        is_hot=True,
     ),
-    Operation(
+    _windows_read(
         "latest",
         f"{_STORE_PATH}/latest/{{key}}",
-        tag="windows",
         summary="The newest window of a key",
         description="The window with the greatest start (of several sessions the one that ends "
-        "last); 404 "
-        "when the key has none.",
-        answer=WindowsAnswer,
-        example=_WINDOWS_EXAMPLE,
+        "last); 404 when the key has none.",
         query=POSITION_QUERY,
         own_problems=(WindowNotFound,),
-        store_kinds=WINDOW_STORES,
-        is_hot=True,
     ),
-    Operation(
+    _windows_read(
         "window",
         f"{_STORE_PATH}/window/{{window_start_ms}}/{{key}}",
-        tag="windows",
         summary="One window of a key",
         description="The window that starts exactly then (of several sessions the one that ends "
-        "first); "
-        "404 when there is none or it has expired.",
-        answer=WindowsAnswer,
-        example=_WINDOWS_EXAMPLE,
+        "first); 404 when there is none or it has expired.",
         query=POSITION_QUERY,
         own_problems=(WindowNotFound,),
-        store_kinds=WINDOW_STORES,
-        is_hot=True,
     ),
-    Operation(
+    _windows_read(
         "findSessions",
         f"{_STORE_PATH}/findSessions/{{key}}",
-        tag="windows",
         summary="Sessions of a key, oldest first",
         description="Sessions that end at or after `earliest_end_ms` and start at or before "
-        "`latest_start_ms`, by start ascending. With both bounds the same instant: the "
-        "sessions that hold it. An unknown key has no sessions.",
-        answer=WindowsAnswer,
-        example=_WINDOWS_EXAMPLE,
+        "`latest_start_ms`, by start ascending. With both bounds the same instant: the sessions "
+        "that hold it. An unknown key has no sessions.",
         query=SESSIONS_QUERY,
         store_kinds=SESSION_STORES,
-        is_hot=True,
     ),
-    Operation(
+    _windows_read(
         "backwardFindSessions",
         f"{_STORE_PATH}/backwardFindSessions/{{key}}",
-        tag="windows",
         summary="Sessions of a key, newest first",
         description="The sessions of `findSessions` by start descending (KIP-617).",
-        answer=WindowsAnswer,
-        example=_WINDOWS_EXAMPLE,
         query=SESSIONS_QUERY,
         store_kinds=SESSION_STORES,
-        is_hot=True,
     ),
-    Operation(
+    _windows_read(
         "session",
         f"{_STORE_PATH}/session/{{window_start_ms}}/{{window_end_ms}}/{{key}}",
-        tag="windows",
         summary="One session of a key",
         description="The session with exactly this start and end; 404 when there is none or it "
         "has expired.",
-        answer=WindowsAnswer,
-        example=_WINDOWS_EXAMPLE,
         query=POSITION_QUERY,
         own_problems=(WindowNotFound,),
         store_kinds=SESSION_STORES,
-        is_hot=True,
     ),
     Operation(
         "get",

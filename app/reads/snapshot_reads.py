@@ -65,23 +65,19 @@ def bind(operation: Operation, function: ReadFunction) -> HotRead:
 
 
 def _fetch(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    cursors = _cursors(snapshot, request)
-    return _page(snapshot.fetch(_window_range(request, cursors)), cursors)
+    return _page_of_windows(snapshot.fetch, snapshot, request)
 
 
 def _backward_fetch(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    cursors = _cursors(snapshot, request)
-    return _page(snapshot.backward_fetch(_window_range(request, cursors)), cursors)
+    return _page_of_windows(snapshot.backward_fetch, snapshot, request)
 
 
 def _find_sessions(snapshot: SessionSnapshot, request: ReadRequest) -> ReadPage:
-    cursors = _cursors(snapshot, request)
-    return _page(snapshot.find_sessions(_session_range(request, cursors)), cursors)
+    return _page_of_sessions(snapshot.find_sessions, snapshot, request)
 
 
 def _backward_find_sessions(snapshot: SessionSnapshot, request: ReadRequest) -> ReadPage:
-    cursors = _cursors(snapshot, request)
-    return _page(snapshot.backward_find_sessions(_session_range(request, cursors)), cursors)
+    return _page_of_sessions(snapshot.backward_find_sessions, snapshot, request)
 
 
 def _latest(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
@@ -128,29 +124,35 @@ def _get(snapshot: KeyValueSnapshot, request: ReadRequest) -> ReadPage:
     return ReadPage([row])
 
 
-def _window_range(request: ReadRequest, cursors: PageCursors) -> WindowRange:
+def _page_of_windows(
+    fetch: Callable[[WindowRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
+) -> ReadPage:
+    """One page in the direction of ``fetch``, a method of the snapshot."""
     (key,) = request.path
     query = request.query
+    cursors = _cursors(snapshot, request)
     after = cursors.read_window(query["cursor"])
-    return WindowRange(key, query["from_ms"], query["to_ms"], query["limit"], after)
+    page = fetch(WindowRange(key, query["from_ms"], query["to_ms"], query["limit"], after))
+    return ReadPage(page.windows, cursors.after_window(page.next_after))
 
 
-def _session_range(request: ReadRequest, cursors: PageCursors) -> SessionRange:
+def _page_of_sessions(
+    find: Callable[[SessionRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
+) -> ReadPage:
+    """One page in the direction of ``find``, a method of the snapshot."""
     (key,) = request.path
     query = request.query
+    cursors = _cursors(snapshot, request)
     after = cursors.read_window(query["cursor"])
-    earliest_end_ms, latest_start_ms = query["earliest_end_ms"], query["latest_start_ms"]
-    return SessionRange(key, earliest_end_ms, latest_start_ms, query["limit"], after)
+    bounds_ms = query["earliest_end_ms"], query["latest_start_ms"]
+    page = find(SessionRange(key, *bounds_ms, query["limit"], after))
+    return ReadPage(page.windows, cursors.after_window(page.next_after))
 
 
 def _cursors(snapshot: IndexSnapshot, request: ReadRequest) -> PageCursors:
     """The cursors of a read that has pages: they hold for the same read, path and bounds."""
     bounds = (request.query[name] for name in request.read.operation.query.bounds)
     return PageCursors(request.store, snapshot.state, request.read.name, *request.path, *bounds)
-
-
-def _page(page: WindowPage, cursors: PageCursors) -> ReadPage:
-    return ReadPage(page.windows, cursors.after_window(page.next_after))
 
 
 _FUNCTIONS: Mapping[str, ReadFunction] = {

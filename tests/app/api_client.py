@@ -33,6 +33,12 @@ class Answer(NamedTuple):
         return orjson.loads(self.body)
 
 
+def starts(answer: Answer) -> list[int]:
+    """Window starts of a good answer, in its order."""
+    assert answer.status == 200, answer.body
+    return [window["window_start_ms"] for window in answer.json["windows"]]
+
+
 class ApiClient:
     """Calls one service; paths go in raw, nothing is normalised."""
 

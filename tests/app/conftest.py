@@ -22,3 +22,21 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with served(tmp_path_factory.mktemp("empty")) as made:
         made.index()
         yield made
+
+
+_WINDOWS = [{"key": "a", "start": start, "n": start} for start in (10, 20, 30, 40, 50)]
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Key "a" with windows starting at 10, 20, 30, 40, 50, at table version 1; never changed."""
+    with served(tmp_path_factory.mktemp("filled")) as made:
+        made.commit(*_WINDOWS)
+        yield made
+
+
+@pytest.fixture
+def changing(store: Served) -> Served:
+    """The same store for one test, which may change or break it."""
+    store.commit(*_WINDOWS)
+    return store

@@ -1,7 +1,6 @@
 """The hot reads over HTTP: fetch, backwardFetch, latest, window."""
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ from oriel.app.contract import OPERATIONS
 from oriel.app.reads import route
 from oriel.app.reads.snapshot_reads import HOT_READS, bind
 from oriel.storage.index import IndexFolder
-from tests.app.api_client import Answer, Served, served
+from tests.app.api_client import Served, served, starts
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import window_fields
 
@@ -23,30 +22,6 @@ ODD_KEYS = (
     "a?b=c",
     "é", "日本", "😀", "\x00", "a\x00b", "\n", '"', "\\", "é" * 400, "fetch/x", "\u202e", "\ufeff",
 )  # fmt: skip
-
-
-def starts(answer: Answer) -> list[int]:
-    """Window starts of a good answer, in its order."""
-    assert answer.status == 200, answer.body
-    return [window["window_start_ms"] for window in answer.json["windows"]]
-
-
-ROWS = [{"key": "a", "start": start, "n": start} for start in (10, 20, 30, 40, 50)]
-
-
-@pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Key "a" with windows starting at 10, 20, 30, 40, 50, at table version 1; never changed."""
-    with served(tmp_path_factory.mktemp("filled")) as made:
-        made.commit(*ROWS)
-        yield made
-
-
-@pytest.fixture
-def changing(store: Served) -> Served:
-    """The same store for one test, which may change or break it."""
-    store.commit(*ROWS)
-    return store
 
 
 def test_an_answer_has_store_position_windows_and_cursor(filled: Served) -> None:
@@ -272,76 +247,6 @@ def test_an_unexpected_error_is_a_500_without_a_trace(
     assert_problem(answer, 500, "internal-error")
     assert b"secret" not in answer.body
     assert "secret" in caplog.text
-
-
-class TestPosition:
-    """Promise 4: a client can demand a minimum position."""
-
-    @pytest.mark.parametrize(
-        "bound", ["min_version=1", "min_offset=events:0:100", "min_offset=events:0:1&min_version=0"]
-    )
-    def test_a_position_that_is_reached_answers(self, filled: Served, bound: str) -> None:
-        """Bounds at or below the position are satisfied."""
-        assert starts(filled.get(f"{ROOT}/latest/a?{bound}")) == [50]
-
-    @pytest.mark.parametrize(
-        "bound",
-        [
-            "min_version=2", "min_offset=events:0:101", "min_offset=events:1:0",
-            "min_offset=other:0:0", "min_offset=events:0:1&min_offset=events:0:101",
-        ],
-    )  # fmt: skip
-    def test_a_position_that_is_not_reached_is_503(self, filled: Served, bound: str) -> None:
-        """In every read, at once without wait_ms."""
-        for path in ("fetch/a", "backwardFetch/a", "latest/a", "window/10/a", "keys"):
-            answer = filled.get(f"{ROOT}/{path}?{bound}")
-            assert_problem(answer, 503, "behind-position-bound", "has not reached the position")
-
-    def test_waiting_ends_when_the_position_is_reached(self, changing: Served) -> None:
-        """The answer comes from the version that was waited for."""
-
-        async def wait_and_commit() -> Answer:
-            waiting = asyncio.ensure_future(
-                changing.client.call(f"{ROOT}/latest/a?min_version=2&wait_ms=30000")
-            )
-            await asyncio.sleep(0)
-            changing.commit({"key": "a", "start": 60})
-            return await waiting
-
-        assert starts(asyncio.run(wait_and_commit())) == [60]
-
-    def test_waiting_ends_without_it_after_wait_ms(self, filled: Served) -> None:
-        """Then it is the same 503."""
-        answer = filled.get(f"{ROOT}/latest/a?min_version=2&wait_ms=30")
-        assert_problem(answer, 503, "behind-position-bound", "version 1 < 2")
-
-
-class TestEntityTag:
-    """Pollers pay little for an answer that they have."""
-
-    def test_the_tag_brings_304_until_the_version_changes(self, changing: Served) -> None:
-        """Same request, same version: nothing is sent again."""
-        target = f"{ROOT}/fetch/a?limit=3"
-        tag = changing.get(target).headers["etag"]
-        again = changing.get(target, [("If-None-Match", tag)])
-        assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
-        changing.commit()
-        changed = changing.get(target, [("If-None-Match", tag)])
-        assert changed.status == 200
-        assert changed.headers["etag"] != tag
-
-    @pytest.mark.parametrize("form", ['"other", {}', "W/{}", "*", '{}, "x"'])
-    def test_the_tag_may_be_one_of_a_list_or_weak(self, filled: Served, form: str) -> None:
-        """As RFC 9110 has it."""
-        tag = filled.get(f"{ROOT}/latest/a").headers["etag"]
-        answer = filled.get(f"{ROOT}/latest/a", [("If-None-Match", form.format(tag))])
-        assert answer.status == 304
-
-    def test_another_request_has_another_tag(self, filled: Served) -> None:
-        """A tag of one address doesn't hold for another."""
-        targets = [f"{ROOT}/fetch/a", f"{ROOT}/fetch/a?limit=3", f"{ROOT}/backwardFetch/a"]
-        tags = {filled.get(target).headers["etag"] for target in targets}
-        assert len(tags) == len(targets)
 
 
 def test_retention_hides_windows_in_every_read(tmp_path: Path) -> None:
