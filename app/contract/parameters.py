@@ -73,7 +73,7 @@ def decode_path(raw: bytes) -> str:
         raise InvalidKey(message) from error
 
 
-def _integer(name: str, low: int, high: int) -> Callable[[str], int]:
+def _integer_reader(name: str, low: int, high: int) -> Callable[[str], int]:
     """Make a reader of integers from ``low`` to ``high``, both inclusive."""
 
     def read(text: str) -> int:
@@ -85,23 +85,23 @@ def _integer(name: str, low: int, high: int) -> Callable[[str], int]:
     return read
 
 
-def _time(name: str) -> Callable[[str], int]:
+def _time_reader(name: str) -> Callable[[str], int]:
     """Make a reader of times in ms since the epoch, from all that 64 bits hold."""
-    return _integer(name, _INT64_MIN, _INT64_MAX)
+    return _integer_reader(name, _INT64_MIN, _INT64_MAX)
 
 
-def _time_from_0(name: str) -> Callable[[str], int]:
+def _lower_bound_reader(name: str) -> Callable[[str], int]:
     """Make a reader of lower bounds in ms, which reads what is below 0 as 0.
 
     No record has a time below 0 (semantics 1.2), so no window is lost; and requests that mean the
     same share their cursors.
     """
-    read = _time(name)
+    read = _time_reader(name)
     return lambda text: max(read(text), 0)
 
 
-def _time_in_path(name: str) -> Callable[[bytes], int]:
-    read = _time(name)
+def _path_time_reader(name: str) -> Callable[[bytes], int]:
+    read = _time_reader(name)
     return lambda raw: read(decode_path(raw))
 
 
@@ -122,7 +122,7 @@ FROM_MS = QueryParameter(
     "from_ms",
     _TIME_SCHEMA,
     "Least window start in ms since the epoch, inclusive. Below 0 is read as 0. Default: no bound.",
-    _time_from_0("from_ms"),
+    _lower_bound_reader("from_ms"),
     default=0,
     is_bound=True,
     example=1357034400000,
@@ -132,7 +132,7 @@ TO_MS = QueryParameter(
     _TIME_SCHEMA,
     "Greatest window start in ms since the epoch, inclusive. Less than from_ms: no windows, no "
     "error. Default: no bound.",
-    _time("to_ms"),
+    _time_reader("to_ms"),
     default=_INT64_MAX,
     is_bound=True,
     example=1357038000000,
@@ -141,7 +141,7 @@ EARLIEST_END_MS = QueryParameter(
     "earliest_end_ms",
     _TIME_SCHEMA,
     "Least end of a session in ms since the epoch, inclusive. Default: no bound.",
-    _time_from_0("earliest_end_ms"),
+    _lower_bound_reader("earliest_end_ms"),
     default=0,
     is_bound=True,
     example=1357034400000,
@@ -151,7 +151,7 @@ LATEST_START_MS = QueryParameter(
     _TIME_SCHEMA,
     "Greatest start of a session in ms since the epoch, inclusive. Below 0: no sessions, no "
     "error. Default: no bound.",
-    _time("latest_start_ms"),
+    _time_reader("latest_start_ms"),
     default=_INT64_MAX,
     is_bound=True,
     example=1357038000000,
@@ -160,7 +160,7 @@ LIMIT = QueryParameter(
     "limit",
     {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
     "Most items of one page.",
-    _integer("limit", 1, LIMIT_MAX),
+    _integer_reader("limit", 1, LIMIT_MAX),
     default=LIMIT_DEFAULT,
 )
 CURSOR = QueryParameter(
@@ -175,7 +175,7 @@ MIN_VERSION = QueryParameter(
     {"type": "integer", "minimum": 0},
     "Least table version that the answer may come from (monotonic reads: send the `version` of "
     "the last answer).",
-    _integer("min_version", 0, _INT64_MAX),
+    _integer_reader("min_version", 0, _INT64_MAX),
     default=-1,
     example=17,
 )
@@ -193,7 +193,7 @@ WAIT_MS = QueryParameter(
     "wait_ms",
     {"type": "integer", "minimum": 0, "maximum": WAIT_MS_MAX, "default": 0},
     "How long to wait for the position asked for, in ms, before giving up with 503.",
-    _integer("wait_ms", 0, WAIT_MS_MAX),
+    _integer_reader("wait_ms", 0, WAIT_MS_MAX),
     default=0,
 )
 PREFIX = QueryParameter(
@@ -225,14 +225,14 @@ WINDOW_START_MS = PathParameter(
     "window_start_ms",
     _TIME_SCHEMA,
     "Start of the window in ms since the epoch",
-    _time_in_path("window_start_ms"),
+    _path_time_reader("window_start_ms"),
     example=1357034400000,
 )
 WINDOW_END_MS = PathParameter(
     "window_end_ms",
     _TIME_SCHEMA,
     "End of the session in ms since the epoch, inclusive",
-    _time_in_path("window_end_ms"),
+    _path_time_reader("window_end_ms"),
     example=1357036200000,
 )
 
@@ -270,13 +270,13 @@ class Query:
 
     def _read_part(self, part: bytes, values: dict[str, Any], seen: set[str]) -> None:
         raw_name, _, raw_value = part.partition(b"=")
-        name = _decode(raw_name)
+        name = _decode_query(raw_name)
         parameter = self._by_name.get(name)
         if parameter is None:
             known = ", ".join(self._by_name) or "none"
             message = f"no parameter {name[:80]!r} here; the parameters are: {known}"
             raise UnknownParameter(message)
-        value = parameter.read(_decode(raw_value))
+        value = parameter.read(_decode_query(raw_value))
         if parameter.repeatable:
             values[name] = (*values[name], value)
         elif name in seen:
@@ -287,7 +287,7 @@ class Query:
         seen.add(name)
 
 
-def _decode(raw: bytes) -> str:
+def _decode_query(raw: bytes) -> str:
     """Decode a name or value of the query (``+`` is a space there)."""
     try:
         return unquote_to_bytes(raw.replace(b"+", b" ")).decode()

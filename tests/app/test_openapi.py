@@ -75,8 +75,8 @@ def test_the_path_parameters_are_those_of_the_path(empty_store: Served) -> None:
     """Each name in braces is described as a required path parameter, and no other."""
     for path, item in _document(empty_store)["paths"].items():
         named = set(re.findall(r"{(\w+)}", path))
-        found = item["get"].get("parameters", [])
-        described = {p["name"] for p in found if p["in"] == "path" and p["required"]}
+        parameters = item["get"].get("parameters", [])
+        described = {p["name"] for p in parameters if p["in"] == "path" and p["required"]}
         assert described == named, path
 
 

@@ -18,8 +18,8 @@ _OF_THE_WRITER = {
 
 
 def _classes(module: object, base: type[Exception]) -> list[type[Exception]]:
-    found = [item for _, item in inspect.getmembers(module, inspect.isclass)]
-    return [item for item in found if issubclass(item, base) and item is not base]
+    classes = [item for _, item in inspect.getmembers(module, inspect.isclass)]
+    return [item for item in classes if issubclass(item, base) and item is not base]
 
 
 def test_every_api_error_is_a_kind_of_its_own() -> None:

@@ -19,7 +19,9 @@ SPANS = [(0, 20), (5, 12), (10, 10), (25, 35), (25, 40)]
 def spans(answer: Answer) -> list[tuple[int, int]]:
     """Start and end of the sessions of a good answer, in its order."""
     assert answer.status == 200, answer.body
-    return [(one["window_start_ms"], one["window_end_ms"]) for one in answer.json["windows"]]
+    return [
+        (session["window_start_ms"], session["window_end_ms"]) for session in answer.json["windows"]
+    ]
 
 
 ROWS = [{"key": "a", "start": start, "end": end} for start, end in SPANS]
@@ -81,16 +83,16 @@ def test_bounds_are_inclusive_and_optional(
 @pytest.mark.parametrize("operation", ["findSessions", "backwardFindSessions"])
 def test_pages_join_to_all_sessions(filled: Served, operation: str, limit: int) -> None:
     """Following next_cursor gives each once, equal starts too."""
-    found: list[tuple[int, int]] = []
+    all_spans: list[tuple[int, int]] = []
     cursor = ""
     for _ in SPANS:
         answer = filled.get(f"{ROOT}/{operation}/a?earliest_end_ms=11&limit={limit}{cursor}")
-        found += spans(answer)
+        all_spans += spans(answer)
         if answer.json["next_cursor"] is None:
             break
         cursor = f"&cursor={answer.json['next_cursor']}"
     expected = [span for span in SPANS if span[1] >= 11]
-    assert found == (expected if operation == "findSessions" else expected[::-1])
+    assert all_spans == (expected if operation == "findSessions" else expected[::-1])
 
 
 @pytest.mark.parametrize(

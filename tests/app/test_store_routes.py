@@ -89,15 +89,15 @@ def test_keys_are_listed_in_order_of_their_bytes(store: Served) -> None:
     assert _keys(store.get(f"{KEYS}?prefix=a%2F")) == ["a/b"]
     assert _keys(store.get(f"{KEYS}?prefix=%C3%A9")) == ["é"]
     assert _keys(store.get(f"{KEYS}?prefix=zzz")) == []
-    found: list[str] = []
+    all_keys: list[str] = []
     cursor = ""
     for _ in names:
         answer = store.get(f"{KEYS}?limit=3{cursor}")
-        found += _keys(answer)
+        all_keys += _keys(answer)
         if answer.json["next_cursor"] is None:
             break
         cursor = f"&cursor={answer.json['next_cursor']}"
-    assert found == sorted(names, key=str.encode)
+    assert all_keys == sorted(names, key=str.encode)
 
 
 def test_a_cursor_of_keys_is_for_that_prefix_only(store: Served) -> None:

@@ -71,16 +71,16 @@ def test_pages_join_to_the_whole_range(
     filled: Served, operation: str, expected: list[int], limit: int
 ) -> None:
     """Following next_cursor gives each window once; it is null on the last page."""
-    found: list[int] = []
+    all_starts: list[int] = []
     cursor = ""
     for _ in expected:
         answer = filled.get(f"{ROOT}/{operation}/a?limit={limit}{cursor}")
-        found += starts(answer)
+        all_starts += starts(answer)
         if answer.json["next_cursor"] is None:
             break
         cursor = f"&cursor={answer.json['next_cursor']}"
     assert answer.json["next_cursor"] is None
-    assert found == expected
+    assert all_starts == expected
 
 
 def test_a_page_goes_on_from_the_newer_version(changing: Served) -> None:
