@@ -64,7 +64,7 @@ class Connection:
 def run_load(
     address: tuple[str, int], requests: Sequence[bytes], connections: int, seconds: float
 ) -> tuple[list[float], int, float]:
-    """Load for some seconds; returns latencies, the number of errors and the seconds taken."""
+    """Load for some seconds; returns latencies, the number of errors and the elapsed seconds."""
     selector = selectors.DefaultSelector()
     chooser = random.Random(7)
     for _ in range(connections):
@@ -95,10 +95,10 @@ def measure(
         sys.executable, "-m", "benchmarks.http_load",
         address[0], str(address[1]), str(connections), str(seconds), str(seconds / 5),
     ]  # fmt: skip
-    done = subprocess.run(
+    process = subprocess.run(
         command, input="\n".join(paths), text=True, stdout=subprocess.PIPE, check=True
     )
-    return Load(**json.loads(done.stdout))
+    return Load(**json.loads(process.stdout))
 
 
 def main() -> int:
@@ -109,9 +109,11 @@ def main() -> int:
         f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() for path in sys.stdin.read().split()
     ]
     run_load(address, requests, int(connections), float(warmup_seconds))
-    latencies, errors, taken = run_load(address, requests, int(connections), float(seconds))
+    latencies, errors, elapsed_seconds = run_load(
+        address, requests, int(connections), float(seconds)
+    )
     cuts = statistics.quantiles(latencies, n=100)
-    load = Load(len(latencies) / taken, cuts[49] * 1000, cuts[98] * 1000, errors)
+    load = Load(len(latencies) / elapsed_seconds, cuts[49] * 1000, cuts[98] * 1000, errors)
     print(json.dumps(load._asdict()))
     return 0
 

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.error import URLError
@@ -98,9 +98,9 @@ def _key(number: int) -> str:
 
 
 @contextmanager
-def service(module: str, data: Path, port: int) -> Iterator[tuple[str, int]]:
+def service(module: Sequence[str], data: Path, port: int) -> Iterator[tuple[str, int]]:
     """Run a service until the block ends; begins when it says that it is ready."""
-    command = [sys.executable, "-m", module, "--data", str(data), "--port", str(port)]
+    command = [sys.executable, "-m", *module, "--data", str(data), "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         _wait_until_ready(f"http://127.0.0.1:{port}/readyz")
@@ -159,8 +159,8 @@ def run(data: Path, options: argparse.Namespace) -> dict[str, dict[str, Load]]:
     paths = read_paths(options.windows)
     results: dict[str, dict[str, Load]] = {name: {} for name in paths}
     with (
-        service("app", data, options.port) as ours,
-        service("benchmarks.plain_fastapi", data, options.port + 1) as plain,
+        service(["oriel", "serve"], data, options.port) as ours,
+        service(["benchmarks.plain_fastapi"], data, options.port + 1) as plain,
     ):
         for name, requests in paths.items():
             results[name]["oriel"] = measure(ours, requests, options.seconds)

@@ -1,24 +1,78 @@
-"""Writes the interface as it is served: ``python -m tools.openapi`` makes openapi/oriel.json.
+"""Writes what follows from the service's operations: ``python -m tools.openapi``.
 
-A test proves that the committed file is what is served.
+That is openapi/oriel.json, the table of requests in README.md, and the table of each kind's reads
+in docs/architecture.md. The tables stand between two comments; all around them is written by
+hand. A test proves that the committed files are what this writes.
 """
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from tempfile import gettempdir
 
-from oriel.app.contract import describe, document_bytes
-from oriel.app.server import Service
+from oriel.app.contract import (
+    OPERATIONS,
+    POSITION_QUERY,
+    STORE_KINDS,
+    describe,
+    document_bytes,
+    reads_of_kind,
+)
 
-COMMITTED_FILE = Path(__file__).parents[1] / "openapi" / "oriel.json"
+_ROOT = Path(__file__).parents[1]
+
+OPENAPI_FILE = _ROOT / "openapi" / "oriel.json"
+
+_BEGIN = "<!-- Written by `python -m tools.openapi`. -->\n"
+_END = "<!-- The end of what it writes. -->\n"
 
 
 def main() -> int:
-    """Write the committed file."""
-    service = Service(Path(gettempdir()))
-    COMMITTED_FILE.parent.mkdir(exist_ok=True)
-    COMMITTED_FILE.write_bytes(document_bytes(describe(service.api)))
+    """Write the committed files."""
+    for path, content in written_files().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(content)
     return 0
+
+
+def written_files() -> Mapping[Path, bytes]:
+    """Each committed file and what it has to be."""
+    readme, architecture = _ROOT / "README.md", _ROOT / "docs" / "architecture.md"
+    return {
+        OPENAPI_FILE: document_bytes(describe()),
+        readme: _with_table(readme, _requests()),
+        architecture: _with_table(architecture, _reads_by_kind()),
+    }
+
+
+def _requests() -> str:
+    """One row an operation; the parameters of the position, which every read has, are left out."""
+    rows = ["| request | summary |", "|---|---|"]
+    for operation in OPERATIONS.values():
+        own = [p for p in operation.query.parameters if p not in POSITION_QUERY.parameters]
+        query = "&".join(f"{parameter.name}=" for parameter in own)
+        request = operation.path + (f"?{query}" if query else "")
+        rows.append(f"| `GET {request}` | {operation.summary} |")
+    rows.append("| `GET /openapi.json` | The whole interface |")
+    return "\n".join(rows) + "\n"
+
+
+def _reads_by_kind() -> str:
+    """One row for all kinds of stores that have the same reads."""
+    kinds_of_reads: dict[tuple[str, ...], list[str]] = {}
+    for kind in STORE_KINDS:
+        kinds_of_reads.setdefault(tuple(reads_of_kind(kind)), []).append(kind)
+    rows = ["| kind | reads |", "|---|---|"]
+    for reads, kinds in kinds_of_reads.items():
+        rows.append(f"| {', '.join(kinds)} | {', '.join(f'`{read}`' for read in reads)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _with_table(page: Path, table: str) -> bytes:
+    before, begin, rest = page.read_text().partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    assert begin, f"{page.name} has no line {_BEGIN!r}"
+    assert end, f"{page.name} has no line {_END!r}"
+    return f"{before}{begin}\n{table}\n{end}{after}".encode()
 
 
 if __name__ == "__main__":

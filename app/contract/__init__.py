@@ -1,68 +1,54 @@
-"""Door of oriel.app.contract."""
+"""What the service promises to its clients, and nothing of how it keeps it.
 
-from oriel.app.contract.cursors import (
-    KeysCursor,
-    WindowsCursor,
-    keys_token,
-    read_keys_token,
-    read_windows_token,
-    request_digest,
-    windows_token,
+``OPERATIONS`` has one record per operation: path, parameters, answer, problems, the kinds of
+stores that it fits. From them come the readers of paths and queries (raw bytes in, checked values
+out), the OpenAPI document, the cursors between pages, and the answers that exceptions become.
+The lowest room of the service: it knows storage's errors and positions, and no other room.
+"""
+
+from oriel.app.contract.cursors import PageCursors
+from oriel.app.contract.openapi import describe, document_bytes
+from oriel.app.contract.operations import (
+    OPERATIONS,
+    ROW_STORES,
+    SESSION_STORES,
+    STORE_KINDS,
+    Operation,
+    reads_of_kind,
 )
-from oriel.app.contract.errors import (
+from oriel.app.contract.parameters import POSITION_QUERY, PathParameter, decode_path
+from oriel.app.contract.problems import (
     ApiError,
     MethodNotAllowed,
+    ProblemAnswer,
     RowNotFound,
     UnknownRoute,
     WindowNotFound,
     WrongStoreKind,
+    malformed_request,
+    problem_answer,
 )
-from oriel.app.contract.models import Health, KeysAnswer, Readiness, StoreDetail, StoresAnswer
-from oriel.app.contract.openapi import API_TITLE, API_VERSION, describe, document_bytes
-from oriel.app.contract.openapi_parts import operation_extras
-from oriel.app.contract.parameters import (
-    KEYS_PARAMETERS,
-    POSITION_PARAMETERS,
-    RANGE_PARAMETERS,
-    SESSION_PARAMETERS,
-    Query,
-    decode_path,
-    integer,
-)
-from oriel.app.contract.problems import ProblemAnswer, malformed_request, problem_answer
 
 __all__ = [
-    "API_TITLE",
-    "API_VERSION",
-    "KEYS_PARAMETERS",
-    "POSITION_PARAMETERS",
-    "RANGE_PARAMETERS",
-    "SESSION_PARAMETERS",
+    "OPERATIONS",
+    "POSITION_QUERY",
+    "ROW_STORES",
+    "SESSION_STORES",
+    "STORE_KINDS",
     "ApiError",
-    "Health",
-    "KeysAnswer",
-    "KeysCursor",
     "MethodNotAllowed",
+    "Operation",
+    "PageCursors",
+    "PathParameter",
     "ProblemAnswer",
-    "Query",
-    "Readiness",
     "RowNotFound",
-    "StoreDetail",
-    "StoresAnswer",
     "UnknownRoute",
     "WindowNotFound",
-    "WindowsCursor",
     "WrongStoreKind",
     "decode_path",
     "describe",
     "document_bytes",
-    "integer",
-    "keys_token",
     "malformed_request",
-    "operation_extras",
     "problem_answer",
-    "read_keys_token",
-    "read_windows_token",
-    "request_digest",
-    "windows_token",
+    "reads_of_kind",
 ]

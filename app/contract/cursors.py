@@ -1,8 +1,8 @@
-"""Page tokens: opaque, and good only for the request that they were given out for.
+"""Cursors: opaque, and good only for the request that they were given out for.
 
-    token     =  base64url( format (1 byte)  request digest (12)  table version (8)  place )
-    place     =  window start (8)  window end (8), signed         for windows
-              |  the last key's UTF-8 bytes                       for keys
+    cursor    =  base64url( format (1 byte)  request digest (12)  table version (8)  last )
+    last      =  window start (8)  window end (8), signed         after a page of windows
+              |  the last key's UTF-8 bytes                       after a page of keys
 
 The digest is over everything that must stay the same between the pages: table, operation,
 key and bounds. The version makes pages move forwards in time only.
@@ -11,69 +11,14 @@ key and bounds. The version makes pages move forwards in time only.
 import hashlib
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import NamedTuple
 
-from oriel.storage import InvalidCursor, WindowId
+from oriel.storage import BehindPositionBound, InvalidCursor, PositionBound, WindowId
+from oriel.storage.index import IndexState
 
 _FORMAT = 1
 _HEAD = struct.Struct(">B12sQ")
 _WINDOW = struct.Struct(">qq")
 _DIGEST_BYTES = 12
-
-
-class WindowsCursor(NamedTuple):
-    """Where a page of windows ended, and in which table version."""
-
-    version: int
-    after: WindowId
-
-
-class KeysCursor(NamedTuple):
-    """Where a page of keys ended, and in which table version."""
-
-    version: int
-    after: str
-
-
-def request_digest(*parts: object) -> bytes:
-    """What identifies a request to its cursors."""
-    return hashlib.blake2b(repr(parts).encode(), digest_size=_DIGEST_BYTES).digest()
-
-
-def windows_token(cursor: WindowsCursor, digest: bytes) -> str:
-    """Write the token of a page of windows."""
-    return _token(cursor.version, digest, _WINDOW.pack(*cursor.after))
-
-
-def keys_token(cursor: KeysCursor, digest: bytes) -> str:
-    """Write the token of a page of keys."""
-    return _token(cursor.version, digest, cursor.after.encode())
-
-
-def read_windows_token(token: str, digest: bytes) -> WindowsCursor:
-    """Read a token of a page of windows.
-
-    Raises:
-        InvalidCursor: it was not given out for this request.
-    """
-    version, place = _read(token, digest)
-    if len(place) != _WINDOW.size:
-        raise InvalidCursor(_NOT_OURS)
-    return WindowsCursor(version, WindowId(*_WINDOW.unpack(place)))
-
-
-def read_keys_token(token: str, digest: bytes) -> KeysCursor:
-    """Read a token of a page of keys.
-
-    Raises:
-        InvalidCursor: it was not given out for this request.
-    """
-    version, place = _read(token, digest)
-    try:
-        return KeysCursor(version, place.decode())
-    except UnicodeDecodeError as error:
-        raise InvalidCursor(_NOT_OURS) from error
-
 
 _NOT_OURS = "this cursor was not given out by this service; start again without a cursor"
 _OF_ANOTHER = (
@@ -82,18 +27,69 @@ _OF_ANOTHER = (
 )
 
 
-def _token(version: int, digest: bytes, place: bytes) -> str:
-    return urlsafe_b64encode(_HEAD.pack(_FORMAT, digest, version) + place).decode().rstrip("=")
+class PageCursors:
+    """Reads and writes the cursors of one request, over the version that answers it.
 
+    ``request`` is what tells requests of one table apart: operation, key, bounds. Reading a
+    cursor raises ``InvalidCursor`` when it is of another request or not ours, and
+    ``BehindPositionBound`` when the page before came from a newer version than this one.
+    """
 
-def _read(token: str, digest: bytes) -> tuple[int, bytes]:
-    try:
-        content = urlsafe_b64decode(token + "=" * (-len(token) % 4))
-        token_format, of_request, version = _HEAD.unpack_from(content)
-    except (ValueError, struct.error) as error:
-        raise InvalidCursor(_NOT_OURS) from error
-    if token_format != _FORMAT:
-        raise InvalidCursor(_NOT_OURS)
-    if of_request != digest:
-        raise InvalidCursor(_OF_ANOTHER)
-    return version, content[_HEAD.size :]
+    def __init__(self, store: str, state: IndexState, *request: object) -> None:
+        """Compute nothing yet: most requests have one page."""
+        self._store = store
+        self._state = state
+        self._request = request
+
+    def read_window(self, cursor: str | None) -> WindowId | None:
+        """The last window of the page before; None on the first page."""
+        if cursor is None:
+            return None
+        last = self._read(cursor)
+        if len(last) != _WINDOW.size:
+            raise InvalidCursor(_NOT_OURS)
+        return WindowId(*_WINDOW.unpack(last))
+
+    def read_key(self, cursor: str | None) -> str | None:
+        """The last key of the page before; None on the first page."""
+        if cursor is None:
+            return None
+        try:
+            return self._read(cursor).decode()
+        except UnicodeDecodeError as error:
+            raise InvalidCursor(_NOT_OURS) from error
+
+    def after_window(self, window: WindowId | None) -> str | None:
+        """The cursor of the page that goes on after a window; None when there is no such page."""
+        return None if window is None else self._write(_WINDOW.pack(*window))
+
+    def after_key(self, key: str | None) -> str | None:
+        """The cursor of the page that goes on after a key; None when there is no such page."""
+        return None if key is None else self._write(key.encode())
+
+    def _digest(self) -> bytes:
+        # The table id: a store made anew under the same name has other windows.
+        request = repr((self._state.table_id, *self._request))
+        return hashlib.blake2b(request.encode(), digest_size=_DIGEST_BYTES).digest()
+
+    def _write(self, last: bytes) -> str:
+        content = _HEAD.pack(_FORMAT, self._digest(), self._state.version) + last
+        return urlsafe_b64encode(content).decode().rstrip("=")
+
+    def _read(self, cursor: str) -> bytes:
+        try:
+            content = urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+            cursor_format, digest, version = _HEAD.unpack_from(content)
+        except (ValueError, struct.error) as error:
+            raise InvalidCursor(_NOT_OURS) from error
+        if cursor_format != _FORMAT:
+            raise InvalidCursor(_NOT_OURS)
+        if digest != self._digest():
+            raise InvalidCursor(_OF_ANOTHER)
+        # An index that is rebuilt may be behind the page before: to go on there would mix an
+        # older version into the answer.
+        missing = PositionBound(version).missing(self._state.version, self._state.offsets)
+        if missing:
+            message = f"store {self._store!r} is behind the page before: {', '.join(missing)}"
+            raise BehindPositionBound(message)
+        return content[_HEAD.size :]

@@ -1,18 +1,31 @@
-"""The OpenAPI document: FastAPI's for the cold routes, and the hot reads beside them."""
+"""The OpenAPI document, made of the operations' records.
 
-from typing import Any
+FastAPI could describe the routes that it serves, but not the hot reads, which come before it. So
+the document is made here for all of them, in one way; a test calls every operation and compares.
+"""
+
+from collections.abc import Iterable
+from functools import cache
 
 import orjson
-from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
-from oriel.app.contract.models import Json, Problem, RowsAnswer, WindowsAnswer
-from oriel.app.contract.openapi_parts import operation_parameters, problem_responses
+from oriel.app.contract.models import Json, Problem
+from oriel.app.contract.operations import OPERATIONS, Operation
+from oriel.app.contract.parameters import PathParameter, QueryParameter
+from oriel.app.contract.problems import (
+    CONTENT_TYPE,
+    INTERNAL_ERROR,
+    PROBLEM_KINDS,
+    RETRY_AFTER_SECONDS,
+    ProblemKind,
+    problem_document,
+)
 
-API_TITLE = "Oriel"
-API_VERSION = "1.0.0"
-
+_TITLE = "Oriel"
+#: The version of the interface, not of the program.
+_VERSION = "1.0.0"
+_OPENAPI_VERSION = "3.1.0"
 _SCHEMA_REFERENCE = "#/components/schemas/{model}"
 
 _DESCRIPTION = """\
@@ -32,159 +45,138 @@ Stable: paths, parameters, fields, codes and their meaning. New fields and new c
 Not stable: the texts of `title` and `detail`, the content of cursors and entity tags.
 """
 
-#: Hot reads: operation, path, summary, description.
-_HOT_READS = (
-    (
-        "fetch",
-        "/v1/stores/{store}/fetch/{key}",
-        "Windows of a key, oldest first",
-        (
-            "Windows whose start lies from `from_ms` to `to_ms`, both inclusive, by start "
-            "ascending. An unknown key has no windows."
-        ),
-    ),
-    (
-        "backwardFetch",
-        "/v1/stores/{store}/backwardFetch/{key}",
-        "Windows of a key, newest first",
-        (
-            "The windows of `fetch` by start descending (KIP-617). The first page without bounds "
-            "is the newest windows."
-        ),
-    ),
-    (
-        "latest",
-        "/v1/stores/{store}/latest/{key}",
-        "The newest window of a key",
-        (
-            "The window with the greatest start (of several sessions the one that ends last); 404 "
-            "when the key has none."
-        ),
-    ),
-    (
-        "window",
-        "/v1/stores/{store}/window/{window_start_ms}/{key}",
-        "One window of a key",
-        (
-            "The window that starts exactly then (of several sessions the one that ends first); "
-            "404 when there is none or it has expired."
-        ),
-    ),
-    (
-        "findSessions",
-        "/v1/stores/{store}/findSessions/{key}",
-        "Sessions of a key, oldest first",
-        (
-            "Sessions that end at or after `earliest_end_ms` and start at or before "
-            "`latest_start_ms`, by start ascending. With both bounds the same instant: the "
-            "sessions that hold it. An unknown key has no sessions."
-        ),
-    ),
-    (
-        "backwardFindSessions",
-        "/v1/stores/{store}/backwardFindSessions/{key}",
-        "Sessions of a key, newest first",
-        "The sessions of `findSessions` by start descending (KIP-617).",
-    ),
-    (
-        "session",
-        "/v1/stores/{store}/session/{window_start_ms}/{window_end_ms}/{key}",
-        "One session of a key",
-        "The session with exactly this start and end; 404 when there is none or it has expired.",
-    ),
-    (
-        "get",
-        "/v1/stores/{store}/get/{key}",
-        "The row of a key in a store without windows",
-        "The aggregates over all records of the key; 404 when the key has none.",
-    ),
-)
-
-_WINDOWS_EXAMPLE = {
-    "store": "departures",
-    "position": {"version": 17, "offsets": {"flights": {"0": 12345}}},
-    "windows": [
-        {
-            "key": "EWR",
-            "window_start_ms": 1357034400000,
-            "window_end_ms": 1357036200000,
-            "departures": 12,
-            "mean_delay": 4.25,
-            "timestamp_ms": 1357036140000,
-            "final": True,
-        }
-    ],
-    "next_cursor": None,
+_IF_NONE_MATCH: Json = {
+    "name": "If-None-Match",
+    "in": "header",
+    "required": False,
+    "description": "`ETag` of an answer that the client has: 304 when it is still the answer",
+    "schema": {"type": "string"},
 }
-_ROWS_EXAMPLE = {
-    "store": "totals",
-    "position": {"version": 17, "offsets": {"flights": {"0": 12345}}},
-    "rows": [{"key": "EWR", "departures": 1201, "timestamp_ms": 1357036140000}],
-    "next_cursor": None,
+_ETAG: Json = {
+    "description": "Changes when the answer does; send it as If-None-Match",
+    "schema": {"type": "string"},
+}
+_RETRY_AFTER: Json = {
+    "description": "Seconds after which to try again",
+    "schema": {"type": "integer", "example": RETRY_AFTER_SECONDS},
 }
 
-_EXAMPLES = {"WindowsAnswer": _WINDOWS_EXAMPLE, "RowsAnswer": _ROWS_EXAMPLE}
 
-
-def describe(api: FastAPI) -> Json:
-    """Make the whole document; made once per application."""
-    if api.openapi_schema is None:
-        document = get_openapi(
-            title=API_TITLE,
-            version=API_VERSION,
-            summary="Interactive queries over materialized windows",
-            description=_DESCRIPTION,
-            routes=api.routes,
-        )
-        _add_hot_reads(document)
-        api.openapi_schema = document
-    return api.openapi_schema
-
-
-def _add_hot_reads(document: Json) -> None:
+@cache
+def describe() -> Json:
+    """The whole document; it is shared, so nobody may change it."""
+    answers = dict.fromkeys(operation.answer for operation in OPERATIONS.values())
     _, schemas = models_json_schema(
-        [(model, "serialization") for model in (WindowsAnswer, RowsAnswer, Problem)],
+        [(model, "serialization") for model in (*answers, Problem) if model is not None],
         ref_template=_SCHEMA_REFERENCE,
     )
-    components = document.setdefault("components", {}).setdefault("schemas", {})
-    components.update(schemas["$defs"])
-    for name, path, summary, description in _HOT_READS:
-        document["paths"][path] = {"get": _hot_read(name, summary, description)}
-
-
-def _hot_read(name: str, summary: str, description: str) -> Json:
     return {
-        "tags": ["windows"],
-        "operationId": name,
-        "summary": summary,
-        "description": description,
-        "parameters": operation_parameters(name),
-        "responses": {
-            "200": _response("RowsAnswer" if name == "get" else "WindowsAnswer"),
-            "304": {"description": "The answer with the tag of If-None-Match is still the answer"},
-            **{str(status): found for status, found in problem_responses(name).items()},
+        "openapi": _OPENAPI_VERSION,
+        "info": {
+            "title": _TITLE,
+            "version": _VERSION,
+            "summary": "Interactive queries over materialized windows",
+            "description": _DESCRIPTION,
         },
+        "paths": {
+            operation.path: {"get": _described(operation)} for operation in OPERATIONS.values()
+        },
+        "components": {"schemas": schemas["$defs"]},
     }
 
 
-def _response(model: str) -> Json:
+def document_bytes(document: Json) -> bytes:
+    """The document as the committed file has it: sorted, one entry a line."""
+    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+
+
+def _described(operation: Operation) -> Json:
+    kinds = [*(PROBLEM_KINDS[error] for error in operation.problems), INTERNAL_ERROR]
+    responses: Json = {"200": _answer(operation)}
+    if operation.is_hot:
+        responses["304"] = {
+            "description": "The answer with the tag of If-None-Match is still the answer"
+        }
+    for status in sorted({kind.status for kind in kinds}):
+        responses[str(status)] = _problems(kind for kind in kinds if kind.status == status)
+    for status, description in operation.other_statuses.items():
+        responses[str(status)] = {"description": description, "content": _content(operation)}
+    return {
+        "tags": [operation.tag],
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "description": operation.description,
+        "parameters": [
+            *map(_path_parameter, operation.path_parameters),
+            *([_IF_NONE_MATCH] if operation.is_hot else []),
+            *map(_query_parameter, operation.query.parameters),
+        ],
+        "responses": responses,
+    }
+
+
+def _path_parameter(parameter: PathParameter) -> Json:
+    return {
+        "name": parameter.name,
+        "in": "path",
+        "required": True,
+        "description": parameter.description,
+        "schema": parameter.schema,
+        "example": parameter.example,
+    }
+
+
+def _query_parameter(parameter: QueryParameter) -> Json:
+    schema = parameter.schema
+    described: Json = {
+        "name": parameter.name,
+        "in": "query",
+        "required": False,
+        "description": parameter.description,
+        "schema": {"type": "array", "items": schema} if parameter.repeatable else schema,
+    }
+    if parameter.example is not None:
+        described["example"] = [parameter.example] if parameter.repeatable else parameter.example
+    return described
+
+
+def _answer(operation: Operation) -> Json:
+    content = _content(operation)
+    if operation.answer is None:
+        return {"description": "The page", "content": content}
+    if not operation.is_hot:
+        return {"description": "Successful Response", "content": content}
     return {
         "description": "The answer, all of it from one table version",
-        "headers": {
-            "ETag": {
-                "description": "Changes when the answer does; send it as If-None-Match",
-                "schema": {"type": "string"},
-            }
-        },
-        "content": {
-            "application/json": {
-                "schema": {"$ref": _SCHEMA_REFERENCE.format(model=model)},
-                "example": _EXAMPLES[model],
-            }
-        },
+        "headers": {"ETag": _ETAG},
+        "content": content,
     }
 
 
-def document_bytes(document: Any) -> bytes:
-    """The document as the committed file has it."""
-    return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+def _content(operation: Operation) -> Json:
+    if operation.answer is None:
+        return {"text/html": {"schema": {"type": "string"}}}
+    content: Json = {"schema": {"$ref": _SCHEMA_REFERENCE.format(model=operation.answer.__name__)}}
+    if operation.example is not None:
+        content["example"] = operation.example
+    return {"application/json": content}
+
+
+def _problems(of_status: Iterable[ProblemKind]) -> Json:
+    """The error answer of one status, which may be one of several kinds."""
+    kinds = list(of_status)
+    detail, instance = "What was wrong with this request.", "/v1/stores/departures/latest/EWR"
+    answer: Json = {
+        "description": "; ".join(f"`{kind.code}`: {kind.title}" for kind in kinds),
+        "content": {
+            CONTENT_TYPE: {
+                "schema": {"$ref": _SCHEMA_REFERENCE.format(model=Problem.__name__)},
+                "examples": {
+                    kind.code: {"value": problem_document(kind, detail, instance)} for kind in kinds
+                },
+            }
+        },
+    }
+    if any(kind.retry for kind in kinds):
+        answer["headers"] = {"Retry-After": _RETRY_AFTER}
+    return answer

@@ -1,7 +1,7 @@
-"""Query parameters: each is described once, for reading it and for the OpenAPI document.
+"""Parameters of the query and the path: described once, for reading them and for OpenAPI.
 
-An unknown parameter is an error, because a typing error (``from`` for ``from_ms``) would
-otherwise silently give other windows than were asked for.
+An unknown parameter of the query is an error, because a typing error (``from`` for ``from_ms``)
+would otherwise silently give other windows than were asked for.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
-from oriel.app.contract.errors import InvalidKey, InvalidParameter, UnknownParameter
+from oriel.app.contract.problems import InvalidKey, InvalidParameter, UnknownParameter
 from oriel.storage import parse_offset_bound
 
 LIMIT_DEFAULT = 100
@@ -23,10 +23,11 @@ _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
 @dataclass(frozen=True)
-class Parameter:
-    """One query parameter: its name, JSON schema, meaning, and how its text is read.
+class QueryParameter:
+    """One parameter of the query: its name, JSON schema, meaning, and how its text is read.
 
-    ``read`` raises ``InvalidParameter``. A repeatable parameter gives a tuple of values.
+    ``read`` raises ``InvalidParameter``. A repeatable parameter gives a tuple of values. A bound
+    says which windows or keys are meant, so a cursor holds for the same bounds only.
     """
 
     name: str
@@ -35,10 +36,44 @@ class Parameter:
     read: Callable[[str], Any]
     default: Any = None
     repeatable: bool = False
+    is_bound: bool = False
     example: Any = None
 
 
-def integer(name: str, low: int, high: int) -> Callable[[str], int]:
+@dataclass(frozen=True)
+class PathParameter:
+    """One part of the path, which ``{name}`` stands for in an operation's path.
+
+    ``read`` is given the raw bytes of the part. It raises ``InvalidKey``, and for times
+    ``InvalidParameter``.
+    """
+
+    name: str
+    schema: Mapping[str, Any]
+    description: str
+    read: Callable[[bytes], Any]
+    example: Any
+
+
+def decode_path(raw: bytes) -> str:
+    """Decode one part of a raw path (``%2F`` is a slash of the key, not of the path).
+
+    Raises:
+        InvalidKey: a broken escape, or bytes that are not UTF-8.
+    """
+    # unquote_to_bytes leaves a broken escape as it is: two spellings would be one key.
+    broken = _BROKEN_ESCAPE.search(raw) if b"%" in raw else None
+    if broken:
+        message = f"byte {broken.start()} of the path part: '%' must begin two hex digits (%25)"
+        raise InvalidKey(message)
+    try:
+        return (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
+    except UnicodeDecodeError as error:
+        message = f"the path part is not UTF-8 after percent-decoding: {error.reason}"
+        raise InvalidKey(message) from error
+
+
+def _integer_reader(name: str, low: int, high: int) -> Callable[[str], int]:
     """Make a reader of integers from ``low`` to ``high``, both inclusive."""
 
     def read(text: str) -> int:
@@ -48,6 +83,26 @@ def integer(name: str, low: int, high: int) -> Callable[[str], int]:
         raise InvalidParameter(message)
 
     return read
+
+
+def _time_reader(name: str) -> Callable[[str], int]:
+    """Make a reader of times in ms since the epoch, from all that 64 bits hold."""
+    return _integer_reader(name, _INT64_MIN, _INT64_MAX)
+
+
+def _lower_bound_reader(name: str) -> Callable[[str], int]:
+    """Make a reader of lower bounds in ms, which reads what is below 0 as 0.
+
+    No record has a time below 0 (semantics 1.2), so no window is lost; and requests that mean the
+    same share their cursors.
+    """
+    read = _time_reader(name)
+    return lambda text: max(read(text), 0)
+
+
+def _path_time_reader(name: str) -> Callable[[bytes], int]:
+    read = _time_reader(name)
+    return lambda raw: read(decode_path(raw))
 
 
 def _read_offset_bound(text: str) -> Any:
@@ -63,64 +118,68 @@ def _read_offset_bound(text: str) -> Any:
 
 _TIME_SCHEMA = {"type": "integer", "format": "int64"}
 
-FROM_MS = Parameter(
+FROM_MS = QueryParameter(
     "from_ms",
     _TIME_SCHEMA,
     "Least window start in ms since the epoch, inclusive. Below 0 is read as 0. Default: no bound.",
-    integer("from_ms", _INT64_MIN, _INT64_MAX),
+    _lower_bound_reader("from_ms"),
     default=0,
+    is_bound=True,
     example=1357034400000,
 )
-TO_MS = Parameter(
+TO_MS = QueryParameter(
     "to_ms",
     _TIME_SCHEMA,
     "Greatest window start in ms since the epoch, inclusive. Less than from_ms: no windows, no "
     "error. Default: no bound.",
-    integer("to_ms", _INT64_MIN, _INT64_MAX),
+    _time_reader("to_ms"),
     default=_INT64_MAX,
+    is_bound=True,
     example=1357038000000,
 )
-EARLIEST_END_MS = Parameter(
+EARLIEST_END_MS = QueryParameter(
     "earliest_end_ms",
     _TIME_SCHEMA,
     "Least end of a session in ms since the epoch, inclusive. Default: no bound.",
-    integer("earliest_end_ms", _INT64_MIN, _INT64_MAX),
+    _lower_bound_reader("earliest_end_ms"),
     default=0,
+    is_bound=True,
     example=1357034400000,
 )
-LATEST_START_MS = Parameter(
+LATEST_START_MS = QueryParameter(
     "latest_start_ms",
     _TIME_SCHEMA,
     "Greatest start of a session in ms since the epoch, inclusive. Below 0: no sessions, no "
     "error. Default: no bound.",
-    integer("latest_start_ms", _INT64_MIN, _INT64_MAX),
+    _time_reader("latest_start_ms"),
     default=_INT64_MAX,
+    is_bound=True,
     example=1357038000000,
 )
-LIMIT = Parameter(
+LIMIT = QueryParameter(
     "limit",
     {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
     "Most items of one page.",
-    integer("limit", 1, LIMIT_MAX),
+    _integer_reader("limit", 1, LIMIT_MAX),
     default=LIMIT_DEFAULT,
 )
-CURSOR = Parameter(
+CURSOR = QueryParameter(
     "cursor",
     {"type": "string"},
     "`next_cursor` of the page before; opaque. All other parameters but `limit` must be those of "
     "that page. The next page is read from the then newest version, never from an older one.",
     str,
 )
-MIN_VERSION = Parameter(
+MIN_VERSION = QueryParameter(
     "min_version",
     {"type": "integer", "minimum": 0},
     "Least table version that the answer may come from (monotonic reads: send the `version` of "
     "the last answer).",
-    integer("min_version", 0, _INT64_MAX),
+    _integer_reader("min_version", 0, _INT64_MAX),
     default=-1,
     example=17,
 )
-MIN_OFFSET = Parameter(
+MIN_OFFSET = QueryParameter(
     "min_offset",
     {"type": "string", "pattern": r"^[^:]+:\d{1,9}:\d{1,18}$"},
     "TOPIC:PARTITION:OFFSET, repeatable: the answer must include every record of that partition "
@@ -130,29 +189,66 @@ MIN_OFFSET = Parameter(
     repeatable=True,
     example="flights:0:12345",
 )
-WAIT_MS = Parameter(
+WAIT_MS = QueryParameter(
     "wait_ms",
     {"type": "integer", "minimum": 0, "maximum": WAIT_MS_MAX, "default": 0},
     "How long to wait for the position asked for, in ms, before giving up with 503.",
-    integer("wait_ms", 0, WAIT_MS_MAX),
+    _integer_reader("wait_ms", 0, WAIT_MS_MAX),
     default=0,
 )
-PREFIX = Parameter(
-    "prefix", {"type": "string", "default": ""}, "Only keys that begin with this.", str, default=""
+PREFIX = QueryParameter(
+    "prefix",
+    {"type": "string", "default": ""},
+    "Only keys that begin with this.",
+    str,
+    default="",
+    is_bound=True,
 )
 
-POSITION_PARAMETERS = (MIN_VERSION, MIN_OFFSET, WAIT_MS)
-RANGE_PARAMETERS = (FROM_MS, TO_MS, LIMIT, CURSOR, *POSITION_PARAMETERS)
-SESSION_PARAMETERS = (EARLIEST_END_MS, LATEST_START_MS, LIMIT, CURSOR, *POSITION_PARAMETERS)
-KEYS_PARAMETERS = (PREFIX, LIMIT, CURSOR, *POSITION_PARAMETERS)
+STORE = PathParameter(
+    "store",
+    {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"},
+    "Name of the store",
+    decode_path,
+    example="departures",
+)
+KEY = PathParameter(
+    "key",
+    {"type": "string"},
+    "The key: all the rest of the path, percent-encoded UTF-8. A slash may be "
+    "written plain or as %2F; the empty key is the empty rest. Nothing is normalised: `..` and "
+    "`a//b` are keys like others.",
+    decode_path,
+    example="EWR",
+)
+WINDOW_START_MS = PathParameter(
+    "window_start_ms",
+    _TIME_SCHEMA,
+    "Start of the window in ms since the epoch",
+    _path_time_reader("window_start_ms"),
+    example=1357034400000,
+)
+WINDOW_END_MS = PathParameter(
+    "window_end_ms",
+    _TIME_SCHEMA,
+    "End of the session in ms since the epoch, inclusive",
+    _path_time_reader("window_end_ms"),
+    example=1357036200000,
+)
+
+#: By the name that stands in braces in a path.
+PATH_PARAMETERS: Mapping[str, PathParameter] = {
+    parameter.name: parameter for parameter in (STORE, KEY, WINDOW_START_MS, WINDOW_END_MS)
+}
 
 
 class Query:
-    """The parameters that one operation has."""
+    """The query parameters that one operation has."""
 
-    def __init__(self, parameters: tuple[Parameter, ...] = ()) -> None:
+    def __init__(self, *parameters: QueryParameter) -> None:
         """Name the parameters, in the order in which messages list them."""
         self.parameters = parameters
+        self.bounds = tuple(parameter.name for parameter in parameters if parameter.is_bound)
         self._by_name = {parameter.name: parameter for parameter in parameters}
         self._defaults = {parameter.name: parameter.default for parameter in parameters}
 
@@ -174,13 +270,13 @@ class Query:
 
     def _read_part(self, part: bytes, values: dict[str, Any], seen: set[str]) -> None:
         raw_name, _, raw_value = part.partition(b"=")
-        name = _decode(raw_name)
+        name = _decode_query(raw_name)
         parameter = self._by_name.get(name)
         if parameter is None:
             known = ", ".join(self._by_name) or "none"
             message = f"no parameter {name[:80]!r} here; the parameters are: {known}"
             raise UnknownParameter(message)
-        value = parameter.read(_decode(raw_value))
+        value = parameter.read(_decode_query(raw_value))
         if parameter.repeatable:
             values[name] = (*values[name], value)
         elif name in seen:
@@ -191,33 +287,20 @@ class Query:
         seen.add(name)
 
 
-def decode_path(raw: bytes) -> str:
-    """Decode one part of a raw path (``%2F`` is a slash of the key, not of the path).
-
-    Raises:
-        InvalidKey: a broken escape, or bytes that are not UTF-8.
-    """
-    if b"%" not in raw:
-        return _utf8(raw)
-    broken = _BROKEN_ESCAPE.search(raw)
-    if broken:
-        message = f"byte {broken.start()} of the path part: '%' must begin two hex digits (%25)"
-        raise InvalidKey(message)
-    return _utf8(unquote_to_bytes(raw))
-
-
-def _utf8(content: bytes) -> str:
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        message = f"the path part is not UTF-8 after percent-decoding: {error.reason}"
-        raise InvalidKey(message) from error
-
-
-def _decode(raw: bytes) -> str:
+def _decode_query(raw: bytes) -> str:
     """Decode a name or value of the query (``+`` is a space there)."""
     try:
         return unquote_to_bytes(raw.replace(b"+", b" ")).decode()
     except UnicodeDecodeError as error:
         message = f"the query is not UTF-8 after percent-decoding: {error.reason}"
         raise InvalidParameter(message) from error
+
+
+_POSITION = (MIN_VERSION, MIN_OFFSET, WAIT_MS)
+
+#: The queries that operations have.
+NO_QUERY = Query()
+POSITION_QUERY = Query(*_POSITION)
+RANGE_QUERY = Query(FROM_MS, TO_MS, LIMIT, CURSOR, *_POSITION)
+SESSIONS_QUERY = Query(EARLIEST_END_MS, LATEST_START_MS, LIMIT, CURSOR, *_POSITION)
+KEYS_QUERY = Query(PREFIX, LIMIT, CURSOR, *_POSITION)

@@ -1,4 +1,14 @@
-"""The one place that turns exceptions into RFC 9457 problem documents.
+"""How a request can fail, and the one place that turns exceptions into RFC 9457 documents.
+
+    ApiError                    errors of a request that storage knows nothing of
+    |-- InvalidParameter        a parameter that can't be read or is out of its range
+    |-- UnknownParameter        a parameter that this operation doesn't have
+    |-- InvalidKey              the path is not percent-encoded UTF-8
+    |-- WrongStoreKind          a read that does not fit the store's kind of windows
+    |-- WindowNotFound          no such window or session
+    |-- RowNotFound             the key has no row in a store without windows
+    |-- UnknownRoute            no operation has this path
+    `-- MethodNotAllowed        the path is known, the method isn't GET or HEAD
 
 Each kind of problem has a ``code`` that never changes its meaning; programs go by it.
 ``title`` is the same for all problems of a kind, ``detail`` is about this request.
@@ -10,7 +20,6 @@ from typing import NamedTuple
 import orjson
 from starlette.exceptions import HTTPException
 
-from oriel.app.contract import errors as api
 from oriel.storage import errors as storage
 
 logger = logging.getLogger(__name__)
@@ -21,6 +30,42 @@ CONTENT_TYPE = "application/problem+json"
 RETRY_AFTER_SECONDS = 1
 
 _TYPE_PREFIX = "urn:oriel:problem:"
+
+
+class ApiError(Exception):
+    """Base of the errors above; the message becomes the ``detail``."""
+
+
+class InvalidParameter(ApiError):
+    """The message names the parameter and its range."""
+
+
+class UnknownParameter(ApiError):
+    """The message names the parameters that the operation has."""
+
+
+class InvalidKey(ApiError):
+    """The message says where the path breaks the encoding."""
+
+
+class WrongStoreKind(ApiError):
+    """The message names the reads that fit the store."""
+
+
+class WindowNotFound(ApiError):
+    """The key has no (such) window; it may have expired or not exist yet."""
+
+
+class RowNotFound(ApiError):
+    """The key has no record yet, or its row was removed."""
+
+
+class UnknownRoute(ApiError):
+    """The message names the path that was probably meant, where one was."""
+
+
+class MethodNotAllowed(ApiError):
+    """Every operation is GET (and HEAD)."""
 
 
 class ProblemKind(NamedTuple):
@@ -36,17 +81,17 @@ INTERNAL_ERROR = ProblemKind(500, "internal-error", "The service failed")
 MALFORMED_REQUEST = ProblemKind(400, "malformed-request", "The request is not valid HTTP")
 
 #: Which exception is which problem; a subclass without a line of its own is its base's kind.
-KINDS: dict[type[Exception], ProblemKind] = {
-    api.InvalidParameter: ProblemKind(400, "invalid-parameter", "A parameter is not valid"),
-    api.UnknownParameter: ProblemKind(400, "unknown-parameter", "There is no such parameter"),
-    api.InvalidKey: ProblemKind(400, "invalid-key", "The path is not percent-encoded UTF-8"),
-    api.WrongStoreKind: ProblemKind(
+PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
+    InvalidParameter: ProblemKind(400, "invalid-parameter", "A parameter is not valid"),
+    UnknownParameter: ProblemKind(400, "unknown-parameter", "There is no such parameter"),
+    InvalidKey: ProblemKind(400, "invalid-key", "The path is not percent-encoded UTF-8"),
+    WrongStoreKind: ProblemKind(
         400, "wrong-store-kind", "The read does not fit the store's kind of windows"
     ),
-    api.WindowNotFound: ProblemKind(404, "window-not-found", "There is no such window"),
-    api.RowNotFound: ProblemKind(404, "row-not-found", "There is no such row"),
-    api.UnknownRoute: ProblemKind(404, "unknown-route", "There is nothing at this path"),
-    api.MethodNotAllowed: ProblemKind(405, "method-not-allowed", "Only GET and HEAD are allowed"),
+    WindowNotFound: ProblemKind(404, "window-not-found", "There is no such window"),
+    RowNotFound: ProblemKind(404, "row-not-found", "There is no such row"),
+    UnknownRoute: ProblemKind(404, "unknown-route", "There is nothing at this path"),
+    MethodNotAllowed: ProblemKind(405, "method-not-allowed", "Only GET and HEAD are allowed"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not of this request"),
     storage.UnknownStore: ProblemKind(404, "unknown-store", "There is no such store"),
     storage.BehindPositionBound: ProblemKind(
@@ -60,7 +105,8 @@ KINDS: dict[type[Exception], ProblemKind] = {
     ),
 }
 
-_BY_STATUS = {404: api.UnknownRoute, 405: api.MethodNotAllowed}
+#: What the framework's own errors are; any other status of it is an internal error.
+_KIND_OF_STATUS = {404: PROBLEM_KINDS[UnknownRoute], 405: PROBLEM_KINDS[MethodNotAllowed]}
 
 
 class ProblemAnswer(NamedTuple):
@@ -78,9 +124,14 @@ def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
     """
     kind = kind_of(error)
     if kind is INTERNAL_ERROR:
+        # The client is not told what failed inside: a message may hold paths or data.
         logger.error("unexpected error at %s", instance, exc_info=error)
-        return _answer(kind, "The service failed unexpectedly; its log says why.", instance)
-    return _answer(kind, _detail(error), instance)
+        detail = "The service failed unexpectedly; its log says why."
+    elif isinstance(error, HTTPException):
+        detail = "See /openapi.json for the operations that there are."
+    else:
+        detail = str(error)
+    return _answer(kind, detail, instance)
 
 
 def malformed_request(detail: str) -> ProblemAnswer:
@@ -89,15 +140,15 @@ def malformed_request(detail: str) -> ProblemAnswer:
 
 
 def kind_of(error: Exception) -> ProblemKind:
-    """Which kind of problem an exception is."""
+    """Which kind of problem an exception is, by its nearest base in ``PROBLEM_KINDS``."""
     if isinstance(error, HTTPException):
-        return KINDS.get(_BY_STATUS.get(error.status_code, Exception), INTERNAL_ERROR)
-    kinds = (KINDS[ancestor] for ancestor in type(error).__mro__ if ancestor in KINDS)
+        return _KIND_OF_STATUS.get(error.status_code, INTERNAL_ERROR)
+    kinds = (PROBLEM_KINDS[base] for base in type(error).__mro__ if base in PROBLEM_KINDS)
     return next(kinds, INTERNAL_ERROR)
 
 
-def document(kind: ProblemKind, detail: str, instance: str) -> dict[str, object]:
-    """The problem document's fields."""
+def problem_document(kind: ProblemKind, detail: str, instance: str) -> dict[str, object]:
+    """The fields of RFC 9457, and ``code``."""
     return {
         "type": _TYPE_PREFIX + kind.code,
         "title": kind.title,
@@ -108,16 +159,10 @@ def document(kind: ProblemKind, detail: str, instance: str) -> dict[str, object]
     }
 
 
-def _detail(error: Exception) -> str:
-    if isinstance(error, HTTPException):
-        return "See /openapi.json for the operations that there are."
-    return str(error)
-
-
 def _answer(kind: ProblemKind, detail: str, instance: str) -> ProblemAnswer:
     # A lone surrogate can't be written as JSON; paths come from strangers.
-    fields = document(kind, _printable(detail), _printable(instance))
-    body = orjson.dumps(fields)
+    printable = [text.encode("utf-8", "replace").decode() for text in (detail, instance)]
+    body = orjson.dumps(problem_document(kind, *printable))
     headers = [
         (b"content-type", CONTENT_TYPE.encode()),
         (b"content-length", b"%d" % len(body)),
@@ -128,7 +173,3 @@ def _answer(kind: ProblemKind, detail: str, instance: str) -> ProblemAnswer:
     if kind.status == 405:
         headers.append((b"allow", b"GET, HEAD"))
     return ProblemAnswer(kind.status, headers, body)
-
-
-def _printable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()

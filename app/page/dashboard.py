@@ -1,13 +1,15 @@
 """The dashboard page at ``/``: one self-contained HTML file, no external resources."""
 
 from pathlib import Path
-from typing import Any
 
+import orjson
 from fastapi import APIRouter, Response
 
-from oriel.app.contract import operation_extras
+from oriel.app.contract import OPERATIONS
 
 _PAGE = Path(__file__).with_name("dashboard.html")
+#: Where the page's script finds the operations: their paths, and the kinds of stores they fit.
+_OPERATIONS_HERE = b"{{operations}}"
 
 #: The page may load nothing from elsewhere and run nothing but its own script.
 _POLICY = (
@@ -17,29 +19,18 @@ _POLICY = (
 
 
 def dashboard_routes() -> APIRouter:
-    """Make the route of the page."""
-    router = APIRouter(tags=["dashboard"])
-    page = _PAGE.read_bytes()
+    """Make the route of the page that shows the windows of a store as they change."""
+    router = APIRouter()
+    operations = {
+        name: {"path": operation.path, "storeKinds": sorted(operation.store_kinds)}
+        for name, operation in OPERATIONS.items()
+    }
+    before, after = _PAGE.read_bytes().split(_OPERATIONS_HERE)
+    page = before + orjson.dumps(operations) + after
     headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
 
-    @router.get(
-        "/",
-        operation_id="dashboard",
-        summary="The dashboard, a web page",
-        response_class=Response,
-        **_page_extras(),
-    )
+    @router.get(OPERATIONS["dashboard"].path)
     async def dashboard() -> Response:
-        """One page that shows the windows of a store as they change."""
         return Response(page, headers=headers, media_type="text/html; charset=utf-8")
 
     return router
-
-
-def _page_extras() -> dict[str, Any]:
-    extras = operation_extras("dashboard")
-    extras["responses"][200] = {
-        "description": "The page",
-        "content": {"text/html": {"schema": {"type": "string"}}},
-    }
-    return extras

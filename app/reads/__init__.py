@@ -1,13 +1,16 @@
-"""Door of oriel.app.reads."""
+"""The hot reads: raw ASGI requests in, finished answers out, each from one table version.
 
-from oriel.app.reads.catalog import StoreCatalog, StoreView, position_of, require_version
-from oriel.app.reads.window_reads import WindowReads, route
+``route`` says from the raw path whether a request is a hot read, and ``HotReads`` answers it from
+the stores of a ``StoreCatalog``. The cold routes read the same catalog.
+"""
+
+from oriel.app.reads.catalog import StoreCatalog, StoreView, position_of
+from oriel.app.reads.hot_reads import HotReads, route
 
 __all__ = [
+    "HotReads",
     "StoreCatalog",
     "StoreView",
-    "WindowReads",
     "position_of",
-    "require_version",
     "route",
 ]

@@ -2,11 +2,12 @@
 
 import asyncio
 import time
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import orjson
 
-from oriel.app.reads.read_kinds import READS_OF_KIND
+from oriel.app.contract import ROW_STORES
 from oriel.storage import (
     BehindPositionBound,
     DataLayout,
@@ -24,13 +25,15 @@ _WAIT_POLL_SECONDS = 0.01
 _TABLE_SECONDS = 1.0
 
 
-class Frame(NamedTuple):
-    """What all answers of one version have in common, as finished bytes, and which reads fit."""
+class VersionFrame(NamedTuple):
+    """What all answers of one version have in common, as finished bytes.
+
+    ``opening`` is the answer up to its first window or row.
+    """
 
     state: IndexState
     opening: bytes
     etag: bytes
-    reads: tuple[bytes, ...]
 
 
 class StoreView:
@@ -41,7 +44,7 @@ class StoreView:
         self.name = name
         self._table = layout.table(name)
         self._reader = IndexReader(IndexFolder(layout.index(name)))
-        self._frame: Frame | None = None
+        self._frame: VersionFrame | None = None
         self._table_seen_at = 0.0
 
     def is_known(self) -> bool:
@@ -62,20 +65,32 @@ class StoreView:
         """
         return self._reader.snapshot()
 
-    def frame(self, state: IndexState) -> Frame:
+    def frame(self, state: IndexState) -> VersionFrame:
         """The frame of a version; made once per version."""
-        if self._frame is None or self._frame.state is not state:
-            self._frame = _make_frame(self.name, state)
+        if self._frame is not None and self._frame.state is state:
+            return self._frame
+        opening = b'{"store":%b,"position":%b,"%b":[' % (
+            orjson.dumps(self.name),
+            orjson.dumps(position_of(state)),
+            b"rows" if state.definition.window.kind in ROW_STORES else b"windows",
+        )
+        # The table id tells versions of different tables of one name apart, the digest rewritten
+        # ones.
+        etag = f"{state.version}-{state.table_id[:8]}{state.digest[:8]}".encode()
+        self._frame = VersionFrame(state, opening, etag)
         return self._frame
 
-    async def snapshot_at(self, bound: PositionBound, wait_ms: int) -> IndexSnapshot:
-        """Begin reading a version that satisfies ``bound``, waiting up to ``wait_ms`` for it.
+    async def snapshot_at(self, query: Mapping[str, Any]) -> IndexSnapshot:
+        """Begin reading a version that has the position which a request demands.
+
+        ``query`` has the position parameters; ``wait_ms`` is how long to wait for the position.
 
         Raises:
             BehindPositionBound: it was not reached in time.
             StoreNotReady: the index could not answer in time.
         """
-        deadline = time.monotonic() + wait_ms / 1000
+        bound = PositionBound(query["min_version"], query["min_offset"])
+        deadline = time.monotonic() + query["wait_ms"] / 1000
         while True:
             try:
                 return self._snapshot_if(bound)
@@ -90,11 +105,12 @@ class StoreView:
 
     def _snapshot_if(self, bound: PositionBound) -> IndexSnapshot:
         snapshot = self._reader.snapshot()
-        lacks = bound.missing(snapshot.state.version, snapshot.state.offsets)
-        if not lacks:
+        missing = bound.missing(snapshot.state.version, snapshot.state.offsets)
+        if not missing:
             return snapshot
+        # An open read transaction would keep the pages of this version in the index's file.
         snapshot.__exit__(None, None, None)
-        message = f"store {self.name!r} has not reached the position: {', '.join(lacks)}"
+        message = f"store {self.name!r} has not reached the position: {', '.join(missing)}"
         raise BehindPositionBound(message)
 
 
@@ -115,29 +131,26 @@ class StoreCatalog:
         view = self._views.get(name)
         if view is not None and view.is_known():
             return view
-        return self._look_up(name)
-
-    def names(self) -> list[str]:
-        """The names of all stores, in order."""
-        try:
-            found = sorted(folder.name for folder in self.layout.tables.iterdir())
-        except FileNotFoundError:
-            return []
-        return [name for name in found if self._find(name) is not None]
-
-    def close(self) -> None:
-        """Close all files."""
-        for view in self._views.values():
-            view.close()
-        self._views.clear()
-
-    def _look_up(self, name: str) -> StoreView:
         view = self._find(name)
         if view is None:
             known = ", ".join(self.names()) or "none yet"
             message = f"there is no store {name[:128]!r}; the stores are: {known}"
             raise UnknownStore(message)
         return view
+
+    def names(self) -> list[str]:
+        """The names of all stores, in order."""
+        try:
+            folders = sorted(folder.name for folder in self.layout.tables.iterdir())
+        except FileNotFoundError:
+            return []
+        return [name for name in folders if self._find(name) is not None]
+
+    def close(self) -> None:
+        """Close all files."""
+        for view in self._views.values():
+            view.close()
+        self._views.clear()
 
     def _find(self, name: str) -> StoreView | None:
         try:
@@ -152,30 +165,6 @@ class StoreCatalog:
         return None
 
 
-def require_version(store: str, state: IndexState, version: int) -> None:
-    """Refuse to go on from a page of a newer version than this.
-
-    Raises:
-        BehindPositionBound: the index is behind that version.
-    """
-    lacks = PositionBound(version).missing(state.version, state.offsets)
-    if lacks:
-        message = f"store {store!r} is behind the page before: {', '.join(lacks)}"
-        raise BehindPositionBound(message)
-
-
 def position_of(state: IndexState) -> dict[str, object]:
     """The position as answers show it."""
     return {"version": state.version, "offsets": state.offsets}
-
-
-def _make_frame(name: str, state: IndexState) -> Frame:
-    window = state.definition.window
-    opening = b'{"store":%b,"position":%b,"%b":[' % (
-        orjson.dumps(name),
-        orjson.dumps(position_of(state)),
-        b"windows" if window.is_windowed else b"rows",
-    )
-    # The table id tells versions of different tables of one name apart, the digest rewritten ones.
-    etag = f"{state.version}-{state.table_id[:8]}{state.digest[:8]}".encode()
-    return Frame(state, opening, etag, READS_OF_KIND[window.kind])

@@ -1,4 +1,8 @@
-"""Door of oriel.app.routes."""
+"""The cold routes, by FastAPI: which stores there are, all about one, its keys, and health.
+
+They read the ``StoreCatalog`` of the hot reads and the tailer's status; each goes by its record
+in the contract, which also gives its path and the model of its answer.
+"""
 
 from oriel.app.routes.health import health_routes
 from oriel.app.routes.stores import store_routes

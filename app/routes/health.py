@@ -5,40 +5,26 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from oriel.app.contract import Health, Query, Readiness, operation_extras
+from oriel.app.contract import OPERATIONS
 from oriel.app.reads import StoreCatalog
 from oriel.storage import StoreNotReady
 from oriel.storage.tailer import StatusFile, TailerStatus
 
-_NO_QUERY = Query()
+_HEALTH, _READINESS = OPERATIONS["health"], OPERATIONS["readiness"]
 
 
 def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     """Make the routes over one catalog and its tailer's status."""
-    router = APIRouter(tags=["health"])
+    router = APIRouter()
 
-    @router.get(
-        "/healthz",
-        operation_id="health",
-        summary="Does the process live",
-        response_model=Health,
-        **operation_extras("health"),
-    )
+    @router.get(_HEALTH.path, response_model=_HEALTH.answer)
     async def health(request: Request) -> Any:
-        """Says ok while the process can answer at all."""
-        _NO_QUERY.read(request.scope["query_string"])
+        _HEALTH.query.read(request.scope["query_string"])
         return {"status": "ok"}
 
-    @router.get(
-        "/readyz",
-        operation_id="readiness",
-        summary="Can the service do its work",
-        response_model=Readiness,
-        **_readiness_extras(),
-    )
-    async def ready(request: Request) -> Response:
-        """Say whether the tailer lives and follows every store; 503 with the same body if not."""
-        _NO_QUERY.read(request.scope["query_string"])
+    @router.get(_READINESS.path)
+    async def readiness(request: Request) -> Response:
+        _READINESS.query.read(request.scope["query_string"])
         answer = _readiness(catalog, status_file.read())
         status = 200 if answer["ready"] else 503
         return Response(orjson.dumps(answer), status, media_type="application/json")
@@ -46,15 +32,8 @@ def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     return router
 
 
-def _readiness_extras() -> dict[str, Any]:
-    extras = operation_extras("readiness")
-    not_ready = {"model": Readiness, "description": "Not ready; the body says what is not"}
-    extras["responses"][503] = not_ready
-    return extras
-
-
 def _readiness(catalog: StoreCatalog, tailer: TailerStatus) -> dict[str, Any]:
-    problems = {name: _problem(catalog, name, tailer) for name in catalog.names()}
+    problems = {name: _store_problem(catalog, name, tailer) for name in catalog.names()}
     return {
         "ready": tailer.alive and not any(problems.values()),
         "tailer_alive": tailer.alive,
@@ -65,8 +44,11 @@ def _readiness(catalog: StoreCatalog, tailer: TailerStatus) -> dict[str, Any]:
     }
 
 
-def _problem(catalog: StoreCatalog, name: str, tailer: TailerStatus) -> str | None:
-    """Why a store is not served as it should be, None when it is."""
+def _store_problem(catalog: StoreCatalog, name: str, tailer: TailerStatus) -> str | None:
+    """Why a store is not served as it should be, None when it is.
+
+    A store whose tailer fails still answers, but from an old version: that must not stay unseen.
+    """
     try:
         with catalog.view(name).snapshot():
             pass

@@ -1,83 +1,56 @@
-"""The cold routes: which stores there are, all about one, and its keys."""
+"""The stores: which there are, all about one, and its keys."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
 from fastapi import APIRouter, Request
 
 from oriel.app.contract import (
-    KEYS_PARAMETERS,
-    KeysAnswer,
-    KeysCursor,
-    Query,
-    StoreDetail,
-    StoresAnswer,
+    OPERATIONS,
+    ROW_STORES,
+    SESSION_STORES,
+    PageCursors,
     decode_path,
-    keys_token,
-    operation_extras,
-    read_keys_token,
-    request_digest,
 )
-from oriel.app.reads import StoreCatalog, StoreView, position_of, require_version
-from oriel.storage import SESSION, PositionBound, StoreNotReady
+from oriel.app.reads import StoreCatalog, StoreView, position_of
+from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexSnapshot
 from oriel.storage.tailer import StatusFile, StoreStatus
 
-_NO_QUERY = Query()
-_KEYS_QUERY = Query(KEYS_PARAMETERS)
+_LIST, _DESCRIBE, _KEYS = (OPERATIONS[name] for name in ("listStores", "describeStore", "listKeys"))
 _UNHEARD_OF = StoreStatus("unknown", None, "nothing was heard of the tailer")
 
 
 def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
-    """Make the routes over one catalog."""
-    router = APIRouter(tags=["stores"])
+    """Make the routes over one catalog and its tailer's status."""
+    router = APIRouter()
 
-    @router.get(
-        "/v1/stores",
-        operation_id="listStores",
-        summary="List the stores",
-        response_model=StoresAnswer,
-        **operation_extras("list_stores"),
-    )
+    @router.get(_LIST.path, response_model=_LIST.answer)
     async def list_stores(request: Request) -> Any:
-        """All stores of the data folder, with what they are and how far they reach."""
-        _NO_QUERY.read(request.scope["query_string"])
+        _LIST.query.read(request.scope["query_string"])
         return {"stores": [_summary(catalog.view(name)) for name in catalog.names()]}
 
-    @router.get(
-        "/v1/stores/{store}",
-        operation_id="describeStore",
-        summary="Describe a store",
-        response_model=StoreDetail,
-        **operation_extras("describe_store"),
-    )
+    @router.get(_DESCRIBE.path, response_model=_DESCRIBE.answer)
     async def describe_store(request: Request) -> Any:
-        """Definition, position, stream time, counters and retention of one store."""
-        _NO_QUERY.read(request.scope["query_string"])
+        _DESCRIBE.query.read(request.scope["query_string"])
         view = catalog.view(_store_of(request))
         status = status_file.read().stores.get(view.name, _UNHEARD_OF)
         with view.snapshot() as snapshot:
             return _detail(view.name, snapshot, status)
 
-    @router.get(
-        "/v1/stores/{store}/keys",
-        operation_id="listKeys",
-        summary="List the keys of a store",
-        response_model=KeysAnswer,
-        **operation_extras("list_keys"),
-    )
+    @router.get(_KEYS.path, response_model=_KEYS.answer)
     async def list_keys(request: Request) -> Any:
-        """Keys that have a visible window (or a row), ordered by their UTF-8 bytes."""
-        values = _KEYS_QUERY.read(request.scope["query_string"])
+        query = _KEYS.query.read(request.scope["query_string"])
         view = catalog.view(_store_of(request))
-        bound = PositionBound(values["min_version"], values["min_offset"])
-        with await view.snapshot_at(bound, values["wait_ms"]) as snapshot:
-            return _keys(view.name, snapshot, values)
+        with await view.snapshot_at(query) as snapshot:
+            return _keys(view.name, snapshot, query)
 
     return router
 
 
 def _store_of(request: Request) -> str:
+    # From the raw path: in FastAPI's a %2F of the name is a slash already.
     return decode_path(request.scope["raw_path"].split(b"/")[3])
 
 
@@ -107,9 +80,11 @@ def _summary(view: StoreView) -> dict[str, Any]:
 def _detail(name: str, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str, Any]:
     state = snapshot.state
     record = state.record
-    window = state.definition.window
-    by_end = window.kind == SESSION
-    by_start = window.is_windowed and not by_end
+    kind = state.definition.window.kind
+    # Retention counts sessions by their end, other windows by their start (semantics 7); rows
+    # without windows never expire.
+    by_end = kind in SESSION_STORES
+    by_start = not by_end and kind not in ROW_STORES
     return {
         "store": name,
         "definition": asdict(state.definition),
@@ -127,21 +102,13 @@ def _detail(name: str, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str
     }
 
 
-def _keys(name: str, snapshot: IndexSnapshot, values: Any) -> dict[str, Any]:
-    state = snapshot.state
-    digest = request_digest(state.table_id, "keys", values["prefix"])
-    after = None
-    if values["cursor"] is not None:
-        cursor = read_keys_token(values["cursor"], digest)
-        require_version(name, state, cursor.version)
-        after = cursor.after
-    page = snapshot.keys(values["prefix"], values["limit"], after)
-    token = None
-    if page.next_after is not None:
-        token = keys_token(KeysCursor(state.version, page.next_after), digest)
+def _keys(name: str, snapshot: IndexSnapshot, query: Mapping[str, Any]) -> dict[str, Any]:
+    cursors = PageCursors(name, snapshot.state, "keys", query["prefix"])
+    after = cursors.read_key(query["cursor"])
+    page = snapshot.keys(query["prefix"], query["limit"], after)
     return {
         "store": name,
-        "position": position_of(state),
+        "position": position_of(snapshot.state),
         "keys": page.keys,
-        "next_cursor": token,
+        "next_cursor": cursors.after_key(page.next_after),
     }

@@ -8,9 +8,9 @@ from typing import Any
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from oriel.app.contract import API_TITLE, API_VERSION, ApiError, describe, problem_answer
+from oriel.app.contract import ApiError, describe, problem_answer
 from oriel.app.page import dashboard_routes
-from oriel.app.reads import StoreCatalog, WindowReads, route
+from oriel.app.reads import HotReads, StoreCatalog, route
 from oriel.app.routes import health_routes, store_routes
 from oriel.storage import DataLayout, StorageError
 from oriel.storage.tailer import StatusFile
@@ -28,7 +28,7 @@ class Service:
         layout = DataLayout(data)
         self.catalog = StoreCatalog(layout)
         self.api = make_api(self.catalog, StatusFile(layout))
-        self._window_reads = WindowReads(self.catalog)
+        self._hot_reads = HotReads(self.catalog)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -37,7 +37,7 @@ class Service:
             return
         target = route(scope["raw_path"])
         if target is not None:
-            await self._window_reads.serve(target, scope, send)
+            await self._hot_reads.serve(target, scope, send)
             return
         if scope["method"] == "HEAD":
             # The server leaves the body out; our routes only know GET.
@@ -54,8 +54,6 @@ def make_api(catalog: StoreCatalog, status_file: StatusFile) -> FastAPI:
         catalog.close()
 
     api = FastAPI(
-        title=API_TITLE,
-        version=API_VERSION,
         openapi_url="/openapi.json",
         # Their pages load scripts from elsewhere; the dashboard works offline.
         docs_url=None,
@@ -66,9 +64,10 @@ def make_api(catalog: StoreCatalog, status_file: StatusFile) -> FastAPI:
     api.include_router(store_routes(catalog, status_file))
     api.include_router(health_routes(catalog, status_file))
     api.include_router(dashboard_routes())
-    for kind in (StorageError, ApiError, HTTPException, Exception):
-        api.add_exception_handler(kind, _answer_problem)
-    api.openapi = lambda: describe(api)  # type: ignore[method-assign]
+    for error in (StorageError, ApiError, HTTPException, Exception):
+        api.add_exception_handler(error, _answer_problem)
+    # FastAPI knows nothing of the hot reads; the operations' records describe all alike.
+    api.openapi = describe  # type: ignore[method-assign]
     return api
 
 

@@ -33,6 +33,12 @@ class Answer(NamedTuple):
         return orjson.loads(self.body)
 
 
+def starts(answer: Answer) -> list[int]:
+    """Window starts of a good answer, in its order."""
+    assert answer.status == 200, answer.body
+    return [window["window_start_ms"] for window in answer.json["windows"]]
+
+
 class ApiClient:
     """Calls one service; paths go in raw, nothing is normalised."""
 
@@ -121,16 +127,16 @@ class Served:
         """Make one more store that holds these rows, and index it."""
         self._tables[definition.name] = StoreTable(self.data, definition)
         self._tables[definition.name].commit(rows)
-        self.index()
+        self.index(definition.name)
 
-    def index(self) -> None:
-        """Bring all indexes to their tables' versions, as the tailer would.
+    def index(self, *names: str) -> None:
+        """Bring these indexes, or all, to their tables' versions, as the tailer would.
 
         LMDB allows one open environment per file and process, so the service closes it first.
         """
         self.service.catalog.close()
         layout = DataLayout(self.data)
-        for name in self._tables:
+        for name in names or self._tables:
             tailer = StoreTailer(DeltaLog(layout.table(name)), IndexFolder(layout.index(name)))
             for _ in range(_STEPS_MAX):
                 if not tailer.step():

@@ -14,3 +14,29 @@ def store(tmp_path: Path) -> Iterator[Served]:
     with served(tmp_path) as made:
         made.index()
         yield made
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """The same, shared by all tests that change neither the store nor its status."""
+    with served(tmp_path_factory.mktemp("empty")) as made:
+        made.index()
+        yield made
+
+
+_WINDOWS = [{"key": "a", "start": start, "n": start} for start in (10, 20, 30, 40, 50)]
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Key "a" with windows starting at 10, 20, 30, 40, 50, at table version 1; never changed."""
+    with served(tmp_path_factory.mktemp("filled")) as made:
+        made.commit(*_WINDOWS)
+        yield made
+
+
+@pytest.fixture
+def changing(store: Served) -> Served:
+    """The same store for one test, which may change or break it."""
+    store.commit(*_WINDOWS)
+    return store

@@ -1,6 +1,6 @@
 """The one check of every error answer's shape (RFC 9457)."""
 
-from oriel.app.contract.problems import KINDS
+from oriel.app.contract.problems import PROBLEM_KINDS
 from tests.app.api_client import Answer
 
 _FIELDS = {"type", "title", "status", "detail", "instance", "code"}
@@ -28,4 +28,4 @@ def assert_problem(answer: Answer, status: int, code: str, *words: str) -> None:
 
 def all_codes() -> set[str]:
     """Every code that an exception can become."""
-    return {kind.code for kind in KINDS.values()}
+    return {kind.code for kind in PROBLEM_KINDS.values()}

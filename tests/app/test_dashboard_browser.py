@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from oriel.storage import StoreKind, WindowSpec
-from tests.app.test_serve import Serving
+from tests.app.serving import Serving
 from tests.storage.store_tables import NONE, StoreTable, make_definition
 from tests.storage.waiting import wait_until
 
@@ -21,27 +21,40 @@ pytestmark = pytest.mark.browser
 _HOSTILE = "<img src=x onerror=\"document.title='owned'\">&amp;\"'"
 
 
-@pytest.fixture
-def table(tmp_path: Path) -> StoreTable:
+def _make_departures(data: Path, name: str = "departures") -> StoreTable:
     """A store with a plain key of 30 windows, the last 5 open, and a hostile one."""
-    made = StoreTable(tmp_path / "data", make_definition("departures"))
+    table = StoreTable(data, make_definition(name))
     start_ms = 1_357_034_400_000
-    made.commit([
+    table.commit([
         {
             "key": "EWR", "start": start_ms + 60_000 * i, "n": (i * 7) % 13,
             "mean": None if i == 12 else i / 3, "final": i < 25,
         }
         for i in range(30)
     ])  # fmt: skip
-    made.commit([{"key": _HOSTILE, "start": 10, "n": 2**63 - 1, "last": _HOSTILE}])
-    return made
+    table.commit([{"key": _HOSTILE, "start": 10, "n": 2**63 - 1, "last": _HOSTILE}])
+    return table
+
+
+def _serve(data: Path) -> Serving:
+    _make_departures(data)
+    serving = Serving(data)
+    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    return serving
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """The service over that store; tests add stores of other names, and leave this one alone."""
+    made = _serve(tmp_path_factory.mktemp("serving"))
+    yield made
+    made.end()
 
 
 @pytest.fixture
-def serving(table: StoreTable) -> Iterator[Serving]:
-    """The service over that table."""
-    made = Serving(table.path.parent.parent)
-    wait_until(lambda: made.get("/readyz").status == 200, "readiness")
+def ending(tmp_path: Path) -> Iterator[Serving]:
+    """Such a service for a test that ends it."""
+    made = _serve(tmp_path / "data")
     yield made
     made.end()
 
@@ -86,9 +99,10 @@ def test_it_shows_the_windows_of_a_key(browser: "Chrome", serving: Serving, tmp_
     assert browser.save_screenshot(str(tmp_path / "dashboard.png"))
 
 
-def test_it_follows_new_versions(browser: "Chrome", serving: Serving, table: StoreTable) -> None:
+def test_it_follows_new_versions(browser: "Chrome", serving: Serving) -> None:
     """A commit appears without a reload."""
-    _open(browser, serving, store="departures", key="EWR")
+    table = _make_departures(serving.data, "followed")
+    _open(browser, serving, store="followed", key="EWR")
     wait_until(lambda: _rows(browser) == 30, "30 rows")
     table.commit([{"key": "EWR", "start": 1_357_034_400_000 + 60_000 * 30}])
     wait_until(lambda: _rows(browser) == 31, "31 rows")
@@ -120,24 +134,22 @@ def test_it_begins_with_the_first_store_and_key_and_lets_you_pick(
     assert "key=EWR" in browser.current_url
 
 
-def test_errors_are_shown_kindly(browser: "Chrome", serving: Serving) -> None:
+def test_errors_are_shown_kindly(browser: "Chrome", ending: Serving) -> None:
     """A key without windows says so; a service that is gone says so and keeps what was there."""
-    _open(browser, serving, store="departures", key="JFK")
+    _open(browser, ending, store="departures", key="JFK")
     wait_until(lambda: "JFK" in "".join(_texts(browser, "#empty")), "the note")
-    _open(browser, serving, store="departures", key="EWR")
+    _open(browser, ending, store="departures", key="EWR")
     browser.refresh()
     wait_until(lambda: _rows(browser) == 30, "30 rows")
-    serving.end()
+    ending.end()
     wait_until(lambda: "can't be reached" in _alert(browser), "the alert")
     assert _rows(browser) == 30
 
 
-def test_it_shows_sessions_with_start_and_end(
-    browser: "Chrome", serving: Serving, table: StoreTable
-) -> None:
+def test_it_shows_sessions_with_start_and_end(browser: "Chrome", serving: Serving) -> None:
     """The store's kind and parameters in words, sessions newest first."""
     window = WindowSpec(StoreKind.SESSION, 1_800_000, 60_000)
-    visits = StoreTable(table.path.parent.parent, make_definition("visits", window=window))
+    visits = StoreTable(serving.data, make_definition("visits", window=window))
     visits.commit([{"key": "EWR", "start": s, "end": s + 90_000} for s in (0, 86_400_000)])
     _open(browser, serving, store="visits", key="EWR")
     wait_until(lambda: _rows(browser) == 2, "2 rows")
@@ -150,11 +162,9 @@ def test_it_shows_sessions_with_start_and_end(
     assert len(_texts(browser, "[data-chart=n] .dot")) == 2
 
 
-def test_it_shows_the_row_of_a_store_without_windows(
-    browser: "Chrome", serving: Serving, table: StoreTable
-) -> None:
+def test_it_shows_the_row_of_a_store_without_windows(browser: "Chrome", serving: Serving) -> None:
     """Values without lines and without window columns; it follows, and says when there is none."""
-    totals = StoreTable(table.path.parent.parent, make_definition("totals", window=NONE))
+    totals = StoreTable(serving.data, make_definition("totals", window=NONE))
     totals.commit([{"key": "EWR", "n": 41}])
     _open(browser, serving, store="totals", key="EWR")
     wait_until(lambda: _rows(browser) == 1, "the row")
@@ -172,7 +182,7 @@ def test_it_shows_the_row_of_a_store_without_windows(
 
 
 @pytest.mark.parametrize(
-    ("window", "emit", "said"),
+    ("window", "emit", "text"),
     [
         (WindowSpec(StoreKind.TUMBLING, 10_000, 0), "window-update", "tumbling, 10 s, grace 0 ms"),
         (
@@ -188,20 +198,16 @@ def test_it_shows_the_row_of_a_store_without_windows(
     ],
 )
 def test_it_says_what_the_windows_are(
-    browser: "Chrome",
-    serving: Serving,
-    table: StoreTable,
-    window: WindowSpec,
-    emit: str,
-    said: str,
+    browser: "Chrome", serving: Serving, window: WindowSpec, emit: str, text: str
 ) -> None:
     """Kind and parameters in words, and whether only final rows are written."""
-    definition = replace(make_definition("other", window=window), emit=emit)
-    StoreTable(table.path.parent.parent, definition).commit([{"key": "EWR", "start": 0}])
-    _open(browser, serving, store="other", key="EWR")
+    store = f"other_{window.kind}"
+    definition = replace(make_definition(store, window=window), emit=emit)
+    StoreTable(serving.data, definition).commit([{"key": "EWR", "start": 0}])
+    _open(browser, serving, store=store, key="EWR")
     wait_until(lambda: _rows(browser) == 1, "the row")
     facts = _facts(browser)
-    assert facts["Windows"] == said
+    assert facts["Windows"] == text
     assert facts.get("Rows") == ("only when final" if emit == "window-close" else None)
 
 

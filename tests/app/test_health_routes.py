@@ -66,7 +66,7 @@ def test_the_status_file_reads_back_and_garbage_is_no_word(tmp_path: Path) -> No
     assert not status_file.read().alive
     status_file.write({"store": FOLLOWING})
     status_file.write({"store": FOLLOWING})
-    found = status_file.read()
-    assert (found.alive, found.pid, found.stores) == (True, os.getpid(), {"store": FOLLOWING})
+    status = status_file.read()
+    assert (status.alive, status.pid, status.stores) == (True, os.getpid(), {"store": FOLLOWING})
     (DataLayout(tmp_path).indexes / "_tailer.json").write_bytes(b"{")
     assert not status_file.read().alive

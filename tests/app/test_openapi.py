@@ -9,22 +9,21 @@ import jsonschema
 import orjson
 import pytest
 
-from oriel.app.contract.openapi import document_bytes
-from oriel.app.contract.openapi_parts import SHAPES
-from oriel.app.reads.window_reads import OPERATIONS
+from oriel.app.contract import OPERATIONS, document_bytes
+from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import all_codes
 from tests.storage.store_tables import NONE, SESSION, make_definition
-from tools.openapi import COMMITTED_FILE
+from tools.openapi import OPENAPI_FILE, written_files
 
 _ROOT = "/v1/stores/store"
 
 
-@pytest.fixture
-def example(tmp_path: Path) -> Iterator[Served]:
+@pytest.fixture(scope="module")
+def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """A store with one key of two windows, one of sessions, and one without windows."""
-    with served(tmp_path) as made:
+    with served(tmp_path_factory.mktemp("example")) as made:
         made.add(make_definition("visits", window=SESSION), {"key": "a/b", "start": 10, "end": 12})
         made.add(make_definition("totals", window=NONE), {"key": "a/b", "mean": None})
         made.commit({"key": "a/b", "start": 10}, {"key": "a/b", "start": 20, "mean": None})
@@ -36,19 +35,32 @@ def _document(store: Served) -> Any:
     return store.get("/openapi.json").json
 
 
-def test_the_committed_file_is_what_is_served(store: Served) -> None:
+def test_the_committed_file_is_what_is_served(empty_store: Served) -> None:
     """`python -m tools.openapi` writes it anew."""
-    served_bytes = document_bytes(_document(store))
-    assert COMMITTED_FILE.read_bytes() == served_bytes, "run: python -m tools.openapi"
+    served_bytes = document_bytes(_document(empty_store))
+    assert OPENAPI_FILE.read_bytes() == served_bytes, "run: python -m tools.openapi"
 
 
-def test_every_operation_is_described(store: Served) -> None:
+@pytest.mark.parametrize("path", written_files(), ids=lambda path: path.name)
+def test_what_follows_from_the_operations_is_committed(path: Path) -> None:
+    """The document, the table of requests and the table of each kind's reads."""
+    assert path.read_bytes() == written_files()[path], "run: python -m tools.openapi"
+
+
+def test_the_description_names_every_hot_read(empty_store: Served) -> None:
+    """What is written by hand about the kinds of stores leaves none out."""
+    description = _document(empty_store)["info"]["description"]
+    for name in HOT_READS:
+        assert f"`{name.decode()}`" in description
+
+
+def test_every_operation_is_described(empty_store: Served) -> None:
     """Hot reads and cold routes, each with an id, words, parameters and errors."""
-    document = _document(store)
+    document = _document(empty_store)
     operations = [path["get"] for path in document["paths"].values()]
-    assert len(operations) == len(SHAPES)
+    assert len(operations) == len(OPERATIONS)
     assert {operation["operationId"] for operation in operations} >= {
-        name.decode() for name in OPERATIONS
+        name.decode() for name in HOT_READS
     }
     for operation in operations:
         assert operation["summary"]
@@ -59,25 +71,25 @@ def test_every_operation_is_described(store: Served) -> None:
             assert parameter["schema"]
 
 
-def test_the_path_parameters_are_those_of_the_path(store: Served) -> None:
+def test_the_path_parameters_are_those_of_the_path(empty_store: Served) -> None:
     """Each name in braces is described as a required path parameter, and no other."""
-    for path, item in _document(store)["paths"].items():
+    for path, item in _document(empty_store)["paths"].items():
         named = set(re.findall(r"{(\w+)}", path))
-        found = item["get"].get("parameters", [])
-        described = {p["name"] for p in found if p["in"] == "path" and p["required"]}
+        parameters = item["get"].get("parameters", [])
+        described = {p["name"] for p in parameters if p["in"] == "path" and p["required"]}
         assert described == named, path
 
 
-def test_every_code_is_documented_somewhere(store: Served) -> None:
+def test_every_code_is_documented_somewhere(empty_store: Served) -> None:
     """Except for paths that there are none of."""
-    text = orjson.dumps(_document(store)).decode()
+    text = orjson.dumps(_document(empty_store)).decode()
     missing = {code for code in all_codes() if f'"{code}"' not in text}
     assert missing == {"unknown-route"}
 
 
-def test_every_example_fits_its_schema(store: Served) -> None:
+def test_every_example_fits_its_schema(empty_store: Served) -> None:
     """Examples of answers and of parameters."""
-    document = _document(store)
+    document = _document(empty_store)
     for item in document["paths"].values():
         for parameter in item["get"].get("parameters", []):
             if "example" in parameter:

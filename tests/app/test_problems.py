@@ -5,9 +5,8 @@ import inspect
 import pytest
 from starlette.exceptions import HTTPException
 
-from oriel.app.contract import ApiError, malformed_request, problem_answer
-from oriel.app.contract import errors as api_errors
-from oriel.app.contract.problems import INTERNAL_ERROR, KINDS, kind_of
+from oriel.app.contract import ApiError, malformed_request, problem_answer, problems
+from oriel.app.contract.problems import INTERNAL_ERROR, PROBLEM_KINDS, kind_of
 from oriel.storage import errors as storage_errors
 from tests.app.api_client import Answer
 from tests.app.problem_shape import assert_problem
@@ -19,34 +18,34 @@ _OF_THE_WRITER = {
 
 
 def _classes(module: object, base: type[Exception]) -> list[type[Exception]]:
-    found = [item for _, item in inspect.getmembers(module, inspect.isclass)]
-    return [item for item in found if issubclass(item, base) and item is not base]
+    classes = [item for _, item in inspect.getmembers(module, inspect.isclass)]
+    return [item for item in classes if issubclass(item, base) and item is not base]
 
 
 def test_every_api_error_is_a_kind_of_its_own() -> None:
     """No error of this package ends as a 500."""
-    for error in _classes(api_errors, ApiError):
-        assert error in KINDS, f"give {error.__name__} a line in oriel.app.contract.problems.KINDS"
+    for error in _classes(problems, ApiError):
+        assert error in PROBLEM_KINDS, f"give {error.__name__} a line in PROBLEM_KINDS"
 
 
 def test_every_storage_error_that_a_reader_can_meet_is_mapped() -> None:
     """A new storage error must be decided about."""
     for error in _classes(storage_errors, storage_errors.StorageError):
         known = error.__name__ in _OF_THE_WRITER or kind_of(error("x")) is not INTERNAL_ERROR
-        assert known, f"give {error.__name__} a line in oriel.app.contract.problems.KINDS"
+        assert known, f"give {error.__name__} a line in PROBLEM_KINDS"
 
 
 def test_codes_are_kebab_case_and_unique() -> None:
     """A code stands for one kind."""
-    codes = [kind.code for kind in KINDS.values()]
+    codes = [kind.code for kind in PROBLEM_KINDS.values()]
     assert len(set(codes)) == len(codes)
     assert all(code.replace("-", "").isalpha() and code.islower() for code in codes)
 
 
-@pytest.mark.parametrize("error", KINDS)
+@pytest.mark.parametrize("error", PROBLEM_KINDS)
 def test_every_kind_has_the_shape(error: type[Exception]) -> None:
     """Whatever the detail is made of, a lone surrogate too."""
-    kind = KINDS[error]
+    kind = PROBLEM_KINDS[error]
     status, headers, body = problem_answer(error("it is \udcff so"), "/a\udcffb")
     plain = {name.decode(): value.decode() for name, value in headers}
     assert_problem(Answer(status, plain, body), kind.status, kind.code, "it is")

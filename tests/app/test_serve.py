@@ -2,12 +2,9 @@
 
 import http.client
 import os
-import re
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -16,107 +13,42 @@ import orjson
 import pytest
 
 from oriel.storage import DataLayout
-from oriel.storage.index import IndexFolder
 from oriel.storage.tailer import StatusFile
-from tests.app.api_client import Answer
 from tests.app.problem_shape import assert_problem
+from tests.app.serving import ROOT, SERVE, Serving
 from tests.storage.store_tables import StoreTable, make_definition
-from tests.storage.waiting import WAIT_SECONDS, process_runs, wait_until
+from tests.storage.waiting import process_runs, wait_until
 
 pytestmark = pytest.mark.slow
 
-_ROOT = "/v1/stores/store"
 
-
-class Serving:
-    """`python -m app` on a free port."""
-
-    def __init__(self, data: Path, *options: str) -> None:
-        """Start it; returns once it listens."""
-        self.data = data
-        command = [
-            sys.executable,
-            "-m",
-            "oriel",
-            "serve",
-            "--data",
-            str(data),
-            "--port",
-            "0",
-            *options,
-        ]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline().decode()
-        match = re.search(r":(\d+)$", line.strip())
-        assert match, line
-        self.port = int(match[1])
-
-    def get(self, target: str) -> Answer:
-        """Send one request; http.client sends the path as it is."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
-        try:
-            connection.request("GET", target)
-            response = connection.getresponse()
-            headers = {name.lower(): value for name, value in response.getheaders()}
-            return Answer(response.status, headers, response.read())
-        finally:
-            connection.close()
-
-    def raw(self, content: bytes) -> bytes:
-        """Send bytes; returns all that comes back until the service closes the connection."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS) as client:
-            client.sendall(content)
-            return b"".join(iter(lambda: client.recv(65_536), b""))
-
-    def version(self) -> int:
-        """The store's version as it is served; -1 while it isn't, or the worker restarts."""
-        try:
-            answer = self.get(_ROOT)
-        except (OSError, http.client.HTTPException):
-            return -1
-        return int(answer.json["position"]["version"]) if answer.status == 200 else -1
-
-    def wait_for(self, version: int) -> None:
-        """Wait until the store is served at that version."""
-        wait_until(lambda: self.version() >= version, f"version {version}")
-
-    def children(self) -> dict[str, int]:
-        """Process ids of tailer and worker by module name."""
-        listed = subprocess.run(
-            ["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        matches = re.findall(r"^\s*(\d+) .*-m (\S+)", listed.stdout, re.MULTILINE)
-        return {module: int(pid) for pid, module in matches}
-
-    def generation(self) -> Path:
-        """The current generation of the index."""
-        found = IndexFolder(DataLayout(self.data).index("store")).current()
-        assert found is not None
-        return found
-
-    def end(self) -> int:
-        """End it; returns its exit code."""
-        self.process.terminate()
-        code = self.process.wait(WAIT_SECONDS)
-        if self.process.stdout is not None:
-            self.process.stdout.close()
-        return code
+def _make_table(data: Path) -> StoreTable:
+    table = StoreTable(data, make_definition())
+    table.commit([{"key": "a", "start": start} for start in range(2_000)])
+    return table
 
 
 @pytest.fixture
 def table(tmp_path: Path) -> StoreTable:
     """A store's table with 2,000 windows of key "a" (a file of some hundred pages)."""
-    made = StoreTable(tmp_path, make_definition())
-    made.commit([{"key": "a", "start": start} for start in range(2_000)])
-    return made
+    return _make_table(tmp_path)
 
 
 @pytest.fixture
 def serving(tmp_path: Path, table: StoreTable) -> Iterator[Serving]:
-    """The service over that table, caught up."""
+    """The service over that table, caught up; for one test, which may break it."""
     made = Serving(tmp_path)
+    made.wait_for(1)
+    yield made
+    made.end()
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """Such a service for all tests that harm neither it nor its store."""
+    data = tmp_path_factory.mktemp("shared")
+    _make_table(data)
+    made = Serving(data)
     made.wait_for(1)
     yield made
     made.end()
@@ -124,7 +56,7 @@ def serving(tmp_path: Path, table: StoreTable) -> Iterator[Serving]:
 
 def test_it_serves_and_follows_and_ends(serving: Serving, table: StoreTable) -> None:
     """New versions arrive, a client can wait for one; SIGTERM ends all processes with code 0."""
-    waiting = f"{_ROOT}/latest/a?min_version=2&wait_ms=30000"
+    waiting = f"{ROOT}/latest/a?min_version=2&wait_ms=30000"
     table.commit([{"key": "a", "start": 5_000}])
     assert serving.get(waiting).json["windows"][0]["window_start_ms"] == 5_000
     wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
@@ -134,28 +66,30 @@ def test_it_serves_and_follows_and_ends(serving: Serving, table: StoreTable) -> 
     assert not any(map(process_runs, children.values()))
 
 
-def test_any_key_works_over_the_wire(serving: Serving, table: StoreTable) -> None:
+def test_any_key_works_over_the_wire(shared: Serving) -> None:
     """Nothing between client and store normalises the path."""
     keys = ["", "..", "../..", "a//b", "/", "a b", "é", "😀", "%", "a%2Fb", "?#", "\x00", "+"]
+    table = StoreTable(shared.data, make_definition("odd"))
     version = table.commit([{"key": key, "start": i} for i, key in enumerate(keys)])
-    serving.wait_for(version)
+    there = shared.get(f"/v1/stores/odd/keys?min_version={version}&wait_ms=30000")
+    assert there.status == 200
     for i, key in enumerate(keys):
         for safe in ("", "/"):
-            answer = serving.get(f"{_ROOT}/latest/{quote(key, safe=safe)}")
+            answer = shared.get(f"/v1/stores/odd/latest/{quote(key, safe=safe)}")
             assert [w["window_start_ms"] for w in answer.json["windows"]] == [i], key
-    assert_problem(serving.get(f"{_ROOT}/latest/%ff"), 400, "invalid-key")
+    assert_problem(shared.get("/v1/stores/odd/latest/%ff"), 400, "invalid-key")
 
 
 @pytest.mark.parametrize(
     "request_bytes",
     [b"rubbish\r\n\r\n", b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n", b"GET / HTTP/9\r\n\r\n"],
 )
-def test_bytes_that_are_no_request_get_a_problem(serving: Serving, request_bytes: bytes) -> None:
+def test_bytes_that_are_no_request_get_a_problem(shared: Serving, request_bytes: bytes) -> None:
     """In the same shape as every other error; the service goes on."""
-    head, _, body = serving.raw(request_bytes).partition(b"\r\n\r\n")
+    head, _, body = shared.raw(request_bytes).partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 400 ")
     assert orjson.loads(body)["code"] == "malformed-request"
-    assert serving.get("/healthz").status == 200
+    assert shared.get("/healthz").status == 200
 
 
 def test_a_killed_tailer_is_started_again(serving: Serving, table: StoreTable) -> None:
@@ -173,7 +107,7 @@ def test_a_killed_worker_is_started_again(serving: Serving) -> None:
     killed = serving.children()["oriel.app.server.worker"]
     os.kill(killed, signal.SIGKILL)
     wait_until(lambda: not process_runs(killed), "its end")
-    assert serving.get(f"{_ROOT}/latest/a").status == 200
+    assert serving.get(f"{ROOT}/latest/a").status == 200
     assert serving.children()["oriel.app.server.worker"] != killed
 
 
@@ -188,7 +122,7 @@ def test_a_killed_service_leaves_no_orphan(serving: Serving) -> None:
 def test_a_deleted_index_comes_back(serving: Serving, table: StoreTable) -> None:
     """The whole index folder is removed under the running service: it answers all the time."""
     shutil.rmtree(DataLayout(serving.data).indexes)
-    assert serving.get(f"{_ROOT}/latest/a").status == 200
+    assert serving.get(f"{ROOT}/latest/a").status == 200
     table.commit([{"key": "a", "start": 5_000}])
 
     def arrived() -> bool:
@@ -238,7 +172,7 @@ def test_a_damaged_index_comes_back(
 
     def healed() -> bool:
         try:
-            answer = serving.get(f"{_ROOT}/fetch/a?limit=10000")
+            answer = serving.get(f"{ROOT}/fetch/a?limit=10000")
         except (OSError, http.client.HTTPException):
             return False
         return answer.status == 200 and len(answer.json["windows"]) == 2_001
@@ -259,21 +193,12 @@ def test_two_services_share_a_folder(serving: Serving, table: StoreTable) -> Non
     assert second.end() == 0
 
 
-def test_a_taken_port_is_said_clearly(serving: Serving, tmp_path: Path) -> None:
+def test_a_taken_port_is_said_clearly(shared: Serving, tmp_path: Path) -> None:
     """Exit code 1 and one line."""
-    command = [
-        sys.executable,
-        "-m",
-        "oriel",
-        "serve",
-        "--data",
-        str(tmp_path),
-        "--port",
-        str(serving.port),
-    ]
+    command = [*SERVE, "--data", str(tmp_path), "--port", str(shared.port)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert f"can't listen on 127.0.0.1:{serving.port}" in done.stderr
+    assert f"can't listen on 127.0.0.1:{shared.port}" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -282,7 +207,7 @@ def test_a_data_folder_that_is_a_file_is_said_clearly(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
     for data in (file, file / "below"):
-        command = [sys.executable, "-m", "oriel", "serve", "--data", str(data), "--port", "0"]
+        command = [*SERVE, "--data", str(data), "--port", "0"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert done.returncode == 1
         (line,) = done.stderr.splitlines()
@@ -292,7 +217,7 @@ def test_a_data_folder_that_is_a_file_is_said_clearly(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", [["--port", "70000"], ["--workers", "0"], ["--port", "x"]])
 def test_bad_options_are_refused(option: list[str]) -> None:
     """With the range that they may have."""
-    command = [sys.executable, "-m", "oriel", "serve", "--data", "data", *option]
+    command = [*SERVE, "--data", "data", *option]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "must be an integer from" in done.stderr

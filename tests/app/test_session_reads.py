@@ -19,14 +19,27 @@ SPANS = [(0, 20), (5, 12), (10, 10), (25, 35), (25, 40)]
 def spans(answer: Answer) -> list[tuple[int, int]]:
     """Start and end of the sessions of a good answer, in its order."""
     assert answer.status == 200, answer.body
-    return [(one["window_start_ms"], one["window_end_ms"]) for one in answer.json["windows"]]
+    return [
+        (session["window_start_ms"], session["window_end_ms"]) for session in answer.json["windows"]
+    ]
+
+
+ROWS = [{"key": "a", "start": start, "end": end} for start, end in SPANS]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Key "a" with the sessions of the picture, at table version 1; never changed."""
+    with served(tmp_path_factory.mktemp("filled"), window=SESSION) as made:
+        made.commit(*ROWS)
+        yield made
 
 
 @pytest.fixture
-def filled(tmp_path: Path) -> Iterator[Served]:
-    """Key "a" with the sessions of the picture, at table version 1."""
+def changing(tmp_path: Path) -> Iterator[Served]:
+    """The same store for one test, which may change it."""
     with served(tmp_path, window=SESSION) as made:
-        made.commit(*({"key": "a", "start": start, "end": end} for start, end in SPANS))
+        made.commit(*ROWS)
         yield made
 
 
@@ -70,16 +83,16 @@ def test_bounds_are_inclusive_and_optional(
 @pytest.mark.parametrize("operation", ["findSessions", "backwardFindSessions"])
 def test_pages_join_to_all_sessions(filled: Served, operation: str, limit: int) -> None:
     """Following next_cursor gives each once, equal starts too."""
-    found: list[tuple[int, int]] = []
+    all_spans: list[tuple[int, int]] = []
     cursor = ""
     for _ in SPANS:
         answer = filled.get(f"{ROOT}/{operation}/a?earliest_end_ms=11&limit={limit}{cursor}")
-        found += spans(answer)
+        all_spans += spans(answer)
         if answer.json["next_cursor"] is None:
             break
         cursor = f"&cursor={answer.json['next_cursor']}"
     expected = [span for span in SPANS if span[1] >= 11]
-    assert found == (expected if operation == "findSessions" else expected[::-1])
+    assert all_spans == (expected if operation == "findSessions" else expected[::-1])
 
 
 @pytest.mark.parametrize(
@@ -124,29 +137,29 @@ def test_reads_by_start_work_for_sessions(filled: Served) -> None:
 
 
 @pytest.mark.parametrize("key", ["", "a/b", "/", "0/1", "é", "\x00", "a" * 700])
-def test_any_key_works(filled: Served, key: str) -> None:
+def test_any_key_works(changing: Served, key: str) -> None:
     """Also one that looks like the path of a session."""
-    filled.commit({"key": key, "start": 3, "end": 4})
+    changing.commit({"key": key, "start": 3, "end": 4})
     for safe in ("", "/"):
         path = quote(key, safe=safe)
         for read in ("findSessions", "backwardFindSessions", "session/3/4"):
-            answer = filled.get(f"{ROOT}/{read}/{path}")
+            answer = changing.get(f"{ROOT}/{read}/{path}")
             assert spans(answer) == [(3, 4)]
             assert answer.json["windows"][0]["key"] == key
 
 
-def test_a_merged_session_takes_the_place_of_the_others(filled: Served) -> None:
+def test_a_merged_session_takes_the_place_of_the_others(changing: Served) -> None:
     """The next version has the merged one alone."""
     gone = [{"key": "a", "start": s, "end": e, "deleted": True} for s, e in SPANS[3:]]
-    filled.commit(*gone, {"key": "a", "start": 25, "end": 60})
-    assert spans(filled.get(f"{ROOT}/findSessions/a?earliest_end_ms=21")) == [(25, 60)]
-    assert_problem(filled.get(f"{ROOT}/session/25/40/a"), 404, "window-not-found")
+    changing.commit(*gone, {"key": "a", "start": 25, "end": 60})
+    assert spans(changing.get(f"{ROOT}/findSessions/a?earliest_end_ms=21")) == [(25, 60)]
+    assert_problem(changing.get(f"{ROOT}/session/25/40/a"), 404, "window-not-found")
 
 
 def test_retention_hides_sessions_by_their_end(tmp_path: Path) -> None:
     """Expired are those that end before observed - retention + 1, in every read."""
     with served(tmp_path, retention_ms=21, window=SESSION) as made:
-        made.commit(*({"key": "a", "start": start, "end": end} for start, end in SPANS))
+        made.commit(*ROWS)
         visible = [(0, 20), (25, 35), (25, 40)]
         for read in ("findSessions", "fetch"):
             assert spans(made.get(f"{ROOT}/{read}/a")) == visible

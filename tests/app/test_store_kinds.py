@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from oriel.app.reads.read_kinds import READS_OF_KIND
-from oriel.app.reads.window_reads import OPERATIONS
-from oriel.storage import KINDS, WindowSpec
+from oriel.app.contract import OPERATIONS
+from oriel.app.reads.snapshot_reads import HOT_READS
+from oriel.storage import WindowSpec
 from tests.app.api_client import Served, served
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import (
@@ -39,6 +39,16 @@ FITTING = {
 }
 
 
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A store of each kind with one window or row, named by its kind; never changed."""
+    with served(tmp_path_factory.mktemp("kinds")) as made:
+        for window in EVERY:
+            definition = make_definition(window.kind, window=window)
+            made.add(replace(definition, emit="window-close"), {"key": "a", "start": 1, "end": 2})
+        yield made
+
+
 @pytest.fixture
 def totals(tmp_path: Path) -> Iterator[Served]:
     """A store without windows with one row, at table version 1."""
@@ -48,19 +58,17 @@ def totals(tmp_path: Path) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("window", EVERY)
-def test_each_kind_has_its_own_reads(tmp_path: Path, window: WindowSpec) -> None:
+def test_each_kind_has_its_own_reads(kinds: Served, window: WindowSpec) -> None:
     """Those that fit answer; each other is one clear problem that names the fitting ones."""
-    assert REQUESTS.keys() == {name.decode() for name in OPERATIONS}
-    assert READS_OF_KIND.keys() == set(KINDS)
+    assert REQUESTS.keys() == {name.decode() for name in HOT_READS}
+    assert set().union(*(op.store_kinds for op in OPERATIONS.values())) == FITTING.keys()
     fitting = FITTING[window.kind]
-    with served(tmp_path, window=window) as made:
-        made.commit({"key": "a", "start": 1, "end": 2})
-        for read, path in REQUESTS.items():
-            answer = made.get(f"{ROOT}/{path}")
-            if read in fitting:
-                assert answer.status == 200, answer.body
-            else:
-                assert_problem(answer, 400, "wrong-store-kind", "'store'", read, *fitting)
+    for read, path in REQUESTS.items():
+        answer = kinds.get(f"/v1/stores/{window.kind}/{path}")
+        if read in fitting:
+            assert answer.status == 200, answer.body
+        else:
+            assert_problem(answer, 400, "wrong-store-kind", f"'{window.kind}'", read, *fitting)
 
 
 def test_a_row_has_no_window(totals: Served) -> None:
@@ -98,19 +106,16 @@ def test_rows_have_positions_and_entity_tags(totals: Served) -> None:
 
 
 @pytest.mark.parametrize("window", EVERY)
-def test_details_say_what_a_store_is(tmp_path: Path, window: WindowSpec) -> None:
+def test_details_say_what_a_store_is(kinds: Served, window: WindowSpec) -> None:
     """Kind and parameters in the list and in the details, and what has expired."""
-    definition = replace(make_definition("other", window=window), emit="window-close")
-    with served(tmp_path) as made:
-        made.add(definition, {"key": "a", "start": 30, "end": 40})
-        listed = {store["store"]: store for store in made.get("/v1/stores").json["stores"]}
-        detail = made.get("/v1/stores/other").json
-    wanted = {
+    summaries = {store["store"]: store for store in kinds.get("/v1/stores").json["stores"]}
+    detail = kinds.get(f"/v1/stores/{window.kind}").json
+    parameters = {
         "kind": window.kind, "size_ms": window.size_ms, "grace_ms": window.grace_ms,
         "advance_ms": 2 if window.kind == "hopping" else None,
     }  # fmt: skip
-    assert listed["other"]["window"] == wanted
-    assert detail["definition"]["window"] == wanted
+    assert summaries[window.kind]["window"] == parameters
+    assert detail["definition"]["window"] == parameters
     assert detail["definition"]["emit"] == "window-close"
     assert detail["index"]["windows"] == 1
     expired = (detail["earliest_start_ms"], detail["earliest_end_ms"])

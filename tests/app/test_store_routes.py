@@ -64,9 +64,9 @@ def test_a_store_is_described_whole(tmp_path: Path) -> None:
     assert detail["index"] == {"state": "following", "problem": None, "windows": 1}
 
 
-def test_a_store_before_its_first_batch(store: Served) -> None:
+def test_a_store_before_its_first_batch(empty_store: Served) -> None:
     """There is a version and nothing else yet."""
-    detail = store.get("/v1/stores/store").json
+    detail = empty_store.get("/v1/stores/store").json
     assert detail["position"] == {"version": 0, "offsets": {}}
     assert (detail["stream_time_ms"], detail["close_ms"], detail["counters"]) == ({}, None, {})
     assert detail["index"]["state"] == "unknown"
@@ -89,15 +89,15 @@ def test_keys_are_listed_in_order_of_their_bytes(store: Served) -> None:
     assert _keys(store.get(f"{KEYS}?prefix=a%2F")) == ["a/b"]
     assert _keys(store.get(f"{KEYS}?prefix=%C3%A9")) == ["é"]
     assert _keys(store.get(f"{KEYS}?prefix=zzz")) == []
-    found: list[str] = []
+    all_keys: list[str] = []
     cursor = ""
     for _ in names:
         answer = store.get(f"{KEYS}?limit=3{cursor}")
-        found += _keys(answer)
+        all_keys += _keys(answer)
         if answer.json["next_cursor"] is None:
             break
         cursor = f"&cursor={answer.json['next_cursor']}"
-    assert found == sorted(names, key=str.encode)
+    assert all_keys == sorted(names, key=str.encode)
 
 
 def test_a_cursor_of_keys_is_for_that_prefix_only(store: Served) -> None:
@@ -110,15 +110,15 @@ def test_a_cursor_of_keys_is_for_that_prefix_only(store: Served) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/stores", "/v1/stores/store", "/healthz", "/readyz"])
-def test_unknown_parameters_are_refused(store: Served, path: str) -> None:
+def test_unknown_parameters_are_refused(empty_store: Served, path: str) -> None:
     """Also where there are none."""
-    assert_problem(store.get(f"{path}?x=1"), 400, "unknown-parameter", "none")
+    assert_problem(empty_store.get(f"{path}?x=1"), 400, "unknown-parameter", "none")
 
 
 @pytest.mark.parametrize("path", ["/v1/stores/nope", "/v1/stores/nope/keys"])
-def test_an_unknown_store_is_404(store: Served, path: str) -> None:
+def test_an_unknown_store_is_404(empty_store: Served, path: str) -> None:
     """With the names that there are."""
-    assert_problem(store.get(path), 404, "unknown-store", "store")
+    assert_problem(empty_store.get(path), 404, "unknown-store", "stores are: store")
 
 
 @pytest.mark.parametrize("path", ["/v1/stores/store", "/v1/stores/store/keys"])
@@ -131,16 +131,16 @@ def test_a_store_without_an_index_is_not_ready(tmp_path: Path, path: str) -> Non
 @pytest.mark.parametrize(
     "path", ["/nope", "/v1", "/v1/stores/", "/v1/stores/store/", "/v1/stores/store/fetch", "/docs"]
 )
-def test_an_unknown_path_is_a_problem(store: Served, path: str) -> None:
+def test_an_unknown_path_is_a_problem(empty_store: Served, path: str) -> None:
     """No redirect, no page of another framework."""
-    assert_problem(store.get(path), 404, "unknown-route")
+    assert_problem(empty_store.get(path), 404, "unknown-route")
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/stores", "/healthz", "/openapi.json"])
-def test_other_methods_are_refused_and_head_is_get(store: Served, path: str) -> None:
+def test_other_methods_are_refused_and_head_is_get(empty_store: Served, path: str) -> None:
     """Everything is read only."""
-    assert_problem(store.get(path, method="POST"), 405, "method-not-allowed")
-    assert store.get(path, method="HEAD").status == store.get(path).status
+    assert_problem(empty_store.get(path, method="POST"), 405, "method-not-allowed")
+    assert empty_store.get(path, method="HEAD").status == empty_store.get(path).status
 
 
 def test_an_unexpected_error_is_a_500_without_a_trace(

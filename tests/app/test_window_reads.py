@@ -1,16 +1,18 @@
 """The hot reads over HTTP: fetch, backwardFetch, latest, window."""
 
-import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
+from oriel.app.contract import OPERATIONS
 from oriel.app.reads import route
+from oriel.app.reads.snapshot_reads import HOT_READS, bind
 from oriel.storage.index import IndexFolder
-from tests.app.api_client import Answer, Served, served
+from tests.app.api_client import Served, served, starts
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import window_fields
 
@@ -20,19 +22,6 @@ ODD_KEYS = (
     "a?b=c",
     "é", "日本", "😀", "\x00", "a\x00b", "\n", '"', "\\", "é" * 400, "fetch/x", "\u202e", "\ufeff",
 )  # fmt: skip
-
-
-def starts(answer: Answer) -> list[int]:
-    """Window starts of a good answer, in its order."""
-    assert answer.status == 200, answer.body
-    return [window["window_start_ms"] for window in answer.json["windows"]]
-
-
-@pytest.fixture
-def filled(store: Served) -> Served:
-    """Key "a" with windows starting at 10, 20, 30, 40, 50, at table version 1."""
-    store.commit(*({"key": "a", "start": start, "n": start} for start in (10, 20, 30, 40, 50)))
-    return store
 
 
 def test_an_answer_has_store_position_windows_and_cursor(filled: Served) -> None:
@@ -82,23 +71,23 @@ def test_pages_join_to_the_whole_range(
     filled: Served, operation: str, expected: list[int], limit: int
 ) -> None:
     """Following next_cursor gives each window once; it is null on the last page."""
-    found: list[int] = []
+    all_starts: list[int] = []
     cursor = ""
     for _ in expected:
         answer = filled.get(f"{ROOT}/{operation}/a?limit={limit}{cursor}")
-        found += starts(answer)
+        all_starts += starts(answer)
         if answer.json["next_cursor"] is None:
             break
         cursor = f"&cursor={answer.json['next_cursor']}"
     assert answer.json["next_cursor"] is None
-    assert found == expected
+    assert all_starts == expected
 
 
-def test_a_page_goes_on_from_the_newer_version(filled: Served) -> None:
+def test_a_page_goes_on_from_the_newer_version(changing: Served) -> None:
     """Between pages the store may move on; the position says so."""
-    first = filled.get(f"{ROOT}/fetch/a?limit=2")
-    filled.commit({"key": "a", "start": 15}, {"key": "a", "start": 35})
-    second = filled.get(f"{ROOT}/fetch/a?limit=9&cursor={first.json['next_cursor']}")
+    first = changing.get(f"{ROOT}/fetch/a?limit=2")
+    changing.commit({"key": "a", "start": 15}, {"key": "a", "start": 35})
+    second = changing.get(f"{ROOT}/fetch/a?limit=9&cursor={first.json['next_cursor']}")
     assert starts(second) == [30, 35, 40, 50]
     assert second.json["position"]["version"] == 2
 
@@ -215,7 +204,9 @@ def test_a_window_start_must_be_a_number(filled: Served) -> None:
 @pytest.mark.parametrize("name", ["nope", "%2e%2e", "_dead_letters", "a%2Fb", "", "x" * 300])
 def test_an_unknown_store_is_404_and_the_known_ones_are_named(filled: Served, name: str) -> None:
     """Names that can't be stores are no other error."""
-    assert_problem(filled.get(f"/v1/stores/{name}/latest/a"), 404, "unknown-store", "store")
+    assert_problem(
+        filled.get(f"/v1/stores/{name}/latest/a"), 404, "unknown-store", "stores are: store"
+    )
 
 
 def test_a_store_without_an_index_is_not_ready(tmp_path: Path) -> None:
@@ -225,14 +216,14 @@ def test_a_store_without_an_index_is_not_ready(tmp_path: Path) -> None:
             assert_problem(made.get(f"{ROOT}/{path}"), 503, "store-not-ready", "retry")
 
 
-def test_a_damaged_index_is_said_to_be_rebuilt(filled: Served) -> None:
+def test_a_damaged_index_is_said_to_be_rebuilt(changing: Served) -> None:
     """Not a crash, and not a 500."""
-    filled.service.catalog.close()
-    generation = IndexFolder(filled.data / "index" / "store").current()
+    changing.service.catalog.close()
+    generation = IndexFolder(changing.data / "index" / "store").current()
     assert generation is not None
     with (generation / "data.mdb").open("r+b") as file:
         file.truncate(8192)
-    assert_problem(filled.get(f"{ROOT}/latest/a"), 503, "index-damaged", "rebuilt")
+    assert_problem(changing.get(f"{ROOT}/latest/a"), 503, "index-damaged", "rebuilt")
 
 
 def test_other_methods_are_refused(filled: Served) -> None:
@@ -243,7 +234,7 @@ def test_other_methods_are_refused(filled: Served) -> None:
 
 
 def test_an_unexpected_error_is_a_500_without_a_trace(
-    filled: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    changing: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has the trace, the client doesn't."""
 
@@ -251,81 +242,11 @@ def test_an_unexpected_error_is_a_500_without_a_trace(
         message = "secret"
         raise RuntimeError(message)
 
-    monkeypatch.setattr(filled.service.catalog, "view", fail)
-    answer = filled.get(f"{ROOT}/latest/a")
+    monkeypatch.setattr(changing.service.catalog, "view", fail)
+    answer = changing.get(f"{ROOT}/latest/a")
     assert_problem(answer, 500, "internal-error")
     assert b"secret" not in answer.body
     assert "secret" in caplog.text
-
-
-class TestPosition:
-    """Promise 4: a client can demand a minimum position."""
-
-    @pytest.mark.parametrize(
-        "bound", ["min_version=1", "min_offset=events:0:100", "min_offset=events:0:1&min_version=0"]
-    )
-    def test_a_position_that_is_reached_answers(self, filled: Served, bound: str) -> None:
-        """Bounds at or below the position are satisfied."""
-        assert starts(filled.get(f"{ROOT}/latest/a?{bound}")) == [50]
-
-    @pytest.mark.parametrize(
-        "bound",
-        [
-            "min_version=2", "min_offset=events:0:101", "min_offset=events:1:0",
-            "min_offset=other:0:0", "min_offset=events:0:1&min_offset=events:0:101",
-        ],
-    )  # fmt: skip
-    def test_a_position_that_is_not_reached_is_503(self, filled: Served, bound: str) -> None:
-        """In every read, at once without wait_ms."""
-        for path in ("fetch/a", "backwardFetch/a", "latest/a", "window/10/a", "keys"):
-            answer = filled.get(f"{ROOT}/{path}?{bound}")
-            assert_problem(answer, 503, "behind-position-bound", "store")
-
-    def test_waiting_ends_when_the_position_is_reached(self, filled: Served) -> None:
-        """The answer comes from the version that was waited for."""
-
-        async def wait_and_commit() -> Answer:
-            waiting = asyncio.ensure_future(
-                filled.client.call(f"{ROOT}/latest/a?min_version=2&wait_ms=30000")
-            )
-            await asyncio.sleep(0)
-            filled.commit({"key": "a", "start": 60})
-            return await waiting
-
-        assert starts(asyncio.run(wait_and_commit())) == [60]
-
-    def test_waiting_ends_without_it_after_wait_ms(self, filled: Served) -> None:
-        """Then it is the same 503."""
-        answer = filled.get(f"{ROOT}/latest/a?min_version=2&wait_ms=30")
-        assert_problem(answer, 503, "behind-position-bound", "version 1 < 2")
-
-
-class TestEntityTag:
-    """Pollers pay little for an answer that they have."""
-
-    def test_the_tag_brings_304_until_the_version_changes(self, filled: Served) -> None:
-        """Same request, same version: nothing is sent again."""
-        target = f"{ROOT}/fetch/a?limit=3"
-        tag = filled.get(target).headers["etag"]
-        again = filled.get(target, [("If-None-Match", tag)])
-        assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
-        filled.commit()
-        changed = filled.get(target, [("If-None-Match", tag)])
-        assert changed.status == 200
-        assert changed.headers["etag"] != tag
-
-    @pytest.mark.parametrize("form", ['"other", {}', "W/{}", "*", '{}, "x"'])
-    def test_the_tag_may_be_one_of_a_list_or_weak(self, filled: Served, form: str) -> None:
-        """As RFC 9110 has it."""
-        tag = filled.get(f"{ROOT}/latest/a").headers["etag"]
-        answer = filled.get(f"{ROOT}/latest/a", [("If-None-Match", form.format(tag))])
-        assert answer.status == 304
-
-    def test_another_request_has_another_tag(self, filled: Served) -> None:
-        """A tag of one address doesn't hold for another."""
-        targets = [f"{ROOT}/fetch/a", f"{ROOT}/fetch/a?limit=3", f"{ROOT}/backwardFetch/a"]
-        tags = {filled.get(target).headers["etag"] for target in targets}
-        assert len(tags) == len(targets)
 
 
 def test_retention_hides_windows_in_every_read(tmp_path: Path) -> None:
@@ -368,9 +289,21 @@ def test_other_paths_are_not_hot_reads(path: bytes) -> None:
     assert route(path) is None
 
 
-def test_a_removed_store_is_unknown(filled: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_read_of_a_whole_store_has_nothing_behind_its_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without path parameters of its own a read is found without a sixth part, and only so."""
+    record = replace(OPERATIONS["fetch"], name="all", path="/v1/stores/{store}/all")
+    read = bind(record, HOT_READS[b"fetch"].function)
+    monkeypatch.setitem(HOT_READS, b"all", read)
+    assert route(b"/v1/stores/s/all") == (read, b"s", b"")
+    assert route(b"/v1/stores/s/all/") is None
+    assert route(b"/v1/stores/s/all/a") is None
+
+
+def test_a_removed_store_is_unknown(changing: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """When its table is gone, so is the store, within a second."""
-    assert starts(filled.get(f"{ROOT}/latest/a")) == [50]
-    filled.table.path.rename(filled.data / "elsewhere")
+    assert starts(changing.get(f"{ROOT}/latest/a")) == [50]
+    changing.table.path.rename(changing.data / "elsewhere")
     monkeypatch.setattr("oriel.app.reads.catalog._TABLE_SECONDS", 0.0)
-    assert_problem(filled.get(f"{ROOT}/latest/a"), 404, "unknown-store")
+    assert_problem(changing.get(f"{ROOT}/latest/a"), 404, "unknown-store")

@@ -1,0 +1,83 @@
+"""The service as it is started for real: supervisor, worker and tailer, asked over a socket."""
+
+import http.client
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from oriel.storage import DataLayout
+from oriel.storage.index import IndexFolder
+from tests.app.api_client import Answer
+from tests.storage.waiting import WAIT_SECONDS, wait_until
+
+ROOT = "/v1/stores/store"
+SERVE = [sys.executable, "-m", "oriel", "serve"]
+
+
+class Serving:
+    """`oriel serve` on a free port."""
+
+    def __init__(self, data: Path, *options: str) -> None:
+        """Start it; returns once it listens."""
+        self.data = data
+        command = [*SERVE, "--data", str(data), "--port", "0", *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().decode()
+        match = re.search(r":(\d+)$", line.strip())
+        assert match, line
+        self.port = int(match[1])
+
+    def get(self, target: str) -> Answer:
+        """Send one request; http.client sends the path as it is."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
+        try:
+            connection.request("GET", target)
+            response = connection.getresponse()
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            return Answer(response.status, headers, response.read())
+        finally:
+            connection.close()
+
+    def raw(self, content: bytes) -> bytes:
+        """Send bytes; returns all that comes back until the service closes the connection."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS) as client:
+            client.sendall(content)
+            return b"".join(iter(lambda: client.recv(65_536), b""))
+
+    def version(self) -> int:
+        """The store's version as it is served; -1 while it isn't, or the worker restarts."""
+        try:
+            answer = self.get(ROOT)
+        except (OSError, http.client.HTTPException):
+            return -1
+        return int(answer.json["position"]["version"]) if answer.status == 200 else -1
+
+    def wait_for(self, version: int) -> None:
+        """Wait until the store is served at that version."""
+        wait_until(lambda: self.version() >= version, f"version {version}")
+
+    def children(self) -> dict[str, int]:
+        """Process ids of tailer and worker by module name."""
+        listed = subprocess.run(
+            ["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        matches = re.findall(r"^\s*(\d+) .*-m (\S+)", listed.stdout, re.MULTILINE)
+        return {module: int(pid) for pid, module in matches}
+
+    def generation(self) -> Path:
+        """The current generation of the index."""
+        generation = IndexFolder(DataLayout(self.data).index("store")).current()
+        assert generation is not None
+        return generation
+
+    def end(self) -> int:
+        """End it; returns its exit code."""
+        self.process.terminate()
+        code = self.process.wait(WAIT_SECONDS)
+        if self.process.stdout is not None:
+            self.process.stdout.close()
+        return code
