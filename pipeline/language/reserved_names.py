@@ -3,12 +3,10 @@
 from collections.abc import Iterable
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.hops import RESERVED_COLUMNS
 
 #: What rows for the stamp, and behind it, have beside the value's columns.
-OF_ROWS = frozenset({
-    "partition", "offset", "key", "timestamp_ms", "suborder", "stream_time_ms", "report", "task",
-    "reason", "keep", "null_value", "raw", "key_group", "close_ms", "input",
-})  # fmt: skip
+OF_ROWS = RESERVED_COLUMNS
 
 
 #: What rows have in front of the steps beside the value's columns, for expressions to use.

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.hops import KEY_GROUP
 from oriel.pipeline.language import Join, StreamJoin, TableLookup, TableUpdates
-from oriel.pipeline.plan.engine import KEY_GROUP
 from oriel.pipeline.windows import (
     LEFT,
     NULL_VALUE,

@@ -15,7 +15,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
+from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.hops import BESIDE_RESULT
 from oriel.pipeline.language import (
     SCOPE,
     Filter,
@@ -31,8 +33,7 @@ from oriel.pipeline.spark import kind, told
 
 _META = ("__partition", "__offset", "__raw", "__reason", "__null_value", "__keep")
 #: What a join's results carry beside, and how it is called among the steps.
-JOIN_COLUMNS = {"suborder": "__suborder", "stream_time_ms": "__stream_time_ms",
-                "report": "__report", "task": "__task"}  # fmt: skip
+JOIN_COLUMNS = {field.name: f"__{field.name}" for field in BESIDE_RESULT}
 
 
 class RowSteps:
@@ -160,11 +161,13 @@ class RowSteps:
     def _selected(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool
     ) -> list[Column]:
-        reason = F.when(_wanted() & F.col("__key").isNull(), "null-key").otherwise(
+        reason = F.when(_wanted() & F.col("__key").isNull(), Reason.NULL_KEY.value).otherwise(
             F.col("__reason")
         )
         if not null_values:
-            reason = F.when(_wanted() & F.col("__null_value"), "null-value").otherwise(reason)
+            reason = F.when(_wanted() & F.col("__null_value"), Reason.NULL_VALUE.value).otherwise(
+                reason
+            )
         raw = F.col("__raw") if keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
         extra = [name for name in JOIN_COLUMNS.values() if name in self._meta]
         return [

@@ -1,7 +1,8 @@
 """Which store tells of records that are bad whoever reads them."""
 
 from oriel import StreamsBuilder
-from oriel.pipeline.plan import SourceReasons, tellers
+from oriel.pipeline.dead_letters import SourceReasons
+from oriel.pipeline.plan import reasons_by_store
 from oriel.testing import Record, TopologyTestDriver
 
 
@@ -11,10 +12,10 @@ def test_the_first_store_of_a_topic_tells_for_all() -> None:
     for name in ("one", "two"):
         builder.stream("t", "v INT").group_by_key().count().materialize(name)
     builder.stream("other", "v INT").group_by_key().count().materialize("three")
-    found = {name: list(told.values()) for name, told in tellers(builder.build()).items()}
+    found = {name: list(told.values()) for name, told in reasons_by_store(builder.build()).items()}
     assert found == {
         "one": [SourceReasons.FOR_ALL],
-        "two": [SourceReasons.NOT_TOLD],
+        "two": [SourceReasons.NOT_REPORTED],
         "three": [SourceReasons.FOR_ALL],
     }
 
@@ -24,7 +25,7 @@ def test_with_several_schemas_each_store_tells_for_itself() -> None:
     builder = StreamsBuilder()
     for name, kind in (("one", "INT"), ("two", "STRING"), ("three", "INT")):
         builder.stream("t", f"v {kind}").group_by_key().count().materialize(name)
-    assert {tuple(told.values()) for told in tellers(builder.build()).values()} == {
+    assert {tuple(told.values()) for told in reasons_by_store(builder.build()).values()} == {
         (SourceReasons.FOR_ITSELF,)
     }
 
