@@ -151,8 +151,10 @@ class DeadLetters:
         ``records`` are those that the engine got with this batch; ``topics`` and ``origins``
         belong to the store's inputs.
         """
+        letters: list[pa.Table] = []
+        if not len(result.rejected) and not len(result.left_out):
+            return letters
         raised = _raised(result, records)
-        letters = []
         for input_number in np.unique(np.asarray(raised["input"])).tolist():
             rows = raised.filter(pc.equal(raised["input"], input_number))
             rows = PartitionNumbers(len(topics)).restored(rows)

@@ -30,8 +30,11 @@ OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
 class RunSettings:
     """How to run: where the data goes, how often, how wide.
 
-    ``trigger_ms`` is the least time between two batches, None for ``--once``: process
-    what is there and stop. ``key_groups`` is fixed when a store is made.
+    ``data`` is the folder of tables and checkpoints, ``application`` the name of the pipeline in
+    it. ``trigger_ms`` is the least time between two batches, None for ``--once``: process what
+    is there and stop. ``tasks`` is the number of tasks behind each shuffle; it may change with
+    every start. ``key_groups`` is fixed when a store is made. ``sync``: files are forced to disk
+    before anything refers to them.
     """
 
     data: Path

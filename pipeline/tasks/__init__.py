@@ -10,8 +10,14 @@ record. ``run_stages`` is the list of stages, the same for Spark and for the tes
 from oriel.pipeline.tasks.counters import Counters, count_batch
 from oriel.pipeline.tasks.files import FolderFiles
 from oriel.pipeline.tasks.join import join_task
-from oriel.pipeline.tasks.messages import JoinReport, Reports, StampReport, WindowsReport
-from oriel.pipeline.tasks.stages import Runner, TaskFunction, run_stages
+from oriel.pipeline.tasks.messages import (
+    JoinReport,
+    Reports,
+    StampReport,
+    TaskFunction,
+    WindowsReport,
+)
+from oriel.pipeline.tasks.stages import Runner, run_stages
 from oriel.pipeline.tasks.stamp import (
     stamp_for_join,
     stamp_for_windows,

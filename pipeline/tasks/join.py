@@ -4,8 +4,6 @@ Stands between the stamps and the engine's tasks: gives results as rows for row-
 steps, and passes on what the stamps reported, so that the engine's tasks know the clocks.
 """
 
-from collections.abc import Callable, Iterator
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,13 +11,19 @@ import pyarrow.compute as pc
 from oriel.pipeline.hops import REPORT, TASK
 from oriel.pipeline.plan import BatchPlan, JoinedBatch, JoinPlan
 from oriel.pipeline.tasks.counters import Counters
-from oriel.pipeline.tasks.messages import JoinReport, Reports, as_batch, report_rows, split_reports
+from oriel.pipeline.tasks.messages import (
+    Batches,
+    JoinReport,
+    Reports,
+    TaskFunction,
+    as_batch,
+    report_rows,
+    split_reports,
+)
 from oriel.pipeline.windows import RIGHT
 
-Batches = Iterator[pa.RecordBatch]
 
-
-def join_task(plan: BatchPlan, join: JoinPlan) -> Callable[[Batches], Batches]:
+def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
     """Return the task from stamped records of both sides to results."""
 
     def joining(batches: Batches) -> Batches:

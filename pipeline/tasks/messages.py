@@ -6,7 +6,7 @@ sends its report to *every* task behind it, in the shuffle that carries the reco
 waits for a second pass, and all tasks of a batch compute with the same clocks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,11 @@ from oriel.pipeline.hops import KEY_GROUP, REPORT, TASK
 from oriel.pipeline.plan import Clocks
 from oriel.pipeline.tasks.counters import Counters
 from oriel.storage.delta import AddedFile
+
+#: The rows of a task's share, in any number of Arrow batches.
+Batches = Iterator[pa.RecordBatch]
+#: What a task does to its share of the rows; Spark calls it in ``mapInArrow``.
+TaskFunction = Callable[[Batches], Batches]
 
 
 @dataclass

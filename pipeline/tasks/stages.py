@@ -4,7 +4,7 @@ The list of stages is the same whoever runs it: Spark (``oriel.pipeline.run``), 
 driver in its own process (``oriel.pipeline.testing``).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Protocol, TypeVar
 
@@ -14,7 +14,7 @@ from oriel.pipeline.hops import REPORT_SCHEMA
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import BatchPlan, InputPlan, JoinPlan, Steps, StorePlans
 from oriel.pipeline.tasks.join import join_task
-from oriel.pipeline.tasks.messages import WindowsReport
+from oriel.pipeline.tasks.messages import TaskFunction, WindowsReport
 from oriel.pipeline.tasks.stamp import (
     stamp_for_join,
     stamp_for_windows,
@@ -24,8 +24,6 @@ from oriel.pipeline.tasks.stamp import (
 from oriel.pipeline.tasks.windows import windows_task
 
 Rows = TypeVar("Rows")
-#: What a task does to its share of the rows: Arrow batches in, Arrow batches out.
-TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Runner(Protocol[Rows]):

@@ -9,8 +9,6 @@ There are four: records on their way to a window engine or to a join, and, behin
 results or the records that looked up a table.
 """
 
-from collections.abc import Callable, Iterator
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,19 +17,19 @@ from oriel.pipeline.hops import REPORT, TASK, PartitionNumbers
 from oriel.pipeline.plan import BatchPlan, StampPlan
 from oriel.pipeline.tasks.counters import Counters
 from oriel.pipeline.tasks.messages import (
+    Batches,
     Reports,
     StampReport,
+    TaskFunction,
     addressed,
     as_batch,
     report_rows,
     split_reports,
 )
-from oriel.pipeline.windows import Flags, Ints, StreamClock
-
-Batches = Iterator[pa.RecordBatch]
+from oriel.pipeline.windows import Ints, StreamClock
 
 
-def stamp_for_windows(plan: BatchPlan, stamp: StampPlan) -> Callable[[Batches], Batches]:
+def stamp_for_windows(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
     """Return the task from a source's rows to the window engine's tasks."""
 
     def stamping(batches: Batches) -> Batches:
@@ -45,9 +43,7 @@ def stamp_for_windows(plan: BatchPlan, stamp: StampPlan) -> Callable[[Batches], 
     return stamping
 
 
-def stamp_for_join(
-    plan: BatchPlan, stamp: StampPlan, schema: pa.Schema
-) -> Callable[[Batches], Batches]:
+def stamp_for_join(plan: BatchPlan, stamp: StampPlan, schema: pa.Schema) -> TaskFunction:
     """Return the task from a source's rows to the join's tasks, which take rows of ``schema``.
 
     The join decides about lateness itself: how late a record may be depends on its side.
@@ -66,7 +62,7 @@ def stamp_for_join(
     return stamping
 
 
-def stamp_results(plan: BatchPlan, stamp: StampPlan) -> Callable[[Batches], Batches]:
+def stamp_results(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
     """Return the task from a join's results to the window engine's tasks.
 
     A result's lateness is that of its records, so no clock moves here, and results come in any
@@ -86,7 +82,7 @@ def stamp_results(plan: BatchPlan, stamp: StampPlan) -> Callable[[Batches], Batc
     return stamping
 
 
-def stamp_looked_up(plan: BatchPlan, stamp: StampPlan) -> Callable[[Batches], Batches]:
+def stamp_looked_up(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
     """Return the task from records that looked up a table to the window engine's tasks.
 
     They are the stream's records with more columns, one task for each partition of theirs, and
@@ -142,13 +138,9 @@ class _Stamper:
     def to_windows(self, rows: pa.Table) -> pa.RecordBatch:
         """The rows that are accepted, each with its close time."""
         usable = self.usable(rows)
-        # Rules 1 and 2 of semantics 2.1: the record itself moves the clock before it is
-        # judged. Decision 0001: its own partition's clock alone decides, never that of another
-        # partition or the batch, so the answer is the same however the input is cut.
-        close_ms = self.stream_time_ms(usable) - self._plan.close_delay_ms
-        late = self._is_late(usable, close_ms)
-        self.counters += Counters(late=int(late.sum()))
-        accepted = usable.append_column("close_ms", pa.array(close_ms)).filter(pa.array(~late))
+        # Semantics 2.1, step 2: the record itself moves the clock before it is judged.
+        accepted = self._accepted(usable, self.stream_time_ms(usable))
+        self.counters += Counters(late=len(usable) - len(accepted))
         return self.sent(accepted)
 
     def results_to_windows(self, results: pa.Table) -> pa.RecordBatch:
@@ -159,10 +151,8 @@ class _Stamper:
             self._dead_letters += self._plan.dead_letters.of_results(self._stamp.origin, bad)
             self.counters += Counters(rejected_results=len(bad))
         usable = results.filter(pc.and_(pc.invert(is_bad), results["keep"]))
-        close_ms = np.asarray(usable["stream_time_ms"]) - self._plan.close_delay_ms
-        late = self._is_late(usable, close_ms)
-        self.counters += Counters(late_results=int(late.sum()))
-        accepted = usable.append_column("close_ms", pa.array(close_ms)).filter(pa.array(~late))
+        accepted = self._accepted(usable, np.asarray(usable["stream_time_ms"]))
+        self.counters += Counters(late_results=len(usable) - len(accepted))
         return self.sent(accepted)
 
     def sent(self, rows: pa.Table) -> pa.RecordBatch:
@@ -197,5 +187,12 @@ class _Stamper:
         onwards = Reports([report, *upstream.stamps], upstream.joins)
         return report_rows(onwards, self._schema, self._plan.tasks)
 
-    def _is_late(self, rows: pa.Table, close_ms: Ints) -> Flags:
-        return self._plan.assembly.engine.is_late(np.asarray(rows["timestamp_ms"]), close_ms)
+    def _accepted(self, rows: pa.Table, stream_time_ms: Ints) -> pa.Table:
+        """The rows that some window can still take, each with its close time."""
+        # Decision 0001: a row is judged by its own times alone, its timestamp and the stream
+        # time of its own partition when it came. Neither other partitions nor other records of
+        # the batch matter, so the answer is the same however the input is cut and interleaved;
+        # and it is given once, here, so that no later stage can come to another one.
+        close_ms = stream_time_ms - self._plan.close_delay_ms
+        late = self._plan.assembly.engine.is_late(np.asarray(rows["timestamp_ms"]), close_ms)
+        return rows.append_column("close_ms", pa.array(close_ms)).filter(pa.array(~late))

@@ -5,21 +5,23 @@ next state version and the changed windows' Parquet file. Nothing that it writes
 until the driver has committed it, so a task may run any number of times.
 """
 
-from collections.abc import Callable, Iterator
-
 import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.hops import REPORT, REPORT_SCHEMA, TASK, PartitionNumbers
 from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.tasks.counters import Counters
-from oriel.pipeline.tasks.messages import Reports, WindowsReport, split_reports
+from oriel.pipeline.tasks.messages import (
+    Batches,
+    Reports,
+    TaskFunction,
+    WindowsReport,
+    split_reports,
+)
 from oriel.pipeline.windows import EngineResult
 
-Batches = Iterator[pa.RecordBatch]
 
-
-def windows_task(plan: BatchPlan) -> Callable[[Batches], Batches]:
+def windows_task(plan: BatchPlan) -> TaskFunction:
     """Return the task from stamped records to one report."""
 
     def processing(batches: Batches) -> Batches:

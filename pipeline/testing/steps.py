@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.hops import BESIDE_RESULT, decoded_schema, joined_values
+from oriel.pipeline.hops import BESIDE_RESULT, STEPPED_FIELDS, decoded_schema, joined_values
 from oriel.pipeline.language import Filter, Input, Side, Source, arrow_schema, refuse_taken
 
 if TYPE_CHECKING:
@@ -100,11 +100,14 @@ class PlainSteps:
             "raw": pa.repeat(b"", length) if self._joined else records["raw"],
             "key": key,
             "key_group": pa.array(np.zeros(length, dtype=np.int32)),
-            **{f.name: records[f.name] for f in BESIDE_RESULT if self._joined},
+            **{field.name: records[field.name] for field in BESIDE_RESULT if self._joined},
             "timestamp_ms": records["timestamp_ms"],
-            **{name: values[name] for name in self._used},
         }
-        return pa.table(columns)
+        fields = (*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ()))
+        return pa.table({
+            **{field.name: columns[field.name] for field in fields},
+            **{name: values[name] for name in self._used},
+        })  # fmt: skip
 
 
 class SparkSteps:

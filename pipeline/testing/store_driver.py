@@ -59,7 +59,11 @@ class Counters:
 
 
 class LocalRunner:
-    """A ``Runner`` over one batch's decoded records, with one task for each stage."""
+    """A ``Runner`` over one batch's decoded records, with one task for each stage.
+
+    Where there is no row there is no task either, as with a source without partitions in Spark:
+    what has nothing to do in a batch takes no time.
+    """
 
     def __init__(self, piped: Piped) -> None:
         """Read ``piped``; a source that is not in it has no records in this batch."""
@@ -67,17 +71,16 @@ class LocalRunner:
 
     def read(self, source: Source, steps: Steps) -> pa.Table:
         """See ``Runner``."""
-        records = self._piped.get(source)
-        # Steps with expressions run on Spark, which is slow to find that there is nothing.
-        return self.step(records, steps) if records is not None and len(records) else pa.table({})
+        return self.step(self._piped.get(source, pa.table({})), steps)
 
     def step(self, rows: pa.Table, steps: Steps) -> pa.Table:
         """See ``Runner``."""
-        stepped: pa.Table = steps.rows(rows)
-        return stepped
+        return steps.rows(rows) if len(rows) else pa.table({})
 
     def map(self, rows: pa.Table, function: TaskFunction, schema: pa.Schema) -> pa.Table:
         """See ``Runner``."""
+        if not len(rows):
+            return schema.empty_table()
         batches = rows.combine_chunks().to_batches()
         return pa.Table.from_batches(function(iter(batches)), schema)
 
