@@ -52,8 +52,8 @@ class StampPlan:
     ``columns`` maps the stream's value columns to those of the next task; ``constants`` are
     columns with one value (which input or side a record is of). ``inputs`` is the number of
     the store's inputs, ``input_number`` this one's (``hops.PartitionNumbers``). ``origin`` is
-    for a join's results. A stream that looks up a table has its clock behind the lookup: there,
-    the stamp in front ``moves_clock`` not.
+    for a join's results. A stream that looks up a table has its clock behind the lookup, so that
+    ``moves_clock`` is false for the stamp in front of it.
     """
 
     clock: ClockPlan
