@@ -156,9 +156,9 @@ class _Task:
         """Run one batch; return its seconds."""
         batches = self._arriving(keys, sides)
         began = time.perf_counter()
-        *_, told = join_task(self._plan, self._join)(batches)
+        *_, report_row = join_task(self._plan, self._join)(batches)
         seconds = time.perf_counter() - began
-        reports = Reports.from_texts(told["report"].to_pylist())
+        reports = Reports.from_texts(report_row["report"].to_pylist())
         (report,) = reports.joins
         self._join = replace(self._join, segments={0: report.segments})
         clocks = reports.clocks_after(self._plan.clocks)

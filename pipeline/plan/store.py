@@ -35,7 +35,7 @@ from oriel.pipeline.plan.batch import (
 from oriel.pipeline.plan.engine import Assembly, assemble
 from oriel.pipeline.plan.join import JoinStage
 from oriel.pipeline.plan.prepared_batch import PreparedBatch
-from oriel.pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS, RIGHT_ALONE
+from oriel.pipeline.windows import LEFT, NEVER_CLOSED_MS, NO_STREAM_TIME_MS, RIGHT, RIGHT_ALONE
 from oriel.storage import Offsets
 
 
@@ -187,7 +187,8 @@ class StorePlans:
             return InputPlan(definition.source, steps, stamp, None)
         join = self._join(definition.join)
         steps = self._steps_of(definition, hops.joined_schema(join.stage.result_schema))
-        # Results are late by their records' times; what a stream looked up goes by its clock.
+        # A result is late by the times of its records; what a stream looked up is its record,
+        # whose clock goes on behind the lookup.
         stamp = StampPlan(join.left.stamp.clock, {}, {}, SourceReasons.NOT_REPORTED)
         return InputPlan(definition.source, steps, stamp, join)
 
@@ -201,12 +202,12 @@ class StorePlans:
         # The stream's records reach the engine only if they find a row: their clock is behind
         # the lookup. The table is read as it is, so nothing waits for its clock.
         left_stamp = replace(
-            self._stamp(join.left.source, stage.delay_ms, {"side": pa.scalar(0, pa.int8())}),
+            self._stamp(join.left.source, stage.delay_ms, {"side": pa.scalar(LEFT, pa.int8())}),
             moves_clock=not is_lookup,
         )
         right_delay_ms = None if is_lookup else stage.delay_ms
         right_stamp = self._stamp(
-            join.right.source, right_delay_ms, {"side": pa.scalar(1, pa.int8())}
+            join.right.source, right_delay_ms, {"side": pa.scalar(RIGHT, pa.int8())}
         )
         of_tables = isinstance(join, TableUpdates)
         return JoinInput(
