@@ -26,16 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel import JoinWindows, StreamsBuilder, count
-from oriel.pipeline.plan import (
-    KEY_GROUP,
-    BatchPlan,
-    JoinPlan,
-    Place,
-    Reports,
-    StampReport,
-    StorePlans,
-)
-from oriel.pipeline.tasks import join_with
+from oriel.pipeline.plan import KEY_GROUP, BatchPlan, JoinPlan, StorePlans
+from oriel.pipeline.tasks import FolderFiles, Reports, StampReport, join_task
 from oriel.pipeline.testing import steps_for
 
 _KEY_GROUPS = 64
@@ -150,10 +142,11 @@ class _Task:
         stream.group_by_key().aggregate(n=count()).materialize("bench")
         (store,) = builder.build().stores
         plans = StorePlans(store, partial(steps_for, store=store.name), {})
-        plans.finish(_KEY_GROUPS)
-        table, state, dead = (folder / name for name in ("table", "state", "dead"))
+        plans.select_columns(_KEY_GROUPS)
+        files = FolderFiles(folder / "table", folder / "state", folder / "dead", sync)
+        self._state = files.state
         ends = {topic: {"0": 0} for topic in store.topics}
-        plan, (join,) = plans.plan(0, Place(table, state, dead, 1, sync), None, ends)
+        plan, (join,) = plans.plan(0, files, 1, None, ends)
         self._plan: BatchPlan = plan
         self._join: JoinPlan = join
         self._taken = 0
@@ -163,15 +156,15 @@ class _Task:
         """Run one batch; return its seconds."""
         batches = self._arriving(keys, sides)
         began = time.perf_counter()
-        *_, told = join_with(self._plan, self._join)(batches)
+        *_, report_row = join_task(self._plan, self._join)(batches)
         seconds = time.perf_counter() - began
-        reports = Reports.from_texts(told["report"].to_pylist())
+        reports = Reports.from_texts(report_row["report"].to_pylist())
         (report,) = reports.joins
         self._join = replace(self._join, segments={0: report.segments})
         clocks = reports.clocks_after(self._plan.clocks)
         self._plan = replace(self._plan, batch=self._plan.batch + 1, clocks=clocks)
         self.rows = report.open_records
-        for path in self._plan.state.iterdir():
+        for path in self._state.iterdir():
             if path.name not in report.segments:
                 path.unlink()
         return seconds

@@ -1,6 +1,6 @@
 """The engine tasks of a store in worker processes, batch after batch, without Spark.
 
-A worker runs what Spark runs in one of its Python workers: ``group_with`` reads the state of
+A worker runs what Spark runs in one of its Python workers: ``windows_task`` reads the state of
 the batch before, calls the window engine, writes the next state and the Parquet file of the
 changed windows. Only the transfer from and to the JVM is missing, and the driver's commit. All
 workers begin each batch together, as the tasks of one batch do.
@@ -28,13 +28,17 @@ from oriel.pipeline.plan import (
     KEY_GROUP,
     BatchPlan,
     ClockPlan,
-    GroupReport,
-    Reports,
-    StampReport,
     assemble,
 )
 from oriel.pipeline.spark import WORKER_ENVIRONMENT
-from oriel.pipeline.tasks import group_with
+from oriel.pipeline.tasks import (
+    Counters,
+    FolderFiles,
+    Reports,
+    StampReport,
+    WindowsReport,
+    windows_task,
+)
 from oriel.pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS, NoWindows, Windows
 
 TASKS = 2
@@ -216,9 +220,9 @@ def run_task(
         rows = records.stamped(plan, number)
         ready()
         began, cpu_began = time.perf_counter(), time.process_time()
-        (result,) = group_with(plan)(iter(rows))
+        (result,) = windows_task(plan)(iter(rows))
         seconds, cpu = time.perf_counter() - began, time.process_time() - cpu_began
-        report = GroupReport.from_text(result["report"][0].as_py())
+        report = WindowsReport.from_text(result["report"][0].as_py())
         if number >= load.warm_up:
             took.seconds += seconds
             took.cpu += cpu
@@ -271,30 +275,28 @@ def _first_plan(case: Case, folder: Path, *, sync: bool) -> BatchPlan:
         tasks=TASKS,
         assembly=assemble(store_of(case), [arrow_schema(_VALUE)]),
         close_delay_ms=case.windows.close_delay_ms,
-        delays=(ClockPlan(_TOPIC, _TOPIC, 0),),
+        clock_plans=(ClockPlan(_TOPIC, _TOPIC, 0),),
         clocks={_TOPIC: dict.fromkeys(range(_PARTITIONS), NO_STREAM_TIME_MS)},
         close_ms=NEVER_CLOSED_MS,
         segments={},
-        table=folder / "table",
-        state=folder / "state",
-        dead_letters=folder / "dead",
+        files=FolderFiles(folder / "table", folder / "state", folder / "dead", sync),
         windowed=not isinstance(case.windows, NoWindows),
-        sync=sync,
     )
 
 
-def _next_plan(plan: BatchPlan, report: GroupReport) -> BatchPlan:
+def _next_plan(plan: BatchPlan, report: WindowsReport) -> BatchPlan:
     """The plan of the next batch; what it does not need is removed, as the driver does."""
-    for path in plan.state.iterdir():
+    assert isinstance(plan.files, FolderFiles)
+    for path in plan.files.state.iterdir():
         if path.name not in report.segments:
             path.unlink()
     for file in report.files:
-        (plan.table / file.path).unlink()
+        (plan.files.table / file.path).unlink()
     others = {task: list[str]() for task in range(TASKS)}
     return replace(
         plan,
         batch=plan.batch + 1,
-        clocks=report.told.clocks_after(plan.clocks),
+        clocks=report.upstream.clocks_after(plan.clocks),
         close_ms=report.close_ms,
         segments={**others, report.task: report.segments},
     )
@@ -316,7 +318,9 @@ class _Records:
         place = np.arange(low + self._task, high, TASKS)
         columns = self._columns(place, plan.close_delay_ms)
         report = StampReport(
-            _TOPIC, {p: self._time(high - 1) for p in range(_PARTITIONS)}, {"input": high - low}
+            _TOPIC,
+            {p: self._time(high - 1) for p in range(_PARTITIONS)},
+            Counters(input=high - low),
         )
         told = {"task": [self._task], "report": [Reports([report]).to_text()]}
         schema = plan.stamped_schema

@@ -1,7 +1,13 @@
-"""Door of oriel.pipeline.commit."""
+"""From the reports of a batch's tasks to a commit that happens exactly once.
+
+In come a store's plans, a runner for the stages of a batch, and where Spark ends the batch.
+Out comes the batch in the store's tables: computed, decided by writing its state version, and
+only then committed, in an order in which a crash at any instant loses and repeats nothing. The
+checkpoint folder and the tables of a store are opened, and refused if they do not fit, here.
+"""
 
 from oriel.pipeline.commit.checkpoint import Checkpoint
-from oriel.pipeline.commit.reports import count_found
+from oriel.pipeline.commit.reports import prepared_batch
 from oriel.pipeline.commit.store_batch import StoreBatches
 from oriel.pipeline.commit.store_tables import StoreTables, define
 
@@ -9,6 +15,6 @@ __all__ = [
     "Checkpoint",
     "StoreBatches",
     "StoreTables",
-    "count_found",
     "define",
+    "prepared_batch",
 ]

@@ -28,10 +28,10 @@ class StateVersions:
     """The prepared batches of one store."""
 
     def __init__(self, folder: Path, *, sync: bool) -> None:
-        """Use ``folder``, making it where it isn't there."""
+        """Use ``folder``, making it where it isn't there; ``sync``: files are forced to disk."""
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
-        self._sync = sync
+        self.sync = sync
 
     def load(self, batch: int) -> PreparedBatch | None:
         """Return the prepared batch, None where there is none.
@@ -50,7 +50,7 @@ class StateVersions:
 
     def save(self, batch: int, prepared: PreparedBatch) -> None:
         """Write the prepared batch: all of it or nothing."""
-        replace_file(self._path(batch), prepared.to_json(), sync=self._sync)
+        replace_file(self._path(batch), prepared.to_json(), sync=self.sync)
 
     def forget_before(self, batch: int, keep: Iterable[PreparedBatch]) -> None:
         """Remove versions below ``batch`` and every segment that none of ``keep`` names."""

@@ -8,8 +8,12 @@ The order of effects, and what a crash between them means (docs/architecture.md)
     4. the dead letters are committed with batch id n
     5. Spark writes its commit log entry n               batch n is never offered again
 
-A crash before 2 repeats the batch from state version n-1; after 2 only what is missing
-of 3 and 4 is done. Each commit records the batch id, so none is done twice.
+A crash before 2 repeats the batch from state version n-1, and what its tasks wrote before is
+never read. A crash after 2 repeats nothing: only what is missing of 3 and 4 is done, with the
+files that ``<n>.json`` names. Each commit records the batch id in its own transaction, so one
+that a crash left unknown to us is found in the table and skipped. In another order a crash
+could lose or repeat records: with 3 before 2, batch n would be in the table and then computed
+again, and the state that batch n+1 starts from might not be the one that the table's rows are of.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -18,8 +22,8 @@ from typing import Any
 from oriel.pipeline.commit.checkpoint import StateVersions
 from oriel.pipeline.commit.reports import prepared_batch
 from oriel.pipeline.commit.store_tables import StoreTables
-from oriel.pipeline.plan import Place, PreparedBatch, StorePlans
-from oriel.pipeline.tasks import Runner, run_stages
+from oriel.pipeline.plan import PreparedBatch, StorePlans
+from oriel.pipeline.tasks import FolderFiles, Runner, run_stages
 from oriel.storage import COMMIT_INFO_KEY, ForeignCheckpoint, Offsets
 from oriel.storage.delta import CHECKPOINT_INTERVAL, add_checkpoint
 
@@ -28,28 +32,19 @@ class StoreBatches:
     """Runs the batches of one store, in order."""
 
     def __init__(
-        self,
-        plans: StorePlans,
-        tables: StoreTables,
-        versions: StateVersions,
-        *,
-        tasks: int,
-        sync: bool,
+        self, plans: StorePlans, tables: StoreTables, versions: StateVersions, *, tasks: int
     ) -> None:
-        """Run the store of ``plans`` with ``tasks`` engine tasks a batch."""
+        """Run the store of ``plans`` with ``tasks`` tasks a stage, at most one a key group."""
         self.plans = plans
         self._store = plans.store
         self._tables = tables
         self._versions = versions
         key_groups = tables.definition.key_groups
-        self._place = Place(
-            tables.table_folder,
-            versions.folder,
-            tables.dead_letters_folder,
-            min(tasks, key_groups),
-            sync,
+        self._tasks = min(tasks, key_groups)
+        self._files = FolderFiles(
+            tables.table_folder, versions.folder, tables.dead_letters_folder, versions.sync
         )
-        plans.finish(key_groups)
+        plans.select_columns(key_groups)
         self._last: tuple[int, PreparedBatch] | None = None
         self._maintenance = ThreadPoolExecutor(1, thread_name_prefix=f"maintain-{self._store.name}")
 
@@ -59,11 +54,14 @@ class StoreBatches:
         Raises:
             ForeignCheckpoint: checkpoint and table are not at the same batch.
             InvalidTopology: a partition's number is too large for a join of streams.
+            RecordsMiscounted: a record was lost or used twice on its way; nothing is committed.
         """
         recorded = self._tables.recorded_batch()
         self._refuse_foreign(batch, recorded)
         prepared = self._versions.load(batch)
         if prepared is not None and not self._is_of(prepared, ends):
+            # Spark forgot where the batch ends (its offset log entry was lost before it was on
+            # disk) and ended it anew. While nothing is committed, it is simply another batch.
             if recorded == batch:
                 message = (
                     f"store {self._store.name!r}: batch {batch} is committed up to "
@@ -74,15 +72,23 @@ class StoreBatches:
                 raise ForeignCheckpoint(message)
             prepared = None
         if prepared is None:
-            prepared = self._prepare(runner, batch, ends)
+            prepared = self._prepared(runner, batch, ends)
+            # Decision 0003: from here on the batch is decided. After a crash it is committed as
+            # the file says and never computed again, so that the table and the next batch's
+            # state are of the same computation.
             self._versions.save(batch, prepared)
-        info = {COMMIT_INFO_KEY: prepared.record.to_json()}
         if recorded < batch:
+            info = {COMMIT_INFO_KEY: prepared.record.to_json()}
             version = self._tables.commit(prepared.files, batch, info)
             if version % CHECKPOINT_INTERVAL == 0:
                 self._maintenance.submit(add_checkpoint, self._tables.table_folder)
+        # Whether it is there already, its own table says: a crash may lie between the commits.
         self._tables.commit_dead_letters(prepared.dead_letters, batch)
-        self._forget(batch, prepared)
+        # Spark offers this batch again until its commit log has it, but never an older one.
+        previous = self._previous(batch)
+        replayable = [version for version in (previous, prepared) if version is not None]
+        self._versions.forget_before(batch - 1, replayable)
+        self._last = (batch, prepared)
         return prepared
 
     def close(self) -> None:
@@ -112,23 +118,18 @@ class StoreBatches:
         raise ForeignCheckpoint(message)
 
     def _previous(self, batch: int) -> PreparedBatch | None:
+        """The batch before, None before the first; read from its file only after a start."""
         if batch == 0:
             return None
         if self._last is not None and self._last[0] == batch - 1:
             return self._last[1]
         return self._versions.load(batch - 1)
 
-    def _prepare(self, runner: Runner[Any], batch: int, ends: Offsets) -> PreparedBatch:
+    def _prepared(self, runner: Runner[Any], batch: int, ends: Offsets) -> PreparedBatch:
+        """Compute the batch; nothing refers to what its tasks write."""
         previous = self._previous(batch)
-        plan, joins = self.plans.plan(batch, self._place, previous, ends)
+        plan, joins = self.plans.plan(batch, self._files, self._tasks, previous, ends)
         for join in joins:
             join.refuse_places(ends)
         reports = run_stages(runner, self.plans, plan, joins)
         return prepared_batch(plan, joins, reports, previous, ends)
-
-    def _forget(self, batch: int, prepared: PreparedBatch) -> None:
-        """Drop what no replay can need: Spark may offer this batch again, never an older one."""
-        previous = self._previous(batch)
-        kept = [version for version in (previous, prepared) if version is not None]
-        self._versions.forget_before(batch - 1, kept)
-        self._last = (batch, prepared)

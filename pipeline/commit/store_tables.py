@@ -6,8 +6,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
 from oriel.pipeline.language import Functions, Store, TableRows
-from oriel.pipeline.plan import DEAD_LETTER_SCHEMA, aggregate_calls
+from oriel.pipeline.plan import aggregate_calls
 from oriel.pipeline.windows import TimeWindows
 from oriel.storage import (
     STORE_PROPERTY,
@@ -22,7 +23,7 @@ from oriel.storage import (
 from oriel.storage.delta import AddedFile, Table, delta_type, open_table, store_schema
 
 #: What may not change as long as a table lives, and what messages call it.
-_TOLD = {
+_FIXED = {
     "topic": "topic",
     "grouped_by": "grouping",
     "window": "window",
@@ -93,8 +94,8 @@ def define(
             advance_ms if windows.kind == "hopping" else None,
         ),
         aggregates=tuple(
-            AggregateSpec(name, calls.get(name, _made_by(store)), delta_type(found))
-            for name, found in aggregates.items()
+            AggregateSpec(name, calls.get(name, _made_by(store)), delta_type(column_type))
+            for name, column_type in aggregates.items()
         ),
         key_groups=key_groups,
         retention_ms=store.retention_ms,
@@ -112,33 +113,38 @@ def _made_by(store: Store) -> str:
     return "the table's own column"
 
 
-def _settled(table: Table, wanted: StoreDefinition) -> StoreDefinition:
-    """Return the definition to run with: the table's own key groups, the wanted retention."""
+def _settled(table: Table, defined: StoreDefinition) -> StoreDefinition:
+    """Return the definition to run with: the table's key groups, the topology's retention.
+
+    Key groups are fixed when the table is made: another number of them would look for a key's
+    state with another task.
+    """
     text = table.properties.get(STORE_PROPERTY)
     if text is None:
-        message = f"store {wanted.name!r}: the Delta table there is not one of this system"
+        message = f"store {defined.name!r}: the Delta table there is not one of this system"
         raise IncompatibleStore(message)
-    found = StoreDefinition.from_json(text)
-    if found.application != wanted.application:
+    recorded = StoreDefinition.from_json(text)
+    if recorded.application != defined.application:
         message = (
-            f"store {wanted.name!r}: the table was written by application {found.application}, "
-            f"this checkpoint is of {wanted.application}. A new checkpoint over an old table would "
-            "repeat records: restore the checkpoint, or start anew with an empty data folder"
+            f"store {defined.name!r}: the table was written by application "
+            f"{recorded.application}, this checkpoint is of {defined.application}. A new "
+            "checkpoint over an old table would repeat records: restore the checkpoint, or start "
+            "anew with an empty data folder"
         )
         raise ForeignCheckpoint(message)
-    settled = replace(wanted, key_groups=found.key_groups)
-    for name, told in _TOLD.items():
-        before, now = getattr(found, name), getattr(settled, name)
+    settled = replace(defined, key_groups=recorded.key_groups)
+    for name, title in _FIXED.items():
+        before, now = getattr(recorded, name), getattr(settled, name)
         if before != now:
             message = (
-                f"store {wanted.name!r}: its {told} was {_said(before)}, the topology says "
-                f"{_said(now)}. Use another store name, or start anew with an empty data folder"
+                f"store {defined.name!r}: its {title} was {_written(before)}, the topology says "
+                f"{_written(now)}. Use another store name, or start anew with an empty data folder"
             )
             raise IncompatibleStore(message)
-    if settled != found:
+    if settled != recorded:
         table.set_property(STORE_PROPERTY, settled.to_json())
     return settled
 
 
-def _said(found: Any) -> str:
-    return ", ".join(map(str, found)) if isinstance(found, tuple) else str(found)
+def _written(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.hops import HOP_COLUMNS
 from oriel.storage import RESERVED_COLUMNS, InvalidDefinition, check_store_name
 
 #: Kafka's rule for topics; the event log keeps it too, as topics are folders there.
@@ -18,12 +19,6 @@ _DELTA_COLUMN = re.compile(r"[^ ,;{}()\n\t=]+")
 
 #: Columns of rows in front of the steps beside the value's, for expressions to use.
 SCOPE = ("key", "timestamp_ms")
-
-#: Columns of rows for the stamp, and behind it, beside the value's.
-OF_ROWS = frozenset({
-    "partition", "offset", "key", "timestamp_ms", "suborder", "stream_time_ms", "report", "task",
-    "reason", "keep", "null_value", "raw", "key_group", "close_ms", "input",
-})  # fmt: skip
 
 
 def check_topic(topic: str) -> str:
@@ -104,7 +99,7 @@ def refuse_hidden(store: str, used: Iterable[str]) -> None:
         InvalidTopology: there is one; the message says how to rename it.
     """
     # Spark does not tell names apart by case.
-    taken = sorted(name for name in used if name.lower() in OF_ROWS)
+    taken = sorted(name for name in used if name.lower() in HOP_COLUMNS)
     if taken:
         message = (
             f"store {store!r}: the value columns {taken} have names that the pipeline needs for "

@@ -1,55 +1,42 @@
-"""Door of oriel.pipeline.plan."""
+"""What the tasks of a batch have to know, worked out before they run.
 
+In come a store of the topology and the columns that its inputs have behind their row-wise
+steps. ``StorePlans`` checks them once and builds what every batch needs: the window engine,
+joins, clocks and stamps. Out comes, for each batch, a ``BatchPlan`` (and a ``JoinPlan`` for
+each join): plain data for the tasks. A ``PreparedBatch`` is the batch computed, the start of
+the next one.
+"""
+
+from oriel.pipeline.hops import KEY_GROUP
 from oriel.pipeline.plan.batch import (
-    COUNTERS,
-    DEAD_LETTER_SCHEMA,
-    LATE_RESULTS,
-    REJECTED_RESULTS,
-    STAMPED_FIELDS,
     BatchPlan,
     ClockPlan,
-    GroupReport,
+    Clocks,
     JoinPlan,
-    JoinReport,
-    Origin,
-    Reports,
     Segments,
-    SourceReasons,
     StampPlan,
-    StampReport,
+    TaskFiles,
 )
-from oriel.pipeline.plan.engine import KEY_GROUP, RAW, aggregate_calls, assemble
+from oriel.pipeline.plan.engine import aggregate_calls, assemble
 from oriel.pipeline.plan.join import JoinedBatch
 from oriel.pipeline.plan.prepared_batch import PreparedBatch
-from oriel.pipeline.plan.store import InputPlan, Place, SidePlan, Steps, StorePlans, tellers
+from oriel.pipeline.plan.store import InputPlan, Steps, StorePlans, reasons_by_store
 
 __all__ = [
-    "COUNTERS",
-    "DEAD_LETTER_SCHEMA",
     "KEY_GROUP",
-    "LATE_RESULTS",
-    "RAW",
-    "REJECTED_RESULTS",
-    "STAMPED_FIELDS",
     "BatchPlan",
     "ClockPlan",
-    "GroupReport",
+    "Clocks",
     "InputPlan",
     "JoinPlan",
-    "JoinReport",
     "JoinedBatch",
-    "Origin",
-    "Place",
     "PreparedBatch",
-    "Reports",
     "Segments",
-    "SidePlan",
-    "SourceReasons",
     "StampPlan",
-    "StampReport",
     "Steps",
     "StorePlans",
+    "TaskFiles",
     "aggregate_calls",
     "assemble",
-    "tellers",
+    "reasons_by_store",
 ]

@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.hops import KEY_GROUP, RAW
 from oriel.pipeline.language import (
     Columns,
     Functions,
@@ -33,11 +34,6 @@ from oriel.pipeline.windows import (
     widened,
 )
 from oriel.storage.delta import delta_type
-
-#: Carried through the engine's state, so that the number of tasks may change.
-KEY_GROUP = pa.field("key_group", pa.int32())
-#: A record's bytes, for a dead letter.
-RAW = pa.field("raw", pa.binary())
 
 #: What the state of functions has beside the aggregate's own columns.
 _STATE_COLUMNS = frozenset({"partition", "reach_ms", KEY_GROUP.name})
@@ -65,7 +61,12 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         InvalidTopology: an aggregation does not fit the columns; the message names the step.
     """
     try:
-        assembly = _assembled(store, values)
+        if isinstance(store.aggregation, Columns):
+            assembly = _with_columns(store, store.aggregation, values)
+        elif isinstance(store.aggregation, Functions):
+            assembly = _with_functions(store, store.aggregation, values)
+        else:
+            assembly = _with_rows(store.aggregation, values)
     except IllegalArgument as error:
         message = f"store {store.name!r}, aggregate: {error}"
         if isinstance(store.aggregation, TableRows):
@@ -77,7 +78,8 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         raise InvalidTopology(message) from error
     check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))
     _check_types(store, assembly.engine.aggregate_types)
-    if any(isinstance(one.join, StreamJoin | TableUpdates) for one in store.inputs):
+    if any(isinstance(definition.join, StreamJoin | TableUpdates) for definition in store.inputs):
+        # Several results of a join can share the place of one record: suborder tells them apart.
         assembly.engine.order_by_suborder()
     return assembly
 
@@ -88,41 +90,23 @@ def aggregate_calls(store: Store) -> dict[str, str]:
         return {}
     several = len(store.inputs) > 1
     return {
-        name: f"{one.source.topic}: {aggregate.call}" if several else aggregate.call
-        for one, aggregates in zip(store.inputs, store.aggregation.of_input, strict=True)
+        name: f"{definition.source.topic}: {aggregate.call}" if several else aggregate.call
+        for definition, aggregates in zip(store.inputs, store.aggregation.of_input, strict=True)
         for name, aggregate in aggregates.items()
     }
 
 
-def _assembled(store: Store, values: Sequence[pa.Schema]) -> Assembly:
-    if isinstance(store.aggregation, Columns):
-        return _with_columns(store, store.aggregation, values)
-    if isinstance(store.aggregation, Functions):
-        return _with_functions(store, store.aggregation, values)
-    return _with_rows(store.aggregation, values)
-
-
 def _names(values: Sequence[pa.Schema]) -> tuple[dict[str, str], ...]:
+    """For each input: its column's own name -> the engine's name."""
     if len(values) == 1:
         return ({name: name for name in values[0].names},)
     return tuple(
-        {name: f"_{place}_{name}" for name in schema.names} for place, schema in enumerate(values)
-    )
-
-
-def _used(columns: Columns, names: Sequence[Mapping[str, str]]) -> tuple[dict[str, str], ...]:
-    """Only the columns that some aggregate of their input reads."""
-    return tuple(
-        {
-            name: column
-            for name, column in own.items()
-            if name in {aggregate.column for aggregate in of_input.values()}
-        }
-        for of_input, own in zip(columns.of_input, names, strict=True)
+        {name: f"_{number}_{name}" for name in schema.names} for number, schema in enumerate(values)
     )
 
 
 def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) -> pa.Schema:
+    """The value columns that ``names`` has, under the engine's names."""
     return pa.schema([
         pa.field(own[field.name], field.type)
         for schema, own in zip(values, names, strict=True)
@@ -132,19 +116,27 @@ def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) ->
 
 
 def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -> Assembly:
-    names = _used(columns, _names(values))
     several = len(values) > 1
+    # Only columns that some aggregate of their input reads go through the shuffle.
+    names = tuple(
+        {
+            name: column
+            for name, column in own.items()
+            if name in {aggregate.column for aggregate in of_input.values()}
+        }
+        for of_input, own in zip(columns.of_input, _names(values), strict=True)
+    )
     aggregates: dict[str, Aggregate] = {}
-    for place, (of_input, own) in enumerate(zip(columns.of_input, names, strict=True)):
+    for number, (of_input, own) in enumerate(zip(columns.of_input, names, strict=True)):
         for name, aggregate in of_input.items():
             if aggregate.column is None:
-                column = f"_{place}_" if several else None
+                column = f"_{number}_" if several else None
             else:
                 # An unknown column is told of with the input's own names.
-                aggregate.output_type(values[place])
+                aggregate.output_type(values[number])
                 column = own[aggregate.column]
             aggregates[name] = replace(aggregate, column=column)
-    markers = tuple(f"_{place}_" if several else None for place in range(len(values)))
+    markers = tuple(f"_{number}_" if several else None for number in range(len(values)))
     schema = _renamed(values, names)
     for marker in markers:
         schema = schema if marker is None else schema.append(pa.field(marker, pa.bool_()))
@@ -158,10 +150,10 @@ def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -
 def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Schema]) -> Assembly:
     names = _names(values)
     schema = values[0] if functions.schema is None else arrow_schema(functions.schema)
-    taken = sorted(_STATE_COLUMNS.intersection(schema.names))
-    if taken:
+    hidden = sorted(_STATE_COLUMNS.intersection(schema.names))
+    if hidden:
         message = (
-            f"store {store.name!r}, {functions.step}: the names {taken} are taken by columns of "
+            f"store {store.name!r}, {functions.step}: the names {hidden} are taken by columns of "
             "the state; give the aggregate's columns other names"
         )
         raise InvalidTopology(message)
@@ -205,12 +197,12 @@ def _with_rows(rows: TableRows, values: Sequence[pa.Schema]) -> Assembly:
 
 
 def _check_types(store: Store, types: Mapping[str, pa.DataType]) -> None:
-    for name, found in types.items():
+    for name, column_type in types.items():
         try:
-            delta_type(found)
+            delta_type(column_type)
         except KeyError as error:
             message = (
-                f"store {store.name!r}, column {name!r}: a store can't hold {found}; make it a "
-                "number, text, boolean or an array of these in map_values"
+                f"store {store.name!r}, column {name!r}: a store can't hold {column_type}; make it "
+                "a number, text, boolean or an array of these in map_values"
             )
             raise InvalidTopology(message) from error

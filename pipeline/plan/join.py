@@ -9,8 +9,8 @@ from collections.abc import Mapping
 import pyarrow as pa
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.hops import KEY_GROUP
 from oriel.pipeline.language import Join, StreamJoin, TableLookup, TableUpdates
-from oriel.pipeline.plan.engine import KEY_GROUP
 from oriel.pipeline.windows import (
     NULL_VALUE,
     SIDE_FIELDS,

@@ -1,4 +1,4 @@
-"""A batch of one store, computed and ready to commit."""
+"""A batch of one store, computed and ready to commit: the content of its state version."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,13 @@ from oriel.storage.delta import AddedFile
 
 @dataclass(frozen=True)
 class PreparedBatch:
-    """One store's part of one batch, computed and ready to commit."""
+    """One store's part of one batch, computed and ready to commit.
+
+    ``segments`` are the state files of each task of the window engine, ``join_segments`` those
+    of each task of each input's join, by the input's number. ``files`` and ``dead_letters`` are
+    what the commit adds to the tables, ``changed`` the number of changed windows and
+    ``open_records`` that of rows in the state.
+    """
 
     record: CommitRecord
     segments: dict[int, list[str]]
@@ -32,8 +38,8 @@ class PreparedBatch:
             record=CommitRecord(**fields["record"]),
             segments=_by_task(fields["segments"]),
             join_segments={
-                int(place): _by_task(segments)
-                for place, segments in fields.get("join_segments", {}).items()
+                int(input_number): _by_task(segments)
+                for input_number, segments in fields.get("join_segments", {}).items()
             },
             files=[AddedFile(**file) for file in fields["files"]],
             dead_letters=[AddedFile(**file) for file in fields["dead_letters"]],
@@ -44,8 +50,8 @@ class PreparedBatch:
     @property
     def state_files(self) -> set[str]:
         """The names of all state files that this version needs."""
-        everything = [self.segments, *self.join_segments.values()]
-        return {name for by_task in everything for names in by_task.values() for name in names}
+        states = [self.segments, *self.join_segments.values()]
+        return {name for by_task in states for names in by_task.values() for name in names}
 
 
 def _by_task(segments: dict[str, list[str]]) -> dict[int, list[str]]:

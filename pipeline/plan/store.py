@@ -6,13 +6,15 @@ for each reading, ``topic#2`` and so on, because a filter in front decides what 
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Protocol
 
 import pyarrow as pa
 
+from oriel.pipeline import hops
+from oriel.pipeline.dead_letters import Origin, SourceReasons
 from oriel.pipeline.language import (
     Input,
+    Join,
     Side,
     Source,
     Store,
@@ -23,24 +25,22 @@ from oriel.pipeline.language import (
     refuse_hidden,
 )
 from oriel.pipeline.plan.batch import (
-    STAMPED_FIELDS,
     BatchPlan,
     ClockPlan,
     Clocks,
     JoinPlan,
-    Origin,
-    SourceReasons,
     StampPlan,
+    TaskFiles,
 )
 from oriel.pipeline.plan.engine import Assembly, assemble
 from oriel.pipeline.plan.join import JoinStage
 from oriel.pipeline.plan.prepared_batch import PreparedBatch
-from oriel.pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS, RIGHT_ALONE
+from oriel.pipeline.windows import LEFT, NEVER_CLOSED_MS, NO_STREAM_TIME_MS, RIGHT, RIGHT_ALONE
 from oriel.storage import Offsets
 
 
 class Steps(Protocol):
-    """Row-wise steps of one input; ``oriel.pipeline.rows.steps`` has those that Spark runs."""
+    """Row-wise steps of one input; ``oriel.pipeline.rows`` has those that Spark runs."""
 
     #: The value columns after the steps.
     values: pa.Schema
@@ -48,7 +48,11 @@ class Steps(Protocol):
     def select(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
     ) -> None:
-        """Choose what ``rows`` gives."""
+        """Choose what ``rows`` gives: the value columns ``used``, keys in ``key_groups``.
+
+        ``null_values``: records without a value are wanted; ``keeps_raw``: the bytes of good
+        records, too.
+        """
 
     def rows(self, records: Any) -> Any:
         """The rows for the stamp, from decoded records or a join's results."""
@@ -59,24 +63,13 @@ StepsOf = Callable[[Input | Side, Source | pa.Schema], Steps]
 
 
 @dataclass(frozen=True)
-class _Begun:
-    """An input before its key groups are known: steps, clock, and the sides of its join."""
-
-    source: Source
-    steps: Steps
-    clock: ClockPlan
-    source_reasons: SourceReasons
-    stage: JoinStage | None = None
-    sides: tuple["_Begun", ...] = ()
-
-
-@dataclass(frozen=True)
 class SidePlan:
-    """One side of a join: its steps and its stamp."""
+    """One side of a join: its steps and its stamp; a table may have records without a value."""
 
     source: Source
     steps: Steps
     stamp: StampPlan
+    is_table: bool
 
 
 @dataclass(frozen=True)
@@ -98,17 +91,6 @@ class InputPlan:
     join: JoinInput | None
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a store's batches go: the folders of its tables and state, by how many tasks."""
-
-    table: Path
-    state: Path
-    dead_letters: Path
-    tasks: int
-    sync: bool
-
-
 class StorePlans:
     """Plans the batches of one store."""
 
@@ -120,8 +102,7 @@ class StorePlans:
     ) -> None:
         """Check the steps of ``store``, as ``steps_of`` makes them.
 
-        ``source_reasons`` are this store's part of ``tellers``. Call ``finish`` before the
-        first plan.
+        ``source_reasons`` are this store's part of ``reasons_by_store``.
 
         Raises:
             InvalidTopology: a step does not fit; the message names it.
@@ -130,171 +111,179 @@ class StorePlans:
         self._steps_of = steps_of
         self._source_reasons = dict(source_reasons)
         self.clocks: list[ClockPlan] = []
-        self.inputs: list[InputPlan] = []
-        self._begun = [self._begin(one) for one in store.inputs]
-        self.assembly: Assembly = assemble(store, [one.steps.values for one in self._begun])
+        inputs = [self._planned(definition) for definition in store.inputs]
+        self.assembly: Assembly = assemble(store, [plan.steps.values for plan in inputs])
         for columns in self.assembly.columns:
             refuse_hidden(store.name, columns)
-
-    def finish(self, key_groups: int) -> None:
-        """Build what depends on the number of key groups, which the store's table knows."""
         self.inputs = [
-            self._finished(place, one, key_groups) for place, one in enumerate(self._begun)
+            replace(plan, stamp=self._addressed_to_engine(number, plan.stamp))
+            for number, plan in enumerate(inputs)
         ]
 
+    def select_columns(self, key_groups: int) -> None:
+        """Let all steps give only what is read behind them, keys in ``key_groups``.
+
+        Once before the first batch: how many key groups there are, the store's table knows,
+        which is not opened before all stores of a topology are checked.
+        """
+        takes_null = self.store.windows.rule.takes_null_values
+        is_table = isinstance(self.store.aggregation, TableRows)
+        for plan, columns in zip(self.inputs, self.assembly.columns, strict=True):
+            plan.steps.select(
+                list(columns), key_groups,
+                null_values=takes_null or is_table, keeps_raw=self.assembly.keeps_raw,
+            )  # fmt: skip
+            for side in (plan.join.left, plan.join.right) if plan.join else ():
+                # All columns of a side go on: steps behind the join may read them.
+                names = side.steps.values.names
+                side.steps.select(names, key_groups, null_values=side.is_table)
+
     def plan(
-        self, batch: int, place: Place, previous: PreparedBatch | None, ends: Offsets
+        self,
+        batch: int,
+        files: TaskFiles,
+        tasks: int,
+        previous: PreparedBatch | None,
+        ends: Offsets,
     ) -> tuple[BatchPlan, list[JoinPlan]]:
-        """Return the plan of one batch, and of its joins."""
+        """Return the plan of one batch, and of its joins.
+
+        ``previous`` is the batch before, None for the first; ``ends`` are where this one ends:
+        they name every partition that is known.
+        """
         plan = BatchPlan(
             store=self.store.name,
-            topics=tuple(one.source.topic for one in self.store.inputs),
-            origins=tuple(_origin(one) for one in self.store.inputs),
             batch=batch,
-            tasks=place.tasks,
+            tasks=tasks,
+            topics=tuple(definition.source.topic for definition in self.store.inputs),
+            origins=tuple(_origin(definition) for definition in self.store.inputs),
             assembly=self.assembly,
+            windowed=self.store.windows.kind != "none",
             close_delay_ms=self.store.windows.close_delay_ms,
-            delays=tuple(self.clocks),
-            clocks=_clocks(self.clocks, previous, ends),
+            clock_plans=tuple(self.clocks),
+            clocks=clocks_before(self.clocks, previous, ends),
             close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
             segments=previous.segments if previous else {},
-            table=place.table,
-            state=place.state,
-            dead_letters=place.dead_letters,
-            windowed=self.store.windows.kind != "none",
-            sync=place.sync,
+            files=files,
         )
         joins = [
             JoinPlan(
-                place=place,
-                stage=one.join.stage,
-                left=one.join.left.stamp,
-                right=one.join.right.stamp,
-                segments=previous.join_segments.get(place, {}) if previous else {},
+                input_number=number,
+                stage=input_plan.join.stage,
+                left=input_plan.join.left.stamp,
+                right=input_plan.join.right.stamp,
+                segments=previous.join_segments.get(number, {}) if previous else {},
             )
-            for place, one in enumerate(self.inputs)
-            if one.join is not None
+            for number, input_plan in enumerate(self.inputs)
+            if input_plan.join is not None
         ]
         return plan, joins
 
-    def _begin(self, one: Input) -> _Begun:
-        """Check the steps of an input."""
-        if one.join is None:
-            steps = self._steps_of(one, one.source)
-            return _Begun(
-                one.source, steps, self._clock(one.source.topic, 0), self._told(one.source)
-            )
-        join = one.join
-        steps_of = [self._steps_of(side, side.source) for side in (join.left, join.right)]
-        for steps in steps_of:
-            refuse_hidden(self.store.name, steps.values.names)
-        stage = JoinStage(self.store.name, join, *(steps.values for steps in steps_of))
-        # A table that is looked up is read as it is; nothing waits for it.
-        delays = (stage.delay_ms, None if isinstance(join, TableLookup) else stage.delay_ms)
-        sides = tuple(
-            _Begun(
-                side.source,
-                steps,
-                self._clock(side.source.topic, delay),
-                self._told(side.source),
-            )
-            for side, steps, delay in zip((join.left, join.right), steps_of, delays, strict=True)
-        )
-        steps = self._steps_of(one, pa.schema([*STAMPED_FIELDS, *stage.result_schema]))
-        return _Begun(one.source, steps, sides[0].clock, SourceReasons.NOT_TOLD, stage, sides)
+    def _planned(self, definition: Input) -> InputPlan:
+        """Check the steps of an input; what its stamp adds for the engine is not known yet."""
+        if definition.join is None:
+            steps = self._steps_of(definition, definition.source)
+            stamp = self._stamp(definition.source, 0, {})
+            return InputPlan(definition.source, steps, stamp, None)
+        join = self._join(definition.join)
+        steps = self._steps_of(definition, hops.joined_schema(join.stage.result_schema))
+        # A result is late by the times of its records; what a stream looked up is its record,
+        # whose clock goes on behind the lookup.
+        stamp = StampPlan(join.left.stamp.clock, {}, {}, SourceReasons.NOT_REPORTED)
+        return InputPlan(definition.source, steps, stamp, join)
 
-    def _clock(self, topic: str, delay_ms: int | None) -> ClockPlan:
+    def _join(self, join: Join) -> JoinInput:
+        """Check the steps of both sides, and that they can be joined."""
+        left, right = (self._steps_of(side, side.source) for side in (join.left, join.right))
+        for steps in (left, right):
+            refuse_hidden(self.store.name, steps.values.names)
+        stage = JoinStage(self.store.name, join, left.values, right.values)
+        is_lookup = isinstance(join, TableLookup)
+        # The stream's records reach the engine only if they find a row: their clock is behind
+        # the lookup. The table is read as it is, so nothing waits for its clock.
+        left_stamp = replace(
+            self._stamp(join.left.source, stage.delay_ms, {"side": pa.scalar(LEFT, pa.int8())}),
+            moves_clock=not is_lookup,
+        )
+        right_delay_ms = None if is_lookup else stage.delay_ms
+        right_stamp = self._stamp(
+            join.right.source, right_delay_ms, {"side": pa.scalar(RIGHT, pa.int8())}
+        )
+        of_tables = isinstance(join, TableUpdates)
+        return JoinInput(
+            stage,
+            SidePlan(join.left.source, left, left_stamp, is_table=of_tables),
+            SidePlan(join.right.source, right, right_stamp, is_table=of_tables or is_lookup),
+        )
+
+    def _stamp(
+        self, source: Source, delay_ms: int | None, constants: Mapping[str, Any]
+    ) -> StampPlan:
+        """The stamp of one reading of a source, with a clock of its own."""
+        topic = source.topic
         number = sum(clock.topic == topic for clock in self.clocks) + 1
         clock = ClockPlan(topic if number == 1 else f"{topic}#{number}", topic, delay_ms)
         self.clocks.append(clock)
-        return clock
+        # A second reading of a source finds the same records bad: only the first reports them.
+        reasons = self._source_reasons.pop(source, SourceReasons.NOT_REPORTED)
+        return StampPlan(clock, {}, constants, reasons)
 
-    def _finished(self, place: int, one: _Begun, key_groups: int) -> InputPlan:
-        """Choose the columns that the engine reads."""
-        columns = self.assembly.columns[place]
-        takes_null = self.store.windows.rule.takes_null_values
-        is_table = isinstance(self.store.aggregation, TableRows)
-        one.steps.select(
-            list(columns), key_groups,
-            null_values=takes_null or is_table, keeps_raw=self.assembly.keeps_raw,
-        )  # fmt: skip
-        constants: dict[str, Any] = {"input": pa.scalar(place, pa.int8())}
-        marker = self.assembly.markers[place]
+    def _addressed_to_engine(self, input_number: int, stamp: StampPlan) -> StampPlan:
+        """The stamp in front of the engine's tasks, with the columns that the engine reads."""
+        constants: dict[str, Any] = {"input": pa.scalar(input_number, pa.int8())}
+        marker = self.assembly.markers[input_number]
         if marker is not None:
             constants[marker] = pa.scalar(value=True)
-        stamp = StampPlan(
-            one.clock,
-            columns,
-            constants,
-            one.source_reasons,
-            len(self._begun),
-            place,
-            _origin(self.store.inputs[place]),
+        return replace(
+            stamp,
+            columns=self.assembly.columns[input_number],
+            constants=constants,
+            inputs=len(self.store.inputs),
+            input_number=input_number,
+            origin=_origin(self.store.inputs[input_number]),
         )
-        if one.stage is None:
-            return InputPlan(one.source, one.steps, stamp, None)
-        join = self.store.inputs[place].join
-        tables = (isinstance(join, TableUpdates), isinstance(join, TableLookup | TableUpdates))
-        left, right = (
-            _side(side, number, key_groups, table=table)
-            for number, (side, table) in enumerate(zip(one.sides, tables, strict=True))
-        )
-        if one.stage.is_lookup:
-            left = replace(left, stamp=replace(left.stamp, moves_clock=False))
-        return InputPlan(one.source, one.steps, stamp, JoinInput(one.stage, left, right))
-
-    def _told(self, source: Source) -> SourceReasons:
-        """What to do about bad records of a source; a second reading finds the same ones."""
-        return self._source_reasons.pop(source, SourceReasons.NOT_TOLD)
 
 
-def tellers(topology: Topology) -> dict[str, dict[Source, SourceReasons]]:
-    """Which store tells of the records of a source that are bad whoever reads them."""
+def reasons_by_store(topology: Topology) -> dict[str, dict[Source, SourceReasons]]:
+    """Which store reports the records of a source that are bad whoever reads them."""
     sources = topology.sources
-    untold = set(sources)
-    found: dict[str, dict[Source, SourceReasons]] = {}
+    unreported = set(sources)
+    by_store: dict[str, dict[Source, SourceReasons]] = {}
     for store in topology.stores:
-        found[store.name] = {
+        by_store[store.name] = {
             source: SourceReasons.FOR_ITSELF
             if sum(source.topic == other.topic for other in sources) > 1
             else SourceReasons.FOR_ALL
-            if source in untold
-            else SourceReasons.NOT_TOLD
+            if source in unreported
+            else SourceReasons.NOT_REPORTED
             for source in store.sources
         }
-        untold -= set(store.sources)
-    return found
+        unreported -= set(store.sources)
+    return by_store
 
 
-def _origin(one: Input) -> Origin | None:
-    """Which records' places a join's results have; what a stream looked up is its own record."""
-    if one.join is None or isinstance(one.join, TableLookup):
+def clocks_before(
+    clock_plans: Sequence[ClockPlan], previous: PreparedBatch | None, ends: Offsets
+) -> Clocks:
+    """Stream time in ms of every partition that a batch knows, by clock, before the batch."""
+    clocks: Clocks = {}
+    for clock in clock_plans:
+        times_ms = previous.record.stream_time_ms.get(clock.name, {}) if previous else {}
+        # Decision 0006: a partition that appears later starts at the slowest clock of its topic.
+        # With a clock of its own from -1 its records would change windows that are final, and
+        # no window would become final until it has caught up with the others.
+        newcomer_ms = min(times_ms.values(), default=NO_STREAM_TIME_MS)
+        clocks[clock.name] = {
+            int(partition): times_ms.get(partition, newcomer_ms)
+            for partition in ends.get(clock.topic, {})
+        }
+    return clocks
+
+
+def _origin(definition: Input) -> Origin | None:
+    """Whose places a join's results have; what a stream looked up is its own record."""
+    if definition.join is None or isinstance(definition.join, TableLookup):
         return None
-    right = 1 if isinstance(one.join, TableUpdates) else RIGHT_ALONE
-    return Origin(one.join.left.source.topic, one.join.right.source.topic, right)
-
-
-def _side(one: _Begun, side: int, key_groups: int, *, table: bool) -> SidePlan:
-    """One side of a join: all of its columns go on; a table may have records without a value."""
-    one.steps.select(one.steps.values.names, key_groups, null_values=table)
-    constants = {"side": pa.scalar(side, pa.int8())}
-    stamp = StampPlan(one.clock, {}, constants, one.source_reasons)
-    return SidePlan(one.source, one.steps, stamp)
-
-
-def _clocks(clocks: list[ClockPlan], previous: PreparedBatch | None, ends: Offsets) -> Clocks:
-    """Stream time of every partition that this batch knows, by clock.
-
-    A partition that appears later starts at the slowest clock of its topic there is:
-    windows that are final stay final.
-    """
-    return {clock.name: _partitions(clock, previous, ends) for clock in clocks}
-
-
-def _partitions(clock: ClockPlan, previous: PreparedBatch | None, ends: Offsets) -> dict[int, int]:
-    known: dict[int, int] = {}
-    if previous is not None:
-        told = previous.record.stream_time_ms.get(clock.name, {})
-        known = {int(partition): time for partition, time in told.items()}
-    newcomer = min(known.values(), default=NO_STREAM_TIME_MS)
-    return {int(p): known.get(int(p), newcomer) for p in ends.get(clock.topic, {})}
+    right_suborder = 1 if isinstance(definition.join, TableUpdates) else RIGHT_ALONE
+    left, right = definition.join.left, definition.join.right
+    return Origin(left.source.topic, right.source.topic, right_suborder)

@@ -20,7 +20,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
+from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.hops import BESIDE_RESULT
 from oriel.pipeline.language import (
     SCOPE,
     Filter,
@@ -41,8 +43,7 @@ from oriel.pipeline.spark import error_kind, first_line
 
 _META = ("__partition", "__offset", "__raw", "__reason", "__null_value", "__keep")
 #: The further columns of a join's results, and their names among the steps.
-JOIN_COLUMNS = {"suborder": "__suborder", "stream_time_ms": "__stream_time_ms",
-                "report": "__report", "task": "__task"}  # fmt: skip
+JOIN_COLUMNS = {field.name: f"__{field.name}" for field in BESIDE_RESULT}
 
 
 class RowSteps:
@@ -96,11 +97,10 @@ class RowSteps:
         ``null_values``: records without a value are used, else they are dead letters;
         ``keeps_raw``: the raw bytes of good records are kept, too.
         """
-        reason = F.when(_in_use() & F.col("__key").isNull(), "null-key").otherwise(
-            F.col("__reason")
-        )
+        null_key, null_value = Reason.NULL_KEY.value, Reason.NULL_VALUE.value
+        reason = F.when(_in_use() & F.col("__key").isNull(), null_key).otherwise(F.col("__reason"))
         if not null_values:
-            reason = F.when(_in_use() & F.col("__null_value"), "null-value").otherwise(reason)
+            reason = F.when(_in_use() & F.col("__null_value"), null_value).otherwise(reason)
         raw = F.col("__raw") if keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
         join_columns = [name for name in JOIN_COLUMNS.values() if name in self._meta]
         selected = [

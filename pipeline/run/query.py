@@ -15,7 +15,7 @@ from pyspark.sql.streaming import StreamingQuery
 from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Input, Side, Source, Topology
-from oriel.pipeline.plan import PreparedBatch, StorePlans, tellers
+from oriel.pipeline.plan import PreparedBatch, StorePlans, reasons_by_store
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.run.spark_runner import Records, SparkRunner
 from oriel.pipeline.run.step_errors import SPARK_ERRORS, refuse_failing, steps_of
@@ -30,8 +30,11 @@ OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
 class RunSettings:
     """How to run: where the data goes, how often, how wide.
 
-    ``trigger_ms`` is the least time between two batches, None for ``--once``: process
-    what is there and stop. ``key_groups`` is fixed when a store is made.
+    ``data`` is the folder of tables and checkpoints, ``application`` the name of the pipeline in
+    it. ``trigger_ms`` is the least time between two batches, None for ``--once``: process what
+    is there and stop. ``tasks`` is the number of tasks behind each shuffle; it may change with
+    every start. ``key_groups`` is fixed when a store is made. ``sync``: files are forced to disk
+    before anything refers to them.
     """
 
     data: Path
@@ -67,7 +70,7 @@ class PipelineRun:
         folder = self._layout.checkpoint(settings.application)
         self._checkpoint = Checkpoint(folder, sync=settings.sync)
         try:
-            self._stores = {one.store.name: self._open(one) for one in plans}
+            self._stores = {plan.store.name: self._open(plan) for plan in plans}
         except BaseException:
             self._checkpoint.close()
             raise
@@ -107,7 +110,7 @@ class PipelineRun:
     def _plans(self) -> list[StorePlans]:
         """Check every store's steps and aggregates, before anything is made."""
         empty = {source: self._no_records(source) for source in self._topology.sources}
-        reasons = tellers(self._topology)
+        reasons = reasons_by_store(self._topology)
         return [
             StorePlans(store, partial(self._steps, empty, store.name), reasons[store.name])
             for store in self._topology.stores
@@ -137,7 +140,6 @@ class PipelineRun:
             StoreTables(self._layout, definition, types, sync=settings.sync),
             self._checkpoint.versions(plans.store.name),
             tasks=settings.tasks,
-            sync=settings.sync,
         )
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
@@ -177,6 +179,9 @@ class PipelineRun:
 def _read_often(topology: Topology) -> list[Source]:
     """The sources that more than one store or side of a join reads."""
     readings = [
-        source for store in topology.stores for one in store.inputs for source in one.sources
+        source
+        for store in topology.stores
+        for definition in store.inputs
+        for source in definition.sources
     ]
     return [source for source in topology.sources if readings.count(source) > 1]

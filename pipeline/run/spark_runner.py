@@ -1,4 +1,8 @@
-"""Stages as one Spark job: rows are DataFrames, tasks are Spark's."""
+"""Stages as one Spark job: rows are DataFrames, tasks are Spark's.
+
+Nothing runs before the reports are collected: Spark then makes one job of all stages, with a
+shuffle wherever rows go to the task that they name.
+"""
 
 from collections.abc import Mapping
 

@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
 from pyspark.sql.types import StructType
 
+from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
 
@@ -91,11 +92,11 @@ def event_log_decoder(value_schema: str) -> Decoder:
     text = F.col("raw").cast("string")
     record = _record()
     reason = _first_reason(
-        (_not_utf8(text), "not-utf8"),
+        (_not_utf8(text), Reason.NOT_UTF8.value),
         (_broken(), _broken_reason(text)),
-        (_closes_the_list(text), "not-json"),
-        (_lone_surrogate(text), "not-json"),
-        (_key_is_not_text(text, record["key"]), "wrong-type"),
+        (_closes_the_list(text), Reason.NOT_JSON.value),
+        (_lone_surrogate(text), Reason.NOT_JSON.value),
+        (_key_is_not_text(text, record["key"]), Reason.WRONG_TYPE.value),
         *_bad_time(record["timestamp_ms"]),
     )
     envelope = f"key STRING, value STRUCT<{value_schema}>, timestamp_ms BIGINT"
@@ -114,10 +115,10 @@ def kafka_decoder(value_schema: str) -> Decoder:
     time_ms = F.unix_millis("timestamp")
     has_value = F.col("raw").isNotNull() & ~_is_null(text)
     reason = _first_reason(
-        (_not_utf8(text) | _not_utf8(key), "not-utf8"),
+        (_not_utf8(text) | _not_utf8(key), Reason.NOT_UTF8.value),
         (has_value & _broken(), _broken_reason(text)),
-        (has_value & _closes_the_list(text), "not-json"),
-        (has_value & _lone_surrogate(text), "not-json"),
+        (has_value & _closes_the_list(text), Reason.NOT_JSON.value),
+        (has_value & _lone_surrogate(text), Reason.NOT_JSON.value),
         *_bad_time(time_ms),
     )
     columns = [
@@ -183,7 +184,7 @@ def _broken_reason(text: Column) -> Column:
     """Tell a line that is no JSON from JSON of a wrong type; looked at for bad lines only."""
     in_list = F.concat(F.lit("["), text, F.lit("]"))
     one_value = _is_json(in_list) & _is_json(text)
-    return F.when(one_value, "wrong-type").otherwise("not-json")
+    return F.when(one_value, Reason.WRONG_TYPE.value).otherwise(Reason.NOT_JSON.value)
 
 
 def _closes_the_list(text: Column) -> Column:
@@ -245,9 +246,9 @@ def _only_where(suspicious: Column, fault: Column) -> Column:
 
 def _bad_time(timestamp_ms: Column) -> list[tuple[Column, str | Column]]:
     return [
-        (timestamp_ms.isNull(), "missing-timestamp"),
-        (timestamp_ms < 0, "negative-timestamp"),
-        (timestamp_ms > MAX_TIMESTAMP_MS, "timestamp-too-large"),
+        (timestamp_ms.isNull(), Reason.MISSING_TIMESTAMP.value),
+        (timestamp_ms < 0, Reason.NEGATIVE_TIMESTAMP.value),
+        (timestamp_ms > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE.value),
     ]
 
 

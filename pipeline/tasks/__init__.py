@@ -1,28 +1,46 @@
-"""Door of oriel.pipeline.tasks."""
+"""The tasks of one batch of one store: what each stage does to its share of the rows.
 
-from oriel.pipeline.tasks.join import join_with
-from oriel.pipeline.tasks.stages import Runner, TaskFunction, run_stages
-from oriel.pipeline.tasks.stamp import (
-    Stamper,
-    route_with,
-    stamp_for_join,
-    stamp_looked_up,
-    stamp_with,
+In come rows behind the row-wise steps, and the batch's plan. Stamps give each record its
+stream time, find it late, bad or filtered, and send it to the task of its key; a join's tasks
+make results of the records of two sides; the window engine's tasks bring their keys' windows
+forward. Out come reports: the files that were written, the clocks, and what became of every
+record. ``run_stages`` is the list of stages, the same for Spark and for the test driver.
+"""
+
+from oriel.pipeline.tasks.counters import Counters, count_batch
+from oriel.pipeline.tasks.files import FolderFiles
+from oriel.pipeline.tasks.join import join_task
+from oriel.pipeline.tasks.messages import (
+    JoinReport,
+    Reports,
+    StampReport,
+    TaskFunction,
+    WindowsReport,
 )
-from oriel.pipeline.tasks.windows import RESULT_SCHEMA, found_by_input, group_with, rejected_letters
+from oriel.pipeline.tasks.stages import Runner, run_stages
+from oriel.pipeline.tasks.stamp import (
+    stamp_for_join,
+    stamp_for_windows,
+    stamp_looked_up,
+    stamp_results,
+)
+from oriel.pipeline.tasks.windows import windows_task
 
 __all__ = [
-    "RESULT_SCHEMA",
+    "Counters",
+    "FolderFiles",
+    "JoinReport",
+    "Reports",
     "Runner",
-    "Stamper",
+    "StampReport",
     "TaskFunction",
-    "found_by_input",
-    "group_with",
-    "join_with",
-    "rejected_letters",
-    "route_with",
+    "WindowsReport",
+    "count_batch",
+    "join_task",
     "run_stages",
     "stamp_for_join",
+    "stamp_for_windows",
     "stamp_looked_up",
-    "stamp_with",
+    "stamp_results",
+    "windows_task",
 ]

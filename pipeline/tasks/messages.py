@@ -1,28 +1,134 @@
-"""Rows between the tasks of a batch: their addressees, reports, dead letters."""
+"""What a batch's tasks send each other: rows for a task, and reports of what they did.
 
-from collections.abc import Sequence
+A stamp task doesn't know the other partitions, and a window engine's task has to know the
+clocks of all of them: which windows are final, the slowest one decides. So each stamp task
+sends its report to *every* task behind it, in the shuffle that carries the records. Nobody
+waits for a second pass, and all tasks of a batch compute with the same clocks.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.plan import DEAD_LETTER_SCHEMA, BatchPlan, Origin, Reports, SourceReasons
-from oriel.pipeline.tasks.reasons import REASONS
-from oriel.storage.delta import AddedFile, write_file
+from oriel.pipeline.hops import KEY_GROUP, REPORT, TASK
+from oriel.pipeline.plan import Clocks
+from oriel.pipeline.tasks.counters import Counters
+from oriel.storage.delta import AddedFile
 
-#: Reasons that hold for one store only: it alone tells of them.
-STORE_REASONS = ("null-key", "null-value", "function-raised")
+#: The rows of a task's share, in any number of Arrow batches.
+Batches = Iterator[pa.RecordBatch]
+#: What a task does to its share of the rows; Spark calls it in ``mapInArrow``.
+TaskFunction = Callable[[Batches], Batches]
+
+
+@dataclass
+class StampReport:
+    """What one stamp task saw: its clock by partition, its counts, the dead letters it wrote."""
+
+    clock_name: str
+    stream_time_ms: dict[int, int] = field(default_factory=dict)
+    counters: Counters = field(default_factory=Counters)
+    dead_letters: list[AddedFile] = field(default_factory=list)
+
+
+@dataclass
+class JoinReport:
+    """What one join task did: its state files and records in them, and its counts."""
+
+    input_number: int
+    task: int
+    segments: list[str]
+    open_records: int
+    counters: Counters
+
+
+@dataclass
+class Reports:
+    """The reports of the tasks in front of a task."""
+
+    stamps: list[StampReport] = field(default_factory=list)
+    joins: list[JoinReport] = field(default_factory=list)
+
+    def clocks_after(self, clocks: Clocks) -> Clocks:
+        """The clocks with what the stamps saw."""
+        after = {name: dict(partitions) for name, partitions in clocks.items()}
+        for stamp in self.stamps:
+            after[stamp.clock_name].update(stamp.stream_time_ms)
+        return after
+
+    def to_text(self) -> str:
+        """The content of a report row."""
+        return orjson.dumps(self, option=orjson.OPT_NON_STR_KEYS).decode()
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str]) -> "Reports":
+        """Put report rows together."""
+        return cls.from_fields([orjson.loads(text) for text in texts])
+
+    @classmethod
+    def from_fields(cls, rows: Iterable[dict[str, Any]]) -> "Reports":
+        """Put report rows together, parsed as JSON."""
+        reports = cls()
+        for fields in rows:
+            for stamp in fields["stamps"]:
+                times_ms = {int(p): time_ms for p, time_ms in stamp["stream_time_ms"].items()}
+                letters = [AddedFile(**file) for file in stamp["dead_letters"]]
+                counters = Counters(**stamp["counters"])
+                reports.stamps.append(StampReport(stamp["clock_name"], times_ms, counters, letters))
+            for join in fields["joins"]:
+                join["counters"] = Counters(**join["counters"])
+                reports.joins.append(JoinReport(**join))
+        return reports
+
+
+@dataclass
+class WindowsReport:
+    """What one task of the window engine did: its files, its counts, the reports before it.
+
+    ``changed`` is the number of changed windows, ``close_ms`` the close time after the batch.
+    """
+
+    task: int
+    segments: list[str]
+    open_records: int
+    changed: int
+    close_ms: int
+    counters: Counters
+    files: list[AddedFile]
+    dead_letters: list[AddedFile]
+    upstream: Reports
+
+    def to_text(self) -> str:
+        """The content of a report row."""
+        return orjson.dumps(self, option=orjson.OPT_NON_STR_KEYS).decode()
+
+    @classmethod
+    def from_text(cls, text: str) -> "WindowsReport":
+        """Read back what ``to_text`` wrote."""
+        fields = orjson.loads(text)
+        for name in ("files", "dead_letters"):
+            fields[name] = [AddedFile(**file) for file in fields[name]]
+        fields["counters"] = Counters(**fields["counters"])
+        fields["upstream"] = Reports.from_fields([fields["upstream"]])
+        return cls(**fields)
 
 
 def addressed(rows: pa.Table, schema: pa.Schema, tasks: int) -> pa.RecordBatch:
-    """Rows for the tasks of their key groups, with null for the columns that they lack."""
-    length = len(rows)
-    task = np.asarray(rows["key_group"]) % tasks
-    given = {"task": pa.array(task, pa.int32()), "report": pa.nulls(length, pa.string())}
+    """Rows for the tasks of their key groups, with null for columns of ``schema`` they lack.
+
+    A key group is of one task, and a key of one key group: whatever the number of tasks, one
+    task has all records of a key.
+    """
+    task = pa.array(np.asarray(rows[KEY_GROUP.name]) % tasks, TASK.type)
     columns = [
-        given[field.name] if field.name in given
-        else rows[field.name] if field.name in rows.column_names
-        else pa.nulls(length, field.type)
+        task if field.name == TASK.name
+        else rows[field.name] if field.name in rows.column_names and field.name != REPORT.name
+        else pa.nulls(len(rows), field.type)
         for field in schema
     ]  # fmt: skip
     return as_batch(pa.table(columns, names=schema.names).cast(schema))
@@ -30,74 +136,21 @@ def addressed(rows: pa.Table, schema: pa.Schema, tasks: int) -> pa.RecordBatch:
 
 def report_rows(reports: Reports, schema: pa.Schema, tasks: int) -> pa.RecordBatch:
     """One report row for every task."""
-    given = {
-        "task": pa.array(range(tasks), pa.int32()),
-        "report": pa.array([reports.to_text()] * tasks),
+    own_columns = {
+        TASK.name: pa.array(range(tasks), TASK.type),
+        REPORT.name: pa.array([reports.to_text()] * tasks, REPORT.type),
     }
-    columns = [given.get(field.name, pa.nulls(tasks, field.type)) for field in schema]
+    columns = [own_columns.get(field.name, pa.nulls(tasks, field.type)) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def split_reports(rows: pa.Table) -> tuple[pa.Table, pa.Table]:
     """What a task is sent: report rows, and records."""
-    told = pc.is_valid(rows["report"])
-    return rows.filter(told), rows.filter(pc.invert(told))
+    is_report = pc.is_valid(rows[REPORT.name])
+    return rows.filter(is_report), rows.filter(pc.invert(is_report))
 
 
 def as_batch(rows: pa.Table) -> pa.RecordBatch:
     """One record batch of a table's rows."""
     columns = [column.combine_chunks() for column in rows.columns]
     return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
-
-
-def result_letters(plan: BatchPlan, origin: Origin, rows: pa.Table) -> list[pa.Table]:
-    """Results of a join as dead letters of the topics whose records' places they have."""
-    is_right = pc.fill_null(pc.equal(rows["suborder"], origin.right_suborder), False)  # noqa: FBT003
-    left, right = rows.filter(pc.invert(is_right)), rows.filter(is_right)
-    return [
-        dead_letters(plan, topic, found)
-        for topic, found in ((origin.left_topic, left), (origin.right_topic, right))
-    ]
-
-
-def dead_letters(
-    plan: BatchPlan,
-    topic: str,
-    rows: pa.Table,
-    source_reasons: SourceReasons = SourceReasons.NOT_TOLD,
-) -> pa.Table:
-    """Bad rows (partition, offset, reason, raw and perhaps detail) as dead letters.
-
-    What is bad for this store alone names it; of the rest, ``source_reasons`` tells.
-    """
-    for_this_store = pc.is_in(rows["reason"], pa.array(STORE_REASONS))
-    if source_reasons is SourceReasons.NOT_TOLD:
-        rows, for_this_store = rows.filter(for_this_store), for_this_store.filter(for_this_store)
-    if source_reasons is SourceReasons.FOR_ITSELF:
-        for_this_store = pa.repeat(pa.scalar(value=True), len(rows))
-    details = (
-        rows["detail"]
-        if "detail" in rows.column_names
-        else pa.array([REASONS[reason] for reason in rows["reason"].to_pylist()], pa.string())
-    )
-    store = pc.if_else(for_this_store, pa.scalar(plan.store), pa.scalar(None, pa.string()))
-    columns = {
-        "topic": pa.repeat(topic, len(rows)),
-        "partition": rows["partition"],
-        "offset": rows["offset"],
-        "store": store,
-        "reason": rows["reason"],
-        "detail": details,
-        "raw": rows["raw"],
-        "revision": pa.repeat(pa.scalar(plan.batch, pa.int64()), len(rows)),
-    }
-    return pa.table(columns, schema=DEAD_LETTER_SCHEMA)
-
-
-def write_dead_letters(plan: BatchPlan, letters: Sequence[pa.Table]) -> list[AddedFile]:
-    """Write dead letters as a file of their table, if there are any."""
-    found = [table for table in letters if len(table)]
-    if not found:
-        return []
-    name = f"dead-{plan.store}-{plan.batch:012d}"
-    return [write_file(plan.dead_letters, pa.concat_tables(found), name, sync=plan.sync)]

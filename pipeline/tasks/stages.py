@@ -4,21 +4,26 @@ The list of stages is the same whoever runs it: Spark (``oriel.pipeline.run``), 
 driver in its own process (``oriel.pipeline.testing``).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
+from oriel.pipeline.hops import REPORT_SCHEMA
 from oriel.pipeline.language import Source
-from oriel.pipeline.plan import BatchPlan, GroupReport, InputPlan, JoinPlan, Steps, StorePlans
-from oriel.pipeline.tasks.join import join_with
-from oriel.pipeline.tasks.stamp import route_with, stamp_for_join, stamp_looked_up, stamp_with
-from oriel.pipeline.tasks.windows import RESULT_SCHEMA, group_with
+from oriel.pipeline.plan import BatchPlan, InputPlan, JoinPlan, Steps, StorePlans
+from oriel.pipeline.tasks.join import join_task
+from oriel.pipeline.tasks.messages import TaskFunction, WindowsReport
+from oriel.pipeline.tasks.stamp import (
+    stamp_for_join,
+    stamp_for_windows,
+    stamp_looked_up,
+    stamp_results,
+)
+from oriel.pipeline.tasks.windows import windows_task
 
 Rows = TypeVar("Rows")
-#: What a task does to its share of the rows: Arrow batches in, Arrow batches out.
-TaskFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class Runner(Protocol[Rows]):
@@ -45,38 +50,40 @@ class Runner(Protocol[Rows]):
 
 def run_stages(
     runner: Runner[Rows], plans: StorePlans, plan: BatchPlan, joins: Sequence[JoinPlan]
-) -> list[GroupReport]:
-    """Run a batch's stages and return what the engine's tasks report."""
-    by_place = {join.place: join for join in joins}
+) -> list[WindowsReport]:
+    """Run a batch's stages and return what the window engine's tasks report."""
+    join_of = {join.input_number: join for join in joins}
     stamped = [
-        _joined(runner, one, plan, by_place[place])
-        if place in by_place
+        _joined(runner, input_plan, plan, join_of[number])
+        if number in join_of
         else runner.map(
-            runner.read(one.source, one.steps), stamp_with(plan, one.stamp), plan.stamped_schema
+            runner.read(input_plan.source, input_plan.steps),
+            stamp_for_windows(plan, input_plan.stamp),
+            plan.stamped_schema,
         )
-        for place, one in enumerate(plans.inputs)
+        for number, input_plan in enumerate(plans.inputs)
     ]
-    everything = runner.by_task(reduce(runner.union, stamped), plan.tasks)
-    reports = runner.reports(runner.map(everything, group_with(plan), RESULT_SCHEMA))
-    return [GroupReport.from_text(text) for text in reports]
+    rows = runner.by_task(reduce(runner.union, stamped), plan.tasks)
+    texts = runner.reports(runner.map(rows, windows_task(plan), REPORT_SCHEMA))
+    return [WindowsReport.from_text(text) for text in texts]
 
 
-def _joined(runner: Runner[Rows], one: InputPlan, plan: BatchPlan, join: JoinPlan) -> Rows:
+def _joined(runner: Runner[Rows], input_plan: InputPlan, plan: BatchPlan, join: JoinPlan) -> Rows:
     """Both sides through the join, its results through the steps behind it."""
-    assert one.join is not None
+    assert input_plan.join is not None
     left, right = (
         runner.map(
             runner.read(side.source, side.steps),
             stamp_for_join(plan, side.stamp, join.arriving_schema),
             join.arriving_schema,
         )
-        for side in (one.join.left, one.join.right)
+        for side in (input_plan.join.left, input_plan.join.right)
     )
-    arrived = runner.by_task(runner.union(left, right), plan.tasks)
-    results = runner.map(arrived, join_with(plan, join), join.joined_schema)
-    behind = route_with
+    arriving = runner.by_task(runner.union(left, right), plan.tasks)
+    results = runner.map(arriving, join_task(plan, join), join.joined_schema)
+    stamp = stamp_results
     if join.stage.is_lookup:
         # The stream's clock goes on here, so the records of a partition have to meet again.
-        results, behind = runner.by_task(results, plan.tasks), stamp_looked_up
-    rows = runner.step(results, one.steps)
-    return runner.map(rows, behind(plan, one.stamp), plan.stamped_schema)
+        results, stamp = runner.by_task(results, plan.tasks), stamp_looked_up
+    rows = runner.step(results, input_plan.steps)
+    return runner.map(rows, stamp(plan, input_plan.stamp), plan.stamped_schema)

@@ -4,102 +4,107 @@ Runs on each partition in offset order, so the clock of a partition is a running
 (semantics 1.1) and lateness is decided once, for good. Accepted rows go on to the task
 of their key group; at its end the stamp sends one report row to *every* task, so that
 each of them knows the clocks of the whole batch without a second pass.
-"""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+There are four: records on their way to a window engine or to a join, and, behind a join, its
+results or the records that looked up a table.
+"""
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.plan import (
-    COUNTERS,
-    LATE_RESULTS,
-    REJECTED_RESULTS,
-    BatchPlan,
-    Reports,
-    StampPlan,
-    StampReport,
-)
+from oriel.pipeline.hops import REPORT, TASK, PartitionNumbers
+from oriel.pipeline.plan import BatchPlan, StampPlan
+from oriel.pipeline.tasks.counters import Counters
 from oriel.pipeline.tasks.messages import (
+    Batches,
+    Reports,
+    StampReport,
+    TaskFunction,
     addressed,
     as_batch,
-    dead_letters,
     report_rows,
-    result_letters,
     split_reports,
-    write_dead_letters,
 )
-from oriel.pipeline.windows import StreamClock
-
-Batches = Iterator[pa.RecordBatch]
+from oriel.pipeline.windows import Ints, StreamClock
 
 
-def stamp_with(plan: BatchPlan, stamp: StampPlan) -> Callable[[Batches], Batches]:
-    """Return the function for Spark's ``mapInArrow``: from decoded rows to the engine's tasks."""
+def stamp_for_windows(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
+    """Return the task from a source's rows to the window engine's tasks."""
 
     def stamping(batches: Batches) -> Batches:
-        stamper = Stamper(plan, stamp, plan.stamped_schema)
+        stamper = _Stamper(plan, stamp, plan.stamped_schema)
         for batch in batches:
             if batch.num_rows:
-                yield stamper.for_engine(pa.table(batch))
-        yield stamper.reports()
+                stamper.counters += Counters(input=batch.num_rows)
+                yield stamper.to_windows(pa.table(batch))
+        yield stamper.report_rows()
 
     return stamping
 
 
-def stamp_for_join(
-    plan: BatchPlan, stamp: StampPlan, schema: pa.Schema
-) -> Callable[[Batches], Batches]:
-    """Return the function for ``mapInArrow``: from decoded rows to the join's tasks."""
+def stamp_for_join(plan: BatchPlan, stamp: StampPlan, schema: pa.Schema) -> TaskFunction:
+    """Return the task from a source's rows to the join's tasks, which take rows of ``schema``.
 
-    def stamping(batches: Batches) -> Batches:
-        stamper = Stamper(plan, stamp, schema)
-        for batch in batches:
-            if batch.num_rows:
-                yield stamper.for_join(pa.table(batch))
-        yield stamper.reports()
-
-    return stamping
-
-
-def route_with(plan: BatchPlan, stamp: StampPlan) -> Callable[[Batches], Batches]:
-    """Return the function for ``mapInArrow``: from a join's results to the engine's tasks.
-
-    A result's lateness is that of its records; reports go through to their tasks.
+    The join decides about lateness itself: how late a record may be depends on its side.
     """
 
-    def routing(batches: Batches) -> Batches:
-        stamper = Stamper(plan, stamp, plan.stamped_schema)
+    def stamping(batches: Batches) -> Batches:
+        stamper = _Stamper(plan, stamp, schema)
         for batch in batches:
             if batch.num_rows:
-                yield from stamper.routed(pa.table(batch))
-        yield stamper.reports()
+                stamper.counters += Counters(input=batch.num_rows)
+                usable = stamper.usable(pa.table(batch))
+                stream_time_ms = pa.array(stamper.stream_time_ms(usable))
+                yield stamper.sent(usable.append_column("stream_time_ms", stream_time_ms))
+        yield stamper.report_rows()
 
-    return routing
+    return stamping
 
 
-def stamp_looked_up(plan: BatchPlan, stamp: StampPlan) -> Callable[[Batches], Batches]:
-    """Return the function for ``mapInArrow``: from a lookup's results to the engine's tasks.
+def stamp_results(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
+    """Return the task from a join's results to the window engine's tasks.
 
-    They are the stream's records with more columns, one task for each partition of theirs.
-    Only those that found a row and were wanted behind it move the clock, as in Kafka.
+    A result's lateness is that of its records, so no clock moves here, and results come in any
+    order. Reports of tasks in front go through to the task that they are for.
+    """
+
+    def stamping(batches: Batches) -> Batches:
+        stamper = _Stamper(plan, stamp, plan.stamped_schema)
+        for batch in batches:
+            if batch.num_rows:
+                reports, results = split_reports(pa.table(batch))
+                if len(reports):
+                    yield stamper.passed_on(reports)
+                yield stamper.results_to_windows(results)
+        yield stamper.report_rows()
+
+    return stamping
+
+
+def stamp_looked_up(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
+    """Return the task from records that looked up a table to the window engine's tasks.
+
+    They are the stream's records with more columns, one task for each partition of theirs, and
+    were counted when they came. Only those that found a row and passed the steps behind the
+    lookup move the clock, as in Kafka Streams, where the windowed operator has it.
     """
 
     def stamping(batches: Batches) -> Batches:
         reports, rows = split_reports(pa.Table.from_batches(batches))
-        stamper = Stamper(plan, stamp, plan.stamped_schema)
-        yield stamper.looked_up(rows)
-        # Every task was told the same; one is enough to tell it further.
-        told = reports["report"].to_pylist() if reports["task"][0].as_py() == 0 else []
-        yield stamper.reports(Reports.from_texts(told))
+        stamper = _Stamper(plan, stamp, plan.stamped_schema)
+        # The lookup's tasks mix partitions; a clock is a running max in offset order.
+        rows = rows.sort_by([("partition", "ascending"), ("offset", "ascending")])
+        yield stamper.to_windows(rows)
+        # Every task got the same reports; that one passes them on is enough.
+        texts = reports[REPORT.name].to_pylist() if reports[TASK.name][0].as_py() == 0 else []
+        yield stamper.report_rows(Reports.from_texts(texts))
 
     return stamping
 
 
-class Stamper:
-    """One stamp task's clocks, counts and dead letters."""
+class _Stamper:
+    """One stamp task: its clocks, counts and dead letters, and the rows that it sends on."""
 
     def __init__(self, plan: BatchPlan, stamp: StampPlan, schema: pa.Schema) -> None:
         """Begin with the clocks of the batch before; ``schema`` is what the next task takes."""
@@ -107,106 +112,87 @@ class Stamper:
         self._stamp = stamp
         self._schema = schema
         self._clock = StreamClock(plan.clocks.get(stamp.clock.name, {}))
-        self._seen: set[int] = set()
-        self._counters: dict[str, int] = dict.fromkeys(COUNTERS, 0)
-        self.dead_letters: list[pa.Table] = []
+        self._partitions: set[int] = set()
+        self._dead_letters: list[pa.Table] = []
+        self.counters = Counters()
 
-    def for_engine(self, rows: pa.Table) -> pa.RecordBatch:
-        """Stamp one Arrow batch: the accepted rows with their close time and task."""
-        good = self._good(rows)
-        close = self._stream_time(good) - self._plan.close_delay_ms
-        late = self._late(good, close)
-        self._counters["late"] += int(late.sum())
-        self._counters["applied"] += int((~late).sum())
-        return self._named(good.append_column("close_ms", pa.array(close)), ~late)
+    def usable(self, rows: pa.Table) -> pa.Table:
+        """The rows that are neither bad nor filtered out; counts and keeps the others."""
+        is_bad = pc.is_valid(rows["reason"])
+        bad = rows.filter(is_bad)
+        usable = rows.filter(pc.and_(pc.invert(is_bad), rows["keep"]))
+        filtered = len(rows) - len(bad) - len(usable)
+        self.counters += Counters(dead_lettered=len(bad), filtered=filtered)
+        if len(bad):
+            topic, source_reasons = self._stamp.clock.topic, self._stamp.source_reasons
+            letters = self._plan.dead_letters.of_records(topic, bad, source_reasons)
+            self._dead_letters.append(letters)
+        return usable
 
-    def looked_up(self, rows: pa.Table) -> pa.RecordBatch:
-        """Stamp records that a lookup gave more columns; they were counted when they came."""
-        for name in ("input", "applied"):
-            self._counters[name] -= len(rows)
-        return self.for_engine(rows.sort_by([("partition", "ascending"), ("offset", "ascending")]))
+    def stream_time_ms(self, rows: pa.Table) -> Ints:
+        """Move the clocks over usable rows in offset order; each one's stream time."""
+        partition = np.asarray(rows["partition"])
+        self._partitions.update(np.unique(partition).tolist())
+        return self._clock.advance(partition, np.asarray(rows["timestamp_ms"]))
 
-    def for_join(self, rows: pa.Table) -> pa.RecordBatch:
-        """Stamp one Arrow batch for a join, which decides about lateness itself."""
-        good = self._good(rows)
-        self._counters["applied"] += len(good)
-        stream_time = pa.array(self._stream_time(good))
-        everything = np.ones(len(good), dtype=np.bool_)
-        return self._named(good.append_column("stream_time_ms", stream_time), everything)
+    def to_windows(self, rows: pa.Table) -> pa.RecordBatch:
+        """The rows that are accepted, each with its close time."""
+        usable = self.usable(rows)
+        # Semantics 2.1, step 2: the record itself moves the clock before it is judged.
+        accepted = self._accepted(usable, self.stream_time_ms(usable))
+        self.counters += Counters(late=len(usable) - len(accepted))
+        return self.sent(accepted)
 
-    def routed(self, rows: pa.Table) -> Batches:
-        """Pass reports on, and give a join's results their close time and task."""
-        reports, rows = split_reports(rows)
-        if len(reports):
-            given = {name: reports[name] for name in ("task", "report")}
-            nulls = [given.get(f.name, pa.nulls(len(reports), f.type)) for f in self._schema]
-            yield as_batch(pa.table(nulls, names=self._schema.names).cast(self._schema))
-        bad = pc.is_valid(rows["reason"])
-        self._bury_results(rows.filter(bad))
-        good = rows.filter(pc.and_(pc.invert(bad), rows["keep"]))
-        close = np.asarray(good["stream_time_ms"]) - self._plan.close_delay_ms
-        late = self._late(good, close)
-        self._counters[LATE_RESULTS] = self._counters.get(LATE_RESULTS, 0) + int(late.sum())
-        yield self._named(good.append_column("close_ms", pa.array(close)), ~late)
+    def results_to_windows(self, results: pa.Table) -> pa.RecordBatch:
+        """A join's results that some window can still take, each with its close time."""
+        is_bad = pc.is_valid(results["reason"])
+        bad = results.filter(is_bad)
+        if len(bad) and self._stamp.origin is not None:
+            self._dead_letters += self._plan.dead_letters.of_results(self._stamp.origin, bad)
+            self.counters += Counters(rejected_results=len(bad))
+        usable = results.filter(pc.and_(pc.invert(is_bad), results["keep"]))
+        accepted = self._accepted(usable, np.asarray(usable["stream_time_ms"]))
+        self.counters += Counters(late_results=len(usable) - len(accepted))
+        return self.sent(accepted)
 
-    def reports(self, told: Reports | None = None) -> pa.RecordBatch:
-        """One report row for every task; ``told`` goes on with it."""
-        report = self.report()
-        report.dead_letters = write_dead_letters(self._plan, self.dead_letters)
-        given = told or Reports()
-        onwards = Reports([report, *given.stamps], given.joins)
-        return report_rows(onwards, self._schema, self._plan.tasks)
-
-    def report(self) -> StampReport:
-        """What was seen so far, without the dead letters."""
-        seen = self._seen if self._stamp.moves_clock else ()
-        clocks = {p: self._clock.stream_time_ms[p] for p in seen}
-        return StampReport(self._stamp.clock.name, clocks, self._counters)
-
-    def _good(self, rows: pa.Table) -> pa.Table:
-        """Count rows, bury the bad ones, return those that are wanted."""
-        self._counters["input"] += len(rows)
-        bad = pc.is_valid(rows["reason"])
-        number = pc.sum(bad, min_count=0).as_py()
-        self._counters["dead_lettered"] += number
-        self._bury(rows.filter(bad))
-        good = rows.filter(pc.and_(pc.invert(bad), rows["keep"]))
-        self._counters["filtered"] += len(rows) - len(good) - number
-        return good
-
-    def _stream_time(self, good: pa.Table) -> Any:
-        partition = np.asarray(good["partition"])
-        stream_time = self._clock.advance(partition, np.asarray(good["timestamp_ms"]))
-        self._seen.update(np.unique(partition).tolist())
-        return stream_time
-
-    def _late(self, good: pa.Table, close: Any) -> Any:
-        return self._plan.assembly.engine.is_late(np.asarray(good["timestamp_ms"]), close)
-
-    def _named(self, rows: pa.Table, chosen: Any) -> pa.RecordBatch:
-        """The chosen rows, under the column names that the next task knows."""
-        rows = rows.filter(pa.array(chosen))
+    def sent(self, rows: pa.Table) -> pa.RecordBatch:
+        """Rows for their tasks, under the column names that these know."""
         names = [self._stamp.columns.get(name, name) for name in rows.column_names]
         rows = rows.rename_columns(names)
         if self._stamp.inputs > 1:
-            # Partitions of different streams of a cogroup are different partitions.
-            numbers = (
-                np.asarray(rows["partition"], np.int64) * self._stamp.inputs + self._stamp.place
-            )
-            column = rows.column_names.index("partition")
-            rows = rows.set_column(column, "partition", pa.array(numbers, pa.int32()))
+            numbers = PartitionNumbers(self._stamp.inputs)
+            rows = numbers.numbered(rows, self._stamp.input_number)
         for name, value in self._stamp.constants.items():
             rows = rows.append_column(name, pa.repeat(value, len(rows)))
         return addressed(rows, self._schema, self._plan.tasks)
 
-    def _bury_results(self, rows: pa.Table) -> None:
-        """Keep a join's results that have no key to group by."""
-        if len(rows) and self._stamp.origin is not None:
-            self._counters[REJECTED_RESULTS] = self._counters.get(REJECTED_RESULTS, 0) + len(rows)
-            self.dead_letters += result_letters(self._plan, self._stamp.origin, rows)
+    def passed_on(self, reports: pa.Table) -> pa.RecordBatch:
+        """Report rows of tasks in front, each for the same task."""
+        columns = [
+            reports[field.name] if field in (TASK, REPORT) else pa.nulls(len(reports), field.type)
+            for field in self._schema
+        ]
+        return as_batch(pa.table(columns, names=self._schema.names).cast(self._schema))
 
-    def _bury(self, rows: pa.Table) -> None:
-        """Keep bad rows for the dead-letter table; each store counts them all."""
-        if len(rows):
-            topic, reasons = self._stamp.clock.topic, self._stamp.source_reasons
-            self.dead_letters.append(dead_letters(self._plan, topic, rows, reasons))
+    def report_rows(self, upstream: Reports | None = None) -> pa.RecordBatch:
+        """One report row for every task; ``upstream`` goes on with it."""
+        upstream = upstream or Reports()
+        moved = self._partitions if self._stamp.moves_clock else ()
+        report = StampReport(
+            self._stamp.clock.name,
+            {partition: self._clock.stream_time_ms[partition] for partition in moved},
+            self.counters,
+            self._plan.files.write_dead_letters(self._plan, self._dead_letters),
+        )
+        onwards = Reports([report, *upstream.stamps], upstream.joins)
+        return report_rows(onwards, self._schema, self._plan.tasks)
+
+    def _accepted(self, rows: pa.Table, stream_time_ms: Ints) -> pa.Table:
+        """The rows that some window can still take, each with its close time."""
+        # Decision 0001: a row is judged by its own times alone, its timestamp and the stream
+        # time of its own partition when it came. Neither other partitions nor other records of
+        # the batch matter, so the answer is the same however the input is cut and interleaved;
+        # and it is given once, here, so that no later stage can come to another one.
+        close_ms = stream_time_ms - self._plan.close_delay_ms
+        late = self._plan.assembly.engine.is_late(np.asarray(rows["timestamp_ms"]), close_ms)
+        return rows.append_column("close_ms", pa.array(close_ms)).filter(pa.array(~late))

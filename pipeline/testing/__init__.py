@@ -1,4 +1,10 @@
-"""Door of oriel.pipeline.testing."""
+"""The test driver that is shipped to users, as Kafka Streams ships its TopologyTestDriver.
+
+In come a topology and the records of a test, a batch at a time. They go through the pipeline's
+own stages in this process, without a file, and without Spark where no expression needs it. Out
+come the rows that a batch writes, read-only stores as Kafka Streams has them, counters and dead
+letters. ``steps_for`` is for benchmarks that run tasks without Spark.
+"""
 
 from oriel.pipeline.testing.driver import TopologyTestDriver
 from oriel.pipeline.testing.records import Record

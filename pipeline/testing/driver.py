@@ -102,11 +102,11 @@ class TopologyTestDriver:
         Raises:
             IllegalArgument: there is no such store.
         """
-        found = self._store(store)
-        hidden = _WINDOW_FIELDS if found.store.windows.kind == "none" else ()
+        store_driver = self._store(store)
+        hidden = _WINDOW_FIELDS if store_driver.store.windows.kind == "none" else ()
         return [
             {name: deepcopy(value) for name, value in row.items() if name not in hidden}
-            for row in found.output
+            for row in store_driver.output
         ]
 
     def window_store(self, name: str) -> ReadOnlyWindowStore:
@@ -144,8 +144,8 @@ class TopologyTestDriver:
     @property
     def late(self) -> int:
         """Records, and results of joins, that came too late, over all stores."""
-        told = [store.counters for store in self._stores.values()]
-        return sum(one.late + one.late_results for one in told)
+        counters = [store.counters for store in self._stores.values()]
+        return sum(totals.late + totals.late_results for totals in counters)
 
     @property
     def dropped(self) -> int:
@@ -154,8 +154,8 @@ class TopologyTestDriver:
         A record that is left out of some sliding windows only, because a function raised, has
         dead letters but isn't one of these: it counts as applied.
         """
-        told = [store.counters for store in self._stores.values()]
-        return sum(one.dropped + one.dropped_results for one in told)
+        counters = [store.counters for store in self._stores.values()]
+        return sum(totals.dropped + totals.dropped_results for totals in counters)
 
     def dead_letters(self, store: str) -> list[dict[str, Any]]:
         """All dead letters of ``store``: topic, partition, offset, store, reason, detail, raw.
@@ -183,11 +183,11 @@ class TopologyTestDriver:
         return self._stores[name]
 
     def _of_kind(self, name: str, method: str) -> StoreDriver:
-        found = self._store(name)
-        fits = _READ_BY[found.store.windows.kind]
-        if fits != method:
-            kind = found.store.windows.kind
-            told = "has no windows" if kind == "none" else f"has {kind} windows"
-            message = f"store {name!r} {told}: read it with {fits}({name!r})"
+        store_driver = self._store(name)
+        kind = store_driver.store.windows.kind
+        fitting = _READ_BY[kind]
+        if fitting != method:
+            windows = "no windows" if kind == "none" else f"{kind} windows"
+            message = f"store {name!r} has {windows}: read it with {fitting}({name!r})"
             raise IllegalArgument(message)
-        return found
+        return store_driver

@@ -8,16 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.hops import BESIDE_RESULT, STEPPED_FIELDS, decoded_schema, joined_values
 from oriel.pipeline.language import Filter, Input, Side, Source, arrow_schema, refuse_taken
-from oriel.pipeline.testing.records import decoded_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
-#: What a join's results carry beside their records, see ``oriel.pipeline.rows.steps``.
-_JOIN_COLUMNS = ("suborder", "stream_time_ms", "report", "task")
-_OF_RESULTS = ("partition", "offset", "key", "timestamp_ms", *_JOIN_COLUMNS)
 
 
 def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Any:
@@ -30,12 +28,12 @@ def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Any
         values = arrow_schema(read.schema)
         refuse_taken(str(read), values.names)
     else:
-        values = pa.schema([field for field in read if field.name not in _OF_RESULTS])
+        values = joined_values(read)
     names = _plain_names(origin, values)
     if names is None:
         return SparkSteps(origin, read, store)
-    kept = pa.schema([values.field(name) for name in names])
-    return PlainSteps(origin, kept, joined=not isinstance(read, Source))
+    values = pa.schema([values.field(name) for name in names])
+    return PlainSteps(origin, values, joined=not isinstance(read, Source))
 
 
 def _plain_names(origin: Input | Side, values: pa.Schema) -> list[str] | None:
@@ -44,16 +42,16 @@ def _plain_names(origin: Input | Side, values: pa.Schema) -> list[str] | None:
     for step in origin.steps:
         if isinstance(step, Filter) or step.columns:
             return None
-        kept = [kept for name in step.keep for kept in (names if name == "*" else [name])]
-        if not set(kept) <= set(names):
+        columns = [column for name in step.keep for column in (names if name == "*" else [name])]
+        if not set(columns) <= set(names):
             return None
-        names = list(dict.fromkeys(kept))
+        names = list(dict.fromkeys(columns))
     for part in origin.group_by:
         if not isinstance(part, str) or len(origin.group_by) > 1 or part not in names:
             return None
-        found = values.field(part).type
+        key_type = values.field(part).type
         if not _NAME.fullmatch(part) or not (
-            pa.types.is_string(found) or pa.types.is_integer(found)
+            pa.types.is_string(key_type) or pa.types.is_integer(key_type)
         ):
             return None
     return names
@@ -71,7 +69,7 @@ class PlainSteps:
     def select(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
     ) -> None:
-        """See ``oriel.pipeline.plan.store.Steps``; the driver has one task and keeps raw bytes."""
+        """See ``oriel.pipeline.plan.Steps``; the driver has one task and keeps raw bytes."""
         del key_groups, keeps_raw
         self._used = list(used)
         self._null_values = null_values
@@ -89,8 +87,10 @@ class PlainSteps:
         key = key.cast(pa.string())
         if not self._null_values:
             empty = pc.and_(pc.is_null(reason), null_value)
-            reason = pc.if_else(empty, "null-value", reason)
-        reason = pc.if_else(pc.and_(pc.is_null(reason), pc.is_null(key)), "null-key", reason)
+            reason = pc.if_else(empty, Reason.NULL_VALUE.value, reason)
+        reason = pc.if_else(
+            pc.and_(pc.is_null(reason), pc.is_null(key)), Reason.NULL_KEY.value, reason
+        )
         columns = {
             "partition": records["partition"],
             "offset": records["offset"],
@@ -100,11 +100,14 @@ class PlainSteps:
             "raw": pa.repeat(b"", length) if self._joined else records["raw"],
             "key": key,
             "key_group": pa.array(np.zeros(length, dtype=np.int32)),
-            **{name: records[name] for name in _JOIN_COLUMNS if self._joined},
+            **{field.name: records[field.name] for field in BESIDE_RESULT if self._joined},
             "timestamp_ms": records["timestamp_ms"],
-            **{name: values[name] for name in self._used},
         }
-        return pa.table(columns)
+        fields = (*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ()))
+        return pa.table({
+            **{field.name: columns[field.name] for field in fields},
+            **{name: values[name] for name in self._used},
+        })  # fmt: skip
 
 
 class SparkSteps:
@@ -132,7 +135,7 @@ class SparkSteps:
     def select(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
     ) -> None:
-        """See ``oriel.pipeline.plan.store.Steps``; the driver keeps all raw bytes."""
+        """See ``oriel.pipeline.plan.Steps``; the driver keeps all raw bytes."""
         del keeps_raw
         self._steps.select(used, key_groups, null_values=null_values, keeps_raw=True)
 

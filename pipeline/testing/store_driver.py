@@ -1,33 +1,38 @@
-"""One store of the test driver: the pipeline's own stamps, joins and engine, in process."""
+"""One store of the test driver: the pipeline's own batches, in this process and in memory.
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+Planning, the stages of a batch and the putting together of their reports are the pipeline's;
+here are only the runner of the stages, whose rows are Arrow tables, and the files, which are
+kept in memory.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from oriel.pipeline.commit import count_found
+from oriel.pipeline.commit import prepared_batch
+from oriel.pipeline.dead_letters import SourceReasons
+from oriel.pipeline.hops import REPORT
 from oriel.pipeline.language import Source, Store
 from oriel.pipeline.plan import (
-    COUNTERS,
-    LATE_RESULTS,
-    REJECTED_RESULTS,
-    STAMPED_FIELDS,
     BatchPlan,
-    ClockPlan,
-    InputPlan,
+    Clocks,
+    JoinedBatch,
     JoinPlan,
-    Place,
-    SidePlan,
-    SourceReasons,
+    PreparedBatch,
+    Segments,
+    Steps,
     StorePlans,
 )
-from oriel.pipeline.tasks import Stamper, found_by_input, rejected_letters
+from oriel.pipeline.state import Version
+from oriel.pipeline.tasks import TaskFunction, run_stages
 from oriel.pipeline.testing.rows import StoreRows
 from oriel.pipeline.testing.steps import steps_for
-from oriel.pipeline.windows import NO_STREAM_TIME_MS
+from oriel.pipeline.windows import EngineResult
+from oriel.storage import Offsets
+from oriel.storage.delta import AddedFile
 
 #: Decoded records of this batch, by source.
 Piped = Mapping[Source, pa.Table]
@@ -53,6 +58,101 @@ class Counters:
     dropped_results: int = 0
 
 
+class LocalRunner:
+    """A ``Runner`` over one batch's decoded records, with one task for each stage.
+
+    Where there is no row there is no task either, as with a source without partitions in Spark:
+    what has nothing to do in a batch takes no time.
+    """
+
+    def __init__(self, piped: Piped) -> None:
+        """Read ``piped``; a source that is not in it has no records in this batch."""
+        self._piped = piped
+
+    def read(self, source: Source, steps: Steps) -> pa.Table:
+        """See ``Runner``."""
+        return self.step(self._piped.get(source, pa.table({})), steps)
+
+    def step(self, rows: pa.Table, steps: Steps) -> pa.Table:
+        """See ``Runner``."""
+        return steps.rows(rows) if len(rows) else pa.table({})
+
+    def map(self, rows: pa.Table, function: TaskFunction, schema: pa.Schema) -> pa.Table:
+        """See ``Runner``."""
+        if not len(rows):
+            return schema.empty_table()
+        batches = rows.combine_chunks().to_batches()
+        return pa.Table.from_batches(function(iter(batches)), schema)
+
+    def union(self, rows: pa.Table, others: pa.Table) -> pa.Table:
+        """See ``Runner``."""
+        return pa.concat_tables([rows, others])
+
+    def by_task(self, rows: pa.Table, tasks: int) -> pa.Table:
+        """See ``Runner``: there is one task, which has all rows already."""
+        assert tasks == 1
+        return rows
+
+    def reports(self, rows: pa.Table) -> list[str]:
+        """See ``Runner``."""
+        texts: list[str] = rows[REPORT.name].to_pylist()
+        return texts
+
+
+@dataclass
+class MemoryFiles:
+    """``TaskFiles`` of one task in memory: states by name, and what the batch wrote so far.
+
+    A state is one table with all rows, and the engine sees all of them. As in the pipeline a
+    batch never changes the states that it reads: if it fails, the next one begins with them.
+    """
+
+    states: dict[str, pa.Table] = field(default_factory=dict)
+    changes: list[dict[str, Any]] = field(default_factory=list)
+    dead_letters: list[dict[str, Any]] = field(default_factory=list)
+
+    def process_records(
+        self, plan: BatchPlan, task: int, records: pa.Table, close_ms: int
+    ) -> tuple[EngineResult, Version]:
+        """See ``TaskFiles``."""
+        engine = plan.assembly.engine
+        state = self._read(plan.segments, task, engine.state_schema)
+        result = engine.process(state, records, plan.close_ms, close_ms)
+        return result, self._written(f"{plan.batch}", result.state)
+
+    def join_records(
+        self,
+        plan: BatchPlan,
+        join: JoinPlan,
+        task: int,
+        records: pa.Table,
+        clocks: tuple[Clocks, Clocks],
+    ) -> tuple[JoinedBatch, Version]:
+        """See ``TaskFiles``."""
+        state = self._read(join.segments, task, join.stage.state_schema)
+        joined = join.stage.process(state, records, join.stream_times_ms(clocks[1]))
+        return joined, self._written(f"{plan.batch}-join-{join.input_number}", joined.state)
+
+    def write_changes(self, _plan: BatchPlan, _task: int, changes: pa.Table) -> list[AddedFile]:
+        """See ``TaskFiles``; there is no file."""
+        self.changes += changes.to_pylist()
+        return []
+
+    def write_dead_letters(self, _plan: BatchPlan, letters: Sequence[pa.Table]) -> list[AddedFile]:
+        """See ``TaskFiles``; there is no file."""
+        for table in letters:
+            self.dead_letters += table.drop_columns(["revision"]).to_pylist()
+        return []
+
+    def _read(self, segments: Segments, task: int, schema: pa.Schema) -> pa.Table:
+        names = segments.get(task)
+        return self.states[names[0]] if names else schema.empty_table()
+
+    def _written(self, name: str, state: pa.Table) -> Version:
+        self.states[name] = state
+        return Version([name], len(state))
+
+
 class StoreDriver:
     """Brings one store forward, a micro-batch at a time."""
 
@@ -66,14 +166,11 @@ class StoreDriver:
         # Each store of the driver has dead letters of its own.
         reasons = dict.fromkeys(store.sources, SourceReasons.FOR_ALL)
         self._plans = StorePlans(store, partial(steps_for, store=store.name), reasons)
-        self._plans.finish(1)
-        nowhere = Path()
-        place = Place(nowhere, nowhere, nowhere, 1, sync=False)
-        self._plan, self._joins = self._plans.plan(0, place, None, {})
-        engine = self._plans.assembly.engine
-        self._state = engine.empty_state()
-        self._join_states = {join.place: join.stage.empty_state() for join in self._joins}
-        self._counters = dict.fromkeys((*COUNTERS, LATE_RESULTS, REJECTED_RESULTS), 0)
+        self._plans.select_columns(key_groups=1)
+        self._batch = 0
+        self._previous: PreparedBatch | None = None
+        self._states: dict[str, pa.Table] = {}
+        self._ends: Offsets = {}
         self.content = StoreRows(store.retention_ms)
         self.output: list[dict[str, Any]] = []
         self.dead_letters: list[dict[str, Any]] = []
@@ -81,15 +178,15 @@ class StoreDriver:
     @property
     def counters(self) -> Counters:
         """Running totals."""
-        told = self._counters
+        totals = dict(self._previous.record.counters) if self._previous else {}
         return Counters(
-            input=told["input"],
-            applied=told["applied"],
-            late=told["late"],
-            dropped=told["dead_lettered"],
-            filtered=told["filtered"],
-            late_results=told[LATE_RESULTS],
-            dropped_results=told[REJECTED_RESULTS],
+            input=totals.get("input", 0),
+            applied=totals.get("applied", 0),
+            late=totals.get("late", 0),
+            dropped=totals.get("dead_lettered", 0),
+            filtered=totals.get("filtered", 0),
+            late_results=totals.get("late_results", 0),
+            dropped_results=totals.get("rejected_results", 0),
         )
 
     def process(self, piped: Piped, partition: int) -> None:
@@ -98,111 +195,20 @@ class StoreDriver:
         Raises:
             InvalidTopology: the partition's number is too large for a join of streams.
         """
-        for join in self._joins:
-            join.refuse_places({source.topic: {str(partition): 0} for source in piped})
-        clocks = {name: dict(partitions) for name, partitions in self._plan.clocks.items()}
-        for clock in self._plan.delays:
-            if any(source.topic == clock.topic for source in piped):
-                _know(clocks, clock, partition)
-        plan = replace(self._plan, clocks=clocks)
-        stampers: list[Stamper] = []
-        stamped = [self._stamped(one, plan, piped, stampers) for one in self._plans.inputs]
-        for stamper in stampers:
-            clocks[stamper.report().clock].update(stamper.report().stream_time_ms)
-        joined = [
-            self._joined(join, self._plans.inputs[join.place], plan, piped, stampers)
-            for join in self._joins
-        ]
-        self._advance(plan, pa.concat_tables([*stamped, *joined]), stampers)
-
-    def _stamped(
-        self, one: InputPlan, plan: BatchPlan, piped: Piped, stampers: list[Stamper]
-    ) -> pa.Table:
-        """The records of an input without a join."""
-        if one.join is not None or not _has_records(one.source, piped):
-            return plan.stamped_schema.empty_table()
-        stamper = Stamper(plan, one.stamp, plan.stamped_schema)
-        stampers.append(stamper)
-        return pa.Table.from_batches([stamper.for_engine(one.steps.rows(piped[one.source]))])
-
-    def _joined(
-        self,
-        join: JoinPlan,
-        one: InputPlan,
-        plan: BatchPlan,
-        piped: Piped,
-        stampers: list[Stamper],
-    ) -> pa.Table:
-        """The results of an input's join, through the steps behind it."""
-        assert one.join is not None
-        sides = [
-            self._arriving(side, join, plan, piped, stampers)
-            for side in (one.join.left, one.join.right)
-        ]
-        batch = pa.concat_tables(sides).select(join.stage.record_schema.names)
-        done = join.stage.process(self._join_states[join.place], batch, join.times(plan.clocks))
-        self._join_states[join.place] = done.state
-        self._counters["late"] += done.late
-        self._counters["filtered"] += done.filtered
-        self._counters["applied"] -= done.late + done.filtered
-        rows = one.steps.rows(_with_reports(done.results))
-        behind = Stamper(plan, one.stamp, plan.stamped_schema)
-        stampers.append(behind)
-        if join.stage.is_lookup:
-            looked_up = behind.looked_up(rows)
-            plan.clocks[one.stamp.clock.name].update(behind.report().stream_time_ms)
-            return pa.Table.from_batches([looked_up])
-        routed = [pa.Table.from_batches([batch]) for batch in behind.routed(rows)]
-        return pa.concat_tables([plan.stamped_schema.empty_table(), *routed])
-
-    def _arriving(
-        self,
-        side: SidePlan,
-        join: JoinPlan,
-        plan: BatchPlan,
-        piped: Piped,
-        stampers: list[Stamper],
-    ) -> pa.Table:
-        if not _has_records(side.source, piped):
-            return join.arriving_schema.empty_table()
-        stamper = Stamper(plan, side.stamp, join.arriving_schema)
-        stampers.append(stamper)
-        arrived = stamper.for_join(side.steps.rows(piped[side.source]))
-        plan.clocks[side.stamp.clock.name].update(stamper.report().stream_time_ms)
-        return pa.Table.from_batches([arrived])
-
-    def _advance(self, plan: BatchPlan, rows: pa.Table, stampers: list[Stamper]) -> None:
-        """Run the engine, and keep what it tells."""
-        engine = plan.assembly.engine
-        close_ms = plan.close_time_of(plan.clocks)
-        batch = rows.select(engine.record_schema.names)
-        result = engine.process(self._state, batch, plan.close_ms, close_ms)
-        for stamper in stampers:
-            for name, number in stamper.report().counters.items():
-                self._counters[name] += number
-        count_found(self._counters, plan.origins, *found_by_input(plan, result))
-        letters = [table for stamper in stampers for table in stamper.dead_letters]
-        letters += rejected_letters(plan, rows, result)
-        for table in letters:
-            self.dead_letters += table.drop_columns(["revision"]).to_pylist()
-        self.output = result.changes.to_pylist()
+        ends = {topic: dict(partitions) for topic, partitions in self._ends.items()}
+        for source in piped:
+            # Only which partitions there are matters: nothing is read by offset here.
+            ends.setdefault(source.topic, {})[str(partition)] = 0
+        files = MemoryFiles(dict(self._states))
+        plan, joins = self._plans.plan(self._batch, files, 1, self._previous, ends)
+        for join in joins:
+            join.refuse_places(ends)
+        reports = run_stages(LocalRunner(piped), self._plans, plan, joins)
+        prepared = prepared_batch(plan, joins, reports, self._previous, ends)
+        # From here on nothing fails: the batch counts as a whole.
+        self._previous, self._ends = prepared, ends
+        self._batch += 1
+        self._states = {name: files.states[name] for name in prepared.state_files}
+        self.dead_letters += files.dead_letters
+        self.output = files.changes
         self.content.apply(self.output)
-        self._state = result.state
-        self._plan = replace(plan, close_ms=close_ms)
-
-
-def _has_records(source: Source, piped: Piped) -> bool:
-    return source in piped and len(piped[source]) > 0
-
-
-def _know(clocks: dict[str, dict[int, int]], clock: ClockPlan, partition: int) -> None:
-    """A partition that appears later starts at the slowest clock of its topic."""
-    known = clocks[clock.name]
-    known.setdefault(partition, min(known.values(), default=NO_STREAM_TIME_MS))
-
-
-def _with_reports(results: pa.Table) -> pa.Table:
-    """Results as the join task gives them: with the columns of reports, all null."""
-    nulls = [pa.nulls(len(results), field.type) for field in STAMPED_FIELDS]
-    names = [*(field.name for field in STAMPED_FIELDS), *results.column_names]
-    return pa.table([*nulls, *results.columns], names=names)

@@ -69,10 +69,10 @@ class _WindowedStore(_ReadOnlyStore, ABC):
         """The windows of ``key`` that have not expired, in the order of the store."""
 
     def _read(
-        self, keys: list[str], wanted: Callable[[WindowedValue], bool]
+        self, keys: list[str], matches: Callable[[WindowedValue], bool]
     ) -> list[WindowedValue]:
-        """Copies of the wanted windows, key by key."""
-        return [_copied(row) for key in keys for row in self._visible(key) if wanted(row)]
+        """Copies of the windows that match, key by key."""
+        return [_copied(row) for key in keys for row in self._visible(key) if matches(row)]
 
     def all(self) -> list[WindowedValue]:
         """Read everything that is visible, in order of keys."""
@@ -106,8 +106,8 @@ class ReadOnlyWindowStore(_WindowedStore):
         """
         if to_ms is _NOT_GIVEN:
             start_ms = _checked_time("start_ms", from_ms)
-            found = self._read([_checked_key(key)], lambda row: row.window_start_ms == start_ms)
-            return found[0] if found else None
+            windows = self._read([_checked_key(key)], lambda row: row.window_start_ms == start_ms)
+            return windows[0] if windows else None
         return self._read([_checked_key(key)], _starts_in(from_ms, to_ms))
 
     def backward_fetch(self, key: str, from_ms: int, to_ms: int) -> list[WindowedValue]:
@@ -145,8 +145,8 @@ class ReadOnlyWindowStore(_WindowedStore):
 
     def _visible(self, key: str) -> list[WindowedValue]:
         earliest_ms = self._rows.earliest_start_ms
-        found = [row for row in self._rows.of_key(key) if row.window_start_ms >= earliest_ms]
-        return sorted(found, key=lambda row: (row.window_start_ms, row.window_end_ms))
+        visible = [row for row in self._rows.of_key(key) if row.window_start_ms >= earliest_ms]
+        return sorted(visible, key=lambda row: (row.window_start_ms, row.window_end_ms))
 
 
 class ReadOnlySessionStore(_WindowedStore):
@@ -229,16 +229,16 @@ class ReadOnlySessionStore(_WindowedStore):
             TypeError: the key is None or no string.
             IllegalArgument: a time is no integer or does not fit 64 bits.
         """
-        wanted = _checked_time("start_ms", start_ms), _checked_time("end_ms", end_ms)
-        found = self._read(
-            [_checked_key(key)], lambda row: (row.window_start_ms, row.window_end_ms) == wanted
+        bounds = _checked_time("start_ms", start_ms), _checked_time("end_ms", end_ms)
+        sessions = self._read(
+            [_checked_key(key)], lambda row: (row.window_start_ms, row.window_end_ms) == bounds
         )
-        return found[0] if found else None
+        return sessions[0] if sessions else None
 
     def _visible(self, key: str) -> list[WindowedValue]:
         earliest_ms = self._rows.earliest_end_ms
-        found = [row for row in self._rows.of_key(key) if row.window_end_ms >= earliest_ms]
-        return sorted(found, key=lambda row: (row.window_end_ms, row.window_start_ms))
+        visible = [row for row in self._rows.of_key(key) if row.window_end_ms >= earliest_ms]
+        return sorted(visible, key=lambda row: (row.window_end_ms, row.window_start_ms))
 
 
 class ReadOnlyKeyValueStore(_ReadOnlyStore):
@@ -278,8 +278,8 @@ class ReadOnlyKeyValueStore(_ReadOnlyStore):
         Raises:
             TypeError: the prefix is None or no string.
         """
-        wanted = _checked_key(prefix, "prefix")
-        return list(self._entries(k for k in self._keys(None, None) if k.startswith(wanted)))
+        text = _checked_key(prefix, "prefix")
+        return list(self._entries(k for k in self._keys(None, None) if k.startswith(text)))
 
     def approximate_num_entries(self) -> int:
         """Count the entries; here the number is exact (Kafka's RocksDB store estimates it)."""

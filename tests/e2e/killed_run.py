@@ -28,7 +28,7 @@ def kill_while_computing(batch: int) -> None:
         made = plan(self, number, *rest)
         if number == batch:
             pattern = f"*{number:012d}-*.*"
-            folder = made[0].state
+            folder = made[0].files.state
             threading.Thread(target=_kill_when_there, args=(folder, pattern)).start()
         return made
 

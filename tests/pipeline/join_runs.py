@@ -8,29 +8,33 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.commit.reports import prepared_batch
+from oriel.pipeline.commit import prepared_batch
+from oriel.pipeline.dead_letters import SourceReasons
+from oriel.pipeline.hops import joined_values
 from oriel.pipeline.language import Input, Side, Source, Store
-from oriel.pipeline.plan import (
-    STAMPED_FIELDS,
-    BatchPlan,
-    GroupReport,
-    JoinPlan,
-    Place,
-    PreparedBatch,
-    SourceReasons,
-    StampPlan,
-    StorePlans,
+from oriel.pipeline.plan import BatchPlan, JoinPlan, PreparedBatch, StampPlan, StorePlans
+from oriel.pipeline.tasks import (
+    WindowsReport,
+    join_task,
+    stamp_for_join,
+    stamp_looked_up,
+    stamp_results,
 )
-from oriel.pipeline.tasks import join_with, route_with, stamp_for_join, stamp_looked_up
-from oriel.pipeline.windows import RESULT_FIELDS
-from tests.pipeline.task_runs import Row, grouped, row_batches, shares, stamped, written_rows
+from tests.pipeline.task_runs import (
+    Row,
+    folder_files,
+    grouped,
+    row_batches,
+    shares,
+    stamped,
+    written_rows,
+)
 
 #: Side -> partition -> records (key, time, value) of one batch; the value is None for none.
 #: Side 2 is a stream beside the join.
 Taken = Mapping[int, Mapping[int, Sequence[tuple[str, int, str | None]]]]
 
 KEY_GROUPS = 64
-_NO_VALUES = {field.name for field in (*STAMPED_FIELDS, *RESULT_FIELDS)}
 
 
 class NoSteps:
@@ -68,7 +72,7 @@ class JoinRun:
     #: What the join's tasks gave, in any order.
     results: list[Row] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
-    reports: list[GroupReport] = field(default_factory=list)
+    reports: list[WindowsReport] = field(default_factory=list)
     batch: int = 0
     position: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -81,18 +85,17 @@ class JoinRun:
         self._of_topic = dict(zip(self.topics, schemas, strict=True))
         reasons = dict.fromkeys(self.store.sources, SourceReasons.FOR_ALL)
         self.plans = StorePlans(self.store, self._steps, reasons)
-        self.plans.finish(KEY_GROUPS)
+        self.plans.select_columns(KEY_GROUPS)
 
     def take(self, taken: Taken, tasks: int) -> None:
         """Run one batch by so many tasks."""
-        table, state, dead = (self.folder / name for name in ("table", "state", "dead"))
-        place = Place(table, state, dead, tasks, sync=False)
+        files = folder_files(self.folder)
         ends = {topic: dict.fromkeys(map(str, range(self.partitions)), 0) for topic in self.topics}
-        plan, (join,) = self.plans.plan(self.batch, place, self.previous, ends)
+        plan, (join,) = self.plans.plan(self.batch, files, tasks, self.previous, ends)
         arrived = self._arrived(plan, join, taken)
         joined = [self._joined(plan, join, share) for share in shares(plan, *arrived)]
         last = self.plans.inputs[0].stamp
-        behind = stamp_looked_up if join.stage.is_lookup else route_with
+        behind = stamp_looked_up if join.stage.is_lookup else stamp_results
         rows = [_with_steps(table) for table in joined]
         rows = shares(plan, *rows) if join.stage.is_lookup else rows
         sent = [
@@ -116,7 +119,7 @@ class JoinRun:
     def _steps(self, _origin: Input | Side, read: Source | pa.Schema) -> NoSteps:
         if isinstance(read, Source):
             return NoSteps(self._of_topic[read.topic])
-        return NoSteps(pa.schema([field for field in read if field.name not in _NO_VALUES]))
+        return NoSteps(joined_values(read))
 
     def _arrived(self, plan: BatchPlan, join: JoinPlan, taken: Taken) -> list[pa.Table]:
         """What the stamps of both sides send; each partition is one task, even without a record."""
@@ -156,7 +159,7 @@ class JoinRun:
         }  # fmt: skip
 
     def _joined(self, plan: BatchPlan, join: JoinPlan, share: pa.Table) -> pa.Table:
-        made = list(join_with(plan, join)(iter(share.to_batches())))
+        made = list(join_task(plan, join)(iter(share.to_batches())))
         table = pa.Table.from_batches(made, join.joined_schema)
         self.results += table.filter(pa.compute.is_null(table["report"])).to_pylist()
         return table

@@ -9,34 +9,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from oriel import Topology
+from oriel.pipeline.commit import prepared_batch
+from oriel.pipeline.dead_letters import SourceReasons
+from oriel.pipeline.hops import STEPPED_FIELDS
 from oriel.pipeline.language import Store
-from oriel.pipeline.plan import (
-    KEY_GROUP,
-    BatchPlan,
-    ClockPlan,
-    GroupReport,
-    Reports,
-    SourceReasons,
-    StampPlan,
-    StampReport,
-    assemble,
-)
+from oriel.pipeline.plan import BatchPlan, ClockPlan, StampPlan, assemble
 from oriel.pipeline.plan.engine import Assembly
-from oriel.pipeline.tasks import group_with, stamp_with
-from oriel.pipeline.windows import NEVER_CLOSED_MS
-
-#: The columns that row-wise steps hand to the stamp, before the value's.
-ROW_FIELDS = (
-    pa.field("partition", pa.int32()),
-    pa.field("offset", pa.int64()),
-    pa.field("reason", pa.string()),
-    pa.field("keep", pa.bool_()),
-    pa.field("null_value", pa.bool_()),
-    pa.field("raw", pa.binary()),
-    pa.field("key", pa.string()),
-    KEY_GROUP,
-    pa.field("timestamp_ms", pa.int64()),
+from oriel.pipeline.tasks import (
+    FolderFiles,
+    Reports,
+    StampReport,
+    WindowsReport,
+    stamp_for_windows,
+    windows_task,
 )
+from oriel.pipeline.windows import NEVER_CLOSED_MS
 
 Row = dict[str, Any]
 
@@ -55,7 +42,6 @@ def first_plan(folder: Path, store: Store, assembly: Assembly, tasks: int) -> Ba
     for name in ("table", "state", "dead"):
         (folder / name).mkdir()
     topics = tuple(one.source.topic for one in store.inputs)
-    delays = tuple(ClockPlan(topic, topic, 0) for topic in topics)
     return BatchPlan(
         store=store.name,
         topics=topics,
@@ -64,16 +50,24 @@ def first_plan(folder: Path, store: Store, assembly: Assembly, tasks: int) -> Ba
         tasks=tasks,
         assembly=assembly,
         close_delay_ms=store.windows.close_delay_ms,
-        delays=delays,
+        clock_plans=tuple(ClockPlan(topic, topic, 0) for topic in topics),
         clocks={topic: {0: -1, 1: -1} for topic in topics},
         close_ms=NEVER_CLOSED_MS,
         segments={},
-        table=folder / "table",
-        state=folder / "state",
-        dead_letters=folder / "dead",
+        files=folder_files(folder),
         windowed=store.windows.kind != "none",
-        sync=False,
     )
+
+
+def folder_files(folder: Path) -> FolderFiles:
+    """The files of a store's tasks below ``folder``."""
+    return FolderFiles(folder / "table", folder / "state", folder / "dead", sync=False)
+
+
+def files_of(plan: BatchPlan) -> FolderFiles:
+    """The files of a plan whose tasks write into folders."""
+    assert isinstance(plan.files, FolderFiles)
+    return plan.files
 
 
 def plan_of(folder: Path, topology: Topology, tasks: int, *values: pa.Schema) -> BatchPlan:
@@ -83,16 +77,18 @@ def plan_of(folder: Path, topology: Topology, tasks: int, *values: pa.Schema) ->
 
 
 def stamp_of(
-    plan: BatchPlan, place: int = 0, reasons: SourceReasons = SourceReasons.FOR_ALL
+    plan: BatchPlan, input_number: int = 0, reasons: SourceReasons = SourceReasons.FOR_ALL
 ) -> StampPlan:
     """The stamp of a plan's input."""
-    columns = plan.assembly.columns[place]
-    constants: dict[str, Any] = {"input": pa.scalar(place, pa.int8())}
-    marker = plan.assembly.markers[place]
+    columns = plan.assembly.columns[input_number]
+    constants: dict[str, Any] = {"input": pa.scalar(input_number, pa.int8())}
+    marker = plan.assembly.markers[input_number]
     if marker is not None:
         constants[marker] = pa.scalar(value=True)
     inputs = len(plan.assembly.columns)
-    return StampPlan(plan.delays[place], columns, constants, reasons, inputs, place)
+    return StampPlan(
+        plan.clock_plans[input_number], columns, constants, reasons, inputs, input_number
+    )
 
 
 def row(partition: int, offset: int, key: str | None, time: int | None, **other: Any) -> Row:
@@ -105,7 +101,7 @@ def row(partition: int, offset: int, key: str | None, time: int | None, **other:
 
 def row_batches(values: pa.Schema, batches: Sequence[Sequence[Row]]) -> "list[pa.RecordBatch]":
     """Rows as Arrow batches with these value columns."""
-    schema = pa.schema([*ROW_FIELDS, *values])
+    schema = pa.schema([*STEPPED_FIELDS, *values])
     return [pa.RecordBatch.from_pylist(list(rows), schema=schema) for rows in batches]
 
 
@@ -114,7 +110,7 @@ def stamped(
 ) -> pa.Table:
     """Run one stamp task over Arrow batches."""
     given = iter(row_batches(values, batches))
-    made = stamp_with(plan, stamp or stamp_of(plan))(given)
+    made = stamp_for_windows(plan, stamp or stamp_of(plan))(given)
     return pa.Table.from_batches(list(made), plan.stamped_schema)
 
 
@@ -124,13 +120,18 @@ def stamp_reports(table: pa.Table) -> list[StampReport]:
     return [one for text in texts for one in Reports.from_texts([text]).stamps]
 
 
-def grouped(plan: BatchPlan, *stamps: pa.Table) -> list[GroupReport]:
+def grouped(plan: BatchPlan, *stamps: pa.Table) -> list[WindowsReport]:
     """Run every engine task over what the stamps sent it."""
     reports = []
     for mine in shares(plan, *stamps):
-        (result,) = group_with(plan)(iter(mine.to_batches()))
-        reports.append(GroupReport.from_text(result["report"][0].as_py()))
+        (result,) = windows_task(plan)(iter(mine.to_batches()))
+        reports.append(WindowsReport.from_text(result["report"][0].as_py()))
     return reports
+
+
+def counters_of(plan: BatchPlan, *stamps: pa.Table) -> dict[str, int]:
+    """What became of the records of a store's first batch, from its stamps to its commit."""
+    return prepared_batch(plan, [], grouped(plan, *stamps), None, {}).record.counters
 
 
 def shares(plan: BatchPlan, *tables: pa.Table) -> list[pa.Table]:
@@ -141,26 +142,28 @@ def shares(plan: BatchPlan, *tables: pa.Table) -> list[pa.Table]:
     ]
 
 
-def next_plan(plan: BatchPlan, reports: Sequence[GroupReport]) -> BatchPlan:
+def next_plan(plan: BatchPlan, reports: Sequence[WindowsReport]) -> BatchPlan:
     """The plan of the batch after the one that made ``reports``."""
     return replace(
         plan,
         batch=plan.batch + 1,
         segments={report.task: report.segments for report in reports} or plan.segments,
-        clocks=reports[0].told.clocks_after(plan.clocks) if reports else plan.clocks,
+        clocks=reports[0].upstream.clocks_after(plan.clocks) if reports else plan.clocks,
         close_ms=reports[0].close_ms if reports else plan.close_ms,
     )
 
 
-def written_rows(plan: BatchPlan, reports: Sequence[GroupReport]) -> list[Row]:
+def written_rows(plan: BatchPlan, reports: Sequence[WindowsReport]) -> list[Row]:
     """The table's rows that a batch wrote."""
     files = [file.path for report in reports for file in report.files]
-    return [found for path in files for found in pq.read_table(plan.table / path).to_pylist()]
+    return [row for path in files for row in pq.read_table(files_of(plan).table / path).to_pylist()]
 
 
-def written_letters(plan: BatchPlan, reports: Sequence[StampReport | GroupReport]) -> list[Row]:
+def written_letters(plan: BatchPlan, reports: Sequence[StampReport | WindowsReport]) -> list[Row]:
     """The dead letters that tasks wrote, in the order of files."""
     files = [file.path for report in reports for file in report.dead_letters]
     return [
-        found for path in files for found in pq.read_table(plan.dead_letters / path).to_pylist()
+        letter
+        for path in files
+        for letter in pq.read_table(files_of(plan).dead_letters / path).to_pylist()
     ]

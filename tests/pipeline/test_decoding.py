@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from oriel.pipeline.dead_letters import REASONS
 from oriel.pipeline.sources.decoding import event_log_decoder, kafka_decoder
-from oriel.pipeline.tasks.reasons import REASONS
 
 SCHEMA = "d DOUBLE, n BIGINT, s STRING"
 

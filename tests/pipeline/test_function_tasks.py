@@ -18,7 +18,8 @@ from oriel import (
     collect_list,
     count,
 )
-from oriel.pipeline.plan import BatchPlan, GroupReport
+from oriel.pipeline.plan import BatchPlan
+from oriel.pipeline.tasks import WindowsReport
 from oriel.pipeline.windows import Windows
 from tests.pipeline import task_runs
 from tests.pipeline.task_runs import (
@@ -108,7 +109,7 @@ def run(
     return rows, letters
 
 
-def _reports(plan: BatchPlan, batch: Batch) -> list[GroupReport]:
+def _reports(plan: BatchPlan, batch: Batch) -> list[WindowsReport]:
     stamps = [
         task_runs.stamped(plan, TEXT, list(rows), stamp=stamp_of(plan, place))
         for place, rows in enumerate(batch)
@@ -284,7 +285,7 @@ def test_what_is_left_out_of_a_window_counts_as_applied(tmp_path: Path) -> None:
     log = [placed(0, 0, 5, "a"), placed(0, 10, 5, "b"), placed(0, 20, 5, "c")]
     bad = placed(0, 30, 5, "bad")
     (report,) = _reports(plan, [[*log, bad]])
-    assert report.rejected == [1]
+    assert report.counters.dead_lettered == 1
     assert len(written_letters(plan, [report])) == 2
 
 

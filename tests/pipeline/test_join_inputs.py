@@ -12,7 +12,6 @@ from oriel import InvalidTopology, SessionWindows, StreamsBuilder, count
 from oriel.pipeline.commit import StoreBatches, StoreTables, define
 from oriel.pipeline.commit.checkpoint import StateVersions
 from oriel.pipeline.language import Store
-from oriel.pipeline.plan import Place
 from oriel.pipeline.plan.join import JoinStage
 from oriel.pipeline.run.spark_runner import SparkRunner
 from oriel.pipeline.state import KeyedState
@@ -20,7 +19,7 @@ from oriel.pipeline.state.key_hashes import key_hashes
 from oriel.pipeline.state.keyed_state import Touched
 from oriel.storage import DataLayout, Offsets
 from tests.pipeline.join_runs import KEY_GROUPS, JoinRun
-from tests.pipeline.task_runs import one_store
+from tests.pipeline.task_runs import folder_files, one_store
 from tests.pipeline.test_join_tasks import WINDOWS, store_of
 
 
@@ -134,7 +133,7 @@ def test_a_place_that_is_too_large_is_refused_before_any_task_runs(
         DataLayout(tmp_path), define(store, types, "test", KEY_GROUPS), types, sync=False
     )
     versions = StateVersions(tmp_path / "state", sync=False)
-    batches = StoreBatches(run.plans, tables, versions, tasks=1, sync=False)
+    batches = StoreBatches(run.plans, tables, versions, tasks=1)
     with pytest.raises(InvalidTopology, match=f"store 's', join.*: topic {told}"):
         batches.run(SparkRunner({}), 0, ends)
     assert not list((tmp_path / "state").iterdir())
@@ -144,5 +143,5 @@ def test_a_place_that_is_too_large_is_refused_before_any_task_runs(
 def test_a_table_may_have_any_partition(tmp_path: Path) -> None:
     """Only results of two streams are told apart by the places of both records."""
     run = JoinRun(tmp_path, store_of("left", table=True), ("l", "r"))
-    _, (join,) = run.plans.plan(0, Place(tmp_path, tmp_path, tmp_path, 1, sync=False), None, {})
+    _, (join,) = run.plans.plan(0, folder_files(tmp_path), 1, None, {})
     join.refuse_places({"left": {"32767": 2**50}, "right": {"32767": 2**50}})

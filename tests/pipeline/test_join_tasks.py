@@ -175,7 +175,7 @@ def test_looking_up_writes_no_state(tmp_path: Path) -> None:
     assert run.previous.join_segments == segments
     assert [one["r"] for one in run.results if one["key"] in "ab"] == ["v", "v"]
     run.take({0: {0: [(key, 2, "x") for key in "abxy"]}}, 3)
-    assert sum(join.open_records for join in run.reports[0].told.joins) == 4
+    assert sum(join.open_records for join in run.reports[0].upstream.joins) == 4
     run.take({0: {0: [(key, 3, "x") for key in "cd"]}}, 3)
     assert [one["r"] for one in run.results if one["key"] in "cd"] == ["v", "v"]
 
@@ -228,11 +228,11 @@ def test_reports_are_told_on_once(tmp_path: Path) -> None:
     assert len(run.reports) == 3
     for report in run.reports:
         # Two sides of two partitions, then one router for each of the join's tasks.
-        clocks = sorted(stamp.clock for stamp in report.told.stamps if stamp.counters["input"])
-        assert clocks == ["left", "right"]
-        assert len(report.told.stamps) == 4 + 3
-        assert sorted(join.task for join in report.told.joins) == [0, 1, 2]
-        assert report.told.clocks_after({"left": {}, "right": {}}) == {
+        stamps = report.upstream.stamps
+        assert sorted(s.clock_name for s in stamps if s.counters.input) == ["left", "right"]
+        assert len(stamps) == 4 + 3
+        assert sorted(join.task for join in report.upstream.joins) == [0, 1, 2]
+        assert report.upstream.clocks_after({"left": {}, "right": {}}) == {
             "left": {0: 3}, "right": {1: 3},
         }  # fmt: skip
     assert run.counters["input"] == 6
@@ -248,7 +248,7 @@ def test_each_task_keeps_its_own_share_of_the_keys(tmp_path: Path) -> None:
         run.take({}, tasks)
         assert run.previous is not None
         assert set(run.previous.join_segments[0]) == set(range(tasks))
-        joins = run.reports[0].told.joins
+        joins = run.reports[0].upstream.joins
         open_records.append(sum(join.open_records for join in joins))
     assert open_records == [len(keys)] * 3
     run.take({1: {1: [(key, 5, f"r-{key}") for key in keys]}}, 4)

@@ -8,9 +8,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from oriel import InvalidTopology, StreamsBuilder
+from oriel.pipeline.hops import HOP_COLUMNS
 from oriel.pipeline.language import refuse_hidden
 from oriel.pipeline.language.grouped import KGroupedStream
-from oriel.pipeline.language.names import OF_ROWS
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
 
@@ -88,7 +88,7 @@ def test_no_value_column_hides_the_record(
         rows_of(spark, grouped, [])
 
 
-@pytest.mark.parametrize("name", sorted(OF_ROWS - {"key", "timestamp_ms"}))
+@pytest.mark.parametrize("name", sorted(HOP_COLUMNS - {"key", "timestamp_ms"}))
 def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
     spark: SparkSession, name: str
 ) -> None:

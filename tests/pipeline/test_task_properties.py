@@ -11,13 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oriel import SlidingWindows, StreamsBuilder, collect_list, count
-from oriel.pipeline.commit.reports import prepared_batch
+from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.language import Store
-from oriel.pipeline.plan import BatchPlan, GroupReport, PreparedBatch, assemble
-from oriel.pipeline.plan.store import _clocks
+from oriel.pipeline.plan import BatchPlan, PreparedBatch, assemble
+from oriel.pipeline.plan.store import clocks_before
+from oriel.pipeline.tasks import WindowsReport
 from oriel.pipeline.windows import NEVER_CLOSED_MS
 from tests.pipeline import task_runs
 from tests.pipeline.task_runs import (
+    counters_of,
     first_plan,
     grouped,
     one_store,
@@ -64,7 +66,7 @@ def plan_after(
         first,
         batch=batch,
         tasks=tasks,
-        clocks=_clocks(list(first.delays), previous, ENDS),
+        clocks=clocks_before(first.clock_plans, previous, ENDS),
         close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
         segments=previous.segments if previous else {},
     )
@@ -101,6 +103,7 @@ def test_every_record_is_counted_once(
         table = stamped(plan, rows[:cut], rows[cut:])
         report = stamp_reports(table)[0]
         written = written_letters(plan, [report])
+        counters = counters_of(plan, table)
     clock = {0: -1, 1: -1}
     wanted = dict.fromkeys(("applied", "late", "dead_lettered", "filtered"), 0)
     accepted = []
@@ -116,7 +119,7 @@ def test_every_record_is_counted_once(
             accepted.append((offset, close, ord(key) % tasks))
     found = table.filter(pa.compute.is_null(table["report"])).to_pylist()
     assert [(r["offset"], r["close_ms"], r["task"]) for r in found] == accepted
-    assert report.counters == {"input": len(records), **wanted}
+    assert counters == {"input": len(records), **wanted}
     assert sum(wanted.values()) == len(records)
     assert report.stream_time_ms == {p: t for p, t in clock.items() if t >= 0}
     assert len(written) == wanted["dead_lettered"]
@@ -162,7 +165,7 @@ def newest_rows(
     return newest, previous.record.counters
 
 
-def _reports(plan: BatchPlan, rows: list[dict[str, Any]]) -> list[GroupReport]:
+def _reports(plan: BatchPlan, rows: list[dict[str, Any]]) -> list[WindowsReport]:
     """One stamp task per partition with rows, then every engine task."""
     parts = [[row for row in rows if row["partition"] == p] for p in (0, 1)]
     stamps = [stamped(plan, part) for part in parts if part]

@@ -8,18 +8,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from oriel import StreamsBuilder, count
-from oriel.pipeline.plan import (
-    DEAD_LETTER_SCHEMA,
-    BatchPlan,
-    JoinReport,
-    Reports,
-    SourceReasons,
-    StampReport,
-)
-from oriel.pipeline.tasks.messages import addressed, dead_letters, report_rows, write_dead_letters
-from oriel.pipeline.tasks.reasons import REASONS
+from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA, REASONS, SourceReasons
+from oriel.pipeline.plan import BatchPlan
+from oriel.pipeline.tasks import Counters, JoinReport, Reports, StampReport
+from oriel.pipeline.tasks.messages import addressed, report_rows
 from oriel.storage.delta import AddedFile
-from tests.pipeline.task_runs import plan_of, row
+from tests.pipeline.task_runs import files_of, plan_of, row
 
 VALUES = pa.schema([("v", pa.float64())])
 
@@ -62,8 +56,8 @@ def test_every_task_gets_a_report_that_reads_back(plan: BatchPlan) -> None:
     """A report row has nothing but the task and a text, from which the same report comes."""
     letters = [AddedFile("f.parquet", 1, 2, "{}", 4)]
     reports = Reports(
-        [StampReport("t#2", {0: 5, 12: -1}, {"input": 3, "late_results": 1}, letters)],
-        [JoinReport(1, 2, ["a.arrow"], 7, 1, 2)],
+        [StampReport("t#2", {0: 5, 12: -1}, Counters(input=3, late_results=1), letters)],
+        [JoinReport(1, 2, ["a.arrow"], 7, Counters(late=1, filtered=2))],
     )
     batch = report_rows(reports, plan.stamped_schema, plan.tasks)
     assert batch["task"].to_pylist() == [0, 1, 2]
@@ -91,26 +85,26 @@ def bad_rows(**beside: Any) -> pa.Table:
 
 def test_a_letter_says_why_in_words(plan: BatchPlan) -> None:
     """A reason without a detail of its own is told as the table of reasons says it."""
-    letters = dead_letters(plan, "t", bad_rows(), SourceReasons.FOR_ALL)
+    letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ALL)
     assert letters.schema == DEAD_LETTER_SCHEMA
     assert [(one["store"], one["reason"], one["detail"]) for one in letters.to_pylist()] == [
         (None, "not-json", REASONS["not-json"]),
         ("s", "null-key", REASONS["null-key"]),
     ]
-    detailed = dead_letters(plan, "t", bad_rows(detail="because"), SourceReasons.FOR_ALL)
+    detailed = plan.dead_letters.of_records("t", bad_rows(detail="because"), SourceReasons.FOR_ALL)
     assert detailed["detail"].to_pylist() == ["because", "because"]
 
 
 def test_only_one_store_tells_what_is_bad_for_all(plan: BatchPlan) -> None:
     """Another one tells what is bad for itself."""
-    letters = dead_letters(plan, "t", bad_rows())
+    letters = plan.dead_letters.of_records("t", bad_rows())
     assert letters["reason"].to_pylist() == ["null-key"]
     assert letters["store"].to_pylist() == ["s"]
 
 
 def test_of_a_topic_with_several_schemas_each_store_tells_for_itself(plan: BatchPlan) -> None:
     """What is bad for one schema may be good for another."""
-    letters = dead_letters(plan, "t", bad_rows(), SourceReasons.FOR_ITSELF)
+    letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ITSELF)
     assert letters["reason"].to_pylist() == ["not-json", "null-key"]
     assert letters["store"].to_pylist() == ["s", "s"]
 
@@ -120,16 +114,19 @@ def test_reasons_of_one_store_name_it(plan: BatchPlan, reason: str) -> None:
     """What another store may well have use for is told for the store that has not."""
     rows = pa.Table.from_pylist([{"partition": 0, "offset": 5, "reason": reason, "raw": b"x"}])
     rows = rows.set_column(0, "partition", rows["partition"].cast(pa.int32()))
-    letters = dead_letters(plan, "t", rows)
+    letters = plan.dead_letters.of_records("t", rows)
     assert letters["store"].to_pylist() == ["s"]
 
 
 def test_letters_are_one_file_or_none(plan: BatchPlan) -> None:
     """Nothing is written where nothing is bad."""
-    letters = dead_letters(plan, "t", bad_rows(), SourceReasons.FOR_ALL)
-    assert write_dead_letters(plan, []) == []
-    assert write_dead_letters(plan, [letters[:0]]) == []
-    (file,) = write_dead_letters(plan, [letters, letters[:0], letters])
+    letters = plan.dead_letters.of_records("t", bad_rows(), SourceReasons.FOR_ALL)
+    assert plan.files.write_dead_letters(plan, []) == []
+    assert plan.files.write_dead_letters(plan, [letters[:0]]) == []
+    (file,) = plan.files.write_dead_letters(plan, [letters, letters[:0], letters])
     assert file.rows == 4
     assert file.path.startswith("dead-s-000000000000")
-    assert pq.read_table(plan.dead_letters / file.path).schema.names == DEAD_LETTER_SCHEMA.names
+    assert (
+        pq.read_table(files_of(plan).dead_letters / file.path).schema.names
+        == DEAD_LETTER_SCHEMA.names
+    )

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pytest
 
 from oriel import SlidingWindows, StreamsBuilder, collect_list
-from oriel.pipeline.plan import BatchPlan, SourceReasons
+from oriel.pipeline.dead_letters import SourceReasons
+from oriel.pipeline.plan import BatchPlan
 from tests.pipeline import task_runs
 from tests.pipeline.task_runs import (
     Row,
+    counters_of,
     grouped,
     next_plan,
     plan_of,
@@ -53,9 +55,9 @@ def test_a_stamp_carries_the_clock_over_batches_and_counts_everything(plan: Batc
     assert [(r["timestamp_ms"], r["close_ms"]) for r in records] == [(100, 95), (85, 95), (90, 95)]
     reports = stamp_reports(table)
     assert len(reports) == plan.tasks
-    assert reports[0].clock == "t"
+    assert reports[0].clock_name == "t"
     assert reports[0].stream_time_ms == {0: 100}
-    assert reports[0].counters == {
+    assert counters_of(plan, table) == {
         "input": 5, "applied": 3, "late": 1, "dead_lettered": 0, "filtered": 1,
     }  # fmt: skip
 
@@ -67,8 +69,10 @@ def test_dead_letters_keep_place_reason_and_bytes(plan: BatchPlan) -> None:
         row(1, 15, None, 3, reason="null-key", raw=b"{}"),
         row(1, 18, "a", 3),
     ]
-    report = stamp_reports(stamped(plan, rows))[0]
-    assert (report.counters["dead_lettered"], report.counters["applied"]) == (2, 1)
+    table = stamped(plan, rows)
+    report = stamp_reports(table)[0]
+    counters = counters_of(plan, table)
+    assert (counters["dead_lettered"], counters["applied"]) == (2, 1)
     assert len(report.dead_letters) == 1
     kept = ("topic", "partition", "offset", "store", "reason", "raw")
     assert [tuple(letter[name] for name in kept) for letter in written_letters(plan, [report])] == [
@@ -83,9 +87,9 @@ def test_a_second_store_of_a_topic_does_not_repeat_its_bad_lines(plan: BatchPlan
         row(0, 0, None, None, reason="not-json", raw=b"x"),
         row(0, 2, None, 3, reason="null-value", raw=b"{}"),
     ]
-    second = stamp_of(plan, reasons=SourceReasons.NOT_TOLD)
+    second = stamp_of(plan, reasons=SourceReasons.NOT_REPORTED)
     report = stamp_reports(task_runs.stamped(plan, VALUES, rows, stamp=second))[0]
-    assert report.counters["dead_lettered"] == 2
+    assert report.counters.dead_lettered == 2
     assert [file.rows for file in report.dead_letters] == [1]
 
 

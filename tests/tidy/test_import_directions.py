@@ -38,6 +38,8 @@ FLOORS = {
         "rows sources state",
         "spark",
         "language",
+        "dead_letters",
+        "hops",
         "windows",
         "errors",
     ),

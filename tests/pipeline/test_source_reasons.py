@@ -1,35 +1,36 @@
-"""Which store tells of records that are bad whoever reads them."""
+"""Which store reports the records that are bad whoever reads them."""
 
 from oriel import StreamsBuilder
-from oriel.pipeline.plan import SourceReasons, tellers
+from oriel.pipeline.dead_letters import SourceReasons
+from oriel.pipeline.plan import reasons_by_store
 from oriel.testing import Record, TopologyTestDriver
 
 
-def test_the_first_store_of_a_topic_tells_for_all() -> None:
+def test_the_first_store_of_a_topic_reports_for_all() -> None:
     """However many stores read it, a broken line is one dead letter."""
     builder = StreamsBuilder()
     for name in ("one", "two"):
         builder.stream("t", "v INT").group_by_key().count().materialize(name)
     builder.stream("other", "v INT").group_by_key().count().materialize("three")
-    found = {name: list(told.values()) for name, told in tellers(builder.build()).items()}
-    assert found == {
+    by_store = reasons_by_store(builder.build())
+    assert {name: list(reasons.values()) for name, reasons in by_store.items()} == {
         "one": [SourceReasons.FOR_ALL],
-        "two": [SourceReasons.NOT_TOLD],
+        "two": [SourceReasons.NOT_REPORTED],
         "three": [SourceReasons.FOR_ALL],
     }
 
 
-def test_with_several_schemas_each_store_tells_for_itself() -> None:
+def test_with_several_schemas_each_store_reports_for_itself() -> None:
     """What is of a wrong type for one may be good for the other."""
     builder = StreamsBuilder()
     for name, kind in (("one", "INT"), ("two", "STRING"), ("three", "INT")):
         builder.stream("t", f"v {kind}").group_by_key().count().materialize(name)
-    assert {tuple(told.values()) for told in tellers(builder.build()).values()} == {
+    assert {tuple(reasons.values()) for reasons in reasons_by_store(builder.build()).values()} == {
         (SourceReasons.FOR_ITSELF,)
     }
 
 
-def test_every_reading_of_a_topic_tells_what_is_bad_for_it() -> None:
+def test_every_reading_of_a_topic_reports_what_is_bad_for_it() -> None:
     """A store that reads a topic with two schemas loses no bad record of either."""
     builder = StreamsBuilder()
     numbers = builder.stream("t", "v INT").group_by_key()
@@ -43,12 +44,12 @@ def test_every_reading_of_a_topic_tells_what_is_bad_for_it() -> None:
     driver = TopologyTestDriver(builder.build())
     values = (1, True, "x", None)
     driver.pipe_input("t", [Record("k", {"v": value}, 1) for value in values])
-    told = [(one["offset"], one["reason"]) for one in driver.dead_letters("s")]
-    assert sorted(told) == [(0, "wrong-type"), (1, "wrong-type"), (2, "wrong-type"),
+    letters = [(letter["offset"], letter["reason"]) for letter in driver.dead_letters("s")]
+    assert sorted(letters) == [(0, "wrong-type"), (1, "wrong-type"), (2, "wrong-type"),
                             (2, "wrong-type")]  # fmt: skip
 
 
-def test_a_second_reading_with_the_same_schema_tells_nothing_new() -> None:
+def test_a_second_reading_with_the_same_schema_reports_nothing_new() -> None:
     """It would find the same records bad."""
     builder = StreamsBuilder()
     one, other = (builder.stream("t", "v INT").group_by_key() for _ in range(2))
@@ -60,5 +61,5 @@ def test_a_second_reading_with_the_same_schema_tells_nothing_new() -> None:
     together.aggregate(lambda: 0, lambda _, a, b: a + b, schema="n INT").materialize("s")
     driver = TopologyTestDriver(builder.build())
     driver.pipe_input("t", [Record("k", {"v": "x"}, 1)])
-    assert [one["offset"] for one in driver.dead_letters("s")] == [0]
+    assert [letter["offset"] for letter in driver.dead_letters("s")] == [0]
     assert driver.counters("s").dropped == 2

@@ -1,0 +1,185 @@
+"""Dead letters: records that a store can't use, kept with their place, reason and bytes.
+
+Three kinds of rows become dead letters:
+
+    a record that is bad when it is decoded or stepped     its source's topic, partition, offset
+    a join's result without a key to group by              the place of the record it came from
+    a record or result on which a user's function raises   the same, with the error as detail
+
+What is bad whoever reads it (a broken line) is reported once for all stores, without a store's
+name; what only one store can't use (no key for *its* grouping) names that store.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline.hops import RAW, PartitionNumbers
+from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult
+
+#: The dead-letter table's columns. ``store`` is null where the record is bad for every store.
+DEAD_LETTER_SCHEMA = pa.schema([
+    pa.field("topic", pa.string(), nullable=False),
+    pa.field("partition", pa.int32(), nullable=False),
+    pa.field("offset", pa.int64(), nullable=False),
+    pa.field("store", pa.string()),
+    pa.field("reason", pa.string(), nullable=False),
+    pa.field("detail", pa.string(), nullable=False),
+    pa.field("raw", pa.binary(), nullable=False),
+    pa.field("revision", pa.int64(), nullable=False),
+])  # fmt: skip
+
+
+class Reason(StrEnum):
+    """Why a record is a dead letter: the code in the table, part of the table's contract."""
+
+    NOT_UTF8 = "not-utf8"
+    NOT_JSON = "not-json"
+    WRONG_TYPE = "wrong-type"
+    MISSING_TIMESTAMP = "missing-timestamp"
+    NEGATIVE_TIMESTAMP = "negative-timestamp"
+    TIMESTAMP_TOO_LARGE = "timestamp-too-large"
+    NULL_KEY = "null-key"
+    NULL_VALUE = "null-value"
+    FUNCTION_RAISED = "function-raised"
+
+
+#: What a code says in words: the ``detail`` of letters that have none of their own.
+REASONS: dict[str, str] = {
+    Reason.NOT_UTF8: "the bytes are not UTF-8",
+    Reason.NOT_JSON: "the line is not one JSON object",
+    Reason.WRONG_TYPE: "a field does not have the type that the schema or the envelope says",
+    Reason.MISSING_TIMESTAMP: "timestamp_ms is missing or null",
+    Reason.NEGATIVE_TIMESTAMP: "timestamp_ms is negative",
+    Reason.TIMESTAMP_TOO_LARGE: (
+        f"timestamp_ms is above {MAX_TIMESTAMP_MS}, the end of the year 9999"
+    ),
+    Reason.NULL_KEY: "the key to group by is missing or null",
+    Reason.NULL_VALUE: "the value is missing or null, which this store can't hold",
+    Reason.FUNCTION_RAISED: "a function of the topology raised on the record",
+}
+
+#: Reasons that hold for one store only: another one may well have use for the record.
+_STORE_REASONS = pa.array([Reason.NULL_KEY, Reason.NULL_VALUE, Reason.FUNCTION_RAISED])
+
+
+class SourceReasons(Enum):
+    """What a stamp reports of records that are bad whoever reads them, like broken lines.
+
+    The first store that reads a source reports them for all. Where a topic is read with
+    several schemas, what is bad for one may be good for another, so each store reports for
+    itself.
+    """
+
+    FOR_ALL = "for all"
+    FOR_ITSELF = "for itself"
+    NOT_REPORTED = "not reported"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The topics whose records a join's results are made of.
+
+    A result has the place of its left record, or where it has none that of the right one; then
+    its ``suborder`` is ``right_suborder``.
+    """
+
+    left_topic: str
+    right_topic: str
+    right_suborder: int
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """Makes the dead letters of one store's batch, as tables of ``DEAD_LETTER_SCHEMA``."""
+
+    store: str
+    batch: int
+
+    def of_records(
+        self,
+        topic: str,
+        rows: pa.Table,
+        source_reasons: SourceReasons = SourceReasons.NOT_REPORTED,
+    ) -> pa.Table:
+        """Letters of bad records of ``topic``: partition, offset, reason, raw, perhaps detail."""
+        for_this_store = pc.is_in(rows["reason"], _STORE_REASONS)
+        if source_reasons is SourceReasons.NOT_REPORTED:
+            rows = rows.filter(for_this_store)
+            for_this_store = for_this_store.filter(for_this_store)
+        if source_reasons is SourceReasons.FOR_ITSELF:
+            for_this_store = pa.repeat(pa.scalar(value=True), len(rows))
+        detail = (
+            rows["detail"]
+            if "detail" in rows.column_names
+            else pa.array([REASONS[reason] for reason in rows["reason"].to_pylist()], pa.string())
+        )
+        store = pc.if_else(for_this_store, pa.scalar(self.store), pa.scalar(None, pa.string()))
+        columns = {
+            "topic": pa.repeat(topic, len(rows)),
+            "partition": rows["partition"],
+            "offset": rows["offset"],
+            "store": store,
+            "reason": rows["reason"],
+            "detail": detail,
+            "raw": rows["raw"],
+            "revision": pa.repeat(pa.scalar(self.batch, pa.int64()), len(rows)),
+        }
+        return pa.table(columns, schema=DEAD_LETTER_SCHEMA)
+
+    def of_results(self, origin: Origin, rows: pa.Table) -> list[pa.Table]:
+        """Letters of a join's bad results, each of the topic whose record's place it has."""
+        of_right = pc.fill_null(pc.equal(rows["suborder"], origin.right_suborder), False)  # noqa: FBT003
+        left, right = rows.filter(pc.invert(of_right)), rows.filter(of_right)
+        return [
+            self.of_records(origin.left_topic, left),
+            self.of_records(origin.right_topic, right),
+        ]
+
+    def of_raised(
+        self,
+        result: EngineResult,
+        records: pa.Table,
+        topics: tuple[str, ...],
+        origins: tuple[Origin | None, ...],
+    ) -> list[pa.Table]:
+        """Letters of what a user's function raised on, altogether or in one window.
+
+        ``records`` are those that the engine got with this batch; ``topics`` and ``origins``
+        belong to the store's inputs.
+        """
+        letters: list[pa.Table] = []
+        if not len(result.rejected) and not len(result.left_out):
+            return letters
+        raised = _raised(result, records)
+        for input_number in np.unique(np.asarray(raised["input"])).tolist():
+            rows = raised.filter(pc.equal(raised["input"], input_number))
+            rows = PartitionNumbers(len(topics)).restored(rows)
+            rows = rows.append_column("reason", pa.repeat(Reason.FUNCTION_RAISED.value, len(rows)))
+            origin = origins[input_number]
+            if origin is None:
+                letters.append(self.of_records(topics[input_number], rows))
+            else:
+                letters += self.of_results(origin, rows)
+        return letters
+
+
+def _raised(result: EngineResult, records: pa.Table) -> pa.Table:
+    """What functions raised on, with its bytes.
+
+    A rejected record is of this batch, so ``records`` has its bytes. One that is left out of a
+    window may be older (the window came to be by a later record): the state carries its bytes.
+    """
+    schema = pa.schema([*REJECTED_SCHEMA, RAW])
+    raised = [schema.empty_table()]
+    if len(result.rejected):
+        identity = ["partition", "offset", "input"]
+        raw = records.group_by(identity, use_threads=False).aggregate([(RAW.name, "first")])
+        raw = raw.rename_columns({f"{RAW.name}_first": RAW.name})
+        raised.append(result.rejected.join(raw, identity).select(schema.names))
+    if len(result.left_out):
+        raised.append(result.left_out.select(schema.names))
+    return pa.concat_tables(raised)

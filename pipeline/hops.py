@@ -1,0 +1,122 @@
+"""The columns of a record's row on each hop of a batch, from the source to the report.
+
+    decoded     a source's record: its place, its bytes, and its value or the reason why not
+    stepped     behind the row-wise steps: the same record with its key group, and the value
+                columns at the top level that somebody behind it reads
+    to a join   stamped: with its stream time and its side, addressed to a join's task
+    joined      a join's result: like a record, with the places of both records behind it
+    to windows  stamped: with its close time, addressed to a window engine's task
+    report      what the engine's task did, as text
+
+Every stage takes its columns from here, and what a store's columns may not be called follows
+from them (``HOP_COLUMNS``). A row that is addressed to a task is either a record, and then
+``report`` is null, or a report of an earlier task, and then nothing else but ``task`` is set: so
+records and what is to be known about all of them take the same way, in one shuffle.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.windows import NULL_VALUE, RESULT_FIELDS, Ints
+
+#: The task that a row is for, from 0; and a report, null in the row of a record.
+TASK = pa.field("task", pa.int32())
+REPORT = pa.field("report", pa.string())
+ADDRESS_FIELDS = (TASK, REPORT)
+
+#: Which of a store's key groups the key belongs to: the unit in which tasks share the keys.
+#: Engines carry it through their state, so that the number of tasks may change.
+KEY_GROUP = pa.field("key_group", pa.int32())
+#: A record's bytes, for a dead letter.
+RAW = pa.field("raw", pa.binary())
+#: Why the record is bad (``dead_letters.Reason``), null for a good one.
+REASON = pa.field("reason", pa.string())
+#: Whether no filter has dropped the record. It stays in the stream until it is counted.
+KEEP = pa.field("keep", pa.bool_())
+
+_RESULT = {field.name: field for field in RESULT_FIELDS}
+_KEY, _TIMESTAMP = _RESULT["key"], _RESULT["timestamp_ms"]
+_PARTITION, _OFFSET = _RESULT["partition"], _RESULT["offset"]
+
+#: What a join's result has beside the columns of a record: the order of results that share a
+#: place, the stream time that says how late it is, and what the shuffle needs.
+BESIDE_RESULT = (_RESULT["suborder"], _RESULT["stream_time_ms"], REPORT, TASK)
+#: Everything of a join's result but the values of both sides.
+RESULT_COLUMNS = frozenset(field.name for field in (*ADDRESS_FIELDS, *RESULT_FIELDS))
+#: A stepped record without its values.
+STEPPED_FIELDS = (
+    _PARTITION, _OFFSET, REASON, KEEP, NULL_VALUE, RAW, _KEY, KEY_GROUP, _TIMESTAMP,
+)  # fmt: skip
+#: What the window engine's tasks give: one row each.
+REPORT_SCHEMA = pa.schema([REPORT])
+
+#: Names of rows somewhere between the source and the engine, which value columns can't have.
+HOP_COLUMNS = frozenset(
+    {field.name for field in (*STEPPED_FIELDS, *BESIDE_RESULT)} | {"close_ms", "input"}
+)
+
+
+def decoded_schema(value_type: pa.DataType) -> pa.Schema:
+    """A source's records, decoded; ``value_type`` is a struct of the value's columns.
+
+    ``value`` is null in a record without one, and like key and time in a bad record.
+    """
+    value = pa.field("value", value_type)
+    return pa.schema([_PARTITION, _OFFSET, RAW, _KEY, _TIMESTAMP, value, REASON])
+
+
+def to_join_schema(record_schema: pa.Schema) -> pa.Schema:
+    """Stamped records for a join's tasks; ``record_schema`` is what its engine reads."""
+    return pa.schema([*ADDRESS_FIELDS, *record_schema])
+
+
+def joined_schema(result_schema: pa.Schema) -> pa.Schema:
+    """Rows of a join's tasks; ``result_schema`` is what its engine gives."""
+    return pa.schema([*ADDRESS_FIELDS, *result_schema])
+
+
+def to_windows_schema(record_schema: pa.Schema, *, keeps_raw: bool) -> pa.Schema:
+    """Stamped records for a window engine's tasks; ``record_schema`` is what the engine reads.
+
+    ``keeps_raw``: a record can still become a dead letter there, so its bytes go along.
+    """
+    raw = [RAW] if keeps_raw and RAW.name not in record_schema.names else []
+    return pa.schema([*ADDRESS_FIELDS, *raw, *record_schema])
+
+
+def joined_values(schema: pa.Schema) -> pa.Schema:
+    """The value columns of a join's rows."""
+    return pa.schema([field for field in schema if field.name not in RESULT_COLUMNS])
+
+
+@dataclass(frozen=True)
+class PartitionNumbers:
+    """One number for each partition of each of a store's ``inputs``.
+
+    Partition 0 of one topic and partition 0 of another are two partitions: each is read in
+    order of its own offsets, has its own clock, and a place (partition, offset) must name one
+    record. An engine knows partitions by one number, so the input's number goes into it.
+    With one input a partition keeps its own number.
+    """
+
+    inputs: int
+
+    def numbered(self, rows: pa.Table, input_number: int) -> pa.Table:
+        """``rows`` of one input, with the engine's numbers for their source's partitions."""
+        partition = np.asarray(rows[_PARTITION.name], np.int64)
+        return _with_partitions(rows, partition * self.inputs + input_number)
+
+    def restored(self, rows: pa.Table) -> pa.Table:
+        """``rows`` with their source's partitions for the engine's numbers."""
+        return _with_partitions(rows, np.asarray(rows[_PARTITION.name]) // self.inputs)
+
+    def count_by_input(self, numbers: Ints) -> Ints:
+        """How many of the engine's ``numbers`` are of each input, by the input's number."""
+        return np.bincount(numbers % self.inputs, minlength=self.inputs)
+
+
+def _with_partitions(rows: pa.Table, numbers: Ints) -> pa.Table:
+    position = rows.column_names.index(_PARTITION.name)
+    return rows.set_column(position, _PARTITION, pa.array(numbers, _PARTITION.type))

@@ -1,0 +1,118 @@
+"""What tasks read and write, as files: state segments, Parquet of changed windows, dead letters.
+
+A file's name has its batch and task, and a suffix that no other attempt has: a task that runs
+again writes other files. What nothing refers to in the end is removed with the state versions,
+or by the tables' vacuum.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.plan import BatchPlan, Clocks, JoinedBatch, JoinPlan
+from oriel.pipeline.state import (
+    KeyedState,
+    Layout,
+    OpenRecords,
+    Version,
+    next_segments,
+    read_share,
+)
+from oriel.pipeline.windows import EngineResult
+from oriel.storage.delta import AddedFile, table_rows, write_file
+
+
+@dataclass(frozen=True)
+class FolderFiles:
+    """``TaskFiles`` in folders: of the store's table, its state, and the dead-letter table.
+
+    ``sync``: files are forced to disk before anything refers to them.
+    """
+
+    table: Path
+    state: Path
+    dead_letters: Path
+    sync: bool
+
+    def process_records(
+        self, plan: BatchPlan, task: int, records: pa.Table, close_ms: int
+    ) -> tuple[EngineResult, Version]:
+        """See ``TaskFiles``."""
+        engine, share = plan.assembly.engine, (task, plan.tasks)
+        name = _name(plan, task)
+        if engine.state_is_records:
+            old, state = read_share(self.state, plan.segments, share, engine.state_schema)
+            result = engine.process(state, records, plan.close_ms, close_ms)
+            added = None
+            if not len(result.rejected):
+                # Records of tasks that are no more are in no segment of this one.
+                added = records if old or not len(state) else pa.concat_tables([state, records])
+            names = next_segments(self.state, old, added, result.state, name, sync=self.sync)
+            return result, Version(names, len(result.state))
+        # Keys don't matter to each other: the rows of the batch's keys are enough, and of those
+        # with a window that closes now (decision 0015).
+        layout = Layout(engine.state_schema, engine.due_ms)
+        keyed = KeyedState.of_task(self.state, plan.segments, share, layout)
+        touched = keyed.touched(records["key"], (plan.close_ms, close_ms))
+        result = engine.process(touched.rows, records, plan.close_ms, close_ms)
+        return result, keyed.replaced(touched, result.state, name, sync=self.sync)
+
+    def join_records(
+        self,
+        plan: BatchPlan,
+        join: JoinPlan,
+        task: int,
+        records: pa.Table,
+        clocks: tuple[Clocks, Clocks],
+    ) -> tuple[JoinedBatch, Version]:
+        """See ``TaskFiles``."""
+        before, after = map(join.stream_times_ms, clocks)
+        share = (task, plan.tasks)
+        name = f"{_name(plan, task)}-join-{join.input_number}"
+        engine = join.stage.streams
+        if engine is not None:
+            # Streams: only the records that may be partners of the batch's or leave with it.
+            open_records = OpenRecords.of_task(
+                self.state, join.segments, share, engine.record_schema, marks=engine.keeps_matches
+            )
+            concerned = engine.concerned(
+                open_records.records, open_records.matched, records, (before, after)
+            )
+            rows = np.flatnonzero(concerned)
+            joined = join.stage.process(open_records.state(rows), records, after)
+            stays = engine.stays(open_records.records, after)
+            version = open_records.replaced(
+                rows[joined.stayed], joined.state, stays, name, sync=self.sync
+            )
+            return joined, version
+        # Tables: the rows of the batch's keys.
+        layout = Layout(join.stage.state_schema)
+        keyed = KeyedState.of_task(self.state, join.segments, share, layout)
+        touched = keyed.touched(records["key"])
+        joined = join.stage.process(touched.rows, records, after)
+        changing = join.stage.changing(records)
+        version = keyed.replaced(touched, joined.state, name, sync=self.sync, changing=changing)
+        return joined, version
+
+    def write_changes(self, plan: BatchPlan, task: int, changes: pa.Table) -> list[AddedFile]:
+        """See ``TaskFiles``."""
+        if not len(changes):
+            return []
+        types = plan.assembly.engine.aggregate_types
+        rows = table_rows(changes, types, plan.batch, windowed=plan.windowed)
+        return [write_file(self.table, rows, f"part-{_name(plan, task)}", sync=self.sync)]
+
+    def write_dead_letters(self, plan: BatchPlan, letters: Sequence[pa.Table]) -> list[AddedFile]:
+        """See ``TaskFiles``."""
+        letters = [table for table in letters if len(table)]
+        if not letters:
+            return []
+        name = f"dead-{plan.store}-{plan.batch:012d}"
+        return [write_file(self.dead_letters, pa.concat_tables(letters), name, sync=self.sync)]
+
+
+def _name(plan: BatchPlan, task: int) -> str:
+    return f"{plan.batch:012d}-{task:04d}"

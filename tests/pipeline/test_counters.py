@@ -1,0 +1,73 @@
+"""Counters of a batch: what all tasks counted has to add up to the records that came in."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from oriel import SessionWindows, StreamsBuilder, count
+from oriel.pipeline.commit import prepared_batch
+from oriel.pipeline.errors import RecordsMiscounted
+from oriel.pipeline.plan import BatchPlan
+from oriel.pipeline.tasks import Counters, count_batch
+from tests.pipeline.task_runs import grouped, plan_of, row, stamped
+
+VALUES = pa.schema([("v", pa.float64())])
+ROWS = [
+    row(0, 0, "a", 100),
+    row(0, 1, "b", 100),
+    row(0, 2, "c", 5),
+    row(0, 3, None, None, reason="not-json", raw=b"x"),
+    row(0, 4, "a", 100, keep=False),
+]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> BatchPlan:
+    """A first batch of sessions, whose engine is the one to find records late, by two tasks."""
+    builder = StreamsBuilder()
+    windows = SessionWindows.of_inactivity_gap_and_grace(10, 10)
+    stream = builder.stream("t", "v DOUBLE").group_by_key().windowed_by(windows)
+    stream.aggregate(n=count()).materialize("s")
+    return plan_of(tmp_path, builder.build(), 2, VALUES)
+
+
+def test_each_task_counts_where_a_way_ends(plan: BatchPlan) -> None:
+    """Stamps count what they keep back, the engine's tasks what became of the rest."""
+    reports = grouped(plan, stamped(plan, VALUES, ROWS))
+    assert sum((report.counters for report in reports), Counters()) == Counters(applied=2, late=1)
+    (stamp,) = reports[0].upstream.stamps
+    assert stamp.counters == Counters(input=5, dead_lettered=1, filtered=1)
+
+
+@pytest.mark.parametrize(("times", "applied"), [(0, 1), (2, 3)], ids=["lost", "repeated"])
+def test_a_record_that_is_lost_or_repeated_on_its_way_stops_the_batch(
+    plan: BatchPlan, times: int, applied: int
+) -> None:
+    """The message has the store, the batch and all numbers; nothing is prepared to commit."""
+    table = stamped(plan, VALUES, ROWS)
+    first, rest = table[:1], table[1:]
+    reports = grouped(plan, *[first] * times, rest)
+    with pytest.raises(
+        RecordsMiscounted,
+        match=rf"store 's', batch 0: 5 records came in, but {3 + applied} are accounted for "
+        rf"\({applied} applied, 1 late, 1 dead-lettered, 1 filtered\)",
+    ):
+        prepared_batch(plan, [], reports, None, {})
+
+
+def test_results_of_joins_are_counted_beside() -> None:
+    """One record can have many results, or none: they are no part of the sum."""
+    stamp = Counters(input=3, late=1)
+    task = Counters(applied=2, late_results=7, rejected_results=2)
+    total = count_batch("s", 4, [stamp, task])
+    assert total.as_dict(with_results=True) == {
+        "input": 3, "applied": 2, "late": 1, "dead_lettered": 0, "filtered": 0,
+        "late_results": 7, "rejected_results": 2,
+    }  # fmt: skip
+    assert "late_results" not in total.as_dict(with_results=False)
+
+
+def test_nothing_is_nothing() -> None:
+    """A batch without any task counts nothing."""
+    assert count_batch("s", 0, []) == Counters()

@@ -1,0 +1,55 @@
+"""The columns of rows between the stages of a batch, and the numbers of partitions in them."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from oriel.pipeline.hops import (
+    HOP_COLUMNS,
+    RAW,
+    PartitionNumbers,
+    joined_values,
+    to_windows_schema,
+)
+from oriel.pipeline.windows import RESULT_FIELDS
+
+
+def test_these_names_no_value_column_may_have() -> None:
+    """They are part of the language: another one would refuse topologies that are good today."""
+    assert {
+        "partition", "offset", "key", "timestamp_ms", "suborder", "stream_time_ms", "report",
+        "task", "reason", "keep", "null_value", "raw", "key_group", "close_ms", "input",
+    } == HOP_COLUMNS  # fmt: skip
+
+
+def test_bytes_go_to_the_engine_once_and_only_where_they_are_needed() -> None:
+    """An engine that keeps them in its state reads them itself."""
+    plain = pa.schema([("key", pa.string())])
+    assert to_windows_schema(plain, keeps_raw=False).names == ["task", "report", "key"]
+    assert to_windows_schema(plain, keeps_raw=True).names == ["task", "report", "raw", "key"]
+    assert to_windows_schema(plain.append(RAW), keeps_raw=True).names.count("raw") == 1
+
+
+def test_a_join_adds_nothing_to_the_values() -> None:
+    """What a result has beside the values of both sides is known."""
+    values = pa.schema([("l", pa.string()), ("r", pa.float64())])
+    rows = pa.schema([("task", pa.int32()), ("report", pa.string()), *RESULT_FIELDS, *values])
+    assert joined_values(rows) == values
+
+
+@pytest.mark.parametrize("inputs", [1, 2, 3])
+def test_each_partition_of_each_input_has_a_number_of_its_own(inputs: int) -> None:
+    """From the number both come back; with one input it is the partition's own."""
+    numbers = PartitionNumbers(inputs)
+    rows = pa.table({"partition": pa.array([0, 1, 7, 1], pa.int32()), "v": [1, 2, 3, 4]})
+    seen: set[int] = set()
+    for input_number in range(inputs):
+        numbered = numbers.numbered(rows, input_number)
+        assert numbered.schema == rows.schema
+        assert numbers.restored(numbered) == rows
+        own = np.asarray(numbered["partition"])
+        counts = numbers.count_by_input(own).tolist()
+        assert counts == [4 if other == input_number else 0 for other in range(inputs)]
+        assert not seen & set(own.tolist())
+        seen |= set(own.tolist())
+    assert inputs > 1 or seen == {0, 1, 7}
