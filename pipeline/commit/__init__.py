@@ -7,8 +7,7 @@ checkpoint folder and the tables of a store are opened, and refused if they do n
 """
 
 from oriel.pipeline.commit.checkpoint import Checkpoint
-from oriel.pipeline.commit.reports import prepared_batch
-from oriel.pipeline.commit.store_batch import StoreBatches
+from oriel.pipeline.commit.store_batch import StoreBatches, prepared_batch
 from oriel.pipeline.commit.store_tables import StoreTables, define
 
 __all__ = [

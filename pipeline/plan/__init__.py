@@ -13,13 +13,13 @@ from oriel.pipeline.plan.batch import (
     ClockPlan,
     Clocks,
     JoinPlan,
+    PreparedBatch,
     Segments,
     StampPlan,
     TaskFiles,
 )
 from oriel.pipeline.plan.engine import aggregate_calls, assemble
 from oriel.pipeline.plan.join import JoinedBatch
-from oriel.pipeline.plan.prepared_batch import PreparedBatch
 from oriel.pipeline.plan.store import InputPlan, Steps, StorePlans, reasons_by_store
 
 __all__ = [

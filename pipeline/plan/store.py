@@ -29,12 +29,12 @@ from oriel.pipeline.plan.batch import (
     ClockPlan,
     Clocks,
     JoinPlan,
+    PreparedBatch,
     StampPlan,
     TaskFiles,
 )
 from oriel.pipeline.plan.engine import Assembly, assemble
 from oriel.pipeline.plan.join import JoinStage
-from oriel.pipeline.plan.prepared_batch import PreparedBatch
 from oriel.pipeline.windows import LEFT, NEVER_CLOSED_MS, NO_STREAM_TIME_MS, RIGHT, RIGHT_ALONE
 from oriel.storage import Offsets
 

@@ -8,7 +8,7 @@ store and step.
 
 from oriel.pipeline.run.command import main
 from oriel.pipeline.run.query import PipelineRun, RunSettings
-from oriel.pipeline.run.step_errors import SPARK_ERRORS, refuse_failing
+from oriel.pipeline.run.spark_runner import SPARK_ERRORS, refuse_failing
 
 __all__ = [
     "SPARK_ERRORS",

@@ -17,8 +17,13 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Input, Side, Source, Topology
 from oriel.pipeline.plan import PreparedBatch, StorePlans, reasons_by_store
 from oriel.pipeline.rows import RowSteps
-from oriel.pipeline.run.spark_runner import Records, SparkRunner
-from oriel.pipeline.run.step_errors import SPARK_ERRORS, refuse_failing, steps_of
+from oriel.pipeline.run.spark_runner import (
+    SPARK_ERRORS,
+    Records,
+    SparkRunner,
+    refuse_failing,
+    steps_of,
+)
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import first_line
 from oriel.storage import DataLayout, Offsets

@@ -7,8 +7,7 @@ used has a reason and keeps its bytes. An event log that is not append-only is a
 ``EventLogError``; without Kafka's connector there is a ``ConnectorUnavailable``.
 """
 
-from oriel.pipeline.sources.kafka_connector import kafka_settings
-from oriel.pipeline.sources.log import EventLog, Kafka, Log
+from oriel.pipeline.sources.logs import EventLog, Kafka, Log, kafka_settings
 
 __all__ = [
     "EventLog",

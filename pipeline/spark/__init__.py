@@ -6,8 +6,7 @@ is turned into one line for people, and into its kind for programs.
 """
 
 from oriel.pipeline.spark.errors import error_kind, first_line
-from oriel.pipeline.spark.scratch import scratch_folder
-from oriel.pipeline.spark.session import WORKER_ENVIRONMENT, build_session
+from oriel.pipeline.spark.session import WORKER_ENVIRONMENT, build_session, scratch_folder
 
 __all__ = [
     "WORKER_ENVIRONMENT",

@@ -1,15 +1,56 @@
-"""The Spark session of a streaming run, with every setting and its reason in one place."""
+"""The Spark session of a streaming run, with every setting and its reason in one place.
 
+What Spark leaves on disk while it runs (shuffles, spills, native libraries) goes to a folder of the
+process. The JVM deletes these files at its end, but not when it is killed. So the folder is held by
+a lock, and the next process to start deletes what the dead have left.
+"""
+
+import fcntl
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 import oriel
-from oriel.pipeline.spark.scratch import scratch_folder
+
+_PREFIX = "oriel-spark-"
+_LOCK = "lock"
+
+
+@cache
+def scratch_folder() -> Path:
+    """The folder of this process, below ``TMPDIR``; those of dead processes are deleted."""
+    base = Path(tempfile.gettempdir())
+    for folder in base.glob(f"{_PREFIX}*"):
+        _delete_if_left(folder)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
+    # Never closed: the lock ends with the process, however that ends. Children don't get it.
+    fcntl.flock(os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)
+    return folder
+
+
+def _delete_if_left(folder: Path) -> None:
+    """Delete a folder whose process has ended."""
+    try:
+        # O_NOFOLLOW: in a folder that all may write to, a link could lead anywhere.
+        lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        # Another user's, or just being made: the lock's file comes after the folder.
+        return
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        shutil.rmtree(folder, ignore_errors=True)
+    except BlockingIOError:
+        return
+    finally:
+        os.close(lock)
+
 
 #: The folder that holds the package ``oriel``: ``src`` of a checkout, or ``site-packages``.
 _IMPORT_ROOT = Path(oriel.__file__).parent.parent

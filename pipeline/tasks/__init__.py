@@ -7,15 +7,16 @@ forward. Out come reports: the files that were written, the clocks, and what bec
 record. ``run_stages`` is the list of stages, the same for Spark and for the test driver.
 """
 
-from oriel.pipeline.tasks.counters import Counters, count_batch
+from oriel.pipeline.tasks.engines import join_task, windows_task
 from oriel.pipeline.tasks.files import FolderFiles
-from oriel.pipeline.tasks.join import join_task
-from oriel.pipeline.tasks.messages import (
+from oriel.pipeline.tasks.reports import (
+    Counters,
     JoinReport,
     Reports,
     StampReport,
     TaskFunction,
     WindowsReport,
+    count_batch,
 )
 from oriel.pipeline.tasks.stages import Runner, run_stages
 from oriel.pipeline.tasks.stamp import (
@@ -24,7 +25,6 @@ from oriel.pipeline.tasks.stamp import (
     stamp_looked_up,
     stamp_results,
 )
-from oriel.pipeline.tasks.windows import windows_task
 
 __all__ = [
     "Counters",

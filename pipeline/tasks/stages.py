@@ -13,15 +13,14 @@ import pyarrow as pa
 from oriel.pipeline.hops import REPORT_SCHEMA
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import BatchPlan, InputPlan, JoinPlan, Steps, StorePlans
-from oriel.pipeline.tasks.join import join_task
-from oriel.pipeline.tasks.messages import TaskFunction, WindowsReport
+from oriel.pipeline.tasks.engines import join_task, windows_task
+from oriel.pipeline.tasks.reports import TaskFunction, WindowsReport
 from oriel.pipeline.tasks.stamp import (
     stamp_for_join,
     stamp_for_windows,
     stamp_looked_up,
     stamp_results,
 )
-from oriel.pipeline.tasks.windows import windows_task
 
 Rows = TypeVar("Rows")
 

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.hops import REPORT, TASK, PartitionNumbers
 from oriel.pipeline.plan import BatchPlan, StampPlan
-from oriel.pipeline.tasks.counters import Counters
-from oriel.pipeline.tasks.messages import (
+from oriel.pipeline.tasks.reports import (
     Batches,
+    Counters,
     Reports,
     StampReport,
     TaskFunction,

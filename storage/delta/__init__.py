@@ -8,8 +8,14 @@ reads them.
 """
 
 from oriel.storage.delta.columns import TIMESTAMP, arrow_type, delta_type, store_schema, table_rows
-from oriel.storage.delta.entry import LOG_FOLDER, LogEntry
-from oriel.storage.delta.log import DeltaLog, Stamp, TableSnapshot, read_definition
+from oriel.storage.delta.log import (
+    LOG_FOLDER,
+    DeltaLog,
+    LogEntry,
+    Stamp,
+    TableSnapshot,
+    read_definition,
+)
 from oriel.storage.delta.table import (
     CHECKPOINT_INTERVAL,
     AddedFile,

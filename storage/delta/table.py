@@ -23,7 +23,7 @@ from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Tr
 from deltalake.exceptions import DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction
 
-from oriel.storage.delta.entry import LOG_FOLDER, entry_name, read_actions
+from oriel.storage.delta.log import LOG_FOLDER, entry_name, read_actions
 from oriel.storage.errors import CorruptLog
 from oriel.storage.files import sync_file, sync_folder
 from oriel.storage.position import COMMIT_APPLICATION_KEY

@@ -7,7 +7,7 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]
 _CHILD = (
-    "from oriel.pipeline.spark.scratch import scratch_folder as f; print(f(), flush=True); input()"
+    "from oriel.pipeline.spark.session import scratch_folder as f; print(f(), flush=True); input()"
 )
 
 

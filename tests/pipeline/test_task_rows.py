@@ -11,7 +11,7 @@ from oriel import StreamsBuilder, count
 from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA, REASONS, SourceReasons
 from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.tasks import Counters, JoinReport, Reports, StampReport
-from oriel.pipeline.tasks.messages import addressed, report_rows
+from oriel.pipeline.tasks.reports import addressed, report_rows
 from oriel.storage.delta import AddedFile
 from tests.pipeline.task_runs import files_of, plan_of, row
 

@@ -17,7 +17,7 @@ from oriel.storage.delta import (
     write_file,
 )
 from oriel.storage.delta import table as table_module
-from oriel.storage.delta.entry import read_actions
+from oriel.storage.delta.log import read_actions
 from oriel.storage.errors import CorruptLog
 
 AGGREGATES = {"n": pa.int64()}

@@ -7,10 +7,9 @@ a rule is an ``IllegalArgument`` here, before any record is read.
 """
 
 from oriel.pipeline.windows.definitions.durations import MAX_TIMESTAMP_MS, Duration, to_ms
-from oriel.pipeline.windows.definitions.emit import EmitStrategy
 from oriel.pipeline.windows.definitions.errors import IllegalArgument, said
 from oriel.pipeline.windows.definitions.join_windows import LEFT, RIGHT, JoinWindows
-from oriel.pipeline.windows.definitions.rules import FOREVER_MS, RULES, Kind
+from oriel.pipeline.windows.definitions.rules import FOREVER_MS, RULES, EmitStrategy, Kind
 from oriel.pipeline.windows.definitions.windows import (
     MAX_WINDOWS_PER_RECORD,
     NoWindows,

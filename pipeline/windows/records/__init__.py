@@ -5,22 +5,25 @@ the layout of the rows that engines give, the orders of arrival and inside a win
 stream time of each partition, from which lateness and finality follow.
 """
 
-from oriel.pipeline.windows.records.arrival import arrival_keys, window_order
-from oriel.pipeline.windows.records.changed_rows import STATUS_COLUMNS, WINDOW_COLUMNS, changed_rows
 from oriel.pipeline.windows.records.clock import (
     NEVER_CLOSED_MS,
     NO_STREAM_TIME_MS,
     StreamClock,
     close_time_ms,
 )
-from oriel.pipeline.windows.records.columns import (
+from oriel.pipeline.windows.records.rows import (
     INPUT,
     NULL_VALUE,
     PLACE_FIELDS,
     RECORD_FIELDS,
     REJECTED_SCHEMA,
+    STATUS_COLUMNS,
     SUBORDER,
+    WINDOW_COLUMNS,
+    arrival_keys,
+    changed_rows,
     rows_schema,
+    window_order,
 )
 
 __all__ = [

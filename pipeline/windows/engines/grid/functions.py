@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from oriel.pipeline.windows.arrays import Ints
 from oriel.pipeline.windows.definitions import EmitStrategy, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
-from oriel.pipeline.windows.engines.grid.window_grid import WindowGrid
+from oriel.pipeline.windows.engines.grid.declarative import WindowGrid
 from oriel.pipeline.windows.functions import (
     Fold,
     Rejected,

@@ -1,14 +1,22 @@
 """The sources: a topic as a stream of raw rows, and the function that decodes them.
 
-Both give the same contract: a partition is read in offset order, by one task a batch.
+Both give the same contract: a partition is read in offset order, by one task a batch. Kafka is
+read by Spark's own connector, which Spark fetches through Ivy. Some copies of the public
+repository lack its part ``spark-token-provider-kafka`` above 4.0.0. That part only renews
+delegation tokens and 4.0.0 is verified against this Spark, so it is excluded and 4.0.0 is put
+beside it (docs/decisions/0008).
 """
 
+import os
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from oriel.pipeline.errors import ConnectorUnavailable
 from oriel.pipeline.sources.decoding import Decoder, event_log_decoder, kafka_decoder
 from oriel.pipeline.sources.event_log import (
     DEFAULT_MAX_BATCH_BYTES,
@@ -17,6 +25,7 @@ from oriel.pipeline.sources.event_log import (
     ensure_topic_folder,
     partition_files,
 )
+from oriel.pipeline.spark import build_session
 
 
 class Log(Protocol):
@@ -97,3 +106,52 @@ class Kafka:
             .load()
             .selectExpr("key", "value AS raw", "partition", "offset", "timestamp")
         )
+
+
+_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+_TOKEN_PROVIDER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"  # noqa: S105 - a name
+_TOKEN_PROVIDER_VERSION = "4.0.0"  # noqa: S105
+
+
+def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
+    """Return the Spark settings that put the Kafka connector on the class path.
+
+    ``ivy`` is Ivy's cache folder, by default the one that Spark uses.
+
+    Raises:
+        ConnectorUnavailable: no repository could be reached that has the connector.
+    """
+    # Spark's own cache, see build_session.
+    jars = (ivy or Path.home() / ".ivy2.5.2") / "jars"
+    group, artifact = _TOKEN_PROVIDER.split(":")
+    token_provider = jars / f"{group}_{artifact}-{_TOKEN_PROVIDER_VERSION}.jar"
+    if not token_provider.is_file():
+        _fetch_token_provider()
+    if not token_provider.is_file():
+        message = (
+            f"Spark's Kafka connector could not be fetched ({token_provider.name}): check that "
+            "this machine reaches a Maven repository, or copy the file into the Ivy cache by hand"
+        )
+        raise ConnectorUnavailable(message)
+    return {
+        "spark.jars.packages": _CONNECTOR,
+        "spark.jars.excludes": _TOKEN_PROVIDER,
+        "spark.jars": str(token_provider),
+    }
+
+
+def _fetch_token_provider() -> None:
+    """Let a Spark of its own resolve the jar: packages of a running JVM can't be changed."""
+    subprocess.run(  # noqa: S603 - our own module
+        [sys.executable, "-m", __spec__.name],
+        check=False,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ,
+    )
+
+
+if __name__ == "__main__":
+    build_session(
+        "fetch", cores=1, packages=[f"{_TOKEN_PROVIDER}:{_TOKEN_PROVIDER_VERSION}"]
+    ).stop()

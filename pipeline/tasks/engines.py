@@ -1,0 +1,126 @@
+"""The tasks behind the shuffle: one share of the key groups, one call of an engine a batch.
+
+The join task stands between the stamps and the windows task: it gives results as rows for
+row-wise steps, and passes on what the stamps reported, so that the windows tasks know the clocks.
+The windows task reads the state version of the previous batch, applies the stamped records, writes
+the next version and the changed windows' Parquet file. Nothing that they write counts until the
+driver has committed it, so a task may run any number of times.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline.hops import REPORT, REPORT_SCHEMA, TASK, PartitionNumbers
+from oriel.pipeline.plan import BatchPlan, JoinedBatch, JoinPlan
+from oriel.pipeline.tasks.reports import (
+    Batches,
+    Counters,
+    JoinReport,
+    Reports,
+    TaskFunction,
+    WindowsReport,
+    as_batch,
+    report_rows,
+    split_reports,
+)
+from oriel.pipeline.windows import RIGHT, EngineResult
+
+
+def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
+    """Return the task from stamped records of both sides to results."""
+
+    def joining(batches: Batches) -> Batches:
+        rows = pa.Table.from_batches(list(batches), join.arriving_schema)
+        report_table, records = split_reports(rows)
+        if not len(report_table):
+            # Every task gets a report of every stamp: a task without one is not of this batch.
+            return
+        task = report_table[TASK.name][0].as_py()
+        upstream = Reports.from_texts(report_table[REPORT.name].to_pylist())
+        records = records.select(join.stage.record_schema.names)
+        # The clocks of the whole batch, before and after: a record leaves the state, and comes
+        # out alone, when the other side's slowest partition has passed it (decision 0012).
+        clocks = plan.clocks, upstream.clocks_after(plan.clocks)
+        joined, version = plan.files.join_records(plan, join, task, records, clocks)
+        yield _result_rows(plan, join, joined.results)
+        counters = _joined_counters(join, records, joined)
+        report = JoinReport(join.input_number, task, version.names, version.rows, counters)
+        # Every join task got the reports of all stamps; that one passes them on is enough.
+        onwards = Reports(upstream.stamps if task == 0 else [], [report])
+        yield report_rows(onwards, join.joined_schema, plan.tasks)
+
+    return joining
+
+
+def _result_rows(plan: BatchPlan, join: JoinPlan, results: pa.Table) -> pa.RecordBatch:
+    """Results as rows; those of a lookup go back to one task for each of their partitions."""
+    if join.stage.is_lookup:
+        # The records of a partition have to meet again, where their clock goes on.
+        task = pa.array(np.asarray(results["partition"]) % plan.tasks, TASK.type)
+    else:
+        task = pa.nulls(len(results), TASK.type)
+    columns = [task, pa.nulls(len(results), REPORT.type), *results.columns]
+    return as_batch(pa.table(columns, schema=join.joined_schema))
+
+
+def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinedBatch) -> Counters:
+    """What became of the records whose way ends here.
+
+    They have become part of the join's state, or of results, which are no records. What a
+    stream looked up goes on as the record that it is, and is counted where its way ends.
+    """
+    if join.stage.is_lookup:
+        applied = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
+    else:
+        applied = len(records) - joined.late - joined.filtered
+    return Counters(applied=applied, late=joined.late, filtered=joined.filtered)
+
+
+def windows_task(plan: BatchPlan) -> TaskFunction:
+    """Return the task from stamped records to one report."""
+
+    def processing(batches: Batches) -> Batches:
+        rows = pa.Table.from_batches(list(batches), plan.stamped_schema)
+        report_table, records = split_reports(rows)
+        if not len(report_table):
+            # Every task gets a report of every stamp: a task without one is not of this batch.
+            return
+        task = report_table[TASK.name][0].as_py()
+        upstream = Reports.from_texts(report_table[REPORT.name].to_pylist())
+        # All tasks have the reports of all stamps, so all close the same windows.
+        close_ms = plan.close_time_of(upstream.clocks_after(plan.clocks))
+        read = records.select(plan.assembly.engine.record_schema.names)
+        result, version = plan.files.process_records(plan, task, read, close_ms)
+        letters = plan.dead_letters.of_raised(result, records, plan.topics, plan.origins)
+        report = WindowsReport(
+            task=task,
+            segments=version.names,
+            open_records=version.rows,
+            changed=len(result.changes),
+            close_ms=close_ms,
+            counters=_applied_counters(plan, records, result),
+            files=plan.files.write_changes(plan, task, result.changes),
+            dead_letters=plan.files.write_dead_letters(plan, letters),
+            upstream=upstream,
+        )
+        yield pa.RecordBatch.from_pydict({REPORT.name: [report.to_text()]}, schema=REPORT_SCHEMA)
+
+    return processing
+
+
+def _applied_counters(plan: BatchPlan, records: pa.Table, result: EngineResult) -> Counters:
+    """What became of the records, and beside them of a join's results."""
+    inputs = len(plan.topics)
+    numbers = PartitionNumbers(inputs)
+    arrived = numbers.count_by_input(np.asarray(records["partition"]))
+    late = numbers.count_by_input(result.late_partitions)
+    rejected = np.bincount(np.asarray(result.rejected["input"]), minlength=inputs)
+    is_record = np.array([origin is None for origin in plan.origins])
+    return Counters(
+        applied=int((arrived - late - rejected)[is_record].sum()),
+        late=int(late[is_record].sum()),
+        dead_lettered=int(rejected[is_record].sum()),
+        late_results=int(late[~is_record].sum()),
+        rejected_results=int(rejected[~is_record].sum()),
+    )
