@@ -11,10 +11,7 @@ folder, errors, and file effects that survive a power loss. It knows neither Spa
 from oriel.storage import errors
 from oriel.storage.contracts import LATEST_MS, SessionRange, WindowId, WindowPage, WindowRange
 from oriel.storage.definition import (
-    KINDS,
-    NONE,
     RESERVED_COLUMNS,
-    SESSION,
     STORE_PROPERTY,
     AggregateSpec,
     StoreDefinition,
@@ -44,11 +41,8 @@ from oriel.storage.position import (
 
 __all__ = [
     "COMMIT_INFO_KEY",
-    "KINDS",
     "LATEST_MS",
-    "NONE",
     "RESERVED_COLUMNS",
-    "SESSION",
     "STORE_PROPERTY",
     "AggregateSpec",
     "BehindPositionBound",

@@ -68,10 +68,6 @@ class StoreKind(StrEnum):
         return self.is_session
 
 
-#: All kinds, in the order in which messages name them, and the two that differ most.
-KINDS = tuple(StoreKind)
-SESSION, NONE = StoreKind.SESSION, StoreKind.NONE
-
 #: When a window's row is written: at each change, or once when it is final.
 WINDOW_UPDATE, WINDOW_CLOSE = "window-update", "window-close"
 

@@ -12,10 +12,9 @@ from pathlib import Path
 from oriel.app.contract import (
     OPERATIONS,
     POSITION_QUERY,
-    STORE_KINDS,
     describe,
     document_bytes,
-    reads_of_kind,
+    kinds_by_reads,
 )
 
 _ROOT = Path(__file__).parents[1]
@@ -58,11 +57,8 @@ def _requests() -> str:
 
 def _reads_by_kind() -> str:
     """One row for all kinds of stores that have the same reads."""
-    kinds_of_reads: dict[tuple[str, ...], list[str]] = {}
-    for kind in STORE_KINDS:
-        kinds_of_reads.setdefault(tuple(reads_of_kind(kind)), []).append(kind)
     rows = ["| kind | reads |", "|---|---|"]
-    for reads, kinds in kinds_of_reads.items():
+    for reads, kinds in kinds_by_reads().items():
         rows.append(f"| {', '.join(kinds)} | {', '.join(f'`{read}`' for read in reads)} |")
     return "\n".join(rows) + "\n"
 

@@ -10,10 +10,8 @@ from oriel.app.contract.cursors import PageCursors
 from oriel.app.contract.openapi import describe, document_bytes
 from oriel.app.contract.operations import (
     OPERATIONS,
-    ROW_STORES,
-    SESSION_STORES,
-    STORE_KINDS,
     Operation,
+    kinds_by_reads,
     reads_of_kind,
 )
 from oriel.app.contract.parameters import POSITION_QUERY, PathParameter, decode_path
@@ -32,9 +30,6 @@ from oriel.app.contract.problems import (
 __all__ = [
     "OPERATIONS",
     "POSITION_QUERY",
-    "ROW_STORES",
-    "SESSION_STORES",
-    "STORE_KINDS",
     "ApiError",
     "MethodNotAllowed",
     "Operation",
@@ -48,6 +43,7 @@ __all__ = [
     "decode_path",
     "describe",
     "document_bytes",
+    "kinds_by_reads",
     "malformed_request",
     "problem_answer",
     "reads_of_kind",

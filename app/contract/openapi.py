@@ -11,7 +11,7 @@ import orjson
 from pydantic.json_schema import models_json_schema
 
 from oriel.app.contract.models import Json, Problem
-from oriel.app.contract.operations import OPERATIONS, Operation
+from oriel.app.contract.operations import OPERATIONS, Operation, kinds_by_reads
 from oriel.app.contract.parameters import PathParameter, QueryParameter
 from oriel.app.contract.problems import (
     CONTENT_TYPE,
@@ -36,10 +36,12 @@ demand a position with `min_version` and `min_offset`. Bounds are on the window 
 inclusive, as in Kafka Streams' `ReadOnlyWindowStore`. Windows are ordered by start, keys by their
 UTF-8 bytes. Errors are RFC 9457 problem documents; programs go by `code`.
 
-Which reads a store has depends on its windows. Tumbling, hopping, sliding: `fetch`,
-`backwardFetch`, `latest`, `window`. Sessions: these by the session's start (the time of its first
-record), and `findSessions`, `backwardFindSessions`, `session`. No windows: `get`. Any other read is
-the problem `wrong-store-kind`, which names those that fit.
+Which reads a store has depends on the kind of its windows:
+
+{reads}
+
+Any other read is the problem `wrong-store-kind`, which names those that fit. A session's start is
+the time of its first record.
 
 Stable: paths, parameters, fields, codes and their meaning. New fields and new codes may be added.
 Not stable: the texts of `title` and `detail`, the content of cursors and entity tags.
@@ -62,6 +64,14 @@ _RETRY_AFTER: Json = {
 }
 
 
+def _reads_by_kind() -> str:
+    """One line for all kinds of stores that have the same reads."""
+    return "\n".join(
+        f"- {', '.join(kinds)}: {', '.join(f'`{read}`' for read in reads)}"
+        for reads, kinds in kinds_by_reads().items()
+    )
+
+
 @cache
 def describe() -> Json:
     """The whole document; it is shared, so nobody may change it."""
@@ -76,7 +86,7 @@ def describe() -> Json:
             "title": _TITLE,
             "version": _VERSION,
             "summary": "Interactive queries over materialized windows",
-            "description": _DESCRIPTION,
+            "description": _DESCRIPTION.format(reads=_reads_by_kind()),
         },
         "paths": {
             operation.path: {"get": _described(operation)} for operation in OPERATIONS.values()

@@ -44,15 +44,13 @@ from oriel.app.contract.problems import (
     WindowNotFound,
     WrongStoreKind,
 )
-from oriel.storage import KINDS, NONE, SESSION
+from oriel.storage import StoreKind
 from oriel.storage import errors as storage
 
-#: Kinds of stores by what can be read of them. The rest of the service asks these sets, so that
-#: storage's kinds are named at this one place.
-STORE_KINDS = KINDS
-ROW_STORES = frozenset({NONE})
-SESSION_STORES = frozenset({SESSION})
-WINDOW_STORES = frozenset(STORE_KINDS) - ROW_STORES
+#: Kinds of stores by what can be read of them.
+ROW_STORES = frozenset(kind for kind in StoreKind if not kind.is_windowed)
+SESSION_STORES = frozenset(kind for kind in StoreKind if kind.is_session)
+WINDOW_STORES = frozenset(StoreKind) - ROW_STORES
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ class Operation:
     example: Json | None = None
     own_problems: tuple[type[Exception], ...] = ()
     other_statuses: Mapping[int, str] = field(default_factory=dict)
-    store_kinds: frozenset[str] = frozenset()
+    store_kinds: frozenset[StoreKind] = frozenset()
     is_hot: bool = False
 
     @property
@@ -288,7 +286,15 @@ _RECORDS = (
 OPERATIONS: Mapping[str, Operation] = {operation.name: operation for operation in _RECORDS}
 
 
-def reads_of_kind(kind: str) -> list[str]:
+def reads_of_kind(kind: StoreKind) -> list[str]:
     """The hot reads that fit a store's kind; those that fit the fewest kinds come first."""
     fitting = [operation for operation in _RECORDS if kind in operation.store_kinds]
     return [operation.name for operation in sorted(fitting, key=lambda op: len(op.store_kinds))]
+
+
+def kinds_by_reads() -> Mapping[tuple[str, ...], list[StoreKind]]:
+    """The kinds of stores that have the same hot reads, for people."""
+    kinds: dict[tuple[str, ...], list[StoreKind]] = {}
+    for kind in StoreKind:
+        kinds.setdefault(tuple(reads_of_kind(kind)), []).append(kind)
+    return kinds

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from oriel.app.contract import ROW_STORES
 from oriel.storage import (
     BehindPositionBound,
     DataLayout,
@@ -72,7 +71,7 @@ class StoreView:
         opening = b'{"store":%b,"position":%b,"%b":[' % (
             orjson.dumps(self.name),
             orjson.dumps(position_of(state)),
-            b"rows" if state.definition.window.kind in ROW_STORES else b"windows",
+            b"windows" if state.definition.window.is_windowed else b"rows",
         )
         # The table id tells versions of different tables of one name apart, the digest rewritten
         # ones.

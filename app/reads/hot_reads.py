@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from oriel.app.contract import (
-    ROW_STORES,
     MethodNotAllowed,
     ProblemAnswer,
     UnknownRoute,
@@ -22,6 +21,7 @@ from oriel.app.contract import (
 )
 from oriel.app.reads.catalog import StoreCatalog, VersionFrame
 from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
+from oriel.storage import StoreKind
 
 Scope = Mapping[str, Any]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -112,8 +112,8 @@ def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
     return tuple(p.read(part) for p, part in zip(parameters, parts, strict=True))
 
 
-def _wrong_kind(store: str, kind: str, read: str) -> str:
-    windows = "no windows" if kind in ROW_STORES else f"{kind} windows"
+def _wrong_kind(store: str, kind: StoreKind, read: str) -> str:
+    windows = f"{kind} windows" if kind.is_windowed else "no windows"
     fitting = ", ".join(reads_of_kind(kind))
     return f"store {store!r} has {windows}; {read} does not fit it, use {fitting}"
 

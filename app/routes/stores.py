@@ -8,8 +8,6 @@ from fastapi import APIRouter, Request
 
 from oriel.app.contract import (
     OPERATIONS,
-    ROW_STORES,
-    SESSION_STORES,
     PageCursors,
     decode_path,
 )
@@ -81,10 +79,6 @@ def _detail(name: str, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str
     state = snapshot.state
     record = state.record
     kind = state.definition.window.kind
-    # Retention counts sessions by their end, other windows by their start (semantics 7); rows
-    # without windows never expire.
-    by_end = kind in SESSION_STORES
-    by_start = not by_end and kind not in ROW_STORES
     return {
         "store": name,
         "definition": asdict(state.definition),
@@ -92,8 +86,8 @@ def _detail(name: str, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str
         "stream_time_ms": {} if record is None else record.stream_time_ms,
         "close_ms": None if record is None else record.close_ms,
         "counters": {} if record is None else record.counters,
-        "earliest_start_ms": snapshot.earliest_ms if by_start else None,
-        "earliest_end_ms": snapshot.earliest_ms if by_end else None,
+        "earliest_start_ms": snapshot.earliest_ms if kind.expires_by_start else None,
+        "earliest_end_ms": snapshot.earliest_ms if kind.expires_by_end else None,
         "index": {
             "state": status.state,
             "problem": status.problem,

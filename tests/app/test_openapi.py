@@ -48,7 +48,7 @@ def test_what_follows_from_the_operations_is_committed(path: Path) -> None:
 
 
 def test_the_description_names_every_hot_read(empty_store: Served) -> None:
-    """What is written by hand about the kinds of stores leaves none out."""
+    """The list of each kind's reads leaves none out."""
     description = _document(empty_store)["info"]["description"]
     for name in HOT_READS:
         assert f"`{name.decode()}`" in description
