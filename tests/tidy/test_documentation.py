@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tidy.project import ROOT, files, offenders, texts
+from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, texts
 
 COMMANDS = ("demo", "run", "serve", "topology", "test", "bench", "lock", "help")
 #: Commands of the package, which have options of their own.
@@ -103,3 +103,27 @@ def test_every_environment_variable_is_documented() -> None:
         if variable not in page
     ]
     assert not unknown, f"add a line to docs/commands.md:{offenders(unknown)}"
+
+
+def test_worked_examples_fit_the_code() -> None:
+    """Each diff that a page shows as the whole of a change still applies."""
+    diffs = [
+        diff
+        for page in _pages()
+        for diff in re.findall(r"^```diff\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    ]
+    assert diffs
+    for diff in diffs:
+        check = subprocess.run(
+            ["git", "apply", "--check", "-"], input=diff, cwd=ROOT, capture_output=True,
+            text=True, check=False, timeout=30,
+        )  # fmt: skip
+        assert check.returncode == 0, f"show the change as it would be today:\n{check.stderr}"
+
+
+def test_the_architecture_names_every_room() -> None:
+    """The picture of the rooms has each folder of the product."""
+    picture = (ROOT / "docs" / "architecture.md").read_text().split("```")[1]
+    rooms = {Path(m.name).parent for m in modules_of(*PRODUCT) if m.path.name == "__init__.py"}
+    missing = [room.as_posix() for room in sorted(rooms) if room.name not in picture]
+    assert not missing, f"draw these in docs/architecture.md:{offenders(missing)}"
