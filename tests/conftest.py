@@ -4,6 +4,7 @@ import functools
 import os
 import re
 import shutil
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,8 +93,9 @@ def _require_browser() -> None:
     pytest.skip(reason)
 
 
-#: Fixtures that are dear to make and live as long as the process.
-_SHARED = ("spark", "survivor")
+#: Fixtures that are dear to make and live as long as the process, and in how many processes
+#: the files that ask for one may be: with one Spark session all others would wait for it.
+_SHARED = {"spark": 2, "survivor": 1}
 
 
 class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
@@ -106,9 +108,12 @@ class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
 
 @functools.cache
 def _shared_by(file: Path) -> str | None:
-    """Which shared fixture a test of the file asks for, if any."""
+    """Which shared fixture a test of the file asks for, if any, and which one of them."""
     text = file.read_text()
-    return next((name for name in _SHARED if re.search(rf"[ (]{name}:", text)), None)
+    for name, processes in _SHARED.items():
+        if re.search(rf"[ (]{name}:", text):
+            return f"{name} {zlib.crc32(file.name.encode()) % processes}"
+    return None
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedTogether:
