@@ -1,6 +1,6 @@
 """The pipeline: from a user's topology and a log of records to the tables of its stores.
 
-In come a topology (``language``) and records (``sources``); out goes one commit per batch and store.
+In come a topology (``language``) and records (``sources``); out goes one commit a batch and store.
 The rooms from the highest to the lowest are drawn in docs/architecture.md. Beside them lie what
 several of them speak of: the columns of a row on each hop (``hops``), dead letters, and errors,
 which are all that this door gives: what users write comes from ``oriel`` itself.
