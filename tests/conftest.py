@@ -4,7 +4,6 @@ import functools
 import os
 import re
 import shutil
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +38,9 @@ settings.register_profile("unit", settings.get_profile("dev"), max_examples=40)
 # Processes that tests start find what pytest finds (pyproject.toml: pythonpath).
 _ROOT = Path(__file__).resolve().parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT)])
+# The JVMs of tests live for seconds: compiling their code well costs more than it gains (a
+# fifth of the processor's time), and there are as many collectors as processes.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
@@ -93,9 +95,11 @@ def _require_browser() -> None:
     pytest.skip(reason)
 
 
-#: Fixtures that are dear to make and live as long as the process, and in how many processes
-#: the files that ask for one may be: with one Spark session all others would wait for it.
-_SHARED = {"spark": 2, "survivor": 1}
+#: Fixtures that are dear to make and live as long as the process.
+_SHARED = ("spark", "survivor")
+#: With one Spark session for all, the other processes would be done long before it. This file
+#: takes about as long as all others that share one, so it has a session of its own.
+_OWN_SESSION = "test_run.py"
 
 
 class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
@@ -108,12 +112,11 @@ class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
 
 @functools.cache
 def _shared_by(file: Path) -> str | None:
-    """Which shared fixture a test of the file asks for, if any, and which one of them."""
+    """Which shared fixture a test of the file asks for, if any."""
     text = file.read_text()
-    for name, processes in _SHARED.items():
-        if re.search(rf"[ (]{name}:", text):
-            return f"{name} {zlib.crc32(file.name.encode()) % processes}"
-    return None
+    if file.name == _OWN_SESSION:
+        return None
+    return next((name for name in _SHARED if re.search(rf"[ (]{name}:", text)), None)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedTogether:
