@@ -19,7 +19,6 @@ from oriel.pipeline.plan.batch import (
     TaskFiles,
 )
 from oriel.pipeline.plan.engine import aggregate_calls, assemble
-from oriel.pipeline.plan.join import JoinedBatch
 from oriel.pipeline.plan.store import InputPlan, Steps, StorePlans, reasons_by_store
 
 __all__ = [
@@ -29,7 +28,6 @@ __all__ = [
     "Clocks",
     "InputPlan",
     "JoinPlan",
-    "JoinedBatch",
     "PreparedBatch",
     "Segments",
     "StampPlan",

@@ -16,12 +16,13 @@ import pyarrow as pa
 from oriel.pipeline import hops
 from oriel.pipeline.dead_letters import DeadLetters, Origin, SourceReasons
 from oriel.pipeline.plan.engine import Assembly
-from oriel.pipeline.plan.join import JoinedBatch, JoinStage
+from oriel.pipeline.plan.join import JoinStage
 from oriel.pipeline.state import Version
 from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
     NO_STREAM_TIME_MS,
     EngineResult,
+    JoinResult,
     close_time_ms,
 )
 from oriel.storage import CommitRecord, Offsets
@@ -125,7 +126,7 @@ class TaskFiles(Protocol):
         task: int,
         records: pa.Table,
         clocks: tuple[Clocks, Clocks],
-    ) -> tuple[JoinedBatch, Version]:
+    ) -> tuple[JoinResult, Version]:
         """Run a join on the task's state of the batch before; write the next state.
 
         ``clocks`` are those before the batch and after it.

@@ -24,9 +24,6 @@ from oriel.pipeline.windows import (
     refuse_large_places,
 )
 
-#: What a batch makes of a join, by the name that tasks know it by.
-JoinedBatch = JoinResult
-
 
 class JoinStage:
     """One join of a topology; holds no state between calls."""
@@ -97,6 +94,6 @@ class JoinStage:
         """The keys whose rows a batch can change, where it looks at more of them."""
         return self._engine.changing(batch)
 
-    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinedBatch:
+    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
         """Join a batch, see ``JoinEngine``; the clocks are those after it."""
         return self._engine.process(state, batch, clocks)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.hops import REPORT, REPORT_SCHEMA, TASK, PartitionNumbers
-from oriel.pipeline.plan import BatchPlan, JoinedBatch, JoinPlan
+from oriel.pipeline.plan import BatchPlan, JoinPlan
 from oriel.pipeline.tasks.reports import (
     Batches,
     Counters,
@@ -24,7 +24,7 @@ from oriel.pipeline.tasks.reports import (
     report_rows,
     split_reports,
 )
-from oriel.pipeline.windows import RIGHT, EngineResult
+from oriel.pipeline.windows import RIGHT, EngineResult, JoinResult
 
 
 def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
@@ -64,7 +64,7 @@ def _result_rows(plan: BatchPlan, join: JoinPlan, results: pa.Table) -> pa.Recor
     return as_batch(pa.table(columns, schema=join.joined_schema))
 
 
-def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinedBatch) -> Counters:
+def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> Counters:
     """What became of the records whose way ends here.
 
     They have become part of the join's state, or of results, which are no records. What a

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.plan import BatchPlan, Clocks, JoinedBatch, JoinPlan
+from oriel.pipeline.plan import BatchPlan, Clocks, JoinPlan
 from oriel.pipeline.state import (
     KeyedState,
     Layout,
@@ -21,7 +21,7 @@ from oriel.pipeline.state import (
     next_segments,
     read_share,
 )
-from oriel.pipeline.windows import EngineResult
+from oriel.pipeline.windows import EngineResult, JoinResult
 from oriel.storage.delta import AddedFile, table_rows, write_file
 
 
@@ -67,7 +67,7 @@ class FolderFiles:
         task: int,
         records: pa.Table,
         clocks: tuple[Clocks, Clocks],
-    ) -> tuple[JoinedBatch, Version]:
+    ) -> tuple[JoinResult, Version]:
         """See ``TaskFiles``."""
         before, after = map(join.stream_times_ms, clocks)
         share = (task, plan.tasks)

@@ -19,7 +19,6 @@ from oriel.pipeline.language import Source, Store
 from oriel.pipeline.plan import (
     BatchPlan,
     Clocks,
-    JoinedBatch,
     JoinPlan,
     PreparedBatch,
     Segments,
@@ -30,7 +29,7 @@ from oriel.pipeline.state import Version
 from oriel.pipeline.tasks import TaskFunction, run_stages
 from oriel.pipeline.testing.rows import StoreRows
 from oriel.pipeline.testing.steps import steps_for
-from oriel.pipeline.windows import EngineResult
+from oriel.pipeline.windows import EngineResult, JoinResult
 from oriel.storage import Offsets
 from oriel.storage.delta import AddedFile
 
@@ -127,7 +126,7 @@ class MemoryFiles:
         task: int,
         records: pa.Table,
         clocks: tuple[Clocks, Clocks],
-    ) -> tuple[JoinedBatch, Version]:
+    ) -> tuple[JoinResult, Version]:
         """See ``TaskFiles``."""
         state = self._read(join.segments, task, join.stage.state_schema)
         joined = join.stage.process(state, records, join.stream_times_ms(clocks[1]))

@@ -13,8 +13,7 @@ last, and this one does not.
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Flags, Ints
-from oriel.pipeline.windows.definitions import FOREVER_MS, LEFT, RIGHT
+from oriel.pipeline.windows.definitions import FOREVER_MS, LEFT, RIGHT, NoWindows
 from oriel.pipeline.windows.engines import EngineResult, WindowEngine
 from oriel.pipeline.windows.joins.sides import (
     SIDE,
@@ -48,6 +47,7 @@ class TableRowsEngine(WindowEngine):
         """
         own = (*TABLE_FIELDS, SIDE, _DELETED)
         values = joined_values(how, How, own, carried, (left, right))
+        self.windows = NoWindows()
         self._how = how
         self._values_of_side = (left.names, right.names)
         self.aggregate_types = {field.name: field.type for field in values}
@@ -55,10 +55,6 @@ class TableRowsEngine(WindowEngine):
             [*RECORD_FIELDS, *(carried or ()), INPUT, NULL_VALUE, *values]
         )
         self.state_schema = pa.schema([*TABLE_FIELDS, SIDE, *(carried or ()), *values])
-
-    def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:  # noqa: ARG002
-        """None: a table has no windows."""
-        return np.zeros(len(timestamp_ms), dtype=np.bool_)
 
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int

@@ -77,6 +77,8 @@ class MergedBatch:
 class SessionEngine(WindowEngine):
     """Sessions; how a batch's records are merged and aggregated is for the subclasses."""
 
+    windows: SessionWindows
+
     def __init__(
         self,
         windows: SessionWindows,
@@ -87,7 +89,7 @@ class SessionEngine(WindowEngine):
         emit: EmitStrategy,
     ) -> None:
         """Read these columns of records, and keep ``kept`` of sessions, ``carried`` of keys."""
-        self._windows = windows
+        self.windows = windows
         self._gap_ms = windows.inactivity_gap_ms
         self._carried = list(carried or ())
         self._emit = emit
@@ -104,17 +106,13 @@ class SessionEngine(WindowEngine):
     def _aggregates(self, rows: pa.Table, ranges: Ranges) -> Mapping[str, pa.Array]:
         """The store's columns of sessions: of each the state rows in its range, merged."""
 
-    def is_late(self, timestamp_ms: Ints, close_ms: Ints) -> Flags:  # noqa: ARG002
-        """None: a record behind the grace is taken if it touches an open session (rule 6)."""
-        return np.zeros(len(timestamp_ms), dtype=np.bool_)
-
     def due_ms(self, state: pa.Table) -> Ints:
         """The last ms of each partition session.
 
         A session of the store closes with the last of its partition sessions, so that one
         names the key in time.
         """
-        return self._windows.rule.last_ms(np.asarray(state["window_end_ms"]))
+        return self.windows.rule.last_ms(np.asarray(state["window_end_ms"]))
 
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
@@ -137,7 +135,7 @@ class SessionEngine(WindowEngine):
             pair_rows,
             SessionBounds.of_state(pair_rows, state_pair[has_records]),
             batch,
-            SessionRecords.of(batch, batch_pair, self._windows),
+            SessionRecords.of(batch, batch_pair, self.windows),
         )
         code, partition_number = np.divmod(merged.sessions.pair, max(len(partitions), 1))
         rows = {
@@ -182,7 +180,7 @@ class SessionEngine(WindowEngine):
 
         ``touched`` has a flag for each row of ``after``, ``shrunk_keys`` one for each key.
         """
-        rule = self._windows.rule
+        rule = self.windows.rule
         touched_keys = shrunk_keys.copy()
         touched_keys[after.code[touched]] = True
         # A session ends with one of its partition sessions: it is final only if that is closed.
