@@ -2,8 +2,8 @@
 
 In come a topology (``language``) and records (``sources``); out goes one commit a batch and store.
 The rooms from the highest to the lowest are drawn in docs/architecture.md. Beside them lie what
-several of them speak of: the columns of a row on each hop (``hops``), dead letters, and errors,
-which are all that this door gives: what users write comes from ``oriel`` itself.
+several of them speak of: the columns of a row on each hop (``hops``), dead letters, the reader of
+event logs, and errors. Errors are all that this door gives: what users write comes from ``oriel``.
 """
 
 from oriel.pipeline.errors import InvalidTopology, PipelineError

@@ -16,15 +16,15 @@ from typing import ClassVar, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from oriel.pipeline.errors import ConnectorUnavailable
-from oriel.pipeline.sources.decoding import Decoder, event_log_decoder, kafka_decoder
-from oriel.pipeline.sources.event_log import (
+from oriel.pipeline.errors import ConnectorUnavailable, EventLogError
+from oriel.pipeline.event_log import (
     DEFAULT_MAX_BATCH_BYTES,
     FORMAT,
     EventLogSource,
-    ensure_topic_folder,
     partition_files,
 )
+from oriel.pipeline.language import check_topic
+from oriel.pipeline.sources.decoding import Decoder, event_log_decoder, kafka_decoder
 from oriel.pipeline.spark import build_session
 
 
@@ -73,6 +73,22 @@ class EventLog:
             .option("max_batch_bytes", str(self.max_batch_bytes))
             .load()
         )
+
+
+def ensure_topic_folder(root: Path, topic: str) -> Path:
+    """Make the folder of ``topic`` if it isn't there, so that a producer can begin.
+
+    Raises:
+        InvalidTopology: the topic's name is not valid.
+        EventLogError: there is a file where a folder is to be.
+    """
+    folder = root / check_topic(topic)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        message = f"no event log at {folder}: there is a file in the place of a folder"
+        raise EventLogError(message) from error
+    return folder
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from oriel import InvalidTopology
+from oriel.pipeline import event_log
 from oriel.pipeline.errors import EventLogError
-from oriel.pipeline.sources import event_log
-from oriel.pipeline.sources.event_log import (
+from oriel.pipeline.event_log import (
     EventLogReader,
     EventLogSource,
-    ensure_topic_folder,
     partition_files,
 )
+from oriel.pipeline.sources.logs import ensure_topic_folder
 
 
 @pytest.fixture

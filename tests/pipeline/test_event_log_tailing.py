@@ -12,10 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
 from pyspark.sql.streaming.datasource import ReadMaxBytes
 
+from oriel.pipeline import event_log
 from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.errors import EventLogError
-from oriel.pipeline.sources import EventLog, event_log
-from oriel.pipeline.sources.event_log import EventLogReader, whole_lines_end
+from oriel.pipeline.event_log import EventLogReader, whole_lines_end
+from oriel.pipeline.sources import EventLog
 
 Line = tuple[int, int, bytes]
 

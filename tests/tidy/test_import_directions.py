@@ -36,7 +36,7 @@ FLOORS = {
         "tasks",
         "plan",
         "rows sources state",
-        "spark",
+        "spark event_log",
         "language",
         "dead_letters",
         "hops",

@@ -188,16 +188,19 @@ def _class_path(target: Path) -> str:
         if os.environ.get("CI"):
             pytest.fail(reason)
         pytest.skip(reason)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        # Each process has a folder below that of the run: what one compiles serves all.
+        target = target.parents[1] / target.name
     listed = target / "class-path.txt"
     goals = ["compile", "dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
     maven = ["mvn", "-q", "-B", f"-Dtarget={target}", *goals]
     # What Maven has in its cache needs no network; the first time it fetches.
     with only_one("maven"):
-        cached = subprocess.run(
-            [*maven, "--offline"], cwd=_SOURCE, check=False, capture_output=True
-        )
-        if cached.returncode != 0:
-            subprocess.run(maven, cwd=_SOURCE, check=True)
+        if not listed.exists():
+            offline = [*maven, "--offline"]
+            cached = subprocess.run(offline, cwd=_SOURCE, check=False, capture_output=True)
+            if cached.returncode != 0:
+                subprocess.run(maven, cwd=_SOURCE, check=True)
     return f"{target / 'classes'}{os.pathsep}{listed.read_text()}"
 
 

@@ -11,6 +11,9 @@ Byte positions are offsets that need no index: a reader starts anywhere without 
 producer knows them from the file's size, and they grow in the order of arrival. They hold as long
 as the file is only appended to. That can't be proved without reading it all, but what a mistake
 makes of it mostly shows: the file is shorter, gone, or no line begins where reading goes on.
+
+For each query Spark starts a Python process that does nothing but read the log's ends with the
+classes of this module, so it imports little: it lies beside the rooms, not behind a door.
 """
 
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
@@ -30,7 +33,6 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from oriel.pipeline.errors import EventLogError
-from oriel.pipeline.language import check_topic
 
 FORMAT = "oriel_event_log"
 
@@ -65,6 +67,9 @@ class EventLogSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         """Keep the options."""
+        # Only where a source is made, not where Spark unpickles it (see the module's text).
+        from oriel.pipeline.language import check_topic  # noqa: PLC0415
+
         super().__init__(options)
         self._topic = check_topic(options["topic"])
         self._folder = Path(options["root"]) / self._topic
@@ -294,19 +299,3 @@ def _lines(partition: int, position: int, data: bytes) -> pa.RecordBatch:
         ],
         schema=_ARROW_SCHEMA,
     )
-
-
-def ensure_topic_folder(root: Path, topic: str) -> Path:
-    """Make the folder of ``topic`` if it isn't there, so that a producer can begin.
-
-    Raises:
-        InvalidTopology: the topic's name is not valid.
-        EventLogError: there is a file where a folder is to be.
-    """
-    folder = root / check_topic(topic)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except (FileExistsError, NotADirectoryError) as error:
-        message = f"no event log at {folder}: there is a file in the place of a folder"
-        raise EventLogError(message) from error
-    return folder
