@@ -40,7 +40,12 @@ _ROOT = Path(__file__).resolve().parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT)])
 # The JVMs of tests live for seconds: compiling their code well costs more than it gains (a
 # fifth of the processor's time), and there are as many collectors as processes.
-os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+os.environ.setdefault(
+    "SPARK_SUBMIT_OPTS",
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    # Nor is the byte code of Spark's own classes verified anew at each start.
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
+)
 
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
@@ -126,8 +131,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedTogeth
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long, so that no process is left alone with it at the end."""
-    items.sort(key=lambda item: not any(map(item.get_closest_marker, _LONG)))
+    """Begin with what takes long, so that no process is left alone with it at the end.
+
+    First the groups of files that share something: each is one piece of work.
+    """
+    items.sort(
+        key=lambda item: (
+            item.path.name != _OWN_SESSION,
+            _shared_by(item.path) is None,
+            not any(map(item.get_closest_marker, _LONG)),
+        )
+    )
 
 
 #: Marks of tests that start processes of their own, and of others that take long.
