@@ -26,7 +26,9 @@ RUN python -m venv /opt/venv \
 
 FROM base AS api
 COPY --from=api-packages /opt/venv /opt/venv
+# The package: links to the folders, and to the page that `oriel topology` prints.
 COPY src src
+COPY docs/topology.md docs/
 COPY storage storage
 COPY app app
 ENV PATH=/opt/venv/bin:$PATH PYTHONPATH=/opt/oriel/src
@@ -42,7 +44,9 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=pipeline-packages /opt/venv /opt/venv
+# The package: links to the folders, and to the page that `oriel topology` prints.
 COPY src src
+COPY docs/topology.md docs/
 COPY storage storage
 COPY pipeline pipeline
 COPY demo/flights.py demo/
