@@ -46,6 +46,8 @@ os.environ.setdefault(
     # Nor is the byte code of Spark's own classes verified anew at each start.
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
 )
+# The JVM that only works out the command line of the other.
+os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 

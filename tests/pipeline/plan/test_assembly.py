@@ -20,7 +20,7 @@ from oriel.pipeline.language import Store
 from oriel.pipeline.language.grouped import CogroupedKStream
 from oriel.pipeline.plan import aggregate_calls, assemble
 from oriel.pipeline.plan.engine import Assembly
-from tests.pipeline.task_runs import one_store
+from tests.pipeline.tasks.task_runs import one_store
 
 A = pa.schema([("v", pa.float64()), ("w", pa.string())])
 B = pa.schema([("v", pa.int32())])

@@ -17,8 +17,8 @@ from oriel.pipeline.plan import BatchPlan, PreparedBatch, assemble
 from oriel.pipeline.plan.store import clocks_before
 from oriel.pipeline.tasks import WindowsReport
 from oriel.pipeline.windows import NEVER_CLOSED_MS
-from tests.pipeline import task_runs
-from tests.pipeline.task_runs import (
+from tests.pipeline.tasks import task_runs
+from tests.pipeline.tasks.task_runs import (
     counters_of,
     first_plan,
     grouped,

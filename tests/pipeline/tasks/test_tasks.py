@@ -11,8 +11,8 @@ import pytest
 from oriel import SlidingWindows, StreamsBuilder, collect_list
 from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.plan import BatchPlan
-from tests.pipeline import task_runs
-from tests.pipeline.task_runs import (
+from tests.pipeline.tasks import task_runs
+from tests.pipeline.tasks.task_runs import (
     Row,
     counters_of,
     grouped,

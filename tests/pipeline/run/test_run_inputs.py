@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oriel import Topology
-from tests.pipeline.inputs_topology import RUBBISH, Model, every_input, random_topics
-from tests.pipeline.topic_logs import Record, Stores, line, offsets, write_topics
+from tests.pipeline.run.inputs_topology import RUBBISH, Model, every_input, random_topics
+from tests.pipeline.run.topic_logs import Record, Stores, line, offsets, write_topics
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from oriel.pipeline.run import command as command_line
 from oriel.pipeline.run.command import main
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TOPOLOGY = """
 from oriel import SlidingWindows, StreamsBuilder, count
 

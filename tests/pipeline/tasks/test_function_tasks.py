@@ -21,8 +21,8 @@ from oriel import (
 from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.tasks import WindowsReport
 from oriel.pipeline.windows import Windows
-from tests.pipeline import task_runs
-from tests.pipeline.task_runs import (
+from tests.pipeline.tasks import task_runs
+from tests.pipeline.tasks.task_runs import (
     Row,
     grouped,
     next_plan,

@@ -10,7 +10,7 @@ from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.errors import RecordsMiscounted
 from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.tasks import Counters, count_batch
-from tests.pipeline.task_runs import grouped, plan_of, row, stamped
+from tests.pipeline.tasks.task_runs import grouped, plan_of, row, stamped
 
 VALUES = pa.schema([("v", pa.float64())])
 ROWS = [

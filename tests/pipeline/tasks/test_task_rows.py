@@ -13,7 +13,7 @@ from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.tasks import Counters, JoinReport, Reports, StampReport
 from oriel.pipeline.tasks.reports import addressed, report_rows
 from oriel.storage.delta import AddedFile
-from tests.pipeline.task_runs import files_of, plan_of, row
+from tests.pipeline.tasks.task_runs import files_of, plan_of, row
 
 VALUES = pa.schema([("v", pa.float64())])
 

@@ -18,9 +18,9 @@ from oriel.pipeline.state import KeyedState
 from oriel.pipeline.state.key_hashes import key_hashes
 from oriel.pipeline.state.keyed_state import Touched
 from oriel.storage import DataLayout, Offsets
-from tests.pipeline.join_runs import KEY_GROUPS, JoinRun
-from tests.pipeline.task_runs import folder_files, one_store
-from tests.pipeline.test_join_tasks import WINDOWS, store_of
+from tests.pipeline.tasks.join_runs import KEY_GROUPS, JoinRun
+from tests.pipeline.tasks.task_runs import folder_files, one_store
+from tests.pipeline.tasks.test_join_tasks import WINDOWS, store_of
 
 
 def beside(kind: str) -> Store:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from oriel import JoinWindows, SessionWindows, StreamsBuilder, TimeWindows, collect_list, count
 from oriel.pipeline.language import Store
-from tests.pipeline.join_runs import JoinRun
-from tests.pipeline.task_runs import one_store
+from tests.pipeline.tasks.join_runs import JoinRun
+from tests.pipeline.tasks.task_runs import one_store
 from tests.slow_joins import Logs, Span, joined
 
 SPAN = Span(before=4, after=6, grace=3)

@@ -10,7 +10,7 @@ import pytest
 
 from oriel.pipeline.run.command import main
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 TOPOLOGY = """
 from oriel import SlidingWindows, StreamsBuilder
 

@@ -5,7 +5,7 @@ from random import Random
 from typing import Any
 
 from oriel import JoinWindows, StreamsBuilder, TimeWindows, Topology, collect_list, count, sum
-from tests.pipeline.topic_logs import Record, Topics, offsets, random_times
+from tests.pipeline.run.topic_logs import Record, Topics, offsets, random_times
 from tests.slow_joins import Arrived, Joined, Span, arrivals, clock, counting, joined, joined_tables
 
 SIZE_MS, GRACE_MS = 20, 30

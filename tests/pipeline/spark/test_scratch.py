@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _CHILD = (
     "from oriel.pipeline.spark.session import scratch_folder as f; print(f(), flush=True); input()"
 )

@@ -20,7 +20,7 @@ from oriel.pipeline.tasks import (
     stamp_looked_up,
     stamp_results,
 )
-from tests.pipeline.task_runs import (
+from tests.pipeline.tasks.task_runs import (
     Row,
     folder_files,
     grouped,
