@@ -274,13 +274,11 @@ def _first_plan(case: Case, folder: Path, *, sync: bool) -> BatchPlan:
         batch=0,
         tasks=TASKS,
         assembly=assemble(store_of(case), [arrow_schema(_VALUE)]),
-        close_delay_ms=case.windows.close_delay_ms,
         clock_plans=(ClockPlan(_TOPIC, _TOPIC, 0),),
         clocks={_TOPIC: dict.fromkeys(range(_PARTITIONS), NO_STREAM_TIME_MS)},
         close_ms=NEVER_CLOSED_MS,
         segments={},
         files=FolderFiles(folder / "table", folder / "state", folder / "dead", sync),
-        windowed=not isinstance(case.windows, NoWindows),
     )
 
 
@@ -316,7 +314,7 @@ class _Records:
         """Return the stamped records of one batch, and the report row at their end."""
         low, high = batch * self._load.batch, (batch + 1) * self._load.batch
         place = np.arange(low + self._task, high, TASKS)
-        columns = self._columns(place, plan.close_delay_ms)
+        columns = self._columns(place, plan.windows.close_delay_ms)
         report = StampReport(
             _TOPIC,
             {p: self._time(high - 1) for p in range(_PARTITIONS)},

@@ -16,7 +16,6 @@ from oriel.pipeline.plan.batch import (
     PreparedBatch,
     Segments,
     StampPlan,
-    TaskFiles,
 )
 from oriel.pipeline.plan.engine import aggregate_calls, assemble
 from oriel.pipeline.plan.store import InputPlan, Steps, StorePlans, reasons_by_store
@@ -33,7 +32,6 @@ __all__ = [
     "StampPlan",
     "Steps",
     "StorePlans",
-    "TaskFiles",
     "aggregate_calls",
     "assemble",
     "reasons_by_store",

@@ -23,6 +23,7 @@ from oriel.pipeline.windows import (
     NO_STREAM_TIME_MS,
     EngineResult,
     JoinResult,
+    Windows,
     close_time_ms,
 )
 from oriel.storage import CommitRecord, Offsets
@@ -155,8 +156,6 @@ class BatchPlan:
     topics: tuple[str, ...]
     origins: tuple[Origin | None, ...]
     assembly: Assembly
-    windowed: bool
-    close_delay_ms: int
     clock_plans: tuple[ClockPlan, ...]
     clocks: Clocks
     close_ms: int
@@ -170,6 +169,11 @@ class BatchPlan:
         return hops.to_windows_schema(assembly.engine.record_schema, keeps_raw=assembly.keeps_raw)
 
     @property
+    def windows(self) -> Windows:
+        """The windows of the store."""
+        return self.assembly.engine.windows
+
+    @property
     def dead_letters(self) -> DeadLetters:
         """Makes dead letters of this store and batch."""
         return DeadLetters(self.store, self.batch)
@@ -181,7 +185,7 @@ class BatchPlan:
         partition of the slowest stream decides.
         """
         times_ms = [
-            close_time_ms(clocks[clock.name], self.close_delay_ms + clock.delay_ms)
+            close_time_ms(clocks[clock.name], self.windows.close_delay_ms + clock.delay_ms)
             for clock in self.clock_plans
             if clock.delay_ms is not None
         ]

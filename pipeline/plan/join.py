@@ -61,9 +61,8 @@ class JoinStage:
         self.delay_ms = self._engine.delay_ms
         self.state_schema = self._engine.state_schema
         self.result_schema = self._engine.result_schema
-        self.values = pa.schema([*left, *right])
         #: What both sides' stamps send, whichever of it the engine reads.
-        self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, KEY_GROUP, *self.values])
+        self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, KEY_GROUP, *left, *right])
 
     def empty_state(self) -> pa.Table:
         """The state before the first record."""

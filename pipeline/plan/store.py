@@ -158,8 +158,6 @@ class StorePlans:
             topics=tuple(definition.source.topic for definition in self.store.inputs),
             origins=tuple(_origin(definition) for definition in self.store.inputs),
             assembly=self.assembly,
-            windowed=self.store.windows.kind != "none",
-            close_delay_ms=self.store.windows.close_delay_ms,
             clock_plans=tuple(self.clocks),
             clocks=clocks_before(self.clocks, previous, ends),
             close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,

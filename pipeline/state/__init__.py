@@ -10,13 +10,12 @@ writes is on average in proportion to the batch, however large the state is.
 
 from oriel.pipeline.state.keyed_state import KeyedState, Layout
 from oriel.pipeline.state.open_records import OpenRecords
-from oriel.pipeline.state.segments import TaskShare, Version, next_segments, read_share
+from oriel.pipeline.state.segments import Version, next_segments, read_share
 
 __all__ = [
     "KeyedState",
     "Layout",
     "OpenRecords",
-    "TaskShare",
     "Version",
     "next_segments",
     "read_share",

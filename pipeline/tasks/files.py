@@ -102,7 +102,8 @@ class FolderFiles:
         if not len(changes):
             return []
         types = plan.assembly.engine.aggregate_types
-        rows = table_rows(changes, types, plan.batch, windowed=plan.windowed)
+        windowed = plan.windows.kind != "none"
+        rows = table_rows(changes, types, plan.batch, windowed=windowed)
         return [write_file(self.table, rows, f"part-{_name(plan, task)}", sync=self.sync)]
 
     def write_dead_letters(self, plan: BatchPlan, letters: Sequence[pa.Table]) -> list[AddedFile]:

@@ -193,6 +193,6 @@ class _Stamper:
         # time of its own partition when it came. Neither other partitions nor other records of
         # the batch matter, so the answer is the same however the input is cut and interleaved;
         # and it is given once, here, so that no later stage can come to another one.
-        close_ms = stream_time_ms - self._plan.close_delay_ms
+        close_ms = stream_time_ms - self._plan.windows.close_delay_ms
         late = self._plan.assembly.engine.is_late(np.asarray(rows["timestamp_ms"]), close_ms)
         return rows.append_column("close_ms", pa.array(close_ms)).filter(pa.array(~late))

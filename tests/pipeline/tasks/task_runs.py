@@ -49,13 +49,11 @@ def first_plan(folder: Path, store: Store, assembly: Assembly, tasks: int) -> Ba
         batch=0,
         tasks=tasks,
         assembly=assembly,
-        close_delay_ms=store.windows.close_delay_ms,
         clock_plans=tuple(ClockPlan(topic, topic, 0) for topic in topics),
         clocks={topic: {0: -1, 1: -1} for topic in topics},
         close_ms=NEVER_CLOSED_MS,
         segments={},
         files=folder_files(folder),
-        windowed=store.windows.kind != "none",
     )
 
 
