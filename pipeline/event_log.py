@@ -16,7 +16,7 @@ For each query Spark starts a Python process that does nothing but read the log'
 classes of this module, so it imports little: it lies beside the rooms, not behind a door.
 """
 
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadLimit,
     ReadMaxBytes,
@@ -40,12 +41,21 @@ FORMAT = "oriel_event_log"
 DEFAULT_MAX_BATCH_BYTES = 64 * 2**20
 
 #: What a task reads at a time: an Arrow batch of a few MB keeps its memory bounded.
-_READ_BYTES = 2 * 2**20
+_READ_BYTES = 4 * 2**20
 #: What a search for a newline reads at a time.
 _SEARCH_BYTES = 65_536
 _NEWLINE = b"\n"
 
-_ARROW_SCHEMA = pa.schema([
+#: The rows of the source: what one task reads of one partition, in bytes of its file.
+_SLICE_SCHEMA = pa.schema([
+    pa.field("topic", pa.string()),
+    pa.field("path", pa.string()),
+    pa.field("partition", pa.int32()),
+    pa.field("start", pa.int64()),
+    pa.field("end", pa.int64()),
+])  # fmt: skip
+#: A line of a slice without its newline, and its place.
+RAW_SCHEMA = pa.schema([
     pa.field("partition", pa.int32()),
     pa.field("offset", pa.int64()),
     pa.field("raw", pa.binary()),
@@ -53,9 +63,10 @@ _ARROW_SCHEMA = pa.schema([
 
 
 @dataclass
-class _Slice(InputPartition):
+class Slice(InputPartition):
     """The bytes of one partition that one task reads, whole lines only."""
 
+    topic: str
     path: str
     partition: int
     start: int
@@ -80,9 +91,9 @@ class EventLogSource(DataSource):
         """Return the format's name."""
         return FORMAT
 
-    def schema(self) -> str:
-        """Return partition, offset and the line without its newline."""
-        return "partition INT, offset BIGINT, raw BINARY"
+    def schema(self) -> StructType:
+        """Return the columns of slices."""
+        return from_arrow_schema(_SLICE_SCHEMA)
 
     def streamReader(self, schema: StructType) -> "EventLogReader":  # noqa: ARG002, N802 - Spark's name
         """Return the reader of a streaming query."""
@@ -147,16 +158,14 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return one slice per partition that has something new."""
         starts = self._of_topic(start)
-        return [
-            _Slice(str(self._folder / f"{p}.jsonl"), int(p), starts.get(p, 0), slice_end)
-            for p, slice_end in self._of_topic(end).items()
-            if slice_end > starts.get(p, 0)
-        ]
+        return slices(self._folder, starts, self._of_topic(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the slice's lines in order, as Arrow batches."""
-        assert isinstance(partition, _Slice)
-        return read_lines(partition)
+        """Yield the slice as one row: whoever needs the lines reads them where they are used.
+
+        Lines would be copied twice, into the JVM and back into the Python task that decodes them.
+        """
+        yield pa.RecordBatch.from_pylist([vars(partition)], schema=_SLICE_SCHEMA)
 
     def _of_topic(self, offsets: Mapping[str, Any]) -> Mapping[str, int]:
         """Partition -> offset, of this topic; Spark knows its sources by their order alone."""
@@ -169,6 +178,25 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise EventLogError(message)
         of_topic: Mapping[str, int] = offsets[self._topic]
         return of_topic
+
+
+def slices(folder: Path, starts: Mapping[str, int], ends: Mapping[str, int]) -> list[Slice]:
+    """What there is to read of a topic's ``folder`` between two offsets of its partitions."""
+    return [
+        Slice(folder.name, str(folder / f"{p}.jsonl"), int(p), starts.get(p, 0), end)
+        for p, end in ends.items()
+        if end > starts.get(p, 0)
+    ]
+
+
+def opened_slices(
+    rows: Iterable[pa.RecordBatch],
+) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """The topic and the lines of slices that the source gave as rows."""
+    for batch in rows:
+        for fields in batch.to_pylist():
+            for lines in read_lines(Slice(**fields)):
+                yield fields["topic"], lines
 
 
 def partition_files(folder: Path) -> dict[str, Path]:
@@ -257,7 +285,7 @@ def _next_line_end(path: Path, start: int, size: int) -> int | None:
     return None
 
 
-def read_lines(part: _Slice) -> Iterator[pa.RecordBatch]:
+def read_lines(part: Slice) -> Iterator[pa.RecordBatch]:
     """Yield the lines of a slice as (partition, offset, raw) batches of a few MB.
 
     Raises:
@@ -297,5 +325,5 @@ def _lines(partition: int, position: int, data: bytes) -> pa.RecordBatch:
             pa.array(starts + position),
             pc.binary_slice(lines, 0, -1),
         ],
-        schema=_ARROW_SCHEMA,
+        schema=RAW_SCHEMA,
     )

@@ -18,7 +18,6 @@ again, and the state that batch n+1 starts from might not be the one that the ta
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from oriel.pipeline.commit.checkpoint import StateVersions
 from oriel.pipeline.commit.store_tables import StoreTables
@@ -27,10 +26,9 @@ from oriel.pipeline.tasks import (
     Counters,
     FolderFiles,
     Reports,
-    Runner,
+    StoreWork,
     WindowsReport,
     count_batch,
-    run_stages,
 )
 from oriel.storage import COMMIT_INFO_KEY, CommitRecord, ForeignCheckpoint, Offsets
 from oriel.storage.delta import CHECKPOINT_INTERVAL, add_checkpoint
@@ -117,38 +115,66 @@ class StoreBatches:
         )
         plans.select_columns(key_groups)
         self._last: tuple[int, PreparedBatch] | None = None
+        #: The batch that was begun, if an earlier run of the pipeline has decided it.
+        self._decided: PreparedBatch | None = None
         self._maintenance = ThreadPoolExecutor(1, thread_name_prefix=f"maintain-{self._store.name}")
 
-    def run(self, runner: Runner[Any], batch: int, ends: Offsets) -> PreparedBatch:
-        """Bring batch ``batch`` into the tables, whatever of it is there already.
+    def begin(self, batch: int, ends: Offsets) -> StoreWork | None:
+        """What is to be computed for batch ``batch``; None if it is decided already.
 
         Raises:
             ForeignCheckpoint: checkpoint and table are not at the same batch.
             InvalidTopology: a partition's number is too large for a join of streams.
-            RecordsMiscounted: a record was lost or used twice on its way; nothing is committed.
         """
         recorded = self._tables.recorded_batch()
         self._refuse_foreign(batch, recorded)
-        prepared = self._versions.load(batch)
-        if prepared is not None and not self._is_of(prepared, ends):
+        self._decided = self._versions.load(batch) if self._last is None else None
+        if self._decided is not None and not self._is_of(self._decided, ends):
             # Spark forgot where the batch ends (its offset log entry was lost before it was on
             # disk) and ended it anew. While nothing is committed, it is simply another batch.
             if recorded == batch:
                 message = (
                     f"store {self._store.name!r}: batch {batch} is committed up to "
-                    f"{prepared.record.offsets}, but Spark's offset log now ends it at {ends}: "
-                    "entries of it were lost. Going on would lose records; restore the checkpoint "
-                    "from a backup, or start anew with an empty data folder"
+                    f"{self._decided.record.offsets}, but Spark's offset log now ends it at "
+                    f"{ends}: entries of it were lost. Going on would lose records; restore the "
+                    "checkpoint from a backup, or start anew with an empty data folder"
                 )
                 raise ForeignCheckpoint(message)
-            prepared = None
-        if prepared is None:
-            prepared = self._prepared(runner, batch, ends)
+            self._decided = None
+        if self._decided is not None:
+            return None
+        # Nothing refers to what the batch's tasks write.
+        previous = self._previous(batch)
+        plan, joins = self.plans.plan(batch, self._files, self._tasks, previous, ends)
+        for join in joins:
+            join.refuse_places(ends)
+        return StoreWork(self.plans, plan, joins)
+
+    def finish(
+        self,
+        batch: int,
+        ends: Offsets,
+        computed: tuple[StoreWork, Sequence[WindowsReport]] | None,
+    ) -> PreparedBatch:
+        """Bring batch ``batch`` into the tables, whatever of it is there already.
+
+        ``computed`` is what ``begin`` gave, and the reports of its tasks.
+
+        Raises:
+            RecordsMiscounted: a record was lost or used twice on its way; nothing is committed.
+        """
+        previous = self._previous(batch)
+        if computed is None:
+            assert self._decided is not None
+            prepared = self._decided
+        else:
+            work, reports = computed
+            prepared = prepared_batch(work.plan, work.joins, reports, previous, ends)
             # Decision 0003: from here on the batch is decided. After a crash it is committed as
             # the file says and never computed again, so that the table and the next batch's
             # state are of the same computation.
             self._versions.save(batch, prepared)
-        if recorded < batch:
+        if self._tables.recorded_batch() < batch:
             info = {COMMIT_INFO_KEY: prepared.record.to_json()}
             version = self._tables.commit(prepared.files, batch, info)
             if version % CHECKPOINT_INTERVAL == 0:
@@ -156,7 +182,6 @@ class StoreBatches:
         # Whether it is there already, its own table says: a crash may lie between the commits.
         self._tables.commit_dead_letters(prepared.dead_letters, batch)
         # Spark offers this batch again until its commit log has it, but never an older one.
-        previous = self._previous(batch)
         replayable = [version for version in (previous, prepared) if version is not None]
         self._versions.forget_before(batch - 1, replayable)
         self._last = (batch, prepared)
@@ -195,12 +220,3 @@ class StoreBatches:
         if self._last is not None and self._last[0] == batch - 1:
             return self._last[1]
         return self._versions.load(batch - 1)
-
-    def _prepared(self, runner: Runner[Any], batch: int, ends: Offsets) -> PreparedBatch:
-        """Compute the batch; nothing refers to what its tasks write."""
-        previous = self._previous(batch)
-        plan, joins = self.plans.plan(batch, self._files, self._tasks, previous, ends)
-        for join in joins:
-            join.refuse_places(ends)
-        reports = run_stages(runner, self.plans, plan, joins)
-        return prepared_batch(plan, joins, reports, previous, ends)

@@ -44,6 +44,8 @@ class Steps(Protocol):
 
     #: The value columns after the steps.
     values: pa.Schema
+    #: The same steps over Arrow tables; None: only Spark can run them.
+    arrow: "Steps | None"
 
     def select(
         self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False

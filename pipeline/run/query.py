@@ -1,14 +1,13 @@
 """Run a topology: one streaming query that brings every store forward batch by batch."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
@@ -16,16 +15,17 @@ from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Input, Side, Source, Topology
 from oriel.pipeline.plan import PreparedBatch, StorePlans, reasons_by_store
-from oriel.pipeline.rows import RowSteps
+from oriel.pipeline.rows import NeedsSpark, RowSteps
 from oriel.pipeline.run.spark_runner import (
     SPARK_ERRORS,
-    Records,
+    Decoding,
     SparkRunner,
     refuse_failing,
     steps_of,
 )
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import first_line
+from oriel.pipeline.tasks import LocalRunner, StoreWork, WindowsReport, run_stages
 from oriel.storage import DataLayout, Offsets
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
@@ -67,10 +67,22 @@ class PipelineRun:
         self._log = log
         self._settings = settings
         self._topology = topology
-        self._decoders = {source: log.decoder(source.schema) for source in topology.sources}
-        self._read_often = _read_often(topology)
+        # Spark's decoder also checks the schema, so it comes first.
+        self._decodings = {
+            source: Decoding(None, log.spark_decoder(source.schema)) for source in topology.sources
+        }
         self.failure: BaseException | None = None
         plans = self._plans()
+        self._decodings = {
+            source: replace(decoding, by_arrow=log.decoder(source.schema))
+            for source, decoding in self._decodings.items()
+        }
+        #: Whether a batch can run in this process: Arrow decodes all and runs all steps.
+        self._runs_here = _all_by_arrow(plans) and all(
+            decoding.by_arrow is not None for decoding in self._decodings.values()
+        )
+        #: The last batch that ran, and where it ended.
+        self._last_ends: tuple[int, Offsets] | None = None
         self._layout = DataLayout(settings.data)
         folder = self._layout.checkpoint(settings.application)
         self._checkpoint = Checkpoint(folder, sync=settings.sync)
@@ -92,7 +104,7 @@ class PipelineRun:
                 raise
 
         streams = [
-            self._log.stream(self._spark, topic).withColumn("topic", F.lit(topic))
+            self._log.stream(self._spark, topic)
             # Spark knows its sources by their order, which must not follow that of the stores.
             for topic in sorted(self._topology.topics)
         ]
@@ -123,7 +135,7 @@ class PipelineRun:
 
     def _steps(
         self,
-        empty: Records,
+        empty: Mapping[Source, DataFrame],
         store: str,
         origin: Input | Side,
         read: Source | pa.Schema,
@@ -149,44 +161,81 @@ class PipelineRun:
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         ends = self._checkpoint.end_offsets(batch)
-        records = {
-            source: decoder.decode(rows.filter(F.col("topic") == source.topic))
-            for source, decoder in self._decoders.items()
-        }
-        # One read and one parse, however many stores and sides of joins read a source.
-        shared = [records[source] for source in self._read_often]
-        for frame in shared:
-            frame.persist()
-        try:
-            return {name: self._run_store(name, records, batch, ends) for name in self._stores}
-        finally:
-            for frame in shared:
-                frame.unpersist()
+        begun = {name: store.begin(batch, ends) for name, store in self._stores.items()}
+        stores = [work for work in begun.values() if work is not None]
+        reports = self._computed(rows, batch, ends, stores) if stores else {}
+        self._last_ends = batch, ends
+        prepared = {}
+        for name, work in begun.items():
+            computed = None if work is None else (work, reports[name])
+            prepared[name] = self._stores[name].finish(batch, ends, computed)
+        return prepared
 
-    def _run_store(self, name: str, records: Records, batch: int, ends: Offsets) -> PreparedBatch:
-        """Bring one store forward; say so if an expression of it fails."""
+    def _computed(
+        self, rows: DataFrame, batch: int, ends: Offsets, stores: Sequence[StoreWork]
+    ) -> dict[str, list[WindowsReport]]:
+        """What the tasks of all stores report, here if the batch is small, else as a Spark job."""
+        starts = self._starts(batch)
         try:
-            return self._stores[name].run(SparkRunner(records), batch, ends)
+            if self._runs_here and self._log.is_small(starts, ends):
+                return run_stages(LocalRunner(self._read(rows, starts, ends)), stores)
+            return self._by_spark(rows, stores, arrow_steps=True)
+        except NeedsSpark:
+            return self._by_spark(rows, stores, arrow_steps=False)
+
+    def _by_spark(
+        self, rows: DataFrame, stores: Sequence[StoreWork], *, arrow_steps: bool
+    ) -> dict[str, list[WindowsReport]]:
+        """Run all stores as one Spark job; say so if an expression fails."""
+        runner = SparkRunner(rows, self._log, self._decodings, arrow_steps=arrow_steps)
+        try:
+            return run_stages(runner, stores)
         except SPARK_ERRORS as error:
-            refuse_failing(error, name, steps_of(self._stores[name].plans, records))
+            if arrow_steps and NeedsSpark.__name__ in str(error):
+                raise NeedsSpark from error
+            steps = (each for work in stores for each in steps_of(work.plans, runner))
+            refuse_failing(error, steps)
             raise
+
+    def _starts(self, batch: int) -> Offsets:
+        """Where a batch begins: where the one before it ended."""
+        if batch == 0:
+            return {}
+        if self._last_ends is not None and self._last_ends[0] == batch - 1:
+            return self._last_ends[1]
+        return self._checkpoint.end_offsets(batch - 1)
+
+    def _read(
+        self, rows: DataFrame, starts: Offsets, ends: Offsets
+    ) -> dict[Source, list[pa.Table]]:
+        """A batch's decoded records in this process, a table for each partition."""
+        records: dict[Source, list[pa.Table]] = {source: [] for source in self._decodings}
+        for topic, raw in self._log.read(rows, starts, ends):
+            for source, decoding in self._decodings.items():
+                if source.topic == topic:
+                    assert decoding.by_arrow is not None
+                    blocks = [decoding.by_arrow.decode(block) for block in raw]
+                    records[source].append(pa.concat_tables(blocks))
+        return records
 
     def _no_records(self, source: Source) -> DataFrame:
         """No record of a source, decoded: its schema is checked."""
         raw = self._spark.createDataFrame([], self._log.raw_schema)
         try:
-            return self._decoders[source].decode(raw)
+            return self._decodings[source].by_spark.decode(raw)
         except PySparkException as error:
             message = f"{source}: the schema {source.schema!r} can't be read: {first_line(error)}"
             raise InvalidTopology(message) from error
 
 
-def _read_often(topology: Topology) -> list[Source]:
-    """The sources that more than one store or side of a join reads."""
-    readings = [
-        source
-        for store in topology.stores
-        for definition in store.inputs
-        for source in definition.sources
-    ]
-    return [source for source in topology.sources if readings.count(source) > 1]
+def _all_by_arrow(plans: Iterable[StorePlans]) -> bool:
+    """Whether no step of these stores needs Spark."""
+    return all(
+        steps.arrow is not None
+        for store in plans
+        for input_plan in store.inputs
+        for steps in (
+            input_plan.steps,
+            *((input_plan.join.left.steps, input_plan.join.right.steps) if input_plan.join else ()),
+        )
+    )

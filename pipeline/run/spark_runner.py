@@ -1,60 +1,227 @@
-"""Stages as one Spark job: rows are DataFrames, tasks are Spark's; and which step made it fail.
+"""All stores' stages of a batch as one Spark job; and which step made it fail.
 
-Nothing runs before the reports are collected: Spark then makes one job of all stages, with a
-shuffle wherever rows go to the task that they name. Where an expression fails on a record, its
-steps are run again one by one, to name the store and the step in one line.
+The job is the feed (decoding, row-wise steps, stamps), and for each level of channels a shuffle
+of messages and the tasks behind it. What Arrow runs goes through Spark as messages. Steps that
+only Spark can run are projections of its own: rows are opened in front of them and become
+messages again behind them. Where an expression fails on a record, the steps are run again one by
+one, to name the store and the step in one line.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, PythonException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from oriel.pipeline.errors import ExpressionFailed
+from oriel.pipeline.hops import REPORT, TASK
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import Steps, StorePlans
 from oriel.pipeline.rows import RowSteps
+from oriel.pipeline.sources import BlockDecoder, Log, SparkDecoder
 from oriel.pipeline.spark import first_line
-from oriel.pipeline.tasks import TaskFunction
+from oriel.pipeline.tasks import (
+    CHANNEL,
+    MESSAGE_SCHEMA,
+    ROWS,
+    Batches,
+    Chains,
+    Chain,
+    Route,
+    RouteRunner,
+    TaskFunction,
+    decode_task,
+    feed,
+    hop,
+    opened,
+)
 
-#: The decoded records of each source, as Spark reads them.
-Records = Mapping[Source, DataFrame]
+_MESSAGES = from_arrow_schema(MESSAGE_SCHEMA)
+#: The columns of messages among rows that are open for Spark.
+_CARRIED = pa.schema([field.with_name(f"_message_{field.name}") for field in MESSAGE_SCHEMA])
 
 
-class SparkRunner:
-    """A ``Runner`` over one batch's decoded records."""
+@dataclass(frozen=True)
+class Decoding:
+    """How a source is decoded: by Arrow in Python tasks, or by Spark where Arrow can't."""
 
-    def __init__(self, records: Records) -> None:
-        """Read ``records``."""
-        self.records = records
+    by_arrow: BlockDecoder | None
+    by_spark: SparkDecoder
 
-    def read(self, source: Source, steps: Steps) -> DataFrame:
+    def records(self, source: Source, rows: DataFrame, log: Log) -> DataFrame:
+        """The source's records among ``rows`` of a batch, as Spark's rows."""
+        if self.by_arrow is None:
+            raw = log.raw_rows(rows.filter(F.col("topic") == source.topic))
+            return self.by_spark.decode(raw)
+        decoding = decode_task(log.open_rows, source, self.by_arrow)
+        return rows.mapInArrow(decoding, from_arrow_schema(self.by_arrow.schema))
+
+
+class SparkRunner(RouteRunner):
+    """Runs routes as one job over one batch's ``rows``, as its log gives them."""
+
+    def __init__(
+        self,
+        rows: DataFrame,
+        log: Log,
+        decodings: Mapping[Source, Decoding],
+        *,
+        arrow_steps: bool = True,
+    ) -> None:
+        """Read ``rows``; without ``arrow_steps`` Spark runs all steps that it can run."""
+        super().__init__()
+        self._rows = rows
+        self._log = log
+        self._decodings = decodings
+        self._arrow_steps = arrow_steps
+        self._tasks = 1
+        #: Channel of rows on their way through Spark's steps -> these, and the rows' columns.
+        self._spark_steps: dict[int, tuple[RowSteps, pa.Schema]] = {}
+        self._records: dict[Source, DataFrame] = {}
+
+    def step(self, rows: Chains, steps: Steps) -> Chains:
         """See ``Runner``."""
-        return self.step(self.records[source], steps)
+        if not isinstance(steps, RowSteps):
+            return super().step(rows, steps)
+        if steps.arrow is not None and self._arrow_steps:
+            return super().step(rows, steps.arrow)
+        (chain,) = rows
+        if isinstance(chain.base, Source):
+            return super().step(rows, steps)
+        assert chain.schema is not None
+        channel = self.add_channel(rows, None)
+        self._levels[channel] = self.level(chain.base)
+        self._spark_steps[channel] = (steps, chain.schema)
+        return (Chain(channel),)
 
-    def step(self, rows: DataFrame, steps: Steps) -> DataFrame:
+    def by_task(self, rows: Chains, tasks: int) -> Chains:
         """See ``Runner``."""
-        stepped: DataFrame = steps.rows(rows)
-        return stepped
+        self._tasks = max(self._tasks, tasks)
+        return super().by_task(rows, tasks)
 
-    def map(self, rows: DataFrame, function: TaskFunction, schema: pa.Schema) -> DataFrame:
-        """See ``Runner``."""
-        return rows.mapInArrow(function, from_arrow_schema(schema))
+    def messages(self) -> pa.Table:
+        """See ``RouteRunner``."""
+        frame = self._fed()
+        for level in range(1, max(self._levels.values()) + 1):
+            routes = self.routes_from(level)
+            in_hop = [route for route in routes if route.base not in self._spark_steps]
+            behind_spark = [route for route in routes if route.base in self._spark_steps]
+            frame = frame.repartitionById(self._tasks, TASK.name).mapInArrow(hop(in_hop), _MESSAGES)
+            for route in behind_spark:
+                frame = self._through_spark(frame, route)
+        try:
+            return frame.toArrow()
+        finally:
+            for records in self._records.values():
+                records.unpersist()
 
-    def union(self, rows: DataFrame, others: DataFrame) -> DataFrame:
-        """See ``Runner``."""
-        return rows.union(others)
+    def records(self, source: Source) -> DataFrame:
+        """The batch's records of a source, as Spark's rows."""
+        if source not in self._records:
+            self._records[source] = self._decodings[source].records(source, self._rows, self._log)
+        return self._records[source]
 
-    def by_task(self, rows: DataFrame, tasks: int) -> DataFrame:
-        """See ``Runner``."""
-        return rows.repartitionById(tasks, "task")
+    def _fed(self) -> DataFrame:
+        """The messages of the feed."""
+        routes = self.routes_from(0)
+        # One pass over the raw rows for all sources of which Spark need not see a record.
+        with_spark = {
+            route.base
+            for route in routes
+            if isinstance(route.base, Source)
+            and (
+                self._decodings[route.base].by_arrow is None
+                or isinstance(route.operations[0], RowSteps)
+            )
+        }
+        in_feed = [route for route in routes if route.base not in with_spark]
+        frames = []
+        if in_feed:
+            decoders = {
+                source: decoding.by_arrow
+                for source, decoding in self._decodings.items()
+                if decoding.by_arrow is not None and source not in with_spark
+            }
+            feeding = feed(self._log.open_rows, decoders, in_feed)
+            frames.append(self._rows.mapInArrow(feeding, _MESSAGES))
+        for source in with_spark:
+            assert isinstance(source, Source)
+            of_source = [route for route in routes if route.base == source]
+            records = self.records(source)
+            if len(of_source) > 1:
+                # One read and one parse, however many stores and sides of joins read it.
+                records.persist()
+            for route in of_source:
+                first, *others = route.operations
+                stepped = first.rows(records) if isinstance(first, RowSteps) else records
+                operations = tuple(others) if isinstance(first, RowSteps) else route.operations
+                task = replace(route, operations=operations).run
+                frames.append(stepped.mapInArrow(task, _MESSAGES))
+        return reduce(DataFrame.union, frames)
 
-    def reports(self, rows: DataFrame) -> list[str]:
-        """See ``Runner``."""
-        return [row.report for row in rows.collect()]
+    def _through_spark(self, messages: DataFrame, route: Route) -> DataFrame:
+        """The rows of a channel through Spark's steps and then the route; others stay messages."""
+        assert isinstance(route.base, int)
+        steps, schema = self._spark_steps[route.base]
+        rows = messages.mapInArrow(
+            _open_channel(route.base, schema), from_arrow_schema(pa.schema([*_CARRIED, *schema]))
+        )
+        stepped = steps.rows(rows, carried=_CARRIED.names)
+        return stepped.mapInArrow(_close_channel(route), _MESSAGES)
+
+
+def _open_channel(channel: int, schema: pa.Schema) -> TaskFunction:
+    """The task from messages to rows of ``schema``, for one channel; others are carried along."""
+
+    def opening(batches: Batches) -> Batches:
+        for batch in batches:
+            of_channel = pc.equal(batch[CHANNEL.name], channel)
+            carried = batch.filter(pc.invert(of_channel))
+            if carried.num_rows:
+                # Rows with a report are no records: no step touches them.
+                report = pa.array(["message"] * carried.num_rows, REPORT.type)
+                nulls = (
+                    report if field.name == REPORT.name else pa.nulls(carried.num_rows, field.type)
+                    for field in schema
+                )
+                yield pa.RecordBatch.from_arrays(
+                    [*carried.columns, *nulls], schema=pa.schema([*_CARRIED, *schema])
+                )
+            values = batch[ROWS.name].filter(of_channel)
+            if len(values):
+                rows = opened(values)
+                nulls_of_message = (pa.nulls(len(rows), field.type) for field in _CARRIED)
+                table = pa.table(
+                    [*nulls_of_message, *rows.columns], schema=pa.schema([*_CARRIED, *schema])
+                )
+                yield from table.combine_chunks().to_batches()
+
+    return opening
+
+
+def _close_channel(route: Route) -> TaskFunction:
+    """The task from rows behind Spark's steps to messages."""
+
+    def closing(batches: Batches) -> Batches:
+        carried: list[pa.RecordBatch] = []
+
+        def records() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                is_message = pc.is_valid(batch[_CARRIED.names[-1]])
+                messages = batch.filter(is_message).select(_CARRIED.names)
+                carried.append(messages.rename_columns(MESSAGE_SCHEMA.names))
+                yield batch.filter(pc.invert(is_message)).drop_columns(_CARRIED.names)
+
+        yield from route.run(records())
+        yield from carried
+
+    return closing
 
 
 #: The errors with which Spark or Java stop a job.
@@ -62,9 +229,9 @@ SPARK_ERRORS = (PySparkException, Py4JJavaError)
 
 
 def refuse_failing(
-    error: Exception, store: str, steps_and_records: Iterable[tuple[RowSteps, DataFrame]]
+    error: Exception, steps_and_records: Iterable[tuple[str, RowSteps, DataFrame]]
 ) -> None:
-    """Look for the step that stopped a store's batch, in the steps and the records that they read.
+    """Look for the step that stopped a batch, in stores' steps and the records that they read.
 
     Spark's error names an expression at best. So the steps are run again, one by one; the
     records are still there, and whoever is to mend the step waits anyway.
@@ -73,7 +240,7 @@ def refuse_failing(
         ExpressionFailed: it was found. A Python function's error says more by itself, so there
             the error is only given a note.
     """
-    for steps, records in steps_and_records:
+    for store, steps, records in steps_and_records:
         step = steps.failing_step(records, error)
         if step is None:
             continue
@@ -86,17 +253,16 @@ def refuse_failing(
             "records from it with a filter before"
         )
         raise ExpressionFailed(message) from error
-    error.add_note(f"store {store!r}")
 
 
-def steps_of(plans: StorePlans, records: Records) -> Iterable[tuple[RowSteps, DataFrame]]:
+def steps_of(plans: StorePlans, runner: SparkRunner) -> Iterator[tuple[str, RowSteps, DataFrame]]:
     """The steps of a store with what they read; of those behind a join, a row of nulls."""
     for input_plan in plans.inputs:
         join = input_plan.join
         for side in (join.left, join.right) if join is not None else (input_plan,):
             if isinstance(side.steps, RowSteps):
-                yield side.steps, records[side.source]
+                yield plans.store.name, side.steps, runner.records(side.source)
         if join is not None and isinstance(input_plan.steps, RowSteps):
             # A join's results are gone with its tasks. What fails on every record, like a
             # pattern that is none, fails on a row of nulls too.
-            yield input_plan.steps, input_plan.steps.a_null_row()
+            yield plans.store.name, input_plan.steps, input_plan.steps.a_null_row()

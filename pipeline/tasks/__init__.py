@@ -4,12 +4,16 @@ In come rows behind the row-wise steps, and the batch's plan. Stamps give each r
 stream time, find it late, bad or filtered, and send it to the task of its key; a join's tasks
 make results of the records of two sides; the window engine's tasks bring their keys' windows
 forward. Out come reports: the files that were written, the clocks, and what became of every
-record. ``run_stages`` is the list of stages, the same for Spark and for the test driver.
+record. ``run_stages`` is the list of stages, the same for Spark, for small batches in the driver
+and for the test driver.
 """
 
 from oriel.pipeline.tasks.engines import join_task, windows_task
 from oriel.pipeline.tasks.files import FolderFiles
+from oriel.pipeline.tasks.local import LocalRunner, Shares
+from oriel.pipeline.tasks.messages import CHANNEL, MESSAGE_SCHEMA, ROWS, opened
 from oriel.pipeline.tasks.reports import (
+    Batches,
     Counters,
     JoinReport,
     Reports,
@@ -18,7 +22,16 @@ from oriel.pipeline.tasks.reports import (
     WindowsReport,
     count_batch,
 )
-from oriel.pipeline.tasks.stages import Runner, run_stages
+from oriel.pipeline.tasks.routes import (
+    Chain,
+    Chains,
+    Route,
+    RouteRunner,
+    decode_task,
+    feed,
+    hop,
+)
+from oriel.pipeline.tasks.stages import StoreWork, run_stages
 from oriel.pipeline.tasks.stamp import (
     stamp_for_join,
     stamp_for_windows,
@@ -27,16 +40,30 @@ from oriel.pipeline.tasks.stamp import (
 )
 
 __all__ = [
+    "CHANNEL",
+    "MESSAGE_SCHEMA",
+    "ROWS",
+    "Batches",
+    "Chain",
+    "Chains",
     "Counters",
     "FolderFiles",
     "JoinReport",
+    "LocalRunner",
     "Reports",
-    "Runner",
+    "Route",
+    "RouteRunner",
+    "Shares",
     "StampReport",
+    "StoreWork",
     "TaskFunction",
     "WindowsReport",
     "count_batch",
+    "decode_task",
+    "feed",
+    "hop",
     "join_task",
+    "opened",
     "run_stages",
     "stamp_for_join",
     "stamp_for_windows",

@@ -1,10 +1,11 @@
-"""A store's batch as stages: stamps, joins, row-wise steps and engine tasks, run by a runner.
+"""A batch as stages: stamps, joins, row-wise steps and engine tasks, run by a runner.
 
-The list of stages is the same whoever runs it: Spark (``oriel.pipeline.run``), or the test
-driver in its own process (``oriel.pipeline.testing``).
+The list of stages is the same whoever runs it: this process (``LocalRunner``), or Spark, for
+which the stages of all stores together become one job (``RouteRunner``).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Protocol, TypeVar
 
@@ -43,14 +44,31 @@ class Runner(Protocol[Rows]):
     def by_task(self, rows: Rows, tasks: int) -> Rows:
         """Each row at the task that its column ``task`` names; there are ``tasks``."""
 
-    def reports(self, rows: Rows) -> list[str]:
-        """The column ``report`` of all rows, here."""
+    def reports(self, rows_of: Mapping[str, Rows]) -> dict[str, list[str]]:
+        """The column ``report`` of the rows of each store, by the store's name; all at once."""
 
 
-def run_stages(
-    runner: Runner[Rows], plans: StorePlans, plan: BatchPlan, joins: Sequence[JoinPlan]
-) -> list[WindowsReport]:
-    """Run a batch's stages and return what the window engine's tasks report."""
+@dataclass(frozen=True)
+class StoreWork:
+    """What one store has to compute for a batch."""
+
+    plans: StorePlans
+    plan: BatchPlan
+    joins: Sequence[JoinPlan]
+
+
+def run_stages(runner: Runner[Rows], stores: Sequence[StoreWork]) -> dict[str, list[WindowsReport]]:
+    """Run a batch of ``stores``; what the window engine's tasks report, by the store's name."""
+    texts_of = runner.reports({work.plan.store: _stages(runner, work) for work in stores})
+    return {
+        store: [WindowsReport.from_text(text) for text in texts]
+        for store, texts in texts_of.items()
+    }
+
+
+def _stages(runner: Runner[Rows], work: StoreWork) -> Rows:
+    """One store's stages, up to the rows in which its window engine's tasks report."""
+    plans, plan, joins = work.plans, work.plan, work.joins
     join_of = {join.input_number: join for join in joins}
     stamped = [
         _joined(runner, input_plan, plan, join_of[number])
@@ -63,8 +81,7 @@ def run_stages(
         for number, input_plan in enumerate(plans.inputs)
     ]
     rows = runner.by_task(reduce(runner.union, stamped), plan.tasks)
-    texts = runner.reports(runner.map(rows, windows_task(plan), REPORT_SCHEMA))
-    return [WindowsReport.from_text(text) for text in texts]
+    return runner.map(rows, windows_task(plan), REPORT_SCHEMA)
 
 
 def _joined(runner: Runner[Rows], input_plan: InputPlan, plan: BatchPlan, join: JoinPlan) -> Rows:

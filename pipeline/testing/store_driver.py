@@ -1,8 +1,7 @@
 """One store of the test driver: the pipeline's own batches, in this process and in memory.
 
-Planning, the stages of a batch and the putting together of their reports are the pipeline's;
-here are only the runner of the stages, whose rows are Arrow tables, and the files, which are
-kept in memory.
+Planning, the stages of a batch, their runner and the putting together of their reports are the
+pipeline's; here are only the files, which are kept in memory.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,6 @@ import pyarrow as pa
 
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
-from oriel.pipeline.hops import REPORT
 from oriel.pipeline.language import Source, Store
 from oriel.pipeline.plan import (
     BatchPlan,
@@ -22,11 +20,10 @@ from oriel.pipeline.plan import (
     JoinPlan,
     PreparedBatch,
     Segments,
-    Steps,
     StorePlans,
 )
 from oriel.pipeline.state import Version
-from oriel.pipeline.tasks import TaskFunction, run_stages
+from oriel.pipeline.tasks import LocalRunner, StoreWork, run_stages
 from oriel.pipeline.testing.rows import StoreRows
 from oriel.pipeline.testing.steps import steps_for
 from oriel.pipeline.windows import EngineResult, JoinResult
@@ -55,47 +52,6 @@ class Counters:
     filtered: int
     late_results: int = 0
     dropped_results: int = 0
-
-
-class LocalRunner:
-    """A ``Runner`` over one batch's decoded records, with one task for each stage.
-
-    Where there is no row there is no task either, as with a source without partitions in Spark:
-    what has nothing to do in a batch takes no time.
-    """
-
-    def __init__(self, piped: Piped) -> None:
-        """Read ``piped``; a source that is not in it has no records in this batch."""
-        self._piped = piped
-
-    def read(self, source: Source, steps: Steps) -> pa.Table:
-        """See ``Runner``."""
-        return self.step(self._piped.get(source, pa.table({})), steps)
-
-    def step(self, rows: pa.Table, steps: Steps) -> pa.Table:
-        """See ``Runner``."""
-        return steps.rows(rows) if len(rows) else pa.table({})
-
-    def map(self, rows: pa.Table, function: TaskFunction, schema: pa.Schema) -> pa.Table:
-        """See ``Runner``."""
-        if not len(rows):
-            return schema.empty_table()
-        batches = rows.combine_chunks().to_batches()
-        return pa.Table.from_batches(function(iter(batches)), schema)
-
-    def union(self, rows: pa.Table, others: pa.Table) -> pa.Table:
-        """See ``Runner``."""
-        return pa.concat_tables([rows, others])
-
-    def by_task(self, rows: pa.Table, tasks: int) -> pa.Table:
-        """See ``Runner``: there is one task, which has all rows already."""
-        assert tasks == 1
-        return rows
-
-    def reports(self, rows: pa.Table) -> list[str]:
-        """See ``Runner``."""
-        texts: list[str] = rows[REPORT.name].to_pylist()
-        return texts
 
 
 @dataclass
@@ -202,7 +158,8 @@ class StoreDriver:
         plan, joins = self._plans.plan(self._batch, files, 1, self._previous, ends)
         for join in joins:
             join.refuse_places(ends)
-        reports = run_stages(LocalRunner(piped), self._plans, plan, joins)
+        runner = LocalRunner({source: [records] for source, records in piped.items()})
+        reports = run_stages(runner, [StoreWork(self._plans, plan, joins)])[self.store.name]
         prepared = prepared_batch(plan, joins, reports, self._previous, ends)
         # From here on nothing fails: the batch counts as a whole.
         self._previous, self._ends = prepared, ends

@@ -16,6 +16,7 @@ from oriel.pipeline.errors import EventLogError
 from oriel.pipeline.event_log import (
     EventLogReader,
     EventLogSource,
+    opened_slices,
     partition_files,
 )
 from oriel.pipeline.sources.logs import ensure_topic_folder
@@ -44,7 +45,8 @@ def read(reader: EventLogReader, start: dict[str, int], end: dict[str, int]) -> 
     """Read (partition, offset, raw) of everything between two offsets."""
     rows: list[Any] = []
     for part in reader.partitions({"t": start}, {"t": end}):
-        for batch in reader.read(part):
+        for topic, batch in opened_slices(reader.read(part)):
+            assert topic == "t"
             columns = pa.table(batch).to_pydict()
             rows += zip(columns["partition"], columns["offset"], columns["raw"], strict=True)
     return rows

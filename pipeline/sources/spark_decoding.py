@@ -1,0 +1,261 @@
+"""From raw source rows to records: key, time and value columns, or the reason why not.
+
+Both sources come out alike: ``partition, offset, raw, key, timestamp_ms, value, reason``.
+Parsing is Spark's ``from_json`` (in the JVM, no Python per record). By itself it is lenient: it
+drops what follows the first JSON value, takes a number for a key, and reads half of a surrogate
+pair as ``?``. Each of these would make a record that nobody wrote, or lose one, where a dead letter
+is due (docs/decisions/0005). So it is hardened: a line is wrapped in a list with a null behind it,
+so that text after the closing brace (two records run together) is seen; the rest is looked for in
+those few lines only that look suspicious, since it takes a second parse.
+
+Where a line repeats a field, the last one counts, in the envelope and in the value; but
+each of them must have its type, else the line is of a wrong type. (JSON leaves repeated
+fields open, and looking for them would cost every good line a second parse.)
+"""
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
+from pyspark.sql.types import StructType
+
+from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.windows import MAX_TIMESTAMP_MS
+
+_OPTIONS = {
+    "mode": "PERMISSIVE",
+    "columnNameOfCorruptRecord": "_corrupt",
+    "allowSingleQuotes": "false",
+    "allowNonNumericNumbers": "false",
+}
+
+#: Name of the list around a line. An odd one: a line that holds this text is suspicious.
+_AROUND = "~line"
+
+#: As the length of a substring: to the end.
+_MAX_INT = 2**31 - 1
+
+#: The escapes of JSON: a high surrogate with its low one, and any of the two.
+_SURROGATE_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_SURROGATE = r"\\u[dD][89a-fA-F]"
+
+
+class SparkDecoder:
+    """The projection from a source's raw rows to records, built once for all batches.
+
+    Building column expressions takes longer than planning them, so they are kept.
+    """
+
+    def __init__(self, value_schema: str, parsed: Column, columns: Sequence[Column]) -> None:
+        """Parse into a column ``_json``, then select ``columns``."""
+        #: The schema until the first ``decode`` has looked at it.
+        self._unchecked_schema: str | None = value_schema
+        self._parsed = parsed
+        self._columns = columns
+
+    def decode(self, raw: DataFrame) -> DataFrame:
+        """Turn raw rows into records, each with its value or the reason why not.
+
+        Raises:
+            PySparkException: the schema can't be read.
+            InvalidTopology: the schema has a column twice, or a type that Spark reads wrongly.
+        """
+        if self._unchecked_schema is not None:
+            _check_schema(self._unchecked_schema)
+            self._unchecked_schema = None
+        return raw.withColumn("_json", self._parsed).select(*self._columns)
+
+
+def _check_schema(schema: str) -> None:
+    """Look at a schema by itself: Spark's messages are unclear about one within another."""
+    parsed = StructType.fromDDL(schema)
+    fields = parsed.fields if isinstance(parsed, StructType) else []
+    names = [field.name.lower() for field in fields]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        message = (
+            f"stream: the schema {schema!r} has the column {twice[0]!r} twice (Spark does not "
+            "tell names apart by case): give each column a name of its own"
+        )
+        raise InvalidTopology(message)
+    if "tinyint" in parsed.simpleString():
+        message = (
+            f"stream: the schema {schema!r} has a TINYINT, of which Spark's JSON reader takes 128 "
+            "for -128: use SMALLINT"
+        )
+        raise InvalidTopology(message)
+
+
+def spark_event_log_decoder(value_schema: str) -> SparkDecoder:
+    """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
+    text = F.col("raw").cast("string")
+    record = _record()
+    reason = _first_reason(
+        (_not_utf8(text), Reason.NOT_UTF8.value),
+        (_broken(), _broken_reason(text)),
+        (_closes_the_list(text), Reason.NOT_JSON.value),
+        (_lone_surrogate(text), Reason.NOT_JSON.value),
+        (_key_is_not_text(text, record["key"]), Reason.WRONG_TYPE.value),
+        *_bad_time(record["timestamp_ms"]),
+    )
+    envelope = f"key STRING, value STRUCT<{value_schema}>, timestamp_ms BIGINT"
+    fields = (record[name].alias(name) for name in ("key", "timestamp_ms", "value"))
+    columns = [*_source_columns(), *fields, reason.alias("reason")]
+    return SparkDecoder(value_schema, _parsed(text, envelope), columns)
+
+
+def spark_kafka_decoder(value_schema: str) -> SparkDecoder:
+    """Decode Kafka messages: key as text, JSON value, the message's timestamp.
+
+    A message without a value, or whose text is ``null``, is a tombstone: its value is null.
+    """
+    text = F.col("raw").cast("string")
+    key = F.col("key").cast("string")
+    time_ms = F.unix_millis("timestamp")
+    has_value = F.col("raw").isNotNull() & ~_is_null(text)
+    reason = _first_reason(
+        (_not_utf8(text) | _not_utf8(key), Reason.NOT_UTF8.value),
+        (has_value & _broken(), _broken_reason(text)),
+        (has_value & _closes_the_list(text), Reason.NOT_JSON.value),
+        (has_value & _lone_surrogate(text), Reason.NOT_JSON.value),
+        *_bad_time(time_ms),
+    )
+    columns = [
+        *_source_columns(),
+        key.alias("key"),
+        time_ms.alias("timestamp_ms"),
+        F.when(has_value, _record()).alias("value"),
+        reason.alias("reason"),
+    ]
+    return SparkDecoder(value_schema, _parsed(text, value_schema), columns)
+
+
+def _source_columns() -> list[Column]:
+    """Partition and offset, and the record's bytes (empty for a tombstone)."""
+    raw = F.coalesce("raw", F.lit(b""))
+    return [F.col("partition"), F.col("offset"), raw.alias("raw")]
+
+
+def _parsed(text: Column, schema: str) -> Column:
+    """Parse ``{"~line": [TEXT, null]}``: the record is the first of two items.
+
+    A parser that reads the list to its end has to read the text to its end, too. Text behind the
+    record is then one more item of the list, or no JSON. The only other way is text that closes
+    the list itself, and for that the null is there: such text has to bring a null of its own, or
+    the list's name once more, and either makes it suspicious: see ``_closes_the_list``.
+    """
+    around = f"`{_AROUND}` ARRAY<STRUCT<{schema}>>, _corrupt STRING"
+    in_list = F.concat(F.lit(f'{{"{_AROUND}":['), text, F.lit(",null]}"))
+    return F.from_json(in_list, around, _OPTIONS)
+
+
+def _items() -> Column:
+    return F.col("_json")[_AROUND]
+
+
+def _record() -> Column:
+    return F.get(_items(), F.lit(0))
+
+
+def _not_utf8(text: Column) -> Column:
+    # Spark's test fails on null, and the key of a message may be null.
+    return ~F.is_valid_utf8(F.coalesce(text, F.lit("")))
+
+
+def _is_null(text: Column) -> Column:
+    """Whether the text is JSON's null, with or without blanks around it."""
+    is_object = F.startswith(text, F.lit("{"))
+    return _only_where(~is_object, text.rlike(r"^[ \t\r\n]*null[ \t\r\n]*\z"))
+
+
+def _broken() -> Column:
+    parsed = F.col("_json")
+    return (
+        parsed.isNull()
+        | parsed["_corrupt"].isNotNull()
+        | (F.size(_items()) != 2)  # the record and the null
+        | _record().isNull()
+        | F.get(_items(), F.lit(1)).isNotNull()
+    )
+
+
+def _broken_reason(text: Column) -> Column:
+    """Tell a line that is no JSON from JSON of a wrong type; looked at for bad lines only."""
+    in_list = F.concat(F.lit("["), text, F.lit("]"))
+    one_value = _is_json(in_list) & _is_json(text)
+    return F.when(one_value, Reason.WRONG_TYPE.value).otherwise(Reason.NOT_JSON.value)
+
+
+def _closes_the_list(text: Column) -> Column:
+    """Text that closes the list around it, like ``{...}], "~line": [{...}``.
+
+    The list that it begins then has to end with a null, or another of the same name has to
+    follow. Only lines with one of these are looked at closely.
+    """
+    ends = F.contains(text, F.lit("null")) & text.rlike(r"null\s*\]")
+    another = F.contains(text, F.lit(_AROUND)) | F.contains(text, F.lit("\\u00"))
+    suspicious = F.contains(text, F.lit("]")) & (ends | another)
+    return _only_where(suspicious, ~_is_json(text))
+
+
+def _is_json(text: Column) -> Column:
+    """Whether a text, given that it is whole JSON within a list, is one JSON value.
+
+    Behind a value, a list lets only ``,`` and a value follow, the field of an object only
+    ``,`` and a name with ``:``. What is whole within both has nothing behind it.
+    """
+    wrapped = F.concat(F.lit('{"":'), text, F.lit(',"end":1}'))
+    return F.from_json(wrapped, "end INT", _OPTIONS)["end"].isNotNull()
+
+
+def _lone_surrogate(text: Column) -> Column:
+    """Half of a surrogate pair, which no UTF-8 text can hold (it would be read as '?')."""
+    surrogate = F.contains(text, F.lit("\\ud")) | F.contains(text, F.lit("\\uD"))
+    suspicious = F.contains(text, F.lit("\\")) & surrogate
+    # Backslashes that are escaped themselves begin no escape.
+    escapes = F.replace(text, F.lit("\\\\"), F.lit("__"))
+    lone = F.regexp_replace(escapes, _SURROGATE_PAIR, "_").rlike(_SURROGATE)
+    return _only_where(suspicious, lone)
+
+
+def _key_is_not_text(text: Column, key: Column) -> Column:
+    """Whether the key is a number, boolean, object or list, which from_json would turn to text.
+
+    Only a key that looks like one is looked at closely, and not if the line begins with a
+    text key and has no other: that second parse is slow.
+    """
+    # A number begins with - or a digit; these are between "-" and ":" in the order of texts.
+    number = (key >= "-") & (key < ":")
+    nested = F.startswith(key, F.lit("{")) | F.startswith(key, F.lit("["))
+    may_be_no_text = number | nested | (key == "true") | (key == "false")
+    begins = F.startswith(text, F.lit('{"key":"')) | F.startswith(text, F.lit('{"key": "'))
+    # Behind {" of the first key. Another key, which would count instead, may have escapes.
+    rest = F.substring("raw", 3, _MAX_INT).cast("string")
+    another = F.contains(rest, F.lit('"key"')) | F.contains(rest, F.lit("\\u00"))
+    suspicious = may_be_no_text & (~begins | another)
+    variant = F.from_json(text, "key VARIANT", _OPTIONS)["key"]
+    json_type = F.coalesce(F.schema_of_variant(variant), F.lit("unknown"))
+    return _only_where(suspicious, json_type != "STRING")
+
+
+def _only_where(suspicious: Column, fault: Column) -> Column:
+    """``fault``, which is slow to find out, and false where the line is not suspicious."""
+    return F.when(suspicious, fault).otherwise(F.lit(False))  # noqa: FBT003
+
+
+def _bad_time(timestamp_ms: Column) -> list[tuple[Column, str | Column]]:
+    return [
+        (timestamp_ms.isNull(), Reason.MISSING_TIMESTAMP.value),
+        (timestamp_ms < 0, Reason.NEGATIVE_TIMESTAMP.value),
+        (timestamp_ms > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE.value),
+    ]
+
+
+def _first_reason(*cases: tuple[Column, str | Column]) -> Column:
+    """Return the reason of the first case that holds; null for a good record."""
+    reason = F.lit(None).cast("string")
+    for holds, code in reversed(cases):
+        value = F.lit(code) if isinstance(code, str) else code
+        reason = F.when(holds, value).otherwise(reason)
+    return reason

@@ -1,0 +1,225 @@
+"""The stages of a batch as routes between channels: what the tasks of one Spark job have to do.
+
+``RouteRunner`` does not run stages, it writes them down. A *route* leads the rows of a source, or
+those that arrive in a channel, through some operations into another channel; a *channel* is one
+hop of one store, behind a shuffle. Channels whose rows have passed equally many shuffles are of
+one *level*: one stage of the job has them all, however many stores there are, and passes on what
+is addressed to later levels.
+
+    level 0: the feed     records of a source, decoded once for all routes that begin there
+    level 1, 2, ...       a join's or window engine's tasks, or clocks behind a lookup
+    sinks                 the reports of each store, for the driver
+
+``feed`` and ``hop`` are the functions of these stages. They are plain functions of Arrow batches,
+and everything that they take can be pickled.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.hops import REPORT
+from oriel.pipeline.language import Source
+from oriel.pipeline.plan import Steps
+from oriel.pipeline.tasks.messages import (
+    CHANNEL,
+    ROWS,
+    message_batch,
+    opened,
+    sent,
+    written,
+)
+from oriel.pipeline.tasks.reports import Batches, TaskFunction
+
+#: What a route does to rows, one after the other.
+Operation = Steps | TaskFunction
+
+
+class BlockDecoder(Protocol):
+    """Decodes raw rows of a source; see ``oriel.pipeline.sources``."""
+
+    def decode(self, raw: pa.RecordBatch) -> pa.Table:
+        """The records of raw rows."""
+
+
+#: Raw rows as a source's tasks get them -> (topic, raw rows), in the order of offsets.
+OpenRows = Callable[[Batches], Iterator[tuple[str, pa.RecordBatch]]]
+
+
+@dataclass(frozen=True)
+class Route:
+    """From a source or a channel through ``operations`` to the channel ``to``.
+
+    Rows on their way to a channel behind a shuffle name their task among ``tasks``; None: they
+    stay with the task that they are at.
+    """
+
+    base: Source | int
+    operations: tuple[Operation, ...]
+    to: int
+    tasks: int | None
+
+    def run(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows through the operations, as messages; the operations take Arrow batches."""
+        rows = iter(batches)
+        for operation in self.operations:
+            rows = operation(rows) if callable(operation) else _stepped(operation, rows)
+        if self.tasks is not None:
+            yield from sent(rows, self.to, self.tasks)
+        elif of_task := [batch for batch in rows if batch.num_rows]:
+            yield message_batch([0], self.to, [written(pa.Table.from_batches(of_task))])
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Rows of the runner: a base, what is done to its rows so far, and their columns then.
+
+    ``schema`` is not known of a source's records, which no route looks at before their steps.
+    """
+
+    base: Source | int
+    operations: tuple[Operation, ...] = ()
+    schema: pa.Schema | None = None
+
+    def then(self, operation: Operation, schema: pa.Schema | None = None) -> "Chain":
+        """These rows through one more operation; without ``schema`` it is not known."""
+        return Chain(self.base, (*self.operations, operation), schema)
+
+
+#: Rows of several chains together.
+Chains = tuple[Chain, ...]
+
+
+class RouteRunner(ABC):
+    """A ``Runner`` that gathers the routes of a batch before it runs any of them."""
+
+    def __init__(self) -> None:
+        """Begin without routes."""
+        self._routes: list[Route] = []
+        #: How many shuffles are in front of each channel that routes begin at.
+        self._levels: dict[int, int] = {}
+        self._channels = 0
+
+    def read(self, source: Source, steps: Steps) -> Chains:
+        """See ``Runner``."""
+        return self.step((Chain(source),), steps)
+
+    def step(self, rows: Chains, steps: Steps) -> Chains:
+        """See ``Runner``."""
+        return tuple(chain.then(steps) for chain in rows)
+
+    def map(self, rows: Chains, function: TaskFunction, schema: pa.Schema) -> Chains:
+        """See ``Runner``."""
+        return tuple(chain.then(function, schema) for chain in rows)
+
+    def union(self, rows: Chains, others: Chains) -> Chains:
+        """See ``Runner``."""
+        return (*rows, *others)
+
+    def by_task(self, rows: Chains, tasks: int) -> Chains:
+        """See ``Runner``."""
+        channel = self.add_channel(rows, tasks)
+        self._levels[channel] = 1 + max(self.level(chain.base) for chain in rows)
+        return (Chain(channel, (), rows[0].schema),)
+
+    def reports(self, rows_of: Mapping[str, Chains]) -> dict[str, list[str]]:
+        """See ``Runner``."""
+        sinks = {store: self.add_channel(rows, None) for store, rows in rows_of.items()}
+        messages = self.messages()
+        channel = np.asarray(messages[CHANNEL.name])
+        texts_of: dict[str, list[str]] = {}
+        for store, sink in sinks.items():
+            values = messages[ROWS.name].filter(pa.array(channel == sink))
+            texts_of[store] = opened(values)[REPORT.name].to_pylist() if len(values) else []
+        return texts_of
+
+    @abstractmethod
+    def messages(self) -> pa.Table:
+        """Run all routes; the messages to channels at which no route begins."""
+
+    def add_channel(self, rows: Chains, tasks: int | None) -> int:
+        """Lead ``rows`` into a new channel."""
+        self._channels += 1
+        self._routes += [Route(c.base, c.operations, self._channels, tasks) for c in rows]
+        return self._channels
+
+    def level(self, base: Source | int) -> int:
+        """How many shuffles are in front of the rows of ``base``."""
+        return 0 if isinstance(base, Source) else self._levels[base]
+
+    def routes_from(self, level: int) -> list[Route]:
+        """The routes that begin at a level."""
+        return [route for route in self._routes if self.level(route.base) == level]
+
+
+def feed(
+    open_rows: OpenRows, decoders: Mapping[Source, BlockDecoder], routes: Sequence[Route]
+) -> TaskFunction:
+    """The task from a source partition's raw rows to messages; each record is decoded once."""
+    routes_of = {source: [r for r in routes if r.base == source] for source in decoders}
+
+    def feeding(batches: Batches) -> Batches:
+        for topic, blocks in groupby(open_rows(batches), key=itemgetter(0)):
+            of_topic = [(source, r) for source, r in routes_of.items() if source.topic == topic]
+            raw: Iterable[pa.RecordBatch] = (block for _, block in blocks)
+            if sum(len(of_source) for _, of_source in of_topic) > 1:
+                # Each route takes all of the partition's records.
+                raw = list(raw)
+            for source, of_source in of_topic:
+                records: Iterable[pa.RecordBatch] = _decoded(decoders[source], raw)
+                if len(of_source) > 1:
+                    records = list(records)
+                for route in of_source:
+                    yield from route.run(records)
+
+    return feeding
+
+
+def decode_task(open_rows: OpenRows, source: Source, decoder: BlockDecoder) -> TaskFunction:
+    """The task from raw rows to the records of one source, as rows."""
+
+    def decoding(batches: Batches) -> Batches:
+        yield from _decoded(
+            decoder, (raw for topic, raw in open_rows(batches) if topic == source.topic)
+        )
+
+    return decoding
+
+
+def hop(routes: Sequence[Route]) -> TaskFunction:
+    """The task of one level: messages of its channels through their routes, others as they are."""
+
+    def hopping(batches: Batches) -> Batches:
+        values_of: dict[Source | int, list[pa.Scalar]] = {route.base: [] for route in routes}
+        for batch in batches:
+            channels = batch[CHANNEL.name].to_pylist()
+            passes = np.array([channel not in values_of for channel in channels], dtype=np.bool_)
+            if passes.any():
+                yield batch.filter(pa.array(passes))
+            for row in np.flatnonzero(~passes).tolist():
+                values_of[channels[row]].append(batch[ROWS.name][row])
+        for route in routes:
+            values = values_of[route.base]
+            if values:
+                yield from route.run(opened(values).combine_chunks().to_batches())
+
+    return hopping
+
+
+def _decoded(decoder: BlockDecoder, raw: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for block in raw:
+        yield from decoder.decode(block).combine_chunks().to_batches()
+
+
+def _stepped(steps: Steps, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    arrow_steps = steps.arrow
+    assert arrow_steps is not None
+    for batch in batches:
+        if batch.num_rows:
+            yield from arrow_steps.rows(pa.table(batch)).combine_chunks().to_batches()
