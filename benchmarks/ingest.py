@@ -89,13 +89,13 @@ def floor_query(
     decoder = log.decoder(origin.source.schema)
     empty = decoder.decode(spark.createDataFrame([], log.raw_schema))
     steps = RowSteps(empty, origin, what.stores[0].name)
-    steps.select(["v"], 64, null_values=False)
+    steps.select(["v"], null_values=False)
 
     def nothing(rows: DataFrame, _batch: int) -> None:
         prepared = steps.rows(decoder.decode(rows))
         stamped = prepared.mapInArrow(lambda batches: batches, prepared.schema)
         counted = from_arrow_schema(pa.schema([("rows", pa.int64())]))
-        stamped.repartitionById(CORES, "key_group").mapInArrow(_count_rows, counted).collect()
+        stamped.repartition(CORES, "key").mapInArrow(_count_rows, counted).collect()
 
     stream = log.stream(spark, "events").writeStream.foreachBatch(nothing)
     checkpoint = str(folder / "floor-checkpoint")

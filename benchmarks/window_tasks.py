@@ -273,6 +273,7 @@ def _first_plan(case: Case, folder: Path, *, sync: bool) -> BatchPlan:
         origins=(None,),
         batch=0,
         tasks=TASKS,
+        key_groups=_KEY_GROUPS,
         assembly=assemble(store_of(case), [arrow_schema(_VALUE)]),
         clock_plans=(ClockPlan(_TOPIC, _TOPIC, 0),),
         clocks={_TOPIC: dict.fromkeys(range(_PARTITIONS), NO_STREAM_TIME_MS)},

@@ -1,11 +1,11 @@
 """The columns of a record's row on each hop of a batch, from the source to the report.
 
     decoded     a source's record: its place, its bytes, and its value or the reason why not
-    stepped     behind the row-wise steps: the same record with its key group, and the value
+    stepped     behind the row-wise steps: the same record with its group's key, and the value
                 columns at the top level that somebody behind it reads
-    to a join   stamped: with its stream time and its side, addressed to a join's task
+    to a join   stamped: with its stream time, key group and side, addressed to a join's task
     joined      a join's result: like a record, with the places of both records behind it
-    to windows  stamped: with its close time, addressed to a window engine's task
+    to windows  stamped: with its close time and key group, addressed to a window engine's task
     report      what the engine's task did, as text
 
 Every stage takes its columns from here, and what a store's columns may not be called follows
@@ -47,14 +47,14 @@ BESIDE_RESULT = (_RESULT["suborder"], _RESULT["stream_time_ms"], REPORT, TASK)
 RESULT_COLUMNS = frozenset(field.name for field in (*ADDRESS_FIELDS, *RESULT_FIELDS))
 #: A stepped record without its values.
 STEPPED_FIELDS = (
-    _PARTITION, _OFFSET, REASON, KEEP, NULL_VALUE, RAW, _KEY, KEY_GROUP, _TIMESTAMP,
+    _PARTITION, _OFFSET, REASON, KEEP, NULL_VALUE, RAW, _KEY, _TIMESTAMP,
 )  # fmt: skip
 #: What the window engine's tasks give: one row each.
 REPORT_SCHEMA = pa.schema([REPORT])
 
 #: Names of rows somewhere between the source and the engine, which value columns can't have.
 HOP_COLUMNS = frozenset(
-    {field.name for field in (*STEPPED_FIELDS, *BESIDE_RESULT)} | {"close_ms", "input"}
+    {field.name for field in (*STEPPED_FIELDS, *BESIDE_RESULT, KEY_GROUP)} | {"close_ms", "input"}
 )
 
 

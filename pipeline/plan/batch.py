@@ -144,7 +144,8 @@ class TaskFiles(Protocol):
 class BatchPlan:
     """One store's part of one micro-batch, as its tasks see it.
 
-    ``topics`` has the topic of each input, ``origins`` more of those that are joins.
+    Keys are in ``key_groups``, which ``tasks`` tasks share. ``topics`` has the topic of each
+    input, ``origins`` more of those that are joins.
     ``clocks`` has every partition known to this batch with its stream time before it, and
     ``close_ms`` the close time before it; ``segments`` the state files of each task of the
     batch before, which may have had another number of tasks.
@@ -153,6 +154,7 @@ class BatchPlan:
     store: str
     batch: int
     tasks: int
+    key_groups: int
     topics: tuple[str, ...]
     origins: tuple[Origin | None, ...]
     assembly: Assembly

@@ -47,10 +47,8 @@ class Steps(Protocol):
     #: The same steps over Arrow tables; None: only Spark can run them.
     arrow: "Steps | None"
 
-    def select(
-        self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
-    ) -> None:
-        """Choose what ``rows`` gives: the value columns ``used``, keys in ``key_groups``.
+    def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
+        """Choose what ``rows`` gives: the value columns ``used``.
 
         ``null_values``: records without a value are wanted; ``keeps_raw``: the bytes of good
         records, too.
@@ -123,22 +121,24 @@ class StorePlans:
         ]
 
     def select_columns(self, key_groups: int) -> None:
-        """Let all steps give only what is read behind them, keys in ``key_groups``.
+        """Let all steps give only what is read behind them; stamps share keys in ``key_groups``.
 
         Once before the first batch: how many key groups there are, the store's table knows,
         which is not opened before all stores of a topology are checked.
         """
+        self._key_groups = key_groups
         takes_null = self.store.windows.rule.takes_null_values
         is_table = isinstance(self.store.aggregation, TableRows)
         for plan, columns in zip(self.inputs, self.assembly.columns, strict=True):
             plan.steps.select(
-                list(columns), key_groups,
-                null_values=takes_null or is_table, keeps_raw=self.assembly.keeps_raw,
-            )  # fmt: skip
+                list(columns),
+                null_values=takes_null or is_table,
+                keeps_raw=self.assembly.keeps_raw,
+            )
             for side in (plan.join.left, plan.join.right) if plan.join else ():
                 # All columns of a side go on: steps behind the join may read them.
                 names = side.steps.values.names
-                side.steps.select(names, key_groups, null_values=side.is_table)
+                side.steps.select(names, null_values=side.is_table)
 
     def plan(
         self,
@@ -157,6 +157,7 @@ class StorePlans:
             store=self.store.name,
             batch=batch,
             tasks=tasks,
+            key_groups=self._key_groups,
             topics=tuple(definition.source.topic for definition in self.store.inputs),
             origins=tuple(_origin(definition) for definition in self.store.inputs),
             assembly=self.assembly,

@@ -89,10 +89,8 @@ class RowSteps:
             store, rows.drop(*self._meta, *SCOPE).schema, step_of
         )
 
-    def select(
-        self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
-    ) -> None:
-        """Choose what ``rows`` gives: the value columns ``used``, keys in ``key_groups`` groups.
+    def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
+        """Choose what ``rows`` gives: the value columns ``used``.
 
         ``null_values``: records without a value are used, else they are dead letters;
         ``keeps_raw``: the raw bytes of good records are kept, too.
@@ -111,23 +109,31 @@ class RowSteps:
             F.col("__null_value").alias("null_value"),
             raw.alias("raw"),
             F.col("__key").alias("key"),
-            # The state on disk is divided by these groups: another hash would lose its keys.
-            F.pmod(F.xxhash64("__key"), F.lit(key_groups)).cast("int").alias("key_group"),
+            F.col("timestamp_ms"),
             *(F.col(name).alias(name.removeprefix("__")) for name in join_columns),
-            *_columns(["timestamp_ms", *used]),
+            *_columns(used),
         ]
         self._project(self._rows, selected)
 
-    def rows(self, records: DataFrame) -> DataFrame:
+    def rows(self, records: DataFrame, carried: Sequence[str] = ()) -> DataFrame:
         """Return the rows for the stamp.
 
         Columns: partition, offset, reason, keep, null_value, raw (of dead letters, or of
-        all), key, key_group, timestamp_ms, for a join's results suborder, stream_time_ms,
-        report and task, and the chosen value columns.
+        all), key, timestamp_ms, for a join's results suborder, stream_time_ms, report and task,
+        and the chosen value columns; behind these the columns ``carried`` of ``records``, which
+        no step sees.
         """
-        for columns in self._projections:
-            records = records.select(*columns)
-        return records
+        if not carried:
+            for columns in self._projections:
+                records = records.select(*columns)
+            return records
+        unpacked, *others = self._projections
+        # Behind a prefix of their own, as a step or an aggregate may have made such a name.
+        hidden = {name: f"__carried_{name}" for name in carried}
+        records = records.select(*unpacked, *(F.col(n).alias(h) for n, h in hidden.items()))
+        for columns in others:
+            records = records.select(*columns, *hidden.values())
+        return records.withColumnsRenamed({h: n for n, h in hidden.items()})
 
     def failing_step(self, records: DataFrame, error: Exception) -> str | None:
         """The first step that fails on ``records`` in the way of ``error``; None: none does."""

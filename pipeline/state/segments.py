@@ -26,7 +26,7 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.windows import Flags
 from oriel.storage import sync_file, sync_folder
 
-FORMAT = b"2"
+FORMAT = b"3"
 _FORMAT_KEY = b"oriel.state_format"
 
 #: A version has no more segments than this: each one is searched by every batch.

@@ -13,8 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.hops import REPORT, TASK, PartitionNumbers
+from oriel.pipeline.hops import KEY_GROUP, REPORT, TASK, PartitionNumbers
 from oriel.pipeline.plan import BatchPlan, StampPlan
+from oriel.pipeline.state import key_hashes
 from oriel.pipeline.tasks.reports import (
     Batches,
     Counters,
@@ -164,6 +165,8 @@ class _Stamper:
             rows = numbers.numbered(rows, self._stamp.input_number)
         for name, value in self._stamp.constants.items():
             rows = rows.append_column(name, pa.repeat(value, len(rows)))
+        groups = _key_groups(rows["key"], self._plan.key_groups)
+        rows = rows.append_column(KEY_GROUP, pa.array(groups, KEY_GROUP.type))
         return addressed(rows, self._schema, self._plan.tasks)
 
     def passed_on(self, reports: pa.Table) -> pa.RecordBatch:
@@ -196,3 +199,13 @@ class _Stamper:
         close_ms = stream_time_ms - self._plan.windows.close_delay_ms
         late = self._plan.assembly.engine.is_late(np.asarray(rows["timestamp_ms"]), close_ms)
         return rows.append_column("close_ms", pa.array(close_ms)).filter(pa.array(~late))
+
+
+def _key_groups(keys: pa.ChunkedArray, key_groups: int) -> Ints:
+    """The key group of each key, from 0.
+
+    The state on disk is divided by these groups: another hash would lose its keys.
+    """
+    coded = keys.combine_chunks().dictionary_encode()
+    groups: Ints = key_hashes(coded.dictionary) % key_groups
+    return np.take(groups, coded.indices)

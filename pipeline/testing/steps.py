@@ -1,113 +1,26 @@
 """Row-wise steps for the test driver: without Spark where no expression needs it."""
 
-import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.hops import BESIDE_RESULT, STEPPED_FIELDS, decoded_schema, joined_values
-from oriel.pipeline.language import Filter, Input, Side, Source, arrow_schema, refuse_taken
+from oriel.pipeline.arrow_steps import arrow_steps
+from oriel.pipeline.hops import decoded_schema
+from oriel.pipeline.language import Input, Side, Source, arrow_schema
+from oriel.pipeline.plan import Steps
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z_0-9]*")
 
-
-def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Any:
+def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Steps:
     """The steps of an input in front of decoded records or a join's results.
 
     Raises:
         InvalidTopology: a step does not fit the schema; the message names it.
     """
-    if isinstance(read, Source):
-        values = arrow_schema(read.schema)
-        refuse_taken(str(read), values.names)
-    else:
-        values = joined_values(read)
-    names = _plain_names(origin, values)
-    if names is None:
-        return SparkSteps(origin, read, store)
-    values = pa.schema([values.field(name) for name in names])
-    return PlainSteps(origin, values, joined=not isinstance(read, Source))
-
-
-def _plain_names(origin: Input | Side, values: pa.Schema) -> list[str] | None:
-    """The value columns after steps that only choose columns, else None."""
-    names = list(values.names)
-    for step in origin.steps:
-        if isinstance(step, Filter) or step.columns:
-            return None
-        columns = [column for name in step.keep for column in (names if name == "*" else [name])]
-        if not set(columns) <= set(names):
-            return None
-        names = list(dict.fromkeys(columns))
-    for part in origin.group_by:
-        if not isinstance(part, str) or len(origin.group_by) > 1 or part not in names:
-            return None
-        key_type = values.field(part).type
-        if not _NAME.fullmatch(part) or not (
-            pa.types.is_string(key_type) or pa.types.is_integer(key_type)
-        ):
-            return None
-    return names
-
-
-class PlainSteps:
-    """Steps that only choose columns and group by one of them."""
-
-    def __init__(self, origin: Input | Side, values: pa.Schema, *, joined: bool) -> None:
-        """Keep the columns ``values`` of decoded records, or of a join's results."""
-        self.values = values
-        self._group_by = origin.group_by
-        self._joined = joined
-
-    def select(
-        self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
-    ) -> None:
-        """See ``oriel.pipeline.plan.Steps``; the driver has one task and keeps raw bytes."""
-        del key_groups, keeps_raw
-        self._used = list(used)
-        self._null_values = null_values
-
-    def rows(self, records: pa.Table) -> pa.Table:
-        """The rows for the stamp."""
-        length = len(records)
-        if self._joined:
-            values, reason = records, pa.nulls(length, pa.string())
-            null_value = pa.array(np.zeros(length, dtype=np.bool_))
-        else:
-            values, reason = _unpacked(records["value"]), records["reason"]
-            null_value = pc.is_null(records["value"])
-        key = values[str(self._group_by[0])] if self._group_by else records["key"]
-        key = key.cast(pa.string())
-        if not self._null_values:
-            empty = pc.and_(pc.is_null(reason), null_value)
-            reason = pc.if_else(empty, Reason.NULL_VALUE.value, reason)
-        reason = pc.if_else(
-            pc.and_(pc.is_null(reason), pc.is_null(key)), Reason.NULL_KEY.value, reason
-        )
-        columns = {
-            "partition": records["partition"],
-            "offset": records["offset"],
-            "reason": reason,
-            "keep": pa.array(np.ones(length, dtype=np.bool_)),
-            "null_value": null_value,
-            "raw": pa.repeat(b"", length) if self._joined else records["raw"],
-            "key": key,
-            "key_group": pa.array(np.zeros(length, dtype=np.int32)),
-            **{field.name: records[field.name] for field in BESIDE_RESULT if self._joined},
-            "timestamp_ms": records["timestamp_ms"],
-        }
-        fields = (*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ()))
-        return pa.table({
-            **{field.name: columns[field.name] for field in fields},
-            **{name: values[name] for name in self._used},
-        })  # fmt: skip
+    return arrow_steps(origin, read) or SparkSteps(origin, read, store)
 
 
 class SparkSteps:
@@ -132,12 +45,9 @@ class SparkSteps:
         self._steps = RowSteps(empty, origin, store)
         self.values = self._steps.values
 
-    def select(
-        self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
-    ) -> None:
-        """See ``oriel.pipeline.plan.Steps``; the driver keeps all raw bytes."""
-        del keeps_raw
-        self._steps.select(used, key_groups, null_values=null_values, keeps_raw=True)
+    def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
+        """See ``oriel.pipeline.plan.Steps``."""
+        self._steps.select(used, null_values=null_values, keeps_raw=keeps_raw)
 
     def rows(self, records: pa.Table) -> pa.Table:
         """The rows for the stamp."""
@@ -149,11 +59,6 @@ class SparkSteps:
         except SPARK_ERRORS as error:
             refuse_failing(error, self._store, [(self._steps, frame)])
             raise
-
-
-def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
-    """The columns of values, null where there is no value."""
-    return {field.name: pc.struct_field(values, field.name) for field in values.type}
 
 
 def spark_session() -> "SparkSession":

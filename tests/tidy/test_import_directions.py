@@ -36,7 +36,7 @@ FLOORS = {
         "tasks",
         "plan",
         "rows sources state",
-        "spark event_log",
+        "arrow_steps spark event_log",
         "language",
         "dead_letters",
         "hops",

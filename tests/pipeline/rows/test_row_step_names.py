@@ -32,7 +32,7 @@ def rows_of(spark: SparkSession, grouped: KGroupedStream, values: list[Any]) -> 
         [(0, place, b"", "k", 1, value, None) for place, value in enumerate(values)], schema
     ).coalesce(1)
     steps = RowSteps(records, grouped.origin, "s")
-    steps.select(["v"], 64, null_values=False)
+    steps.select(["v"], null_values=False)
     return steps.rows(records).collect()
 
 
@@ -103,7 +103,7 @@ def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
         refuse_hidden("s", RowSteps(records, grouped.origin, "s").values.names)
     renamed = stream(f"{name} STRING").map_values(other=name).group_by_key()
     steps = RowSteps(records, renamed.origin, "s")
-    steps.select(["other"], 64, null_values=False)
+    steps.select(["other"], null_values=False)
     assert [row.other for row in steps.rows(records).collect()] == ["x"]
 
 

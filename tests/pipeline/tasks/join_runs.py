@@ -44,19 +44,12 @@ class NoSteps:
         """Say which columns the value has."""
         self.values = values
 
-    def select(
-        self, used: Sequence[str], key_groups: int, *, null_values: bool, keeps_raw: bool = False
-    ) -> None:
+    def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
         """Nothing is left out: the tasks take what they need."""
 
     def rows(self, records: Any) -> Any:
         """The records themselves."""
         return records
-
-
-def key_group(key: str) -> int:
-    """The key group of a key."""
-    return sum(map(ord, key)) % KEY_GROUPS
 
 
 @dataclass
@@ -154,8 +147,7 @@ class JoinRun:
         self.position[side, partition] = offset + 1
         return {
             "partition": partition, "offset": offset, "keep": True, "null_value": value is None,
-            "key": key, "key_group": key_group(key), "timestamp_ms": time, name: value,
-            "raw": b"{}",
+            "key": key, "timestamp_ms": time, name: value, "raw": b"{}",
         }  # fmt: skip
 
     def _joined(self, plan: BatchPlan, join: JoinPlan, share: pa.Table) -> pa.Table:
@@ -176,13 +168,11 @@ def _stamped(
 def _with_steps(joined: pa.Table) -> pa.Table:
     """What row-wise steps that change nothing make of a join's results."""
     length = len(joined)
-    groups = [None if key is None else key_group(key) for key in joined["key"].to_pylist()]
     is_report = pa.compute.is_valid(joined["report"])
     beside = {
         "reason": pa.compute.if_else(is_report, "report", pa.scalar(None, pa.string())),
         "keep": pa.array(np.ones(length, dtype=np.bool_)),
         "null_value": pa.array(np.zeros(length, dtype=np.bool_)),
         "raw": pa.array([b""] * length, pa.binary()),
-        "key_group": pa.array(groups, pa.int32()),
     }
     return pa.table({name: joined[name] for name in joined.column_names} | beside)

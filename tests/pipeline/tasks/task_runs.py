@@ -48,6 +48,7 @@ def first_plan(folder: Path, store: Store, assembly: Assembly, tasks: int) -> Ba
         origins=(None,) * len(topics),
         batch=0,
         tasks=tasks,
+        key_groups=64,
         assembly=assembly,
         clock_plans=tuple(ClockPlan(topic, topic, 0) for topic in topics),
         clocks={topic: {0: -1, 1: -1} for topic in topics},
@@ -91,8 +92,7 @@ def stamp_of(
 
 def row(partition: int, offset: int, key: str | None, time: int | None, **other: Any) -> Row:
     """One row as the row-wise steps would hand it on; its value ``v`` is its offset."""
-    group = sum(map(ord, key or "")) % 64
-    given = {"partition": partition, "offset": offset, "key": key, "key_group": group}
+    given = {"partition": partition, "offset": offset, "key": key}
     usual = {"keep": True, "null_value": False, "v": float(offset)}
     return {**given, "timestamp_ms": time, **usual, **other}
 

@@ -28,7 +28,7 @@ def plan(tmp_path: Path) -> BatchPlan:
 
 def test_rows_go_to_the_tasks_of_their_key_groups(plan: BatchPlan) -> None:
     """The task is the key group's remainder; no record row has a report."""
-    rows = pa.Table.from_pylist([row(0, n, chr(97 + n), n) for n in range(6)])
+    rows = pa.Table.from_pylist([row(0, n, chr(97 + n), n, key_group=7 * n) for n in range(6)])
     batch = addressed(rows, plan.stamped_schema, plan.tasks)
     assert batch.schema == plan.stamped_schema
     assert batch["task"].to_pylist() == [group % 3 for group in rows["key_group"].to_pylist()]
@@ -47,7 +47,7 @@ def test_columns_that_rows_lack_are_null(plan: BatchPlan) -> None:
 
 def test_no_rows_make_an_empty_batch(plan: BatchPlan) -> None:
     """A batch of bad records only still has the columns of the shuffle."""
-    rows = pa.Table.from_pylist([row(0, 0, "a", 1)])[:0]
+    rows = pa.Table.from_pylist([row(0, 0, "a", 1, key_group=1)])[:0]
     batch = addressed(rows, plan.stamped_schema, plan.tasks)
     assert (batch.num_rows, batch.schema) == (0, plan.stamped_schema)
 

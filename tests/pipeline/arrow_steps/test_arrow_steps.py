@@ -1,0 +1,91 @@
+"""Arrow's row-wise steps give what Spark's give."""
+
+import pickle
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from oriel import InvalidTopology, StreamsBuilder
+from oriel.pipeline.arrow_steps import arrow_steps
+from oriel.pipeline.hops import joined_schema
+from oriel.pipeline.language import Side, arrow_schema
+from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.windows import RESULT_FIELDS
+from tests.pipeline.arrow_steps.stepped import Row, assert_same_rows, decoded, joined
+
+SCHEMA = "v DOUBLE, w STRING, n SMALLINT, s STRUCT<a: INT>, l ARRAY<STRING>"
+VALUES = arrow_schema(SCHEMA)
+ROWS: list[Row | None] = [
+    {"v": 1.5, "w": "a|b\\", "n": -3, "s": {"a": 1}, "l": ["x", None]},
+    {"v": None, "w": None, "n": None, "s": None, "l": None},
+    {"v": 2.0, "w": "", "n": 0, "s": {"a": None}, "l": []},
+]
+
+
+def stream(schema: str = SCHEMA) -> KStream:
+    """Begin a topology over the test's topic."""
+    return StreamsBuilder().stream("t", schema)
+
+
+PLAIN = [
+    stream().group_by_key(),
+    stream().group_by("w"),
+    stream().map_values("n", "v").group_by("n"),
+    stream().map_values("*").map_values("w", "*", "w").group_by("timestamp_ms"),
+    stream().map_values("l", "s").group_by("key"),
+]
+
+
+@pytest.mark.parametrize("grouped", PLAIN)
+def test_steps_that_choose_columns_need_no_spark(spark: SparkSession, grouped: object) -> None:
+    """Also for records without key or value, and bad ones; and in another process."""
+    origin = grouped.origin  # type: ignore[attr-defined]
+    steps = arrow_steps(origin, origin.source)
+    assert steps is not None
+    sent = pickle.loads(pickle.dumps(steps))  # noqa: S301
+    assert_same_rows(spark, sent, origin, decoded(VALUES, ROWS))
+
+
+def test_results_of_a_join_pass_with_their_reports(spark: SparkSession) -> None:
+    """A report is no record: it keeps its place, and no step touches it."""
+    grouped = stream().map_values("n", "w").group_by("w")
+    read = joined_schema(pa.schema([*RESULT_FIELDS, *VALUES]))
+    steps = arrow_steps(grouped.origin, read)
+    assert steps is not None
+    rows = [row for row in ROWS if row is not None]
+    assert_same_rows(spark, steps, grouped.origin, joined(VALUES, rows))
+
+
+def test_a_side_of_a_join_keeps_its_key(spark: SparkSession) -> None:
+    """It is joined by the record's own."""
+    side = Side(stream().group_by_key().origin.source, ())
+    steps = arrow_steps(side, side.source)
+    assert steps is not None
+    assert_same_rows(spark, steps, side, decoded(VALUES, ROWS))
+
+
+@pytest.mark.parametrize(
+    "grouped",
+    [
+        stream().filter("v > 1").group_by_key(),
+        stream().map_values(x="v + 1").group_by_key(),
+        stream().map_values("V").group_by_key(),
+        stream().group_by("v"),
+        stream().group_by("w", "n"),
+        stream().group_by("W"),
+        stream().group_by("lower(w)"),
+        stream("`null` STRING").group_by("null"),
+    ],
+)
+def test_expressions_are_sparks(grouped: object) -> None:
+    """SQL, names in another case, and keys whose text is Spark's own."""
+    origin = grouped.origin  # type: ignore[attr-defined]
+    assert arrow_steps(origin, origin.source) is None
+
+
+def test_a_name_that_is_taken_is_refused() -> None:
+    """As Spark's steps refuse it."""
+    origin = stream("key STRING").group_by_key().origin
+    with pytest.raises(InvalidTopology, match="leave them out of the schema"):
+        arrow_steps(origin, origin.source)
