@@ -41,3 +41,7 @@ class RecordsMiscounted(PipelineError):
 
 class AlreadyRunning(PipelineError):
     """Another process holds this checkpoint: two writers would repeat each other's records."""
+
+
+class NeedsSpark(PipelineError):
+    """A record on which Arrow can't do what Spark does, like dividing by zero: Spark is to do it."""

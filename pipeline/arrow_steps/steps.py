@@ -32,6 +32,11 @@ class ArrowSteps:
         self._key = key
         self._joined = joined
 
+    @property
+    def arrow(self) -> "ArrowSteps":
+        """See ``oriel.pipeline.plan.Steps``."""
+        return self
+
     def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
         """Choose what ``rows`` gives: the value columns ``used``.
 

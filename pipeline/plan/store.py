@@ -44,8 +44,10 @@ class Steps(Protocol):
 
     #: The value columns after the steps.
     values: pa.Schema
-    #: The same steps over Arrow tables; None: only Spark can run them.
-    arrow: "Steps | None"
+
+    @property
+    def arrow(self) -> "Steps | None":
+        """The same steps over Arrow tables; None: only Spark can run them."""
 
     def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
         """Choose what ``rows`` gives: the value columns ``used``.

@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
+from oriel.pipeline.arrow_steps import ArrowSteps
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import BESIDE_RESULT
@@ -60,6 +61,8 @@ class RowSteps:
                 or makes a column of a type that can't go on; the message names the store and
                 the step.
         """
+        #: The same steps over Arrow tables; None: only Spark can run them.
+        self.arrow: ArrowSteps | None = None
         self._projections: list[list[Column]] = []
         self._steps: list[StepExpressions] = []
         self._store = store
@@ -95,6 +98,8 @@ class RowSteps:
         ``null_values``: records without a value are used, else they are dead letters;
         ``keeps_raw``: the raw bytes of good records are kept, too.
         """
+        if self.arrow is not None:
+            self.arrow.select(used, null_values=null_values, keeps_raw=keeps_raw)
         null_key, null_value = Reason.NULL_KEY.value, Reason.NULL_VALUE.value
         reason = F.when(_in_use() & F.col("__key").isNull(), null_key).otherwise(F.col("__reason"))
         if not null_values:

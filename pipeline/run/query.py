@@ -11,11 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
+from oriel.pipeline.arrow_steps import arrow_steps
 from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define
-from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.errors import InvalidTopology, NeedsSpark
 from oriel.pipeline.language import Input, Side, Source, Topology
 from oriel.pipeline.plan import PreparedBatch, StorePlans, reasons_by_store
-from oriel.pipeline.rows import NeedsSpark, RowSteps
+from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.run.spark_runner import (
     SPARK_ERRORS,
     Decoding,
@@ -142,9 +143,12 @@ class PipelineRun:
     ) -> RowSteps:
         """Steps that Spark runs, over a source's records or a join's results."""
         if isinstance(read, Source):
-            return RowSteps(empty[read], origin, store)
-        results = self._spark.createDataFrame([], from_arrow_schema(read))
-        return RowSteps(results, origin, store)
+            records = empty[read]
+        else:
+            records = self._spark.createDataFrame([], from_arrow_schema(read))
+        steps = RowSteps(records, origin, store)
+        steps.arrow = arrow_steps(origin, read)
+        return steps
 
     def _open(self, plans: StorePlans) -> StoreBatches:
         """Open one store's tables and state."""

@@ -1,8 +1,6 @@
 """Provisional."""
 
-import io
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj

@@ -45,6 +45,11 @@ class SparkSteps:
         self._steps = RowSteps(empty, origin, store)
         self.values = self._steps.values
 
+    @property
+    def arrow(self) -> "SparkSteps":
+        """Themselves: they take Arrow tables, and run them by Spark."""
+        return self
+
     def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
         """See ``oriel.pipeline.plan.Steps``."""
         self._steps.select(used, null_values=null_values, keeps_raw=keeps_raw)
@@ -57,7 +62,7 @@ class SparkSteps:
         try:
             return self._steps.rows(frame).toArrow()
         except SPARK_ERRORS as error:
-            refuse_failing(error, self._store, [(self._steps, frame)])
+            refuse_failing(error, [(self._store, self._steps, frame)])
             raise
 
 

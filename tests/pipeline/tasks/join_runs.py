@@ -44,6 +44,11 @@ class NoSteps:
         """Say which columns the value has."""
         self.values = values
 
+    @property
+    def arrow(self) -> "NoSteps":
+        """Themselves."""
+        return self
+
     def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
         """Nothing is left out: the tasks take what they need."""
 
