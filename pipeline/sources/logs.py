@@ -24,7 +24,11 @@ from oriel.pipeline.event_log import (
     partition_files,
 )
 from oriel.pipeline.language import check_topic
-from oriel.pipeline.sources.decoding import Decoder, event_log_decoder, kafka_decoder
+from oriel.pipeline.sources.spark_decoding import (
+    SparkDecoder,
+    spark_event_log_decoder,
+    spark_kafka_decoder,
+)
 from oriel.pipeline.spark import build_session
 
 
@@ -34,7 +38,7 @@ class Log(Protocol):
     #: Spark DDL of the raw rows.
     raw_schema: ClassVar[str]
 
-    def decoder(self, value_schema: str) -> Decoder:
+    def decoder(self, value_schema: str) -> SparkDecoder:
         """Return what turns raw rows into records with ``value_schema``."""
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
@@ -53,9 +57,9 @@ class EventLog:
 
     raw_schema: ClassVar[str] = "partition INT, offset BIGINT, raw BINARY"
 
-    def decoder(self, value_schema: str) -> Decoder:
+    def decoder(self, value_schema: str) -> SparkDecoder:
         """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
-        return event_log_decoder(value_schema)
+        return spark_event_log_decoder(value_schema)
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the topic's lines as they are appended.
@@ -105,9 +109,9 @@ class Kafka:
         "key BINARY, raw BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
     )
 
-    def decoder(self, value_schema: str) -> Decoder:
+    def decoder(self, value_schema: str) -> SparkDecoder:
         """Decode messages: key as text, JSON value, the message's timestamp."""
-        return kafka_decoder(value_schema)
+        return spark_kafka_decoder(value_schema)
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """Return the topic's messages from its beginning."""

@@ -36,7 +36,7 @@ FLOORS = {
         "tasks",
         "plan",
         "rows sources state",
-        "spark event_log",
+        "spark event_log decoding",
         "language",
         "dead_letters",
         "hops",

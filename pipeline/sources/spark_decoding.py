@@ -41,7 +41,7 @@ _SURROGATE_PAIR = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _SURROGATE = r"\\u[dD][89a-fA-F]"
 
 
-class Decoder:
+class SparkDecoder:
     """The projection from a source's raw rows to records, built once for all batches.
 
     Building column expressions takes longer than planning them, so they are kept.
@@ -87,7 +87,7 @@ def _check_schema(schema: str) -> None:
         raise InvalidTopology(message)
 
 
-def event_log_decoder(value_schema: str) -> Decoder:
+def spark_event_log_decoder(value_schema: str) -> SparkDecoder:
     """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
     text = F.col("raw").cast("string")
     record = _record()
@@ -102,10 +102,10 @@ def event_log_decoder(value_schema: str) -> Decoder:
     envelope = f"key STRING, value STRUCT<{value_schema}>, timestamp_ms BIGINT"
     fields = (record[name].alias(name) for name in ("key", "timestamp_ms", "value"))
     columns = [*_source_columns(), *fields, reason.alias("reason")]
-    return Decoder(value_schema, _parsed(text, envelope), columns)
+    return SparkDecoder(value_schema, _parsed(text, envelope), columns)
 
 
-def kafka_decoder(value_schema: str) -> Decoder:
+def spark_kafka_decoder(value_schema: str) -> SparkDecoder:
     """Decode Kafka messages: key as text, JSON value, the message's timestamp.
 
     A message without a value, or whose text is ``null``, is a tombstone: its value is null.
@@ -128,7 +128,7 @@ def kafka_decoder(value_schema: str) -> Decoder:
         F.when(has_value, _record()).alias("value"),
         reason.alias("reason"),
     ]
-    return Decoder(value_schema, _parsed(text, value_schema), columns)
+    return SparkDecoder(value_schema, _parsed(text, value_schema), columns)
 
 
 def _source_columns() -> list[Column]:
