@@ -19,12 +19,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import ExpressionFailed
 from oriel.pipeline.hops import REPORT, TASK
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import Steps, StorePlans
 from oriel.pipeline.rows import RowSteps
-from oriel.pipeline.sources import BlockDecoder, Log, SparkDecoder
+from oriel.pipeline.sources import Log, SparkDecoder
 from oriel.pipeline.spark import first_line
 from oriel.pipeline.tasks import (
     CHANNEL,

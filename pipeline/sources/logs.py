@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import ConnectorUnavailable, EventLogError
 from oriel.pipeline.event_log import (
     DEFAULT_MAX_BATCH_BYTES,
@@ -33,7 +34,6 @@ from oriel.pipeline.event_log import (
     slices,
 )
 from oriel.pipeline.language import check_topic
-from oriel.pipeline.sources.decoding import BlockDecoder, event_log_decoder, kafka_decoder
 from oriel.pipeline.sources.spark_decoding import (
     SparkDecoder,
     spark_event_log_decoder,
@@ -102,7 +102,7 @@ class EventLog:
 
     def decoder(self, value_schema: str) -> BlockDecoder | None:
         """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
-        return event_log_decoder(value_schema)
+        return spark_event_log_decoder(value_schema)
 
     def spark_decoder(self, value_schema: str) -> SparkDecoder:
         """Decode the same lines in Spark."""
@@ -184,7 +184,7 @@ class Kafka:
 
     def decoder(self, value_schema: str) -> BlockDecoder | None:
         """Decode messages: key as text, JSON value, the message's timestamp."""
-        return kafka_decoder(value_schema)
+        return spark_kafka_decoder(value_schema)
 
     def spark_decoder(self, value_schema: str) -> SparkDecoder:
         """Decode the same messages in Spark."""

@@ -19,11 +19,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.hops import REPORT
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import Steps
@@ -39,13 +39,6 @@ from oriel.pipeline.tasks.reports import Batches, TaskFunction
 
 #: What a route does to rows, one after the other.
 Operation = Steps | TaskFunction
-
-
-class BlockDecoder(Protocol):
-    """Decodes raw rows of a source; see ``oriel.pipeline.sources``."""
-
-    def decode(self, raw: pa.RecordBatch) -> pa.Table:
-        """The records of raw rows."""
 
 
 #: Raw rows as a source's tasks get them -> (topic, raw rows), in the order of offsets.

@@ -12,7 +12,7 @@ from oriel import InvalidTopology, JoinWindows, StreamsBuilder, collect_list, co
 from oriel.pipeline.errors import ExpressionFailed
 from oriel.pipeline.language import arrow_schema
 from oriel.pipeline.language.streams import KStream
-from oriel.pipeline.sources.decoding import event_log_decoder
+from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
 from oriel.pipeline.testing.records import decoded
 from oriel.testing import Counters, Record
 from tests.testing.driver_runs import driver_of, tumbling
@@ -264,7 +264,9 @@ def test_records_are_read_as_the_pipeline_reads_their_json(spark: SparkSession) 
     given += [Record("k", value, 1) for value in others]
     ours = decoded(given, arrow_schema(columns), 0, 0)
     lines = ours.select(["partition", "offset", "raw"])
-    theirs = event_log_decoder(columns).decode(spark.createDataFrame(lines).coalesce(1)).toArrow()
+    theirs = (
+        spark_event_log_decoder(columns).decode(spark.createDataFrame(lines).coalesce(1)).toArrow()
+    )
     for mine, read, record in zip(ours.to_pylist(), theirs.to_pylist(), given, strict=True):
         assert mine["reason"] == read["reason"], record
         if mine["reason"] is None:

@@ -36,7 +36,7 @@ FLOORS = {
         "tasks",
         "plan",
         "rows sources state",
-        "arrow_steps spark event_log",
+        "arrow_steps decoding spark event_log",
         "language",
         "dead_letters",
         "hops",

@@ -6,7 +6,10 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from oriel.pipeline.dead_letters import REASONS
-from oriel.pipeline.sources.decoding import event_log_decoder, kafka_decoder
+from oriel.pipeline.sources.spark_decoding import (
+    spark_event_log_decoder,
+    spark_kafka_decoder,
+)
 
 SCHEMA = "d DOUBLE, n BIGINT, s STRING"
 
@@ -73,7 +76,7 @@ def decoded(spark: SparkSession, lines: list[bytes]) -> list[Row]:
     """Decode ``lines`` as one partition of an event log."""
     rows = [(0, place, bytearray(line)) for place, line in enumerate(lines)]
     raw = spark.createDataFrame(rows, "partition INT, offset BIGINT, raw BINARY")
-    return event_log_decoder(SCHEMA).decode(raw).orderBy("offset").collect()
+    return spark_event_log_decoder(SCHEMA).decode(raw).orderBy("offset").collect()
 
 
 def test_good_lines_become_records(spark: SparkSession) -> None:
@@ -114,7 +117,7 @@ def test_kafka_messages_follow_the_same_rules(
     time = datetime.fromtimestamp(1.234, UTC)
     schema = "key BINARY, raw BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
     messages = spark.createDataFrame([(key, value, 0, 7, time)], schema)
-    (row,) = kafka_decoder(SCHEMA).decode(messages).collect()
+    (row,) = spark_kafka_decoder(SCHEMA).decode(messages).collect()
     assert row.timestamp_ms == 1234
     assert bytes(row.raw) == (value or b"")
     assert row.reason == wanted[2]

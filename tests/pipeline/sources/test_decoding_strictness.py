@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from oriel.pipeline.sources.decoding import event_log_decoder, kafka_decoder
+from oriel.pipeline.sources.spark_decoding import (
+    spark_event_log_decoder,
+    spark_kafka_decoder,
+)
 
 #: Odd lines by the thousand: for CI, not for the inner loop.
 pytestmark = pytest.mark.slow
@@ -29,7 +32,7 @@ def decoded(spark: SparkSession, lines: list[bytes]) -> list[Row]:
     """Decode ``lines`` as one partition of an event log."""
     rows = [(0, place, bytearray(line)) for place, line in enumerate(lines)]
     raw = spark.createDataFrame(rows, "partition INT, offset BIGINT, raw BINARY")
-    return event_log_decoder(SCHEMA).decode(raw).orderBy("offset").collect()
+    return spark_event_log_decoder(SCHEMA).decode(raw).orderBy("offset").collect()
 
 
 def reasons(spark: SparkSession, lines: list[bytes]) -> dict[bytes, str | None]:
@@ -187,7 +190,7 @@ def test_a_null_message_is_a_tombstone_with_any_blanks(spark: SparkSession) -> N
     rows = [(b"k", text, 0, place, time) for place, text in enumerate(texts)]
     schema = "key BINARY, raw BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
     messages = spark.createDataFrame(rows, schema)
-    found = kafka_decoder(SCHEMA).decode(messages).orderBy("offset").collect()
+    found = spark_kafka_decoder(SCHEMA).decode(messages).orderBy("offset").collect()
     assert [row.reason for row in found] == [None] * len(tombstones) + [*bad.values()]
     assert [row.value for row in found[: len(tombstones)]] == [None] * len(tombstones)
 
@@ -196,8 +199,8 @@ def test_a_schema_that_is_none_is_named_by_itself(spark: SparkSession) -> None:
     """Spark's message is about the user's schema, not about what decoding makes of it."""
     raw = spark.createDataFrame([], "partition INT, offset BIGINT, raw BINARY")
     with pytest.raises(PySparkException, match="NOPE"):
-        event_log_decoder("v NOPE").decode(raw)
-    assert event_log_decoder("").decode(raw).columns[-1] == "reason"
+        spark_event_log_decoder("v NOPE").decode(raw)
+    assert spark_event_log_decoder("").decode(raw).columns[-1] == "reason"
 
 
 @given(st.data())

@@ -1,0 +1,328 @@
+"""One line at a time, exactly as Spark's ``from_json`` reads it: for the lines that are suspicious.
+
+Python's JSON scanner reads a line into tokens that keep what Python's own types would lose: each
+pair of an object with repeated names, and the text of a number. A reader per type makes the
+columns of them. It is some ten times slower than Arrow.
+"""
+
+import json
+import math
+import re
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from functools import cache
+from typing import Any, NoReturn
+
+import pyarrow as pa
+
+from oriel.pipeline.dead_letters import Reason
+
+#: Jackson refuses texts with more: levels (two are taken by the list that Spark's decoder puts
+#: around a line), digits of a number, and characters, in UTF-16, of a name or of text that is read.
+MAX_DEPTH = 998
+MAX_DIGITS = 1000
+MAX_NAME_LENGTH = 50_000
+MAX_TEXT_LENGTH = 20_000_000
+
+#: With fewer brackets a line can't be too deep for the stack of the scanner.
+_FEW_BRACKETS = 100
+
+#: What of the text of a number with fraction or exponent is no digit that counts.
+_NOT_COUNTED = re.compile(r"^-?0(?=[.eE])|[-+.eE]")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+#: The escapes of JSON: a high surrogate with its low one, and any of the two.
+_SURROGATE_PAIR = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}", re.ASCII
+)
+#: In a JSON text of ours: an escape, and a letter that Jackson writes as two.
+_ESCAPE = re.compile(r"\\(u[0-9a-f]{4}|.)")
+_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]", re.ASCII)
+
+#: What reads a token that is not null as a column has it.
+Reader = Callable[[Any], Any]
+
+#: In the place of a record's key that is no text.
+_NOT_TEXT = object()
+
+
+class _Integer(str):
+    """The text of a number without fraction and exponent."""
+
+    __slots__ = ()
+
+
+class _Decimal(str):
+    """The text of a number with a fraction or an exponent."""
+
+    __slots__ = ()
+
+
+class _Object(list[tuple[str, Any]]):
+    """The names and values of a JSON object in their order."""
+
+    __slots__ = ()
+
+
+def decode_line(line: bytes, row_type: pa.StructType, text_field: str | None = None) -> Any:
+    """One line as a dict with the fields of ``row_type``, None for null, or the ``Reason`` why not.
+
+    Where a field is repeated, the last one counts, but each of them must have its type. The last
+    ``text_field`` must be text; any other column of text takes every value, as its JSON text.
+    """
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        return Reason.NOT_UTF8
+    depth = _depth(text)
+    try:
+        with _stack_for(depth):
+            token = _SCANNER.decode(text) if depth <= MAX_DEPTH else _refuse(text)
+            row = None if token is None else _row_reader(row_type, text_field)(token)
+    except TypeError:
+        return Reason.WRONG_TYPE
+    except ValueError:
+        return Reason.NOT_JSON
+    if _has_lone_surrogate(text):
+        return Reason.NOT_JSON
+    if text_field is not None and row is not None and row[text_field] is _NOT_TEXT:
+        return Reason.WRONG_TYPE
+    return row
+
+
+def _refuse(text: str) -> NoReturn:
+    message = f"no JSON: {text[:20]}"
+    raise ValueError(message)
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> _Object:
+    for name, _ in pairs:
+        if len(name) > MAX_NAME_LENGTH // 2 and _java_length(name) > MAX_NAME_LENGTH:
+            _refuse(name)
+    return _Object(pairs)
+
+
+def _integer(digits: str) -> _Integer:
+    if len(digits) > MAX_DIGITS and len(digits.lstrip("-")) > MAX_DIGITS:
+        _refuse(digits)
+    return _Integer(digits)
+
+
+def _decimal(digits: str) -> _Decimal:
+    # Jackson doesn't count a zero before the point.
+    if len(digits) > MAX_DIGITS and len(_NOT_COUNTED.sub("", digits)) > MAX_DIGITS:
+        _refuse(digits)
+    return _Decimal(digits)
+
+
+_SCANNER = json.JSONDecoder(
+    object_pairs_hook=_pairs,
+    parse_int=_integer,
+    parse_float=_decimal,
+    parse_constant=_refuse,
+)
+
+
+def _depth(text: str) -> int:
+    """How deep a JSON text is nested; 0 where that is too little to matter."""
+    if text.count("[") + text.count("{") <= _FEW_BRACKETS:
+        return 0
+    depth = deepest = 0
+    for bracket in re.findall(r"[\[\]{}]", _STRING.sub("", text)):
+        depth += 1 if bracket in "[{" else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+@contextmanager
+def _stack_for(depth: int) -> Iterator[None]:
+    """Let the scanner and the readers nest as deep as a text does."""
+    limit = sys.getrecursionlimit()
+    if depth:
+        sys.setrecursionlimit(limit + 4 * depth)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _has_lone_surrogate(text: str) -> bool:
+    """Whether a text has half of a surrogate pair, which no UTF-8 text can hold."""
+    if "\\ud" not in text and "\\uD" not in text:
+        return False
+    # Backslashes that are escaped themselves begin no escape.
+    escapes = text.replace("\\\\", "__")
+    return _SURROGATE.search(_SURROGATE_PAIR.sub("_", escapes)) is not None
+
+
+@cache
+def _row_reader(row_type: pa.StructType, text_field: str | None) -> Reader:
+    """What reads an object as a dict of ``row_type``; it raises TypeError where a type is wrong."""
+    readers = {field.name: _reader(field.type) for field in row_type}
+    if text_field is not None:
+        readers[text_field] = _read_only_text
+    names = dict.fromkeys(readers)
+
+    def read(token: Any) -> dict[str, Any]:
+        if type(token) is not _Object:
+            raise TypeError
+        row: dict[str, Any] = dict(names)
+        for name, item in token:
+            if name in readers:
+                row[name] = None if item is None else readers[name](item)
+        return row
+
+    return read
+
+
+def _read_only_text(token: Any) -> Any:
+    return _checked_text(token) if type(token) is str else _NOT_TEXT
+
+
+def _reader(column_type: pa.DataType) -> Reader:
+    types = pa.types
+    if types.is_struct(column_type):
+        return _row_reader(column_type, None)
+    if types.is_map(column_type):
+        return _map_reader(column_type)
+    if types.is_list(column_type):
+        return _list_reader(column_type)
+    if types.is_integer(column_type):
+        return _integer_reader(column_type.bit_width)
+    return {
+        pa.string(): _read_text,
+        pa.bool_(): _read_boolean,
+        pa.float32(): _read_float,
+        pa.float64(): _read_double,
+    }[column_type]
+
+
+def _read_text(token: Any) -> str:
+    return _checked_text(token) if type(token) is str else _json_text(token)
+
+
+def _checked_text(text: str) -> str:
+    if len(text) > MAX_TEXT_LENGTH // 2 and _java_length(text) > MAX_TEXT_LENGTH:
+        raise TypeError
+    return text
+
+
+def _java_length(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def _read_boolean(token: Any) -> bool:
+    if type(token) is not bool:
+        raise TypeError
+    return token
+
+
+def _integer_reader(bits: int) -> Reader:
+    fitting = range(-(2 ** (bits - 1)), 2 ** (bits - 1))
+
+    def read(token: Any) -> int:
+        if type(token) is not _Integer or (number := _whole_number(token)) not in fitting:
+            raise TypeError
+        return number
+
+    return read
+
+
+def _whole_number(token: _Integer) -> int:
+    # Python's int() may know a limit of its own for digits, of 640 at least.
+    return int(Decimal(token))
+
+
+def _read_double(token: Any) -> float:
+    """A number as a double: infinity where none can hold it, and 0.0 for the integer -0."""
+    if type(token) is _Integer:
+        return float(token) + 0.0
+    if type(token) is not _Decimal:
+        raise TypeError
+    return float(token)
+
+
+def _read_float(token: Any) -> float:
+    """A number rounded once to 32 bits, as ``_read_double``."""
+    double = _read_double(token)
+    try:
+        # By Arrow from the text: by way of a double it would be rounded twice.
+        single = pa.array([token]).cast(pa.float32())[0].as_py()
+    except pa.ArrowInvalid:
+        return double
+    return single if double else double
+
+
+def _map_reader(column_type: pa.MapType) -> Reader:
+    """Names and values, a name as often as it is there; only text can be a name."""
+    read_item = _reader(column_type.item_type)
+
+    def read(token: Any) -> list[tuple[str, Any]]:
+        if type(token) is not _Object or not pa.types.is_string(column_type.key_type):
+            raise TypeError
+        return [(name, None if item is None else read_item(item)) for name, item in token]
+
+    return read
+
+
+def _list_reader(column_type: pa.ListType) -> Reader:
+    read_item = _reader(column_type.value_type)
+
+    def read(token: Any) -> list[Any]:
+        if type(token) is not list:
+            raise TypeError
+        return [None if item is None else read_item(item) for item in token]
+
+    return read
+
+
+def _json_text(token: Any) -> str:
+    """A token as Jackson writes it: without blanks, numbers in Java's spelling."""
+    if type(token) is _Object:
+        pairs = (f"{_json_text(name)}:{_json_text(item)}" for name, item in token)
+        return "{" + ",".join(pairs) + "}"
+    if type(token) is list:
+        return "[" + ",".join(map(_json_text, token)) + "]"
+    if type(token) is _Integer:
+        return str(_whole_number(token))
+    if type(token) is _Decimal:
+        return _java_double(float(token))
+    if type(token) is str:
+        _checked_text(token)
+    text = _ESCAPE.sub(_jackson_escape, json.dumps(token, ensure_ascii=False))
+    return _ASTRAL.sub(_surrogate_pair, text)
+
+
+def _jackson_escape(escape: re.Match[str]) -> str:
+    return escape[0] if len(escape[1]) == 1 else f"\\u{escape[1][1:].upper()}"
+
+
+def _surrogate_pair(letter: re.Match[str]) -> str:
+    high, low = struct.unpack(">2H", letter[0].encode("utf-16-be"))
+    return f"\\u{high:04X}\\u{low:04X}"
+
+
+def _java_double(number: float) -> str:
+    """A double as Java's ``Double.toString`` writes it since 19, infinity as Jackson does.
+
+    Older ones write a few numbers with more digits than needed, like 1.9999999999999998E23.
+    """
+    if math.isinf(number):
+        return '"Infinity"' if number > 0 else '"-Infinity"'
+    # Java has at least two digits, the nearest ones: 4.9E-324 for 5e-324.
+    text = f"{number:.1e}"
+    sign, digits, exponent = Decimal(text if float(text) == number else repr(number)).as_tuple()
+    mantissa = "".join(map(str, digits)).rstrip("0") or "0"
+    point = len(digits) + int(exponent)
+    if not number:
+        plain = "0.0"
+    elif 0 < point <= 7:
+        plain = f"{mantissa[:point]:0<{point}}.{mantissa[point:] or 0}"
+    elif -2 <= point <= 0:
+        plain = f"0.{'0' * -point}{mantissa}"
+    else:
+        plain = f"{mantissa[0]}.{mantissa[1:] or 0}E{point - 1}"
+    return "-" + plain if sign else plain

@@ -1,0 +1,130 @@
+"""Which lines Arrow's JSON reader might read otherwise than Spark's: a look at their bytes.
+
+Arrow's reader takes NaN and Infinity, passes over empty lines, takes several objects for several
+lines, ends at a NUL and knows no limits. Each line that might be such a case is suspicious; most
+of them are good, so a look may be coarse, but it must find every line that is not. What Arrow's
+reader refuses (syntax, wrong types, repeated fields, half surrogate pairs) isn't looked for.
+"""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline.decoding.lines import MAX_DEPTH, MAX_DIGITS, MAX_NAME_LENGTH
+from oriel.pipeline.windows import Flags, Ints
+
+_BLANKS = np.isin(np.arange(256), list(b" \t\r\n"))
+_OF_NUMBERS = np.isin(np.arange(256), list(b"0123456789+-.eE"))
+#: What may stand before a value.
+_BEFORE_VALUE = np.isin(np.arange(256), list(b":,[- \t\r\n"))
+#: What goes on with a number: after these, -0 is not the integer 0.
+_AFTER_ZERO = np.isin(np.arange(256), list(b"0123456789.eE"))
+#: How many blanks before or behind an object are passed over.
+_FEW_BLANKS = 8
+
+
+class Bytes:
+    """The bytes of a block's lines, and where each line begins and ends in them."""
+
+    def __init__(self, lines: pa.BinaryArray) -> None:
+        """Look at ``lines``, which has no nulls, without a copy."""
+        self.lines = lines
+        _, offsets, data = lines.buffers()
+        ends = np.frombuffer(offsets, np.int32)[lines.offset : lines.offset + len(lines) + 1]
+        everything = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+        self.data = everything[ends[0] : ends[-1]]
+        self.starts = ends[:-1] - ends[0]
+        self.ends = ends[1:] - ends[0]
+
+    def lines_of(self, positions: Ints) -> Ints:
+        """The numbers of the lines in which the bytes at ``positions`` are."""
+        numbers: Ints = np.searchsorted(self.ends, positions, side="right")
+        return numbers
+
+
+def suspicious_lines(lines: pa.BinaryArray, *, has_floats: bool) -> Flags:
+    """Which of ``lines`` (no nulls) have to be looked at one by one.
+
+    Where ``has_floats`` a column of the schema is FLOAT or DOUBLE.
+    """
+    found = Bytes(lines)
+    suspicious = ~_is_in_braces(found) | _is_not_utf8(found) | _may_pass_limits(found)
+    text = found.data.tobytes()
+    if b"\0" in text:
+        suspicious[found.lines_of(np.flatnonzero(found.data == 0))] = True
+    for literal in (b"NaN", b"Inf"):
+        if literal in text:
+            suspicious[found.lines_of(_literals(found.data, literal))] = True
+    if has_floats and b"-0" in text:
+        # An integer -0 is 0 for Spark, and -0.0 for Arrow.
+        suspicious[found.lines_of(_negative_zeros(found.data))] = True
+    return suspicious
+
+
+def _is_in_braces(found: Bytes) -> Flags:
+    """Whether each line is ``{...}``, with a few blanks around it at most.
+
+    If it is so for all lines and they are whole JSON together, then each of them has at least
+    one object of its own: text in quotes can't reach over the end of a line, and no value can
+    follow a brace.
+    """
+    if not len(found.data):
+        return np.zeros(len(found.starts), np.bool_)
+    first, last = found.starts.copy(), found.ends - 1
+    np.minimum(first, len(found.data) - 1, out=first)
+    np.maximum(last, 0, out=last)
+    for _ in range(_FEW_BLANKS):
+        ahead, behind = _BLANKS[found.data[first]], _BLANKS[found.data[last]]
+        if not (ahead.any() or behind.any()):
+            break
+        first += ahead & (first < last)
+        last -= behind & (first < last)
+    braces = (found.data[first] == ord("{")) & (found.data[last] == ord("}"))
+    fine: Flags = braces & (found.ends > found.starts)
+    return fine
+
+
+def _is_not_utf8(found: Bytes) -> Flags:
+    fault = np.zeros(len(found.starts), np.bool_)
+    if not len(found.data) or found.data.max() < 128:
+        return fault
+    try:
+        found.lines.cast(pa.string())
+    except pa.ArrowInvalid:
+        for number in np.unique(found.lines_of(np.flatnonzero(found.data >= 128))).tolist():
+            try:
+                found.lines[number].as_py().decode()
+            except UnicodeDecodeError:
+                fault[number] = True
+    return fault
+
+
+def _may_pass_limits(found: Bytes) -> Flags:
+    """Whether a line may be too deep, or have a number or a name that is too long."""
+    length = found.ends - found.starts
+    long = length >= min(MAX_DEPTH, MAX_DIGITS)
+    if not long.any():
+        return np.zeros(len(length), np.bool_)
+    brackets = pc.add(pc.count_substring(found.lines, "{"), pc.count_substring(found.lines, "["))
+    beyond: Flags = (np.asarray(brackets) > MAX_DEPTH) | (length > MAX_NAME_LENGTH)
+    others = np.flatnonzero(~_OF_NUMBERS[found.data])
+    gaps = np.flatnonzero(np.diff(others, prepend=-1) > MAX_DIGITS)
+    beyond[found.lines_of(others[gaps])] = True
+    beyond &= long
+    return beyond
+
+
+def _literals(data: np.ndarray, literal: bytes) -> Ints:
+    """Where ``literal`` stands as a value, or as one in a text."""
+    at = np.flatnonzero(data[: -len(literal)] == literal[0])
+    for place, letter in enumerate(literal):
+        at = at[data[at + place] == letter]
+    found: Ints = at[_BEFORE_VALUE[data[at - 1]]]
+    return found
+
+
+def _negative_zeros(data: np.ndarray) -> Ints:
+    at = np.flatnonzero(data[:-2] == ord("-"))
+    at = at[data[at + 1] == ord("0")]
+    found: Ints = at[~_AFTER_ZERO[data[at + 2]]]
+    return found
