@@ -44,4 +44,4 @@ class AlreadyRunning(PipelineError):
 
 
 class NeedsSpark(PipelineError):
-    """A record on which Arrow can't do what Spark does, like dividing by zero: Spark is to do it."""
+    """A record on which only Spark does what Spark does, like dividing by zero."""

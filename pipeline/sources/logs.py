@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from oriel.pipeline.decoding import BlockDecoder
+from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
 from oriel.pipeline.errors import ConnectorUnavailable, EventLogError
 from oriel.pipeline.event_log import (
     DEFAULT_MAX_BATCH_BYTES,
@@ -82,8 +82,8 @@ class Log(Protocol):
 
 #: Up to this size a batch runs in the driver: a Spark job costs 0.2 to 0.3 s, however little it
 #: has to do, and in that time the driver alone takes so much through decoder and engine.
-_SMALL_BYTES = 4 * 2**20
-_SMALL_RECORDS = 30_000
+SMALL_BATCH_BYTES = 4 * 2**20
+SMALL_BATCH_RECORDS = 30_000
 #: How much Kafka's messages are decoded at a time.
 _BLOCK_BYTES = 4 * 2**20
 
@@ -92,17 +92,19 @@ _BLOCK_BYTES = 4 * 2**20
 class EventLog:
     """A folder of JSON Lines files, ``root/<topic>/<partition>.jsonl``.
 
-    ``max_batch_bytes`` is how much one batch reads at most, over all partitions of a topic.
+    ``max_batch_bytes`` is how much one batch reads at most, over all partitions of a topic; up
+    to ``small_batch_bytes`` it is read by the driver.
     """
 
     root: Path
     max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    small_batch_bytes: int = SMALL_BATCH_BYTES
 
     raw_schema: ClassVar[str] = "partition INT, offset BIGINT, raw BINARY"
 
     def decoder(self, value_schema: str) -> BlockDecoder | None:
         """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
-        return spark_event_log_decoder(value_schema)
+        return event_log_decoder(value_schema)
 
     def spark_decoder(self, value_schema: str) -> SparkDecoder:
         """Decode the same lines in Spark."""
@@ -139,7 +141,7 @@ class EventLog:
 
     def is_small(self, starts: Offsets, ends: Offsets) -> bool:
         """See ``Log``."""
-        return _size(starts, ends) <= _SMALL_BYTES
+        return _size(starts, ends) <= self.small_batch_bytes
 
     def read(
         self, _rows: DataFrame, starts: Offsets, ends: Offsets
@@ -172,11 +174,13 @@ def ensure_topic_folder(root: Path, topic: str) -> Path:
 class Kafka:
     """A Kafka cluster (``host:port``), read by Spark's own connector.
 
-    ``max_batch_records`` is how much one batch reads at most, over all partitions of a topic.
+    ``max_batch_records`` is how much one batch reads at most, over all partitions of a topic;
+    up to ``small_batch_records`` it is computed by the driver.
     """
 
     bootstrap_servers: str
     max_batch_records: int = 500_000
+    small_batch_records: int = SMALL_BATCH_RECORDS
 
     raw_schema: ClassVar[str] = (
         "key BINARY, raw BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
@@ -184,7 +188,7 @@ class Kafka:
 
     def decoder(self, value_schema: str) -> BlockDecoder | None:
         """Decode messages: key as text, JSON value, the message's timestamp."""
-        return spark_kafka_decoder(value_schema)
+        return kafka_decoder(value_schema)
 
     def spark_decoder(self, value_schema: str) -> SparkDecoder:
         """Decode the same messages in Spark."""
@@ -221,7 +225,7 @@ class Kafka:
 
     def is_small(self, starts: Offsets, ends: Offsets) -> bool:
         """See ``Log``."""
-        return _size(starts, ends) <= _SMALL_RECORDS
+        return _size(starts, ends) <= self.small_batch_records
 
     def read(
         self, rows: DataFrame, _starts: Offsets, _ends: Offsets

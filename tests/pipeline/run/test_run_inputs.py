@@ -28,12 +28,12 @@ class Done:
 
 @pytest.fixture(scope="module")
 def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Done:
-    """One run, one batch, two tasks."""
+    """One run, one batch, two tasks of Spark's."""
     folder = tmp_path_factory.mktemp("whole")
     topics = random_topics(SEED)
     write_topics(folder / "log", topics)
     stores = Stores(spark, folder)
-    stores.run(every_input())
+    stores.run(every_input(), small_batch_bytes=0)
     assert stores.batches == 1
     return Done(stores, topics, Model(topics))
 
@@ -151,9 +151,10 @@ def test_small_batches_and_other_tasks_make_the_same(
     stores = Stores(spark, tmp_path)
     topology: Topology = every_input()
     write_topics(tmp_path / "log", half)
-    stores.run(topology, batch_bytes=1200, tasks=2)
+    # Some batches of each run are Spark jobs, some run in this process.
+    stores.run(topology, batch_bytes=1200, tasks=2, small_batch_bytes=1000)
     write_topics(tmp_path / "log", rest)
-    stores.run(topology, batch_bytes=3000, tasks=3)
+    stores.run(topology, batch_bytes=3000, tasks=3, small_batch_bytes=2000)
     assert stores.batches > 3
     for name in whole.stores.last:
         assert stores.newest(name) == whole.stores.newest(name), name

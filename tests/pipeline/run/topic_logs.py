@@ -68,12 +68,19 @@ class Stores:
     last: dict[str, PreparedBatch] = field(default_factory=dict)
     batches: int = 0
 
-    def run(self, topology: Topology, *, batch_bytes: int = 2**26, tasks: int = 2) -> None:
-        """Run to the end of the log."""
+    def run(
+        self,
+        topology: Topology,
+        *,
+        batch_bytes: int = 2**26,
+        tasks: int = 2,
+        small_batch_bytes: int = 2**26,
+    ) -> None:
+        """Run to the end of the log; larger batches than ``small_batch_bytes`` as Spark jobs."""
         settings = RunSettings(
             self.folder / "data", "app", trigger_ms=None, tasks=tasks, key_groups=8, sync=False
         )
-        log = EventLog(self.folder / "log", batch_bytes)
+        log = EventLog(self.folder / "log", batch_bytes, small_batch_bytes)
         run = PipelineRun(self.spark, topology, log, settings)
         try:
             run.start(self._follow).awaitTermination()

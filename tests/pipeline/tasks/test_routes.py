@@ -1,0 +1,210 @@
+"""Routes: whatever carries the messages, the stores get what they get from the local runner."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from oriel import JoinWindows, SlidingWindows, StreamsBuilder, TimeWindows, Topology, count, sum
+from oriel.pipeline.arrow_steps import ArrowSteps, arrow_steps
+from oriel.pipeline.commit import prepared_batch
+from oriel.pipeline.decoding import BlockDecoder, event_log_decoder
+from oriel.pipeline.language import Input, Side, Source
+from oriel.pipeline.plan import StorePlans, reasons_by_store
+from oriel.pipeline.tasks import (
+    LocalRunner,
+    RouteRunner,
+    StoreWork,
+    WindowsReport,
+    feed,
+    hop,
+    messages,
+    run_stages,
+)
+from oriel.pipeline.tasks.messages import MESSAGE_SCHEMA
+from tests.pipeline.tasks.task_runs import folder_files, written_letters, written_rows
+
+RAW = pa.schema([("partition", pa.int32()), ("offset", pa.int64()), ("raw", pa.binary())])
+#: Topic -> partition -> lines.
+Lines = Mapping[str, Sequence[Sequence[bytes]]]
+
+
+class InProcess(RouteRunner):
+    """Carries messages from task to task as Spark's shuffle does, in any order."""
+
+    def __init__(self, lines: Lines, decoders: Mapping[Source, BlockDecoder], random: Random):
+        """Read ``lines``; what is in any order is shuffled by ``random``."""
+        super().__init__()
+        self._lines = lines
+        self._decoders = decoders
+        self._random = random
+        self._tasks = 1
+        #: How often a line was given to a task.
+        self.reads = 0
+
+    def by_task(self, rows: Any, tasks: int) -> Any:
+        """See ``Runner``."""
+        self._tasks = max(self._tasks, tasks)
+        return super().by_task(rows, tasks)
+
+    def messages(self) -> pa.Table:
+        """See ``RouteRunner``."""
+        feeding = feed(self._opened, self._decoders, self.routes_from(0))
+        sent = [batch for part in self._partitions() for batch in feeding(iter(part))]
+        level = 1
+        while routes := self.routes_from(level):
+            rows = pa.Table.from_batches(sent, MESSAGE_SCHEMA)
+            rows = rows.take(pa.array(self._random.sample(range(len(rows)), len(rows)), pa.int64()))
+            shares = [rows.filter(pc.equal(rows["task"], task)) for task in range(self._tasks)]
+            sent = [batch for share in shares for batch in hop(routes)(iter(share.to_batches()))]
+            level += 1
+        return pa.Table.from_batches(sent, MESSAGE_SCHEMA)
+
+    def _partitions(self) -> Iterator[list[pa.RecordBatch]]:
+        """What each task is given: a topic's partition."""
+        for topic, partitions in self._lines.items():
+            for number in range(len(partitions)):
+                yield [pa.record_batch({"topic": [topic], "partition": [number]})]
+
+    def _opened(self, batches: Any) -> Iterator[tuple[str, pa.RecordBatch]]:
+        for batch in batches:
+            topic, number = batch["topic"][0].as_py(), batch["partition"][0].as_py()
+            lines = self._lines[topic][number]
+            self.reads += len(lines)
+            # In two blocks, as a partition may be larger than one.
+            for low, high in ((0, len(lines) // 2), (len(lines) // 2, len(lines))):
+                yield topic, raw_rows(number, lines, low, high)
+
+
+def raw_rows(partition: int, lines: Sequence[bytes], low: int, high: int) -> pa.RecordBatch:
+    """Some lines of a partition as the event log gives them; offsets count lines."""
+    columns = [[partition] * (high - low), list(range(low, high)), list(lines[low:high])]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, RAW, strict=True)],
+        schema=RAW,
+    )
+
+
+def several_stores() -> Topology:
+    """Two stores of one topic, a join of two topics and a lookup beside a plain stream."""
+    builder = StreamsBuilder()
+    orders, paid = builder.stream("orders", "v BIGINT"), builder.stream("paid", "w BIGINT")
+    names = builder.table("names", "name STRING")
+    sliding = SlidingWindows.of_time_difference_and_grace(5, 10)
+    tumbling = TimeWindows.of_size_and_grace(4, 9)
+    orders.group_by_key().windowed_by(sliding).aggregate(n=count(), v=sum("v")).materialize("a")
+    orders.group_by_key().windowed_by(tumbling).aggregate(n=count()).materialize("b")
+    within = JoinWindows.of_time_difference_and_grace(3, 6)
+    joined = orders.outer_join(paid, within).group_by_key()
+    joined.windowed_by(tumbling).aggregate(v=sum("v"), w=sum("w")).materialize("c")
+    looked_up = orders.left_join(names).group_by_key().cogroup(n=count(), v=sum("v"))
+    both = looked_up.cogroup(paid.group_by_key(), m=count()).windowed_by(tumbling)
+    both.aggregate().materialize("d")
+    return builder.build()
+
+
+def random_lines(random: Random) -> Lines:
+    """Two partitions of each topic, a bad line here and there."""
+
+    def lines(field: str, length: int) -> list[bytes]:
+        values = [
+            {"key": random.choice("abcd"), "value": {field: n}, "timestamp_ms": n // 2 + late}
+            for n, late in ((n, random.choice([0, 0, 0, -9])) for n in range(20, 20 + length))
+        ]
+        return [orjson.dumps(value) if random.random() > 0.1 else b"rubbish" for value in values]
+
+    return {
+        topic: [lines(field, random.randrange(40)) for _ in range(2)]
+        for topic, field in (("orders", "v"), ("paid", "w"), ("names", "name2"))
+    }
+
+
+def works(folder: Path, topology: Topology, lines: Lines, tasks: int) -> list[StoreWork]:
+    """The first batch of each store."""
+    ends = {t: {str(p): len(rows) for p, rows in enumerate(of)} for t, of in lines.items()}
+    reasons = reasons_by_store(topology)
+
+    def steps_of(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps:
+        steps = arrow_steps(origin, read)
+        assert steps is not None
+        return steps
+
+    stores = []
+    for store in topology.stores:
+        plans = StorePlans(store, steps_of, reasons[store.name])
+        plans.select_columns(key_groups=8)
+        (folder / store.name).mkdir(parents=True)
+        for name in ("table", "state", "dead"):
+            (folder / store.name / name).mkdir()
+        plan, joins = plans.plan(0, folder_files(folder / store.name), tasks, None, ends)
+        stores.append(StoreWork(plans, plan, joins))
+    return stores
+
+
+def outcome(
+    stores: Sequence[StoreWork], reports: Mapping[str, list[WindowsReport]], lines: Lines
+) -> dict[str, Any]:
+    """All that stores made of a batch: rows, counts, clocks and dead letters, in one order."""
+    made = {}
+    for work in stores:
+        of_store = reports[work.plan.store]
+        prepared = prepared_batch(work.plan, work.joins, of_store, None, {})
+        upstream = of_store[0].upstream if of_store else None
+        letters = written_letters(work.plan, [*(upstream.stamps if upstream else ()), *of_store])
+        made[work.plan.store] = (
+            sorted(map(str, written_rows(work.plan, of_store))),
+            prepared.record.counters,
+            prepared.record.stream_time_ms,
+            sorted(map(str, letters)),
+        )
+    assert lines
+    return made
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_messages_carry_what_the_local_runner_hands_over(
+    tmp_path: Path, seed: int, tasks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Same rows, counts, clocks and dead letters; each line is read once for all stores."""
+    random = Random(seed)
+    if seed % 2:
+        # Several messages from one task to another.
+        monkeypatch.setattr(messages, "_MESSAGE_BYTES", 200)
+    topology, lines = several_stores(), random_lines(random)
+    decoders = {}
+    for source in topology.sources:
+        decoder = event_log_decoder(source.schema)
+        assert decoder is not None
+        decoders[source] = decoder
+
+    local = works(tmp_path / "local", topology, lines, tasks)
+    decoded = {
+        source: [
+            decoders[source].decode(raw_rows(number, rows, 0, len(rows)))
+            for number, rows in enumerate(lines[source.topic])
+            if rows
+        ]
+        for source in topology.sources
+    }
+    expected = outcome(local, run_stages(LocalRunner(decoded), local), lines)
+
+    routed = works(tmp_path / "routed", topology, lines, tasks)
+    runner = InProcess(lines, decoders, random)
+    assert outcome(routed, run_stages(runner, routed), lines) == expected
+    assert runner.reads == len([line for of in lines.values() for rows in of for line in rows])
+    assert any(rows for rows, *_ in expected.values())
+
+
+def test_a_batch_without_rows_has_no_tasks(tmp_path: Path) -> None:
+    """Nothing is read, so nobody reports: the stores stay as they are."""
+    topology = several_stores()
+    lines: Lines = {topic: [] for topic in topology.topics}
+    stores = works(tmp_path, topology, lines, 2)
+    reports = run_stages(InProcess(lines, {}, Random(0)), stores)
+    assert reports == {store.name: [] for store in topology.stores}
