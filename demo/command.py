@@ -32,9 +32,12 @@ STORES = (STORE, "departures_by_carrier")
 KEY = "EWR"
 RULES = Rules(difference_ms=30 * 60_000, grace_ms=120 * 60_000)
 
+#: When the command began, as far as Python knows.
+_STARTED = time.monotonic()
+
 _PORT = 8080
 _AT_ONCE = 0.9
-_POLL_SECONDS = 0.5
+_POLL_SECONDS = 0.2
 _READY_SECONDS = 120
 # A quarter of the log: batches are few, and progress is seen.
 _BATCH_BYTES = 16 * 2**20
@@ -105,15 +108,17 @@ def _interrupt(_signal: int, _frame: FrameType | None) -> None:
 
 def _run_and_check(folder: DemoFolder, port: int | None) -> dict[str, object]:
     """Process all flights, compare the served windows of one key, return the summary."""
-    flights = _read()
-    append_lines(folder.event_log, flights.partition, flights.lines)
-    started = time.monotonic()
-    with running("pipeline", [*_pipeline(folder), "--once"], folder.logs) as pipeline:
-        _follow(folder, pipeline)
-        pipeline.require_success()
-    seconds = round(time.monotonic() - started, 1)
     with ExitStack() as stack:
-        service = _serve(stack, folder, port)
+        service = _start_service(stack, folder, port)
+        flights = _read()
+        append_lines(folder.event_log, flights.partition, flights.lines)
+        started = time.monotonic()
+        arguments = [*_pipeline(folder), "--once"]
+        pipeline = stack.enter_context(running("pipeline", arguments, folder.logs))
+        answered = _follow(folder, pipeline, service)
+        pipeline.require_success()
+        seconds = round(time.monotonic() - started, 1)
+        _wait_included(folder, service)
         say(f"comparing every window of {KEY} with a plain recomputation")
         checked = check_windows(service.all_windows(STORE, KEY), flights.records, KEY, RULES)
     stores = {
@@ -124,6 +129,7 @@ def _run_and_check(folder: DemoFolder, port: int | None) -> dict[str, object]:
         "records": len(flights.lines),
         "windows": sum(store["windows"] for store in stores.values()),
         "late": stores[STORE]["late"],
+        "first_answer_seconds": round(answered - _STARTED, 1),
         "seconds": seconds,
         "records_per_second": round(len(flights.lines) / seconds),
         "stores": stores,
@@ -133,14 +139,15 @@ def _run_and_check(folder: DemoFolder, port: int | None) -> dict[str, object]:
 
 def _run_live(folder: DemoFolder, port: int | None, speed: float) -> None:
     """Process most flights at once, then let the rest arrive until Ctrl-C."""
-    flights = _read()
-    first = int(len(flights.lines) * _AT_ONCE)
-    append_lines(folder.event_log, flights.partition[:first], flights.lines[:first])
     with ExitStack() as stack:
+        service = _start_service(stack, folder, port)
+        flights = _read()
+        first = int(len(flights.lines) * _AT_ONCE)
+        append_lines(folder.event_log, flights.partition[:first], flights.lines[:first])
         arguments = [*_pipeline(folder), "--trigger", "200ms"]
         pipeline = stack.enter_context(running("pipeline", arguments, folder.logs))
-        _follow(folder, pipeline)
-        service = _serve(stack, folder, port)
+        _follow(folder, pipeline, service)
+        _wait_included(folder, service)
 
         def check() -> None:
             pipeline.require_running()
@@ -170,29 +177,41 @@ def _pipeline(folder: DemoFolder) -> list[str]:
     return ["run", topology, *paths, "--max-batch-bytes", str(_BATCH_BYTES)]
 
 
-def _follow(folder: DemoFolder, pipeline: Child) -> None:
-    """Report the pipeline's progress until all that is in the log is in the tables."""
-    last_store = DataLayout(folder.data).table(STORES[-1])
-    progress = Progress(last_store, TOPIC, log_sizes(folder.event_log))
-    while not progress.report():
-        if not pipeline.is_running:
-            pipeline.require_success()
-            return
-        time.sleep(_POLL_SECONDS)
-
-
-def _serve(stack: ExitStack, folder: DemoFolder, port: int | None) -> Service:
-    """Start the service and wait until its answers include the whole log."""
+def _start_service(stack: ExitStack, folder: DemoFolder, port: int | None) -> Service:
+    """Start the service: it answers while the pipeline still starts, and from then on."""
     chosen = choose_port(port, _PORT)
     arguments = ["serve", "--data", str(folder.data), "--host", HOST, "--port", str(chosen)]
     child = stack.enter_context(running("service", arguments, folder.logs))
     url = f"http://{HOST}:{chosen}"
-    service = stack.enter_context(closing(Service(url, child.require_running)))
-    say("starting the service, building its index")
-    service.wait_ready(_READY_SECONDS)
+    say(f"starting the service at {url}")
+    return stack.enter_context(closing(Service(url, child.require_running)))
+
+
+def _follow(folder: DemoFolder, pipeline: Child, service: Service) -> float:
+    """Report progress until all that is in the log is in the tables.
+
+    Returns when the first windows came over HTTP, in seconds of ``time.monotonic``.
+    """
+    last_store = DataLayout(folder.data).table(STORES[-1])
+    progress = Progress(last_store, TOPIC, log_sizes(folder.event_log))
+    answered: float | None = None
+    is_done = False
+    while not is_done or answered is None:
+        if answered is None and service.answers(STORE, KEY):
+            answered = time.monotonic()
+            say(f"first windows over HTTP {answered - _STARTED:.1f} s after the start")
+        is_done = progress.report()
+        if not is_done and not pipeline.is_running:
+            pipeline.require_success()
+        service.require_running()
+        time.sleep(_POLL_SECONDS)
+    return answered
+
+
+def _wait_included(folder: DemoFolder, service: Service) -> None:
+    """Wait until the service's answers include the whole log."""
     for store in STORES:
         service.wait_included(store, TOPIC, log_sizes(folder.event_log), _READY_SECONDS)
-    return service
 
 
 def _invite(url: str, speed: float, rest: int) -> None:

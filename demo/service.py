@@ -25,6 +25,11 @@ class Service:
         """Close the connections."""
         self._client.close()
 
+    def answers(self, store: str, key: str) -> bool:
+        """Whether the service has windows of ``key``."""
+        answer = self._get(f"/v1/stores/{store}/fetch/{key}", limit=1)
+        return answer is not None and bool(answer["windows"])
+
     def wait_ready(self, seconds: float) -> None:
         """Wait until the service says that it can answer.
 

@@ -40,6 +40,10 @@ FORMAT = "oriel_event_log"
 #: How much one micro-batch reads at most, over all partitions.
 DEFAULT_MAX_BATCH_BYTES = 64 * 2**20
 
+#: The first batch of a run that begins at the log's beginning: small, so that the first answers
+#: come as soon as Spark has started, and while the rest streams.
+_FIRST_BATCH_BYTES = 2**20
+
 #: What a task reads at a time: an Arrow batch of a few MB keeps its memory bounded.
 _READ_BYTES = 4 * 2**20
 #: What a search for a newline reads at a time.
@@ -147,8 +151,10 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         behind = [p for p, size in sizes.items() if size > starts.get(p, 0)]
         share_bytes = None
         if isinstance(limit, ReadMaxBytes) and behind:
+            is_first = not any(starts.values())
+            max_bytes = min(limit.max_bytes, _FIRST_BATCH_BYTES) if is_first else limit.max_bytes
             # Equal shares, so that no partition is left behind by a larger one.
-            share_bytes = max(1, limit.max_bytes // len(behind))
+            share_bytes = max(1, max_bytes // len(behind))
         ends = {
             p: _slice_end(files[p], starts.get(p, 0), size, share_bytes)
             for p, size in sizes.items()

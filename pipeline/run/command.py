@@ -118,6 +118,7 @@ def _run(options: argparse.Namespace) -> int:
         raise NotADirectoryError(message)
     topology = None if needs_spark(options.topology) else load_topology(options.topology)
 
+    print("starting Spark", file=sys.stderr, flush=True)
     cores = options.cores or os.cpu_count() or 1
     connector = kafka_settings() if options.kafka else {}
     spark = build_session(f"oriel {name}", cores=cores, extra=connector)
@@ -135,7 +136,7 @@ def _run(options: argparse.Namespace) -> int:
         sync=not options.no_sync,
     )
     run = PipelineRun(spark, topology, log, settings)
-    progress = Progress(started)
+    progress = Progress(started, log)
     stop = _stop_on_signal()
     try:
         query = run.start(progress.on_batch)
@@ -189,13 +190,16 @@ _LINE_SECONDS = 1
 class Progress:
     """Counts committed batches and prints them: lines on stderr, the summary on stdout."""
 
-    def __init__(self, started: float) -> None:
+    def __init__(self, started: float, log: Log) -> None:
         """Begin to count; ``started`` is when the run began, in seconds of ``time.monotonic``."""
         self._started = started
+        self._log = log
         self._printed = 0.0
         self._changed_windows: dict[str, int] = {}
         self._last: dict[str, PreparedBatch] = {}
         self._batches = 0
+        #: When the first batch of this run was committed, and how far it went.
+        self._first: tuple[float, int, float | None] | None = None
 
     def on_batch(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
         """Count batch number ``batch`` of all stores; print it if the last line is old enough."""
@@ -214,7 +218,8 @@ class Progress:
                 f"{name} {counters['input']:,} records, {counters['late']:,} late, "
                 f"{counters['dead_lettered']:,} dead-lettered, {prepared.open_records:,} open"
             )
-        print(f"batch {batch}: {'; '.join(parts)}", file=sys.stderr, flush=True)
+        line = f"batch {batch}: {'; '.join(parts)}{self._pace(now)}"
+        print(line, file=sys.stderr, flush=True)
 
     def print_summary(self) -> None:
         """Print batches, seconds and each store's counters as one line of JSON."""
@@ -225,3 +230,22 @@ class Progress:
         seconds = round(time.monotonic() - self._started, 3)
         text = orjson.dumps({"batches": self._batches, "stores": stores, "seconds": seconds})
         print(text.decode(), flush=True)
+
+    def _pace(self, now: float) -> str:
+        """Records a second since the first batch of the run, and how long the log will last."""
+        records = max(store.record.counters["input"] for store in self._last.values())
+        ends = {
+            topic: offsets
+            for store in self._last.values()
+            for topic, offsets in store.record.offsets.items()
+        }
+        share = self._log.share_behind(ends)
+        if self._first is None:
+            self._first = now, records, share
+            return "" if share is None else f" ({share:.0%} of the log)"
+        first, first_records, first_share = self._first
+        rate = f"{(records - first_records) / (now - first):,.0f} records/s"
+        if share is None or first_share is None or share <= first_share:
+            return f" ({rate})"
+        seconds_left = (1 - share) / (share - first_share) * (now - first)
+        return f" ({share:.0%} of the log, {rate}, {max(0, seconds_left):.0f} s left)"

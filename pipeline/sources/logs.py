@@ -79,6 +79,9 @@ class Log(Protocol):
     ) -> list[tuple[str, list[pa.RecordBatch]]]:
         """A batch's raw rows, here: the topic and the rows of each partition that has some."""
 
+    def share_behind(self, ends: Offsets) -> float | None:
+        """How much of the topics' logs lies behind offsets, from 0 to 1; None: it can't tell."""
+
 
 #: Up to this size a batch runs in the driver: a Spark job costs 0.2 to 0.3 s, however little it
 #: has to do, and in that time the driver alone takes so much through decoder and engine.
@@ -152,6 +155,15 @@ class EventLog:
             for topic, topic_ends in ends.items()
             for part in slices(self.root.resolve() / topic, starts.get(topic, {}), topic_ends)
         ]
+
+    def share_behind(self, ends: Offsets) -> float | None:
+        """See ``Log``."""
+        sizes = [
+            path.stat().st_size
+            for topic in ends
+            for path in partition_files(self.root / topic).values()
+        ]
+        return _size({}, ends) / sum(sizes) if any(sizes) else None
 
 
 def ensure_topic_folder(root: Path, topic: str) -> Path:
@@ -242,6 +254,10 @@ class Kafka:
             )
             raw.append((topic, of_partition.drop_columns(["topic"]).combine_chunks().to_batches()))
         return raw
+
+    def share_behind(self, _ends: Offsets) -> float | None:
+        """See ``Log``: only the brokers know."""
+        return None
 
     @property
     def _raw_columns(self) -> list[str]:

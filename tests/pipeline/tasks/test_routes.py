@@ -37,7 +37,9 @@ Lines = Mapping[str, Sequence[Sequence[bytes]]]
 class InProcess(RouteRunner):
     """Carries messages from task to task as Spark's shuffle does, in any order."""
 
-    def __init__(self, lines: Lines, decoders: Mapping[Source, BlockDecoder], random: Random):
+    def __init__(
+        self, lines: Lines, decoders: Mapping[Source, BlockDecoder], random: Random
+    ) -> None:
         """Read ``lines``; what is in any order is shuffled by ``random``."""
         super().__init__()
         self._lines = lines
