@@ -193,3 +193,15 @@ def test_processes_that_commit_at_once_lose_nothing(tmp_path: Path) -> None:
     for name in names:
         assert [batch for owner, batch in batches if owner == name] == list(range(30))
     assert not list((tmp_path / "_delta_log").glob(".*"))
+
+
+def test_a_checkpoint_beside_a_writer_is_of_one_version(tmp_path: Path) -> None:
+    """A listing of the log that missed an entry behind the version is no gap."""
+    table = opened(tmp_path)
+    for batch in range(3):
+        commit(table, tmp_path, batch)
+    missed = entry(tmp_path, 2).rename(tmp_path / "missed")
+    add_checkpoint(tmp_path, 1)
+    missed.rename(entry(tmp_path, 2))
+    assert list((tmp_path / "_delta_log").glob("*1.checkpoint.parquet"))
+    assert revisions(tmp_path) == [0, 1, 2]
