@@ -28,7 +28,7 @@ from oriel.storage.errors import (
     StoreNotReady,
     UnknownStore,
 )
-from oriel.storage.files import replace_file, sync_file, sync_folder
+from oriel.storage.files import replace_file, sync_file, sync_folder, sync_folders
 from oriel.storage.layout import DataLayout, check_store_name
 from oriel.storage.parent_watch import end_with_parent
 from oriel.storage.position import (
@@ -71,4 +71,5 @@ __all__ = [
     "replace_file",
     "sync_file",
     "sync_folder",
+    "sync_folders",
 ]

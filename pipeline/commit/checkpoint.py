@@ -21,7 +21,7 @@ import orjson
 
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError
 from oriel.pipeline.plan import PreparedBatch
-from oriel.storage import Offsets, replace_file, sync_file, sync_folder
+from oriel.storage import Offsets, replace_file, sync_file, sync_folder, sync_folders
 
 
 class StateVersions:
@@ -32,6 +32,8 @@ class StateVersions:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.sync = sync
+        #: Files that ``forget_before`` left, by name; None before its first call.
+        self._left: set[str] | None = None
 
     def load(self, batch: int) -> PreparedBatch | None:
         """Return the prepared batch, None where there is none.
@@ -48,20 +50,44 @@ class StateVersions:
             message = f"state version {path} is damaged ({error}); restore the checkpoint"
             raise CheckpointError(message) from error
 
-    def save(self, batch: int, prepared: PreparedBatch) -> None:
-        """Write the prepared batch: all of it or nothing."""
+    def save(self, batch: int, prepared: PreparedBatch, folders: Iterable[Path]) -> None:
+        """Write the prepared batch: all of it or nothing.
+
+        ``folders`` hold the files that it names, whose contents are on disk. Their names are
+        forced to disk first, by one sync of each folder however many files a batch has: the
+        batch is decided once the version is there, so what it refers to must be, too.
+        """
+        if self.sync:
+            sync_folders([self.folder, *folders])
         replace_file(self._path(batch), prepared.to_json(), sync=self.sync)
 
     def forget_before(self, batch: int, keep: Iterable[PreparedBatch]) -> None:
-        """Remove versions below ``batch`` and every segment that none of ``keep`` names."""
-        named = {name for version in keep for name in version.state_files}
-        for path in self.folder.iterdir():
-            old = path.suffix == ".json" and path.stem.isdecimal() and int(path.stem) < batch
-            if old or (path.suffix == ".arrow" and path.name not in named):
-                path.unlink()
+        """Remove versions below ``batch`` and every segment that none of ``keep`` names.
+
+        The folder is listed once: after that, what can go is what was left the time before.
+        Files of a task that ran twice stay until the next start.
+        """
+        versions = list(keep)
+        named = {name for version in versions for name in version.state_files}
+        named |= {self._path(version.record.batch).name for version in versions}
+        left = self._left
+        if left is None:
+            left = {path.name for path in self.folder.iterdir()}
+        needed = {name for name in left if _may_be_needed(name, batch)}
+        for name in left - named - needed:
+            (self.folder / name).unlink(missing_ok=True)
+        self._left = named | needed
 
     def _path(self, batch: int) -> Path:
         return self.folder / f"{batch:012d}.json"
+
+
+def _may_be_needed(name: str, batch: int) -> bool:
+    """Whether a file that no version names stays: a version from ``batch`` on, or none of ours."""
+    stem, _, suffix = name.rpartition(".")
+    if suffix == "json" and stem.isdecimal():
+        return int(stem) >= batch
+    return suffix != "arrow"
 
 
 class Checkpoint:

@@ -173,12 +173,13 @@ class StoreBatches:
             # Decision 0003: from here on the batch is decided. After a crash it is committed as
             # the file says and never computed again, so that the table and the next batch's
             # state are of the same computation.
-            self._versions.save(batch, prepared)
+            tables = [self._tables.table_folder, self._tables.dead_letters_folder]
+            self._versions.save(batch, prepared, tables if prepared.dead_letters else tables[:1])
         if self._tables.recorded_batch() < batch:
             info = {COMMIT_INFO_KEY: prepared.record.to_json()}
             version = self._tables.commit(prepared.files, batch, info)
             if version % CHECKPOINT_INTERVAL == 0:
-                self._maintenance.submit(add_checkpoint, self._tables.table_folder)
+                self._maintenance.submit(add_checkpoint, self._tables.table_folder, version)
         # Whether it is there already, its own table says: a crash may lie between the commits.
         self._tables.commit_dead_letters(prepared.dead_letters, batch)
         # Spark offers this batch again until its commit log has it, but never an older one.

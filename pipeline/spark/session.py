@@ -87,7 +87,21 @@ _SETTINGS = {
     # The shuffle stays on this machine; compressing it only costs time.
     "spark.shuffle.compress": "false",
     "spark.sql.catalogImplementation": "in-memory",
-    "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # Spark writes two small log files a batch (what it is to read, that it is done). Its usual
+    # way to write to a local disk makes a checksum file beside each and starts a process for
+    # the rights of each: three quarters of their time (docs/decisions/0025).
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing."
+        "FileSystemBasedCheckpointFileManager"
+    ),
+    "spark.hadoop.fs.file.impl": "org.apache.hadoop.fs.RawLocalFileSystem",
+    "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
+    # Each batch lists these logs; a restart needs the last two entries.
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.numRecentProgressUpdates": "1",
+    # Nobody looks at plans, so they needn't be written out at length for every job.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "1000",
 }
 
 #: Environment variables of Spark's Python workers. The engines make and drop arrays of

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.windows import Flags
-from oriel.storage import sync_file, sync_folder
+from oriel.storage import sync_file
 
 FORMAT = b"3"
 _FORMAT_KEY = b"oriel.state_format"
@@ -136,7 +136,8 @@ def write_segment(
     """Write ``records`` as one segment with ``metadata`` in its schema; return its file name.
 
     The name is unlike any other: a batch that runs again writes files of its own beside those
-    of its first run.
+    of its first run. With ``sync`` the content is on disk; the folder is synced once for all
+    files, by who is about to refer to them.
     """
     path = folder / f"{name}-{uuid.uuid4()}.arrow"
     schema = records.schema.with_metadata({**(metadata or {}), _FORMAT_KEY: FORMAT})
@@ -144,7 +145,6 @@ def write_segment(
         writer.write_table(records.replace_schema_metadata(schema.metadata))
     if sync:
         sync_file(path)
-        sync_folder(folder)
     return path.name
 
 

@@ -8,6 +8,7 @@ reads them.
 """
 
 from oriel.storage.delta.columns import TIMESTAMP, arrow_type, delta_type, store_schema, table_rows
+from oriel.storage.delta.data_files import AddedFile, write_file
 from oriel.storage.delta.log import (
     LOG_FOLDER,
     DeltaLog,
@@ -18,11 +19,9 @@ from oriel.storage.delta.log import (
 )
 from oriel.storage.delta.table import (
     CHECKPOINT_INTERVAL,
-    AddedFile,
     Table,
     add_checkpoint,
     open_table,
-    write_file,
 )
 
 __all__ = [

@@ -1,110 +1,85 @@
-"""The write side of a Delta table: make it, write its Parquet files, commit a batch.
+"""The write side of a Delta table: make it, and commit batches to it.
 
-Tasks write Parquet files into the table's folder and hand back add actions; the driver
-commits all of a batch as one Delta transaction that also records (application, batch
+Tasks write Parquet files into the table's folder (``data_files``) and hand back what they are;
+the driver commits all of a batch as one Delta transaction that also records (application, batch
 id), so that a replayed batch is recognised. Nothing is visible before the commit.
+
+delta-rs makes, opens and checkpoints tables. A batch's entry is written here: delta-rs reads the
+list of all files and lists the log for each commit (docs/decisions/0025).
 
 Only plain Delta features are used (no column mapping, no deletion vectors, no table
 features), so that Spark, delta-rs, DuckDB and Polars read the tables alike.
 """
 
-import uuid
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
-from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
+from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
-from deltalake.transaction import AddAction
 
-from oriel.storage.delta.log import LOG_FOLDER, entry_name, read_actions
-from oriel.storage.errors import CorruptLog
-from oriel.storage.files import sync_file, sync_folder
+from oriel.storage.delta.data_files import AddedFile, statistics_columns
+from oriel.storage.delta.log import LOG_FOLDER, Action, DeltaLog, entry_name, read_actions
+from oriel.storage.errors import CorruptLog, ForeignCheckpoint
+from oriel.storage.files import create_file, sync_file, sync_folder
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
 #: Versions between two Delta checkpoints; each costs a read of the whole file list.
 CHECKPOINT_INTERVAL = 100
 
-#: How many leading columns get statistics: key, window start and window end, which readers
-#: filter by. A store without windows has its aggregates right after the key. These may be lists,
-#: of which Delta has no statistics, so there only the key gets them.
-_STATISTICS_COLUMNS = 3
-_STATISTICS_COLUMNS_WITHOUT_WINDOWS = 1
-
-
-@dataclass(frozen=True)
-class AddedFile:
-    """A Parquet file that a task wrote, not yet part of the table.
-
-    ``path`` is relative to the table, ``size`` in bytes, ``stats`` Delta's statistics as JSON.
-    """
-
-    path: str
-    size: int
-    rows: int
-    stats: str
-    modified_ms: int
-
-    def to_action(self) -> AddAction:
-        """The Delta add action, of new rows."""
-        return AddAction(
-            self.path, self.size, {}, self.modified_ms, data_change=True, stats=self.stats
-        )
-
-
-def write_file(folder: Path, rows: pa.Table, name: str, *, sync: bool) -> AddedFile:
-    """Write ``rows`` as one Parquet file into a table's folder.
-
-    ``name`` becomes part of the file name; the file gets a unique suffix, so an attempt
-    that is repeated never overwrites what another may have committed.
-    """
-    path = folder / f"{name}-{uuid.uuid4()}.parquet"
-    # Texts repeat, a key as often as it has windows; numbers and times rarely do.
-    texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
-    pq.write_table(rows, path, compression="zstd", compression_level=1, use_dictionary=texts)
-    if sync:
-        sync_file(path)
-        sync_folder(folder)
-    status = path.stat()
-    modified_ms = status.st_mtime_ns // 1_000_000
-    return AddedFile(path.name, status.st_size, len(rows), _statistics(rows), modified_ms)
+#: The writer's version of Delta's protocol that knows no more than appends: what later ones ask
+#: of a commit (constraints, column mapping, table features) is not done here.
+_WRITER_VERSION = 2
 
 
 class Table:
-    """A Delta table that one application appends to."""
+    """A Delta table that one application appends to.
+
+    Others may commit to it as well: pipelines share the dead-letter table, and anybody may
+    compact. So every version that is there is read before the next one is written.
+    """
 
     def __init__(self, delta: DeltaTable, folder: Path, *, sync: bool) -> None:
-        """Wrap a table that is open and whole; ``open_table`` sees to both."""
-        self._delta = delta
+        """Wrap a table that is open and whole; ``open_table`` sees to both.
+
+        Raises:
+            CorruptLog: the table has features that this writer doesn't have.
+        """
         self._folder = folder
+        self._log = folder / LOG_FOLDER
         self._sync = sync
+        self._take(delta)
 
     @property
     def properties(self) -> Mapping[str, str]:
         """The table's properties as last read."""
-        return dict(self._delta.metadata().configuration)
+        return self._properties
 
     @property
     def version(self) -> int:
         """The version that was last read or written."""
-        return self._delta.version()
+        return self._version
 
     def set_property(self, name: str, value: str) -> None:
         """Change one table property, as a commit of its own."""
-        self._delta.alter.set_table_properties({name: value}, raise_if_not_exists=False)
-        self._delta.update_incremental()
-        self._sync_entry()
+        delta = _open_existing(self._folder)
+        delta.alter.set_table_properties({name: value}, raise_if_not_exists=False)
+        self._take(_open_existing(self._folder))
+        if self._sync:
+            # Only an entry that is on disk is acknowledged.
+            sync_file(self._log / entry_name(self._version))
+            sync_folder(self._log)
 
     def recorded_batch(self, application: str) -> int | None:
         """The last batch id that ``application`` committed here, None before the first."""
-        self._delta.update_incremental()
-        return self._delta.transaction_version(application)
+        self._follow()
+        if application not in self._batches:
+            delta = self._opened or _open_existing(self._folder)
+            self._batches[application] = delta.transaction_version(application)
+        return self._batches[application]
 
     def commit(
         self, files: Sequence[AddedFile], application: str, batch: int, info: Mapping[str, Any]
@@ -113,30 +88,95 @@ class Table:
 
         Returns the new version. A commit without files is fine: it moves the position. With
         ``sync`` the entry is on disk when this returns; before that nothing is acknowledged.
-        """
-        self._delta.create_write_transaction(
-            [file.to_action() for file in files],
-            mode="append",
-            schema=self._delta.schema(),
-            commit_properties=CommitProperties(
-                custom_metadata={**info, COMMIT_APPLICATION_KEY: application},
-                app_transactions=[Transaction(application, batch)],
-            ),
-            # The hook would checkpoint while the batch waits; see add_checkpoint().
-            post_commithook_properties=PostCommitHookProperties(
-                create_checkpoint=False, cleanup_expired_logs=False
-            ),
-        )
-        self._delta.update_incremental()
-        self._sync_entry()
-        return self._delta.version()
 
-    def _sync_entry(self) -> None:
-        """Force the entry just written to disk: only then is it acknowledged."""
-        if self._sync:
-            log = self._folder / LOG_FOLDER
-            sync_file(log / entry_name(self._delta.version()))
-            sync_folder(log)
+        Raises:
+            ForeignCheckpoint: the table has this batch of the application, or a later one.
+        """
+        commit_info = {
+            "timestamp": time.time_ns() // 1_000_000,
+            "operation": "WRITE",
+            "operationParameters": {"mode": "Append", "partitionBy": "[]"},
+            "isBlindAppend": True,
+            "engineInfo": "oriel",
+            **info,
+            COMMIT_APPLICATION_KEY: application,
+        }
+        actions: list[Action] = [
+            {"commitInfo": commit_info},
+            *(file.to_action() for file in files),
+            # The last line: an entry without it was cut off (see read_actions).
+            {"txn": {"appId": application, "version": batch}},
+        ]
+        content = b"\n".join(map(orjson.dumps, actions))
+        while True:
+            self._follow()
+            self._refuse_committed(application, batch)
+            try:
+                create_file(self._log / entry_name(self._version + 1), content, sync=self._sync)
+                break
+            except FileExistsError:
+                # Somebody was faster. What is appended here depends on no row of theirs, so it
+                # comes after them.
+                continue
+        self._version += 1
+        self._batches[application] = batch
+        self._opened = None  # The list of all files, which nobody asks any more.
+        return self._version
+
+    def _take(self, delta: DeltaTable) -> None:
+        """Start from the version that delta-rs has read."""
+        self._refuse_protocol(delta.protocol().min_writer_version)
+        self._opened: DeltaTable | None = delta
+        self._version = delta.version()
+        self._properties: Mapping[str, str] = dict(delta.metadata().configuration)
+        #: Application -> its last batch, as far as it was asked for or seen.
+        self._batches: dict[str, int | None] = {}
+
+    def _follow(self) -> None:
+        """Read the entries of others, if there are any: one look at a file that isn't there."""
+        while True:
+            try:
+                content = (self._log / entry_name(self._version + 1)).read_bytes()
+            except FileNotFoundError:
+                break
+            actions = read_actions(content)
+            if actions is None:
+                message = f"entry {self._version + 1} of {self._log} is damaged"
+                raise CorruptLog(message)
+            self._version += 1
+            for action in actions:
+                self._apply(action)
+        if not (self._log / entry_name(self._version)).exists():
+            # Old entries go once a Delta checkpoint has what they say. If this one went, those
+            # behind it may have gone too, and the number of the next one isn't known.
+            self._take(_open_existing(self._folder))
+
+    def _apply(self, action: Action) -> None:
+        if "txn" in action:
+            self._batches[action["txn"]["appId"]] = action["txn"]["version"]
+        elif "metaData" in action:
+            self._properties = action["metaData"].get("configuration", {})
+        elif "protocol" in action:
+            self._refuse_protocol(action["protocol"]["minWriterVersion"])
+
+    def _refuse_committed(self, application: str, batch: int) -> None:
+        recorded = self._batches.get(application)
+        if recorded is not None and recorded >= batch:
+            message = (
+                f"{self._folder} has batch {recorded} of application {application}, so batch "
+                f"{batch} can't be committed: another process runs the same pipeline"
+            )
+            raise ForeignCheckpoint(message)
+
+    def _refuse_protocol(self, writer_version: int) -> None:
+        if writer_version > _WRITER_VERSION:
+            message = (
+                f"{self._folder} asks for version {writer_version} of Delta's writer protocol: a "
+                f"feature was turned on that stores must not have, which are of version "
+                f"{_WRITER_VERSION}. Restore the table from a backup, or start anew with an empty "
+                "data folder"
+            )
+            raise CorruptLog(message)
 
 
 def open_table(
@@ -148,7 +188,8 @@ def open_table(
     acknowledged, so the batch it belonged to is committed again.
 
     Raises:
-        CorruptLog: the log is damaged beyond its newest entry.
+        CorruptLog: the log is damaged beyond its newest entry, or the table has features that
+            stores must not have.
     """
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / LOG_FOLDER
@@ -162,7 +203,7 @@ def open_table(
         schema=schema,
         configuration={
             "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
-            "delta.dataSkippingNumIndexedCols": str(_statistics_columns(schema)),
+            "delta.dataSkippingNumIndexedCols": str(statistics_columns(schema)),
             **properties,
         },
         raise_if_key_not_exists=False,
@@ -182,23 +223,23 @@ def _set_aside_torn_entry(log: Path) -> None:
     batch is still to be committed. Two torn entries are some other damage: nothing says what
     the older one held, so this is an error and never guessed around.
     """
-    entries = sorted(log.glob("[0-9]*.json"))
-    torn = [path for path in entries[-2:] if read_actions(path.read_bytes()) is None]
-    if not entries or entries[-1] not in torn:
+    newest = [log / entry_name(version) for version in DeltaLog(log.parent).versions()[-2:]]
+    torn = [path for path in newest if read_actions(path.read_bytes()) is None]
+    if not newest or newest[-1] not in torn:
         return
-    if len(entries) == 1 and not list(log.glob("*.parquet")):
+    if len(newest) == 1 and not list(log.glob("*.parquet")):
         # Version 0 was never acknowledged: the table is made anew.
-        entries[-1].unlink()
+        newest[-1].unlink()
         return
     if len(torn) == 2:
         message = (
-            f"two newest entries of {log} are damaged, {entries[-2].name} and "
-            f"{entries[-1].name}: restore the table from a backup, or remove it together with "
+            f"two newest entries of {log} are damaged, {newest[-2].name} and "
+            f"{newest[-1].name}: restore the table from a backup, or remove it together with "
             "its checkpoint and let the pipeline rebuild it from the log"
         )
         raise CorruptLog(message)
     # Renamed and not removed, so that somebody can look at it.
-    entries[-1].rename(entries[-1].with_suffix(".json.torn"))
+    newest[-1].rename(newest[-1].with_suffix(".json.torn"))
 
 
 def _open_existing(folder: Path) -> DeltaTable:
@@ -223,48 +264,11 @@ def _open_existing(folder: Path) -> DeltaTable:
         raise CorruptLog(message) from error
 
 
-def _statistics_columns(schema: pa.Schema) -> int:
-    key_alone = schema.names[0] == "key" and "window_start" not in schema.names
-    return _STATISTICS_COLUMNS_WITHOUT_WINDOWS if key_alone else _STATISTICS_COLUMNS
-
-
-def _statistics(rows: pa.Table) -> str:
-    """Delta's file statistics: row count, and least and greatest of the leading columns.
-
-    The bounds are whole, however long a key is, and of all columns or of none: a reader
-    that finds one column without bounds may skip the file (delta-rs does).
-    """
-    least, greatest, nulls = {}, {}, {}
-    try:
-        for name in rows.column_names[: _statistics_columns(rows.schema)]:
-            bounds = pc.min_max(rows.column(name))
-            least[name] = _statistics_value(bounds["min"])
-            greatest[name] = _statistics_value(bounds["max"])
-            nulls[name] = rows.column(name).null_count
-    except OverflowError:
-        # A window that ends after the year 9999, which the statistics can't say.
-        return orjson.dumps({"numRecords": len(rows)}).decode()
-    statistics = {
-        "numRecords": len(rows), "minValues": least, "maxValues": greatest, "nullCount": nulls,
-    }  # fmt: skip
-    return orjson.dumps(statistics).decode()
-
-
-def _statistics_value(bound: pa.Scalar) -> object:
-    """Times as Delta's statistics write them (UTC, ms), the rest as it is.
-
-    Raises:
-        OverflowError: the time is after the year 9999.
-    """
-    value = bound.as_py()
-    if isinstance(value, datetime):
-        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
-    return value
-
-
-def add_checkpoint(folder: Path) -> None:
-    """Write a Delta checkpoint of the newest version, so that readers needn't read each entry.
+def add_checkpoint(folder: Path, version: int | None = None) -> None:
+    """Write a Delta checkpoint of ``version`` (None: the newest), which saves reading each entry.
 
     It reads the whole file list: for the time between batches, every ``CHECKPOINT_INTERVAL``.
+    Beside a writer ``version`` is needed: a listing of the log may miss an entry that comes while
+    it runs and have a later one, which delta-rs takes for a gap.
     """
-    DeltaTable(folder).create_checkpoint()
+    DeltaTable(folder, version=version).create_checkpoint()

@@ -1,11 +1,13 @@
 """Files that must survive a power loss: replaced whole, synced before anyone relies on them."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from oriel.storage import replace_file
+from oriel.storage.files import create_file
 
 
 def test_a_replaced_file_holds_the_new_content_and_nothing_is_left(tmp_path: Path) -> None:
@@ -34,11 +36,22 @@ def test_a_write_that_fails_leaves_the_old_file(
     assert path.read_bytes() == b"old"
 
 
+def test_a_created_file_is_never_overwritten(tmp_path: Path) -> None:
+    """Whoever comes second is told, and the content of the first stays; no draft is left."""
+    path = tmp_path / "f.json"
+    create_file(path, b"first", sync=True)
+    with pytest.raises(FileExistsError):
+        create_file(path, b"second", sync=True)
+    assert path.read_bytes() == b"first"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("write", [replace_file, create_file])
 @pytest.mark.parametrize("sync", [True, False])
 def test_content_is_on_disk_before_its_name_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sync: bool, write: Callable[..., None]
 ) -> None:
-    """With ``sync`` the order is content, rename, folder; without it nothing is forced."""
+    """With ``sync`` the order is content, name, folder; without it nothing is forced."""
     path = tmp_path / "f.json"
     effects: list[str] = []
     real_fsync = os.fsync
@@ -46,9 +59,9 @@ def test_content_is_on_disk_before_its_name_is(
     def noted_fsync(descriptor: int) -> None:
         target = Path(f"/proc/self/fd/{descriptor}").readlink()
         effects.append("folder" if target.is_dir() else "content")
-        effects.append("renamed" if path.exists() else "not renamed")
+        effects.append("named" if path.exists() else "not named")
         real_fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted_fsync)
-    replace_file(path, b"x", sync=sync)
-    assert effects == (["content", "not renamed", "folder", "renamed"] if sync else [])
+    write(path, b"x", sync=sync)
+    assert effects == (["content", "not named", "folder", "named"] if sync else [])

@@ -1,5 +1,6 @@
 """Delta tables after a power loss: whatever the disk kept, nothing is lost, hidden or doubled."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,6 @@ from oriel.storage.delta import (
     table_rows,
     write_file,
 )
-from oriel.storage.delta import table as table_module
 from oriel.storage.delta.log import read_actions
 from oriel.storage.errors import CorruptLog
 
@@ -116,16 +116,21 @@ def test_reader_and_writer_agree_on_what_is_torn(tmp_path: Path) -> None:
     assert path.exists()
 
 
-def test_the_making_of_a_table_is_synced_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No entry is relied on before it is on disk: not the first, not a changed property's."""
-    synced: list[Path] = []
-    monkeypatch.setattr(table_module, "sync_file", synced.append)
+def test_every_entry_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No entry is relied on before it is on disk: the first, a changed property's, a batch's."""
+    synced: set[int] = set()
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.add(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
     table = opened(tmp_path)
     table.set_property("oriel.store", '{"new": true}')
     table.commit([], "app", 0, {})
-    assert set(synced) >= {entry(tmp_path, version) for version in (0, 1, 2)}
+    entries = {entry(tmp_path, version).stat().st_ino for version in (0, 1, 2)}
+    assert synced >= {*entries, (tmp_path / "_delta_log").stat().st_ino}
 
 
 def test_a_lost_first_entry_is_a_clear_error(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The checkpoint: one owner, versions that are whole or absent, state that can be trusted."""
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
@@ -31,7 +32,7 @@ def prepared(batch: int, *segments: str) -> PreparedBatch:
 def test_a_prepared_batch_comes_back_as_it_was(tmp_path: Path) -> None:
     """Saving and loading is exact; a version that isn't there is None."""
     versions = StateVersions(tmp_path / "s", sync=True)
-    versions.save(3, prepared(3, "a.arrow"))
+    versions.save(3, prepared(3, "a.arrow"), [])
     assert versions.load(3) == prepared(3, "a.arrow")
     assert versions.load(4) is None
 
@@ -41,7 +42,7 @@ def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
     versions = StateVersions(tmp_path / "s", sync=False)
     names = [write_segment(versions.folder, RECORDS, "x", sync=False) for _ in range(3)]
     joined = replace(prepared(3, names[0]), join_segments={1: {0: [names[1]], 1: []}})
-    versions.save(3, joined)
+    versions.save(3, joined, [])
     assert versions.load(3) == joined
     assert joined.state_files == {names[0], names[1]}
     versions.forget_before(2, [joined])
@@ -51,7 +52,7 @@ def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
 def test_a_damaged_version_is_an_error(tmp_path: Path) -> None:
     """Half a version is never taken for a version."""
     versions = StateVersions(tmp_path / "s", sync=False)
-    versions.save(3, prepared(3))
+    versions.save(3, prepared(3), [])
     path = tmp_path / "s" / "000000000003.json"
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(CheckpointError, match="is damaged"):
@@ -62,11 +63,60 @@ def test_what_no_replay_needs_is_removed(tmp_path: Path) -> None:
     """Old versions and segments that the kept ones don't name go, the others stay."""
     versions = StateVersions(tmp_path / "s", sync=False)
     for batch in (1, 2, 3):
-        versions.save(batch, prepared(batch))
+        versions.save(batch, prepared(batch), [])
     names = [write_segment(versions.folder, RECORDS, "x", sync=False) for _ in range(3)]
     versions.forget_before(2, [prepared(2, names[0]), prepared(3, names[0], names[1])])
     left = {path.name for path in versions.folder.iterdir()}
     assert left == {"000000000002.json", "000000000003.json", names[0], names[1]}
+
+
+def test_a_batch_removes_what_the_one_before_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder is listed once, whatever it holds; each batch's own files still come and go."""
+    versions = StateVersions(tmp_path / "s", sync=False)
+    (versions.folder / "notes.txt").touch()
+    left = write_segment(versions.folder, RECORDS, "killed", sync=False)
+    listed: list[Path] = []
+    iterdir = Path.iterdir
+    monkeypatch.setattr(Path, "iterdir", lambda path: (listed.append(path), iterdir(path))[1])
+    before: PreparedBatch | None = None
+    for batch in range(4):
+        name = write_segment(versions.folder, RECORDS, "x", sync=False)
+        made = prepared(batch, name)
+        versions.save(batch, made, [])
+        versions.forget_before(batch - 1, [made] if before is None else [before, made])
+        before, last = made, before
+    assert listed == [versions.folder]
+    assert before is not None
+    assert last is not None
+    there = {entry.name for entry in os.scandir(versions.folder)}
+    assert left not in there
+    assert there == {
+        "notes.txt", "000000000002.json", "000000000003.json",
+        *before.state_files, *last.state_files,
+    }  # fmt: skip
+
+
+def test_a_batch_is_decided_when_its_files_can_be_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With ``sync`` the names of all its files are on disk before the version's own, each once."""
+    table = tmp_path / "table"
+    table.mkdir()
+    versions = StateVersions(tmp_path / "s", sync=True)
+    path = versions.folder / "000000000003.json"
+    effects: list[tuple[str, bool]] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        target = Path(f"/proc/self/fd/{descriptor}").readlink()
+        effects.append((target.name if target.is_dir() else "content", path.exists()))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    versions.save(3, prepared(3), [table, table])
+    assert effects == [("s", False), ("table", False), ("content", False), ("s", True)]
 
 
 def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:

@@ -57,6 +57,42 @@ def test_settings_hold(spark: "SparkSession", setting: str, value: str) -> None:
     assert spark.conf.get(setting) == value
 
 
+def test_spark_goes_on_from_logs_that_have_checksum_files(
+    spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Spark's own way to write its logs leaves a checksum file beside each; ours writes none."""
+    manager = "spark.sql.streaming.checkpointFileManagerClass"
+    ours = spark.conf.get(manager)
+    assert ours is not None
+    usual = ours.replace("FileSystemBased", "FileContextBased")
+    (tmp_path / "in").mkdir()
+    batches: list[tuple[int, list[str]]] = []
+
+    def run(text: str, batch: int) -> set[str]:
+        (tmp_path / "in" / f"{batch}.txt").write_text(text)
+        query = (
+            spark.readStream.text(str(tmp_path / "in"))
+            .writeStream.foreachBatch(
+                lambda rows, number: batches.append((number, [row.value for row in rows.collect()]))
+            )
+            .option("checkpointLocation", str(tmp_path / "spark"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+        assert query.exception() is None
+        logs = (tmp_path / "spark" / name for name in ("offsets", "commits"))
+        return {path.name for log in logs for path in log.iterdir()}
+
+    spark.conf.set(manager, usual)
+    try:
+        assert run("a", 0) == {"0", ".0.crc"}
+    finally:
+        spark.conf.set(manager, ours)
+    assert run("b", 1) == {"0", ".0.crc", "1"}
+    assert batches == [(0, ["a"]), (1, ["b"])]
+
+
 def test_a_bad_number_becomes_null(spark: "SparkSession") -> None:
     """A value that does not fit its type gives null instead of stopping the query."""
     row = spark.sql("SELECT CAST('none' AS DOUBLE) AS delay").first()

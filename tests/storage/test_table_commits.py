@@ -1,0 +1,207 @@
+"""Commits beside others: whoever writes to the table, a batch comes once and nothing is lost."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from oriel.storage.delta import (
+    Table,
+    add_checkpoint,
+    open_table,
+    store_schema,
+    table_rows,
+    write_file,
+)
+from oriel.storage.errors import CorruptLog, ForeignCheckpoint
+
+AGGREGATES = {"n": pa.int64()}
+
+
+def opened(folder: Path) -> Table:
+    """Open or make the table."""
+    return open_table(folder, store_schema(AGGREGATES), {"oriel.store": "{}"}, sync=False)
+
+
+def commit(table: Table, folder: Path, batch: int, application: str = "app") -> int:
+    """Commit a batch of one row."""
+    changes = pa.table({
+        "key": ["a"], "window_start_ms": [batch], "window_end_ms": [batch + 10], "n": [batch],
+        "timestamp_ms": [batch], "final": [False],
+    })  # fmt: skip
+    rows = table_rows(changes, AGGREGATES, batch)
+    file = write_file(folder, rows, "part 100%", sync=False)
+    return table.commit([file], application, batch, {"oriel": f'{{"batch": {batch}}}'})
+
+
+def entry(folder: Path, version: int) -> Path:
+    """The log entry of a version."""
+    return folder / "_delta_log" / f"{version:020d}.json"
+
+
+def revisions(folder: Path) -> list[int]:
+    """The batches whose rows are in the table, read by delta-rs."""
+    batches: list[int] = DeltaTable(folder).to_pyarrow_table()["revision"].to_pylist()
+    return sorted(batches)
+
+
+def test_a_version_that_another_has_just_taken_is_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both commits are there, one after the other, though both aimed at the same version."""
+    first, second = opened(tmp_path), opened(tmp_path)
+    link = Path.hardlink_to
+
+    def overtaken(path: Path, draft: Path) -> None:
+        monkeypatch.setattr(Path, "hardlink_to", link)
+        assert commit(second, tmp_path, 7, "other") == 1
+        link(path, draft)
+
+    # The draft's name has the number of the process, which here is the same for both.
+    monkeypatch.setattr(Path, "hardlink_to", overtaken)
+    numbers = iter((1, 2, 3))
+    monkeypatch.setattr(os, "getpid", lambda: next(numbers))
+    assert commit(first, tmp_path, 0) == 2
+    assert revisions(tmp_path) == [0, 7]
+    assert first.recorded_batch("other") == 7
+    assert second.recorded_batch("app") == 0
+
+
+def test_a_batch_that_another_has_committed_is_refused(tmp_path: Path) -> None:
+    """Two processes that run one pipeline: the later one is told, and its rows don't come twice."""
+    first, second = opened(tmp_path), opened(tmp_path)
+    commit(first, tmp_path, 0)
+    with pytest.raises(ForeignCheckpoint, match="another process"):
+        commit(second, tmp_path, 0)
+    assert revisions(tmp_path) == [0]
+
+
+def test_compaction_and_changed_properties_of_others_are_followed(tmp_path: Path) -> None:
+    """A version in between is read, not overwritten."""
+    table = opened(tmp_path)
+    for batch in range(3):
+        commit(table, tmp_path, batch)
+    DeltaTable(tmp_path).optimize.compact()
+    opened(tmp_path).set_property("oriel.store", '{"new": 1}')
+    assert commit(table, tmp_path, 3) == 6
+    assert table.properties["oriel.store"] == '{"new": 1}'
+    assert revisions(tmp_path) == [0, 1, 2, 3]
+    assert len(DeltaTable(tmp_path).file_uris()) == 2
+
+
+def test_entries_that_were_cleaned_away_are_not_written_again(tmp_path: Path) -> None:
+    """Others went on, made a checkpoint and removed old entries: the next version is behind it."""
+    table, other = opened(tmp_path), opened(tmp_path)
+    commit(table, tmp_path, 0)
+    for batch in range(3):
+        commit(other, tmp_path, batch, "other")
+    add_checkpoint(tmp_path)
+    for version in range(4):
+        entry(tmp_path, version).unlink()
+    assert table.recorded_batch("app") == 0
+    assert table.recorded_batch("other") == 2
+    assert commit(table, tmp_path, 1) == 5
+    assert revisions(tmp_path) == [0, 0, 1, 1, 2]
+
+
+@pytest.mark.parametrize("at", ["open", "commit"])
+def test_features_that_this_writer_lacks_are_refused(tmp_path: Path, at: str) -> None:
+    """A table that asks more of a commit than appends is not written to."""
+    table = opened(tmp_path)
+    DeltaTable(tmp_path).alter.add_constraint({"positive": "n >= 0"})
+    with pytest.raises(CorruptLog, match="writer protocol"):
+        commit(opened(tmp_path) if at == "open" else table, tmp_path, 0)
+
+
+def test_an_entry_that_is_damaged_later_stops_the_writer(tmp_path: Path) -> None:
+    """Only at a start can the newest entry be one that a power loss tore."""
+    table, other = opened(tmp_path), opened(tmp_path)
+    commit(other, tmp_path, 0, "other")
+    entry(tmp_path, 1).write_bytes(b'{"commitInfo"')
+    with pytest.raises(CorruptLog, match="entry 1"):
+        table.recorded_batch("app")
+
+
+def test_an_entry_is_an_append_that_delta_understands(tmp_path: Path) -> None:
+    """The history says what was done, and the file's path is an address."""
+    table = opened(tmp_path)
+    commit(table, tmp_path, 0)
+    newest = DeltaTable(tmp_path).history(1)[0]
+    assert (newest["operation"], newest["oriel"]) == ("WRITE", '{"batch": 0}')
+    (added,) = (
+        action["add"]
+        for line in entry(tmp_path, 1).read_bytes().splitlines()
+        if "add" in (action := orjson.loads(line))
+    )
+    assert added["path"].startswith("part%20100%25-")
+
+
+def test_a_commit_looks_at_no_older_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Version 40 costs what version 2 did: nothing is listed, and no entry is read again."""
+    table = opened(tmp_path)
+    for batch in range(2):
+        commit(table, tmp_path, batch)
+    read: list[Path] = []
+    read_bytes = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: (read.append(path), read_bytes(path))[1])
+
+    def fail(*_arguments: object) -> None:
+        pytest.fail("the folder was listed")
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, fail)
+    for batch in range(2, 40):
+        assert table.recorded_batch("app") == batch - 1
+        assert commit(table, tmp_path, batch) == batch + 1
+    # Each time the next version, which isn't there: once when asked and once for the commit.
+    assert read == [entry(tmp_path, batch + 1) for batch in range(2, 40) for _ in range(2)]
+
+
+_COMMITTER = """
+import sys
+from pathlib import Path
+from tests.storage.test_table_commits import opened
+folder, name = Path(sys.argv[1]), sys.argv[2]
+table = opened(folder)
+for batch in range(30):
+    table.commit([], name, batch, {})
+"""
+
+
+def test_processes_that_commit_at_once_lose_nothing(tmp_path: Path) -> None:
+    """Three processes, thirty batches each: ninety versions, each application in its order."""
+    opened(tmp_path)
+    names = ["a", "b", "c"]
+    running = [
+        subprocess.Popen([sys.executable, "-c", _COMMITTER, str(tmp_path), name]) for name in names
+    ]
+    assert [process.wait() for process in running] == [0, 0, 0]
+    table = opened(tmp_path)
+    assert table.version == 90
+    assert [table.recorded_batch(name) for name in names] == [29, 29, 29]
+    batches = [
+        (action["txn"]["appId"], action["txn"]["version"])
+        for version in range(1, 91)
+        for line in entry(tmp_path, version).read_bytes().splitlines()
+        if "txn" in (action := orjson.loads(line))
+    ]
+    for name in names:
+        assert [batch for owner, batch in batches if owner == name] == list(range(30))
+    assert not list((tmp_path / "_delta_log").glob(".*"))
+
+
+def test_a_checkpoint_beside_a_writer_is_of_one_version(tmp_path: Path) -> None:
+    """A listing of the log that missed an entry behind the version is no gap."""
+    table = opened(tmp_path)
+    for batch in range(3):
+        commit(table, tmp_path, batch)
+    missed = entry(tmp_path, 2).rename(tmp_path / "missed")
+    add_checkpoint(tmp_path, 1)
+    missed.rename(entry(tmp_path, 2))
+    assert list((tmp_path / "_delta_log").glob("*1.checkpoint.parquet"))
+    assert revisions(tmp_path) == [0, 1, 2]
