@@ -96,6 +96,7 @@ def test_a_number_as_key_is_seen_wherever_it_hides(spark: SparkSession) -> None:
         b'{"key" : 5,"timestamp_ms":1,"value":{}}',
         b'{"k\\u0065y":5,"timestamp_ms":1,"value":{}}',
         b'{"timestamp_ms":1,"key":[1],"value":{}}',
+        b'{"timestamp_ms":1,"key":-1e400,"value":{}}',
         b'{"timestamp_ms":1,"key":5,"x":{"a":1,"a":2},"value":{}}',
         b'{"timestamp_ms":1,"key":{"a":1,"a":2},"value":{}}',
         b'{"key":"a","key":5,"timestamp_ms":1,"value":{}}',
