@@ -5,8 +5,9 @@ record and what is not is Spark's ``from_json`` hardened, as ``sources/spark_dec
 a test proves over hostile lines; this takes a fraction of its time and no JVM.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +28,7 @@ _BLOCK_BYTES = 1 << 20
 #: The first block of a batch shows whether its lines are good.
 _FIRST_BLOCK_BYTES = 1 << 15
 #: So few lines are read one by one.
-_FEW_LINES = 12
+_FEW_LINES = 32
 
 #: Reasons by their codes; 0 is none.
 _REASONS = [None, *Reason]
@@ -176,27 +177,41 @@ def _read(
     And whether Arrow's reader refused one of them; ``careful`` if it is likely to.
     """
     reasons = np.zeros(len(texts), np.int8)
-    no_text = np.asarray(texts.is_null())
     if len(texts) <= _FEW_LINES or not _is_fast(row_type):
-        rows, slow, refused = pa.nulls(len(texts), row_type), ~no_text, False
-    else:
-        lines = texts.fill_null(b"") if no_text.any() else texts
-        suspicious = suspicious_lines(lines, has_floats=_has_floats(row_type))
-        rows, unread = BlockReader(row_type).read(lines, suspicious, careful=careful)
-        slow, refused = unread & ~no_text, bool((unread & ~suspicious).any())
+        found = _read_slowly(texts, range(len(texts)), row_type, text_field, reasons)
+        return pa.array(list(found.values()), row_type), reasons, False
+    no_text = np.asarray(texts.is_null())
+    lines = texts.fill_null(b"") if no_text.any() else texts
+    suspicious = suspicious_lines(lines, has_floats=_has_floats(row_type))
+    rows, unread = BlockReader(row_type).read(lines, suspicious, careful=careful)
+    slow = np.flatnonzero(unread & ~no_text)
+    found = _read_slowly(texts, slow.tolist(), row_type, text_field, reasons)
+    good = slow[[found[number] is not None for number in slow.tolist()]]
+    if len(good):
+        order = np.arange(len(texts))
+        order[good] = len(texts) + np.arange(len(good))
+        read_slowly = pa.array([found[number] for number in good.tolist()], row_type)
+        rows = pa.concat_arrays([rows, read_slowly]).take(pa.array(order))
+    return rows, reasons, bool((unread & ~suspicious).any())
+
+
+def _read_slowly(
+    texts: pa.BinaryArray,
+    numbers: Iterable[int],
+    row_type: pa.StructType,
+    text_field: str | None,
+    reasons: np.ndarray,
+) -> dict[int, dict[str, Any] | None]:
+    """The rows of some lines by their numbers, None without one; a line that is bad sets a reason."""
     found = {}
-    for number in np.flatnonzero(slow).tolist():
-        row = decode_line(texts[number].as_py(), row_type, text_field)
+    for number in numbers:
+        line = texts[number].as_py()
+        row = None if line is None else decode_line(line, row_type, text_field)
         if isinstance(row, Reason):
             reasons[number] = _CODES[row]
-        elif row is not None:
-            found[number] = row
-    if found:
-        order = np.arange(len(texts))
-        order[list(found)] = len(texts) + np.arange(len(found))
-        read_slowly = pa.array(list(found.values()), row_type)
-        rows = pa.concat_arrays([rows, read_slowly]).take(pa.array(order))
-    return rows, reasons, refused
+            row = None
+        found[number] = row
+    return found
 
 
 def _is_fast(column_type: pa.DataType) -> bool:
