@@ -27,8 +27,9 @@ from oriel.pipeline.windows import MAX_TIMESTAMP_MS, Flags
 _BLOCK_BYTES = 1 << 20
 #: The first block of a batch shows whether its lines are good.
 _FIRST_BLOCK_BYTES = 1 << 15
-#: So few lines are read one by one.
+#: So few lines, and no more bytes, are read one by one.
 _FEW_LINES = 32
+_FEW_BYTES = 1 << 13
 
 #: Reasons by their codes; 0 is none.
 _REASONS = [None, *Reason]
@@ -72,7 +73,7 @@ class BlockDecoder:
         """The records of a block, and whether Arrow's reader refused one."""
         texts = block["raw"]
         text_field = "key" if self.has_envelope else None
-        rows, reasons, refused = _read(texts, self._row_type, text_field, careful=careful)
+        rows, reasons, refused = _read(texts, self.line_type, text_field, careful=careful)
         if self.has_envelope:
             key, time_ms, value = (
                 pc.struct_field(rows, name) for name in ("key", "timestamp_ms", "value")
@@ -102,8 +103,8 @@ class BlockDecoder:
         return pa.table(columns, schema=self.schema), refused
 
     @property
-    def _row_type(self) -> pa.StructType:
-        """What is read of a line."""
+    def line_type(self) -> pa.StructType:
+        """What a line holds: the envelope, or the columns of the value."""
         if not self.has_envelope:
             return self.value_type
         return pa.struct([
@@ -177,7 +178,8 @@ def _read(
     And whether Arrow's reader refused one of them; ``careful`` if it is likely to.
     """
     reasons = np.zeros(len(texts), np.int8)
-    if len(texts) <= _FEW_LINES or not _is_fast(row_type):
+    are_few = len(texts) <= _FEW_LINES and texts.nbytes <= _FEW_BYTES
+    if are_few or not _is_fast(row_type):
         found = _read_slowly(texts, range(len(texts)), row_type, text_field, reasons)
         return pa.array(list(found.values()), row_type), reasons, False
     no_text = np.asarray(texts.is_null())
@@ -202,7 +204,7 @@ def _read_slowly(
     text_field: str | None,
     reasons: np.ndarray,
 ) -> dict[int, dict[str, Any] | None]:
-    """The rows of some lines by their numbers, None without one; a line that is bad sets a reason."""
+    """The rows of some lines by their numbers, None without one; a bad one sets its reason."""
     found = {}
     for number in numbers:
         line = texts[number].as_py()
