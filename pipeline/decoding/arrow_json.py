@@ -1,8 +1,8 @@
 """Many lines at once by Arrow's JSON reader, and which of them it can't read.
 
-The reader takes a whole block or nothing. A block that it refuses is searched for the lines that it
-refuses, at a cost of about one more parse: it names the row at which it stopped, and the number
-that it could not convert is looked for by its field's name.
+The reader takes a whole block or nothing. In a block that it refuses, patterns tell the lines that
+it may refuse, and the rest is read again. If it is refused again, or is only a part of the block,
+the reader itself is asked, which names the row at which it stopped; that takes one more parse.
 """
 
 import re
@@ -14,22 +14,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
+from oriel.pipeline.decoding.patterns import DOUBLED, PLAIN, misfits
 from oriel.pipeline.windows import Flags
 
 #: In the place of a line that is not read: a record without any field.
 _NO_LINE = b"{}"
 
-#: So many lines are searched at once for the next one that is refused.
-_WINDOW = 512
+#: With more lines that patterns tell, of a hundred, it is quicker to ask the reader.
+_MOST_TOLD = 6
 #: So few lines aren't searched further if some of them are refused.
 _FEW_LINES = 16
 
 _ROW = re.compile(r"in row (\d+)$")
-
-#: Text in which one object follows another, which no object has except within a text.
-_DOUBLED = r"\}\s*\{"
-#: Bits of an integer column -> so many digits may be too many for it.
-_MANY_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
 @dataclass(frozen=True)
@@ -38,25 +34,36 @@ class BlockReader:
 
     row_type: pa.StructType
 
-    def read(self, lines: pa.BinaryArray, unread: Flags) -> tuple[pa.StructArray, Flags]:
+    def read(
+        self, lines: pa.BinaryArray, unread: Flags, *, careful: bool = False
+    ) -> tuple[pa.StructArray, Flags]:
         """Rows of ``lines`` (no nulls), and which of them are not read.
 
-        Lines that are ``unread`` are left out; those that the reader refuses join them. A row
-        that is not read is null.
+        Lines that are ``unread`` are left out; those that the reader refuses, and perhaps a few
+        that it would not, join them. A row that is not read is null. Where it is likely that some
+        lines are refused, ``careful`` saves the attempt to read them all.
         """
-        rows = self._rows(lines, unread)
-        if rows is None:
-            unread = unread | self._refused(lines, unread)
-            rows = self._rows(lines, unread)
+        rows = None if careful else self._rows(lines, unread)
         if rows is not None:
             return rows, unread
         if len(lines) <= _FEW_LINES:
             return pa.nulls(len(lines), self.row_type), np.ones(len(lines), np.bool_)
+        doubled = unread | _matches(lines, DOUBLED)
+        told = doubled | ~_matches(lines, PLAIN) | _matches(lines, misfits(self.row_type))
+        if 100 * np.count_nonzero(told & ~unread) <= _MOST_TOLD * len(lines):
+            rows = self._rows(lines, told)
+            if rows is not None:
+                return rows, told
+        told = self._refused(lines, doubled)
+        rows = self._rows(lines, told)
+        return (rows, told) if rows is not None else self._read_halves(lines, told)
+
+    def _read_halves(self, lines: pa.BinaryArray, unread: Flags) -> tuple[pa.StructArray, Flags]:
+        """Read each half by itself: the reader can't say which number it could not convert."""
         half = len(lines) // 2
-        parts = [self.read(lines[part], unread[part]) for part in (slice(half), slice(half, None))]
-        return pa.concat_arrays([part for part, _ in parts]), np.concatenate(
-            [part for _, part in parts]
-        )
+        rows, still_unread = self.read(lines[:half], unread[:half])
+        more_rows, more_unread = self.read(lines[half:], unread[half:])
+        return pa.concat_arrays([rows, more_rows]), np.concatenate([still_unread, more_unread])
 
     def _rows(self, lines: pa.BinaryArray, unread: Flags) -> pa.StructArray | None:
         """The rows, or None if the reader refuses a line."""
@@ -68,8 +75,7 @@ class BlockReader:
             return None
         columns = [table[field.name].combine_chunks() for field in self.row_type]
         mask = pa.array(unread) if unread.any() else None
-        fields = list(self.row_type)
-        return pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
+        return pa.StructArray.from_arrays(columns, fields=list(self.row_type), mask=mask)
 
     def _parse(self, text: pa.Buffer) -> pa.Table:
         return pa_json.read_json(
@@ -85,22 +91,20 @@ class BlockReader:
         return pa.schema(list(self.row_type))
 
     def _refused(self, lines: pa.BinaryArray, unread: Flags) -> Flags:
-        """Lines that the reader refuses, as far as it says so, and some that it may refuse."""
-        refused = _matches(lines, _DOUBLED)
-        for pattern in self._misfits:
-            refused |= _matches(lines, pattern)
-        text = _joined(lines, unread | refused)
-        skipped = np.where(unread | refused, len(_NO_LINE), pc.binary_length(lines))
-        starts = np.concatenate(([0], np.cumsum(skipped + 1)))
+        """``unread`` and the lines that the reader refuses, as far as it says which."""
+        refused = unread.copy()
+        text = _joined(lines, unread)
+        lengths = np.where(unread, len(_NO_LINE), np.asarray(pc.binary_length(lines)))
+        starts = np.concatenate(([0], np.cumsum(lengths + 1)))
         start = 0
         while start < len(lines):
-            end = min(start + _WINDOW, len(lines))
-            row = self._first_refused(text.slice(starts[start], starts[end] - starts[start] - 1))
-            if row is None or start + row >= end:
-                start = end
-            else:
-                refused[start + row] = True
-                start += row + 1
+            row = self._first_refused(text.slice(starts[start]))
+            if row is None:
+                break
+            start += row
+            # The last row is named for what is missing behind it.
+            refused[min(start, len(lines) - 1)] = True
+            start += 1
         return refused
 
     def _first_refused(self, text: pa.Buffer) -> int | None:
@@ -110,29 +114,6 @@ class BlockReader:
             row = _ROW.search(str(error))
             return int(row[1]) if row else None
         return None
-
-    @cached_property
-    def _misfits(self) -> list[str]:
-        """Patterns of numbers that don't fit the integer columns, by the bits of these."""
-        names: dict[int, set[str]] = {}
-        _collect_integers(self.row_type, "", names)
-        return [
-            # In lists, too: everything that these may have before a number.
-            rf'"(?:{"|".join(map(re.escape, sorted(some)))})"\s*:[\[\],\snul0-9-]*'
-            rf"(?:[.eE]|[0-9]{{{_MANY_DIGITS[bits]},}})"
-            for bits, some in names.items()
-        ]
-
-
-def _collect_integers(column_type: pa.DataType, name: str, names: dict[int, set[str]]) -> None:
-    """Collect the names of integer columns in ``names``, by their bits."""
-    if pa.types.is_struct(column_type):
-        for field in column_type:
-            _collect_integers(field.type, field.name, names)
-    elif pa.types.is_list(column_type):
-        _collect_integers(column_type.value_type, name, names)
-    elif pa.types.is_integer(column_type):
-        names.setdefault(column_type.bit_width, set()).add(name)
 
 
 def _matches(lines: pa.BinaryArray, pattern: str) -> Flags:

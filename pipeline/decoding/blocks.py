@@ -5,8 +5,9 @@ record and what is not is Spark's ``from_json`` hardened, as ``sources/spark_dec
 a test proves over hostile lines; this takes a fraction of its time and no JVM.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -24,8 +25,16 @@ from oriel.pipeline.windows import MAX_TIMESTAMP_MS, Flags
 #: So many bytes are parsed at once: enough that the start of a parse costs nothing beside it, and
 #: so few that they stay in a processor's cache.
 _BLOCK_BYTES = 1 << 20
-#: So few lines are read one by one.
-_FEW_LINES = 12
+#: The first block of a batch shows whether its lines are good.
+_FIRST_BLOCK_BYTES = 1 << 15
+#: So few lines, and no more bytes, are read one by one.
+_FEW_LINES = 32
+_FEW_BYTES = 1 << 13
+
+#: Reasons by their codes; 0 is none.
+_REASONS = [None, *Reason]
+_CODES = {reason: code for code, reason in enumerate(_REASONS)}
+_REASON_NAMES = pa.array([reason and reason.value for reason in _REASONS], pa.string())
 
 _NOTHING = pa.scalar(b"", pa.binary())
 
@@ -53,25 +62,29 @@ class BlockDecoder:
         ``raw`` has the columns partition, offset and raw; without an envelope also key (binary)
         and timestamp (in microseconds). A bad record's key, time and value are null.
         """
-        blocks = [self._decoded(block) for block in _blocks(raw)]
-        return pa.concat_tables(blocks) if blocks else self.schema.empty_table()
+        decoded = []
+        careful = False
+        for block in _blocks(raw):
+            table, careful = self._decoded(block, careful=careful)
+            decoded.append(table)
+        return pa.concat_tables(decoded) if decoded else self.schema.empty_table()
 
-    def _decoded(self, block: pa.RecordBatch) -> pa.Table:
+    def _decoded(self, block: pa.RecordBatch, *, careful: bool) -> tuple[pa.Table, bool]:
+        """The records of a block, and whether Arrow's reader refused one."""
         texts = block["raw"]
-        rows, reasons = _read(texts, self._row_type, "key" if self.has_envelope else None)
+        text_field = "key" if self.has_envelope else None
+        rows, reasons, refused = _read(texts, self.line_type, text_field, careful=careful)
         if self.has_envelope:
             key, time_ms, value = (
                 pc.struct_field(rows, name) for name in ("key", "timestamp_ms", "value")
             )
             # A line that is null is no object.
-            no_object = np.asarray(rows.is_null())
-            reasons[no_object & _none(reasons)] = Reason.WRONG_TYPE
+            _set_reason(reasons, np.asarray(rows.is_null()), Reason.WRONG_TYPE)
         else:
             key, value, time_ms = _keys(block["key"], reasons), rows, _times_ms(block["timestamp"])
         _judge_times(time_ms, reasons)
-        reason = pa.array(reasons, pa.string())
-        if reason.null_count < len(reason):
-            bad = reason.is_valid()
+        bad = pa.array(reasons != 0) if reasons.any() else None
+        if bad is not None:
             key, time_ms, value = (
                 pc.if_else(bad, pa.scalar(None, column.type), column)
                 for column in (key, time_ms, value)
@@ -83,13 +96,15 @@ class BlockDecoder:
             "key": key,
             "timestamp_ms": time_ms,
             "value": value,
-            "reason": reason,
+            "reason": pa.nulls(len(texts), pa.string())
+            if bad is None
+            else _REASON_NAMES.take(pa.array(reasons)),
         }
-        return pa.table(columns, schema=self.schema)
+        return pa.table(columns, schema=self.schema), refused
 
     @property
-    def _row_type(self) -> pa.StructType:
-        """What is read of a line."""
+    def line_type(self) -> pa.StructType:
+        """What a line holds: the envelope, or the columns of the value."""
         if not self.has_envelope:
             return self.value_type
         return pa.struct([
@@ -141,43 +156,64 @@ def _is_readable(column_type: pa.DataType) -> bool:
 
 
 def _blocks(raw: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Cut a batch into blocks of at most ``_BLOCK_BYTES``, or of one longer line."""
+    """Cut a batch into blocks of at most ``_BLOCK_BYTES``, or of one longer line.
+
+    The first one is smaller: if it has bad lines, so will the others.
+    """
     lengths = pc.fill_null(pc.binary_length(raw["raw"]), 0)
     ends = np.cumsum(np.asarray(lengths), dtype=np.int64)
-    start = 0
+    start, size = 0, _FIRST_BLOCK_BYTES
     while start < len(ends):
         begun = ends[start - 1] if start else 0
-        end = max(start + 1, int(np.searchsorted(ends, begun + _BLOCK_BYTES, side="right")))
+        end = max(start + 1, int(np.searchsorted(ends, begun + size, side="right")))
         yield raw[start:end]
-        start = end
+        start, size = end, _BLOCK_BYTES
 
 
 def _read(
-    texts: pa.BinaryArray, row_type: pa.StructType, text_field: str | None
-) -> tuple[pa.StructArray, np.ndarray]:
-    """Rows of ``texts``, null where there is none, and the reason why not (an object each)."""
-    reasons = np.full(len(texts), None, object)
+    texts: pa.BinaryArray, row_type: pa.StructType, text_field: str | None, *, careful: bool
+) -> tuple[pa.StructArray, np.ndarray, bool]:
+    """Rows of ``texts``, null where there is none; the codes of the reasons why not.
+
+    And whether Arrow's reader refused one of them; ``careful`` if it is likely to.
+    """
+    reasons = np.zeros(len(texts), np.int8)
+    are_few = len(texts) <= _FEW_LINES and texts.nbytes <= _FEW_BYTES
+    if are_few or not _is_fast(row_type):
+        found = _read_slowly(texts, range(len(texts)), row_type, text_field, reasons)
+        return pa.array(list(found.values()), row_type), reasons, False
     no_text = np.asarray(texts.is_null())
-    if len(texts) <= _FEW_LINES or not _is_fast(row_type):
-        rows, slow = pa.nulls(len(texts), row_type), ~no_text
-    else:
-        lines = texts.fill_null(b"") if no_text.any() else texts
-        slow = suspicious_lines(lines, has_floats=_has_floats(row_type))
-        rows, slow = BlockReader(row_type).read(lines, slow)
-        slow &= ~no_text
-    found = {}
-    for number in np.flatnonzero(slow).tolist():
-        row = decode_line(texts[number].as_py(), row_type, text_field)
-        if isinstance(row, Reason):
-            reasons[number] = row.value
-        elif row is not None:
-            found[number] = row
-    if found:
+    lines = texts.fill_null(b"") if no_text.any() else texts
+    suspicious = suspicious_lines(lines, has_floats=_has_floats(row_type))
+    rows, unread = BlockReader(row_type).read(lines, suspicious, careful=careful)
+    slow = np.flatnonzero(unread & ~no_text)
+    found = _read_slowly(texts, slow.tolist(), row_type, text_field, reasons)
+    good = slow[[found[number] is not None for number in slow.tolist()]]
+    if len(good):
         order = np.arange(len(texts))
-        order[list(found)] = len(texts) + np.arange(len(found))
-        read_slowly = pa.array(list(found.values()), row_type)
+        order[good] = len(texts) + np.arange(len(good))
+        read_slowly = pa.array([found[number] for number in good.tolist()], row_type)
         rows = pa.concat_arrays([rows, read_slowly]).take(pa.array(order))
-    return rows, reasons
+    return rows, reasons, bool((unread & ~suspicious).any())
+
+
+def _read_slowly(
+    texts: pa.BinaryArray,
+    numbers: Iterable[int],
+    row_type: pa.StructType,
+    text_field: str | None,
+    reasons: np.ndarray,
+) -> dict[int, dict[str, Any] | None]:
+    """The rows of some lines by their numbers, None without one; a bad one sets its reason."""
+    found = {}
+    for number in numbers:
+        line = texts[number].as_py()
+        row = None if line is None else decode_line(line, row_type, text_field)
+        if isinstance(row, Reason):
+            reasons[number] = _CODES[row]
+            row = None
+        found[number] = row
+    return found
 
 
 def _is_fast(column_type: pa.DataType) -> bool:
@@ -208,7 +244,7 @@ def _keys(keys: pa.BinaryArray, reasons: np.ndarray) -> pa.StringArray:
                 texts.append(None if key is None else key.decode())
             except UnicodeDecodeError:
                 texts.append(None)
-                reasons[number] = Reason.NOT_UTF8.value
+                reasons[number] = _CODES[Reason.NOT_UTF8]
         return pa.array(texts, pa.string())
 
 
@@ -231,8 +267,9 @@ def _judge_times(time_ms: pa.Int64Array, reasons: np.ndarray) -> None:
         (values > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE),
     )
     for fault, reason in cases:
-        reasons[fault & _none(reasons)] = reason.value
+        _set_reason(reasons, fault, reason)
 
 
-def _none(reasons: np.ndarray) -> Flags:
-    return np.array([reason is None for reason in reasons.tolist()])
+def _set_reason(reasons: np.ndarray, fault: Flags, reason: Reason) -> None:
+    """Set the reason where there is a fault and no reason as yet."""
+    reasons[fault & (reasons == 0)] = _CODES[reason]

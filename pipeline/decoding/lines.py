@@ -31,7 +31,7 @@ MAX_TEXT_LENGTH = 20_000_000
 _FEW_BRACKETS = 100
 
 #: What of the text of a number with fraction or exponent is no digit that counts.
-_NOT_COUNTED = re.compile(r"^-?0(?=[.eE])|[-+.eE]")
+_NOT_COUNTED = re.compile(r"^-?0(?=\.[0-9]+$|[eE])|[-+.eE]")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 #: The escapes of JSON: a high surrogate with its low one, and any of the two.
 _SURROGATE_PAIR = re.compile(
@@ -112,7 +112,7 @@ def _integer(digits: str) -> _Integer:
 
 
 def _decimal(digits: str) -> _Decimal:
-    # Jackson doesn't count a zero before the point.
+    # Jackson doesn't count a zero in front, unless there is a fraction and an exponent.
     if len(digits) > MAX_DIGITS and len(_NOT_COUNTED.sub("", digits)) > MAX_DIGITS:
         _refuse(digits)
     return _Decimal(digits)

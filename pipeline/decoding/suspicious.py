@@ -17,8 +17,8 @@ _BLANKS = np.isin(np.arange(256), list(b" \t\r\n"))
 _OF_NUMBERS = np.isin(np.arange(256), list(b"0123456789+-.eE"))
 #: What may stand before a value.
 _BEFORE_VALUE = np.isin(np.arange(256), list(b":,[- \t\r\n"))
-#: What goes on with a number: after these, -0 is not the integer 0.
-_AFTER_ZERO = np.isin(np.arange(256), list(b"0123456789.eE"))
+#: What may stand behind one.
+_AFTER_VALUE = np.isin(np.arange(256), list(b",]} \t\r\n"))
 #: How many blanks before or behind an object are passed over.
 _FEW_BLANKS = 8
 
@@ -115,7 +115,7 @@ def _may_pass_limits(found: Bytes) -> Flags:
 
 
 def _literals(data: np.ndarray, literal: bytes) -> Ints:
-    """Where ``literal`` stands as a value, or as one in a text."""
+    """Where ``literal`` stands as the beginning of a value, or as if it did in a text."""
     at = np.flatnonzero(data[: -len(literal)] == literal[0])
     for place, letter in enumerate(literal):
         at = at[data[at + place] == letter]
@@ -124,7 +124,5 @@ def _literals(data: np.ndarray, literal: bytes) -> Ints:
 
 
 def _negative_zeros(data: np.ndarray) -> Ints:
-    at = np.flatnonzero(data[:-2] == ord("-"))
-    at = at[data[at + 1] == ord("0")]
-    found: Ints = at[~_AFTER_ZERO[data[at + 2]]]
-    return found
+    at = _literals(data, b"-0")
+    return at[_AFTER_VALUE[data[at + 2]]]

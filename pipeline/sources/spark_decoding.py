@@ -228,7 +228,9 @@ def _key_is_not_text(text: Column, key: Column) -> Column:
     # A number begins with - or a digit; these are between "-" and ":" in the order of texts.
     number = (key >= "-") & (key < ":")
     nested = F.startswith(key, F.lit("{")) | F.startswith(key, F.lit("["))
-    may_be_no_text = number | nested | (key == "true") | (key == "false")
+    # Jackson writes a number that is too large for a double as "Infinity", with the quotes.
+    infinite = F.startswith(key, F.lit('"'))
+    may_be_no_text = number | nested | infinite | (key == "true") | (key == "false")
     begins = F.startswith(text, F.lit('{"key":"')) | F.startswith(text, F.lit('{"key": "'))
     # Behind {" of the first key. Another key, which would count instead, may have escapes.
     rest = F.substring("raw", 3, _MAX_INT).cast("string")

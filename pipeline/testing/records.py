@@ -1,22 +1,17 @@
 """Records as a user's test gives them, read as the pipeline's sources read JSON."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.hops import decoded_schema
-from oriel.pipeline.windows import MAX_TIMESTAMP_MS
-
-_INTEGERS = {
-    integer: range(-(2 ** (integer.bit_width - 1)), 2 ** (integer.bit_width - 1))
-    for integer in (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-}
+from oriel.pipeline.decoding import BlockDecoder
+from oriel.pipeline.windows import Flags
 
 
 @dataclass(frozen=True)
@@ -36,13 +31,16 @@ class Record:
 def decoded(
     records: Sequence[Record], schema: pa.Schema, partition: int, first_offset: int
 ) -> pa.Table:
-    """Records as the pipeline's decoders give them: a value, or the reason why it is bad.
+    """Records as the lines of an event log, decoded by the pipeline's decoder.
+
+    Each has a value, or the reason why it is bad.
 
     Raises:
         TypeError: one is no ``Record``, or its key is no text.
     """
     value_type = pa.struct(list(schema))
-    rows = []
+    lines = []
+    foreign = np.zeros(len(records), np.bool_)
     for number, record in enumerate(records):
         if not isinstance(record, Record) or not isinstance(record.key, str | None):
             message = (
@@ -50,41 +48,42 @@ def decoded(
             )
             raise TypeError(message)
         plain = _plain(record.value)
-        envelope = {"key": record.key, "value": plain, "timestamp_ms": record.timestamp_ms}
-        value, reason = None, None
-        if _has_no_json(plain):
-            reason = Reason.NOT_JSON
-        else:
-            try:
-                value = _read_as(plain, value_type)
-            except TypeError:
-                reason = Reason.WRONG_TYPE
-        reason = reason or _fault(record)
-        rows.append({
-            "partition": partition,
-            "offset": first_offset + number,
-            "raw": _as_json(envelope),
-            "key": None if reason else record.key,
-            "timestamp_ms": None if reason else record.timestamp_ms,
-            "value": None if reason else value,
-            "reason": reason,
-        })  # fmt: skip
-    return pa.Table.from_pylist(rows, schema=decoded_schema(value_type))
+        lines.append(
+            _as_json({"key": record.key, "value": plain, "timestamp_ms": record.timestamp_ms})
+        )
+        foreign[number] = _is_foreign(plain, value_type)
+    raw = pa.record_batch({
+        "partition": pa.array([partition] * len(lines), pa.int32()),
+        "offset": pa.array(range(first_offset, first_offset + len(lines)), pa.int64()),
+        "raw": pa.array(lines, pa.binary()),
+    })  # fmt: skip
+    rows = BlockDecoder(value_type, has_envelope=True).decode(raw)
+    return _refused(rows, foreign) if foreign.any() else rows
 
 
-def _fault(record: Record) -> Reason | None:
-    """What is wrong with a record's key or time."""
-    time_ms = record.timestamp_ms
-    if _has_no_json(record.key):
-        return Reason.NOT_JSON
-    if time_ms is None:
-        return Reason.MISSING_TIMESTAMP
-    is_integer = isinstance(time_ms, int) and not isinstance(time_ms, bool)
-    if not is_integer or time_ms not in _INTEGERS[pa.int64()]:
-        return Reason.WRONG_TYPE
-    if time_ms < 0:
-        return Reason.NEGATIVE_TIMESTAMP
-    return Reason.TIMESTAMP_TOO_LARGE if time_ms > MAX_TIMESTAMP_MS else None
+def _refused(rows: pa.Table, foreign: Flags) -> pa.Table:
+    """Decoded rows, those that are foreign and not bad otherwise with a wrong type."""
+    bad = pa.array(foreign & ~np.asarray(rows["reason"].is_valid()))
+    for name in ("key", "timestamp_ms", "value"):
+        nothing = pa.scalar(None, rows[name].type)
+        rows = _with(rows, name, pc.if_else(bad, nothing, rows[name]))
+    return _with(rows, "reason", pc.if_else(bad, Reason.WRONG_TYPE.value, rows["reason"]))
+
+
+def _with(rows: pa.Table, name: str, column: pa.ChunkedArray) -> pa.Table:
+    return rows.set_column(rows.column_names.index(name), rows.schema.field(name), column)
+
+
+def _is_foreign(value: Any, column_type: pa.DataType) -> bool:
+    """Whether a column is given what JSON doesn't know; it would be taken for text otherwise."""
+    types = pa.types
+    if types.is_struct(column_type) and isinstance(value, dict):
+        return any(_is_foreign(value.get(field.name), field.type) for field in column_type)
+    if types.is_map(column_type) and isinstance(value, dict):
+        return any(_is_foreign(item, column_type.item_type) for item in value.values())
+    if types.is_list(column_type) and isinstance(value, list):
+        return any(_is_foreign(item, column_type.value_type) for item in value)
+    return not isinstance(value, str | int | float | list | dict | None)
 
 
 def _plain(value: Any) -> Any:
@@ -107,52 +106,3 @@ def _as_json(value: Any) -> bytes:
     """A plain value as JSON; half of a surrogate pair becomes its escape."""
     text = json.dumps(value, default=repr, ensure_ascii=False, separators=(",", ":"))
     return text.encode("utf-8", "backslashreplace")
-
-
-def _has_no_json(value: Any) -> bool:
-    """Whether a plain value holds what is no number in JSON (NaN), or is no Unicode text."""
-    if isinstance(value, dict):
-        return any(_has_no_json(item) for pair in value.items() for item in pair)
-    if isinstance(value, list):
-        return any(map(_has_no_json, value))
-    if isinstance(value, str):
-        return any("\ud800" <= letter <= "\udfff" for letter in value)
-    return isinstance(value, float) and not math.isfinite(value)
-
-
-def _read_as(value: Any, column_type: pa.DataType) -> Any:
-    """A plain value as a column of ``column_type`` has it, None for null.
-
-    As Spark's ``from_json``: fields that a struct does not name are ignored, those that are
-    missing are null; what is no text becomes its JSON text where text is expected.
-
-    Raises:
-        TypeError: it is of another type, or too large for it.
-    """
-    types = pa.types
-    if value is None or (types.is_boolean(column_type) and isinstance(value, bool)):
-        return value
-    if types.is_string(column_type) and isinstance(value, str | int | float | list | dict):
-        return value if isinstance(value, str) else _as_json(value).decode()
-    if types.is_struct(column_type) and isinstance(value, dict):
-        return {field.name: _read_as(value.get(field.name), field.type) for field in column_type}
-    if types.is_map(column_type) and isinstance(value, dict):
-        key_type, item_type = column_type.key_type, column_type.item_type
-        return [(_read_as(k, key_type), _read_as(v, item_type)) for k, v in value.items()]
-    if types.is_list(column_type) and isinstance(value, list):
-        return [_read_as(item, column_type.value_type) for item in value]
-    return _number(value, column_type)
-
-
-def _number(value: Any, column_type: pa.DataType) -> float:
-    """A number that fits a column of numbers; infinity for one that no double can hold."""
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if is_number and pa.types.is_floating(column_type):
-        try:
-            return float(value)
-        except OverflowError:
-            return math.inf if value > 0 else -math.inf
-    if is_number and isinstance(value, int) and value in _INTEGERS.get(column_type, ()):
-        return value
-    message = f"{value!r} is not of type {column_type}"
-    raise TypeError(message)

@@ -1,15 +1,10 @@
 """Decoding: what is a record, and for what reason a line is not one."""
 
-from datetime import UTC, datetime
-
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import SparkSession
 
 from oriel.pipeline.dead_letters import REASONS
-from oriel.pipeline.sources.spark_decoding import (
-    spark_event_log_decoder,
-    spark_kafka_decoder,
-)
+from tests.pipeline.decoding.both_decoders import decoded_log, decoded_messages
 
 SCHEMA = "d DOUBLE, n BIGINT, s STRING"
 
@@ -72,23 +67,16 @@ BAD = {
 }
 
 
-def decoded(spark: SparkSession, lines: list[bytes]) -> list[Row]:
-    """Decode ``lines`` as one partition of an event log."""
-    rows = [(0, place, bytearray(line)) for place, line in enumerate(lines)]
-    raw = spark.createDataFrame(rows, "partition INT, offset BIGINT, raw BINARY")
-    return spark_event_log_decoder(SCHEMA).decode(raw).orderBy("offset").collect()
-
-
 def test_good_lines_become_records(spark: SparkSession) -> None:
     """Key, time and value come out exactly; extra fields don't matter."""
-    for row, wanted in zip(decoded(spark, list(GOOD)), GOOD.values(), strict=True):
+    for row, wanted in zip(decoded_log(spark, list(GOOD), SCHEMA), GOOD.values(), strict=True):
         value = None if row.value is None else tuple(row.value)
         assert (row.key, row.timestamp_ms, value, row.reason) == (*wanted, None), bytes(row.raw)
 
 
 def test_bad_lines_keep_their_bytes_and_get_a_reason(spark: SparkSession) -> None:
     """Each kind of rubbish has its reason, and none of it is lost or changed."""
-    rows = decoded(spark, list(BAD))
+    rows = decoded_log(spark, list(BAD), SCHEMA)
     assert {bytes(row.raw): row.reason for row in rows} == BAD
     later = {"null-key", "null-value", "function-raised"}
     assert set(BAD.values()) | later == set(REASONS)
@@ -114,10 +102,7 @@ def test_kafka_messages_follow_the_same_rules(
     wanted: tuple[str | None, tuple[object, ...] | None, str | None],
 ) -> None:
     """Key text, JSON value, tombstones and rubbish of a topic come out like a log's."""
-    time = datetime.fromtimestamp(1.234, UTC)
-    schema = "key BINARY, raw BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
-    messages = spark.createDataFrame([(key, value, 0, 7, time)], schema)
-    (row,) = spark_kafka_decoder(SCHEMA).decode(messages).collect()
+    (row,) = decoded_messages(spark, [(key, value, 1_234_567)], SCHEMA)
     assert row.timestamp_ms == 1234
     assert bytes(row.raw) == (value or b"")
     assert row.reason == wanted[2]

@@ -1,7 +1,5 @@
 """Decoding where from_json is lenient: nothing is read that the line does not plainly say."""
 
-from datetime import UTC, datetime
-
 import orjson
 import pytest
 from hypothesis import given, settings
@@ -9,10 +7,8 @@ from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 
-from oriel.pipeline.sources.spark_decoding import (
-    spark_event_log_decoder,
-    spark_kafka_decoder,
-)
+from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
+from tests.pipeline.decoding.both_decoders import decoded_log, decoded_messages
 
 #: Odd lines by the thousand: for CI, not for the inner loop.
 pytestmark = pytest.mark.slow
@@ -30,9 +26,7 @@ PIECES = [
 
 def decoded(spark: SparkSession, lines: list[bytes]) -> list[Row]:
     """Decode ``lines`` as one partition of an event log."""
-    rows = [(0, place, bytearray(line)) for place, line in enumerate(lines)]
-    raw = spark.createDataFrame(rows, "partition INT, offset BIGINT, raw BINARY")
-    return spark_event_log_decoder(SCHEMA).decode(raw).orderBy("offset").collect()
+    return decoded_log(spark, lines, SCHEMA)
 
 
 def reasons(spark: SparkSession, lines: list[bytes]) -> dict[bytes, str | None]:
@@ -96,6 +90,7 @@ def test_a_number_as_key_is_seen_wherever_it_hides(spark: SparkSession) -> None:
         b'{"key" : 5,"timestamp_ms":1,"value":{}}',
         b'{"k\\u0065y":5,"timestamp_ms":1,"value":{}}',
         b'{"timestamp_ms":1,"key":[1],"value":{}}',
+        b'{"timestamp_ms":1,"key":-1e400,"value":{}}',
         b'{"timestamp_ms":1,"key":5,"x":{"a":1,"a":2},"value":{}}',
         b'{"timestamp_ms":1,"key":{"a":1,"a":2},"value":{}}',
         b'{"key":"a","key":5,"timestamp_ms":1,"value":{}}',
@@ -185,12 +180,8 @@ def test_a_null_message_is_a_tombstone_with_any_blanks(spark: SparkSession) -> N
     """The text ``null`` of a Kafka message means no value; what merely resembles it is bad."""
     tombstones = [None, b"null", b"null\n", b"\r\n null\t"]
     bad = {b"null null": "not-json", b"\x0bnull": "not-json", b"null,null": "not-json"}
-    time = datetime.fromtimestamp(1, UTC)
-    texts = [*tombstones, *bad]
-    rows = [(b"k", text, 0, place, time) for place, text in enumerate(texts)]
-    schema = "key BINARY, raw BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
-    messages = spark.createDataFrame(rows, schema)
-    found = spark_kafka_decoder(SCHEMA).decode(messages).orderBy("offset").collect()
+    messages = [(b"k", text, 1_000_000) for text in [*tombstones, *bad]]
+    found = decoded_messages(spark, messages, SCHEMA)
     assert [row.reason for row in found] == [None] * len(tombstones) + [*bad.values()]
     assert [row.value for row in found[: len(tombstones)]] == [None] * len(tombstones)
 

@@ -1,0 +1,82 @@
+"""Lines decoded by Spark, by blocks, and each line by itself: all three must say the same."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Row, SparkSession
+
+from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
+from oriel.pipeline.sources.spark_decoding import (
+    SparkDecoder,
+    spark_event_log_decoder,
+    spark_kafka_decoder,
+)
+
+#: Behind the lines in question: so many that a block is not read line by line.
+_GOOD_LINES = [b'{"key":"good","timestamp_ms":1}'] * 64
+
+#: A message of Kafka: key, value, timestamp in microseconds.
+Message = tuple[bytes | None, bytes | None, int | None]
+
+
+def decoded_log(spark: SparkSession, lines: Sequence[bytes], schema: str) -> list[Row]:
+    """Decode ``lines`` as one partition of an event log, in their order, as Spark does."""
+    theirs = spark_event_log_decoder(schema)
+    return _decoded(spark, log_rows([*lines, *_GOOD_LINES]), theirs, event_log_decoder(schema))[
+        : len(lines)
+    ]
+
+
+def decoded_messages(spark: SparkSession, messages: Sequence[Message], schema: str) -> list[Row]:
+    """Decode messages of one partition of Kafka, in their order, as Spark does."""
+    rows = message_rows([*messages, *((b"good", b"{}", 1) for _ in _GOOD_LINES)])
+    found = _decoded(spark, rows, spark_kafka_decoder(schema), kafka_decoder(schema))
+    return found[: len(messages)]
+
+
+def log_rows(lines: Sequence[bytes]) -> pa.RecordBatch:
+    """Raw rows of an event log."""
+    return pa.record_batch({**_places(len(lines)), "raw": pa.array(lines, pa.binary())})
+
+
+def message_rows(messages: Sequence[Message]) -> pa.RecordBatch:
+    """Raw rows of Kafka."""
+    keys, values, times = zip(*messages, strict=True)
+    return pa.record_batch({
+        "key": pa.array(keys, pa.binary()),
+        "raw": pa.array(values, pa.binary()),
+        **_places(len(messages)),
+        "timestamp": pa.array(times, pa.timestamp("us", tz="UTC")),
+    })  # fmt: skip
+
+
+def alone(decoder: BlockDecoder, rows: pa.RecordBatch) -> list[dict[str, Any]]:
+    """Decode each row in a batch of its own."""
+    return [decoder.decode(rows[n : n + 1]).to_pylist()[0] for n in range(len(rows))]
+
+
+def _decoded(
+    spark: SparkSession, rows: pa.RecordBatch, theirs: SparkDecoder, ours: BlockDecoder | None
+) -> list[Row]:
+    assert ours is not None
+    raw = spark.createDataFrame(pa.Table.from_batches([rows])).coalesce(1)
+    found = theirs.decode(raw).orderBy("offset").collect()
+    by_blocks = ours.decode(rows).to_pylist()
+    for row, block, line in zip(found, by_blocks, alone(ours, rows), strict=True):
+        # As text: -0.0 is equal to 0.0 else.
+        assert repr(block) == repr(line)
+        assert repr(_record(row)) == repr(block)
+    return found
+
+
+def _record(row: Row) -> dict[str, Any]:
+    """What a row of Spark's decoder says; the rest of a bad record means nothing."""
+    record = row.asDict(recursive=True)
+    if row.reason is not None:
+        record.update(key=None, timestamp_ms=None, value=None)
+    return record | {"raw": bytes(row.raw)}
+
+
+def _places(count: int) -> dict[str, pa.Array]:
+    return {"partition": pa.array([0] * count, pa.int32()), "offset": pa.array(range(count))}

@@ -1,0 +1,163 @@
+"""Blocks of lines: what is decoded does not depend on what stands beside it."""
+
+import pickle
+from itertools import pairwise
+from random import Random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oriel.pipeline.decoding import BlockDecoder, blocks, event_log_decoder, kafka_decoder
+from tests.pipeline.decoding.both_decoders import Message, alone, log_rows, message_rows
+from tests.pipeline.decoding.hostile_lines import HostileLines
+
+SCHEMA = (
+    "d DOUBLE, n BIGINT, i INT, s STRING, b BOOLEAN, l ARRAY<INT>, o STRUCT<x: SMALLINT, f: FLOAT>"
+)
+GOOD = b'{"key":"k%d","value":{"d":1.5,"n":3,"s":"text","l":[1,2],"o":{"x":1}},"timestamp_ms":%d}'
+BAD = {
+    "cut off": (GOOD % (1, 1))[:-9],
+    "no JSON": (GOOD % (1, 1)).replace(b":3", b":"),
+    "rubbish": b"rubbish",
+    "empty": b"",
+    "doubled": GOOD % (1, 1) * 2,
+    "key": (GOOD % (1, 1)).replace(b'"k1"', b"5"),
+    "text": (GOOD % (1, 1)).replace(b"1.5", b'"1.5"'),
+    "fraction": (GOOD % (1, 1)).replace(b":3", b":3.5"),
+    "in a list": (GOOD % (1, 1)).replace(b"[1,2]", b"[1,2.5]"),
+    "in an object": (GOOD % (1, 1)).replace(b'"x":1', b'"x":32768'),
+    "NaN": (GOOD % (1, 1)).replace(b"1.5", b"NaN"),
+    "NUL": (GOOD % (1, 1)).replace(b"text", b"te\0xt"),
+    "no UTF-8": (GOOD % (1, 1)).replace(b"text", b"te\xffxt"),
+}
+
+
+def log_decoder(schema: str = SCHEMA) -> BlockDecoder:
+    """The decoder of an event log."""
+    decoder = event_log_decoder(schema)
+    assert decoder is not None
+    return decoder
+
+
+@given(st.integers(0, 2**32), st.integers(0, 150), st.sampled_from([0.0, 0.05, 0.5, 1.0]))
+@settings(max_examples=25)
+def test_a_block_is_decoded_like_each_of_its_lines(seed: int, count: int, hostile: float) -> None:
+    """Whatever lines stand beside one another."""
+    random, decoder = Random(seed), log_decoder()
+    lines = HostileLines(random)
+    rows = log_rows([
+        lines.line(decoder.line_type) if random.random() < hostile else GOOD % (n, n)
+        for n in range(count)
+    ])  # fmt: skip
+    assert repr(decoder.decode(rows).to_pylist()) == repr(alone(decoder, rows))
+
+
+@given(st.integers(0, 2**32), st.lists(st.integers(0, 300), max_size=4))
+@settings(max_examples=10)
+def test_a_batch_is_decoded_like_its_parts(seed: int, cuts: list[int]) -> None:
+    """Slices of a batch share its buffers."""
+    decoder, lines = log_decoder(), HostileLines(Random(seed))
+    rows = log_rows([lines.line(decoder.line_type) for _ in range(300)])
+    ends = sorted([0, *cuts, 300])
+    parts = [decoder.decode(rows[start:end]) for start, end in pairwise(ends)]
+    assert repr(pa.concat_tables(parts).to_pylist()) == repr(decoder.decode(rows).to_pylist())
+
+
+@pytest.mark.parametrize("kind", [*BAD, "all"])
+def test_bad_lines_alone_are_read_slowly(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One bad line in a hundred, in several blocks: no good one is read by itself for it."""
+    slow = 0
+    read_slowly = blocks.decode_line
+
+    def counted(*arguments: object) -> object:
+        nonlocal slow
+        slow += 1
+        return read_slowly(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(blocks, "decode_line", counted)
+    bad = [BAD[kind]] if kind in BAD else list(BAD.values())
+    lines = [GOOD % (n, n) for n in range(20_000)]
+    lines[50::100] = (bad * 200)[:200]
+    found = log_decoder().decode(log_rows(lines))
+    assert found.num_rows == 20_000
+    assert found["reason"].is_valid().to_numpy().nonzero()[0].tolist() == list(
+        range(50, 20_000, 100)
+    )
+    assert found["key"].to_pylist()[:50] == [f"k{n}" for n in range(50)]
+    assert slow == 200
+
+
+@pytest.mark.parametrize(
+    "text", ["Info", "NaN", "-0", "a\x7fé", "\U0001f600", "{}", "}{", "[" * 990]
+)
+def test_texts_that_only_look_odd_are_read_fast(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a text holds between its quotes is nobody's business."""
+    monkeypatch.delattr(blocks, "decode_line")
+    lines = [(GOOD % (n, n)).replace(b"text", text.encode()) + b" \r" for n in range(100)]
+    found = log_decoder().decode(log_rows(lines)).to_pylist()
+    assert [row["value"]["s"] for row in found] == [text] * 100
+
+
+def test_empty_lines_and_two_records_on_one_never_make_up_for_each_other() -> None:
+    """Arrow's reader counts three rows here, as many as there are lines."""
+    good = GOOD % (1, 1)
+    for lines in ([b"", good * 2, good], [good * 2, b" ", good], [good[:9], good[9:] + good, good]):
+        many = [*lines, *[good] * 60]
+        reasons = log_decoder().decode(log_rows(many))["reason"].to_pylist()
+        assert reasons == ["not-json", "not-json", *[None] * 61]
+
+
+def test_a_batch_may_be_empty() -> None:
+    """And has the columns of every other."""
+    decoder = log_decoder()
+    assert decoder.decode(log_rows([])).schema == decoder.schema
+    assert decoder.decode(log_rows([GOOD % (1, 1)])).schema == decoder.schema
+    assert decoder.decode(log_rows([GOOD % (1, 1)] * 99)).schema == decoder.schema
+
+
+def test_a_decoder_can_be_sent_to_a_task() -> None:
+    """It is the same there."""
+    for decoder in (log_decoder(), kafka_decoder(SCHEMA)):
+        assert pickle.loads(pickle.dumps(decoder)) == decoder  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize("count", [1, 60])
+def test_messages_have_key_and_time_beside_them(count: int) -> None:
+    """Tombstones are no bad records; odd keys and times are told by the reason."""
+    messages: dict[Message, tuple[object, ...]] = {
+        (b"k", b'{"n": 1}', 1999): ("k", 1, 1, None),
+        (None, b'{"n": 1}', 0): (None, 0, 1, None),
+        (b"k", None, 1000): ("k", 1, None, None),
+        (b"k", b"\tnull ", 1000): ("k", 1, None, None),
+        (b"k", b"", 1000): (None, None, None, "not-json"),
+        (b"\xff", b'{"n": 1}', 1000): (None, None, None, "not-utf8"),
+        (b"\xff", None, 1000): (None, None, None, "not-utf8"),
+        (b"k", b'{"n": 1}', None): (None, None, None, "missing-timestamp"),
+        (b"k", None, -1): (None, None, None, "negative-timestamp"),
+        (b"k", b'{"n": 1}', 253402300800000000): (None, None, None, "timestamp-too-large"),
+        (b"k", b'{"n": "1"}', -1): (None, None, None, "wrong-type"),
+    }
+    decoder = kafka_decoder("n BIGINT")
+    assert decoder is not None
+    found = decoder.decode(message_rows(list(messages) * count)).to_pylist()
+    assert [
+        (row["key"], row["timestamp_ms"], row["value"] and row["value"]["n"], row["reason"])
+        for row in found
+    ] == list(messages.values()) * count
+    assert [row["raw"] for row in found] == [raw or b"" for _, raw, _ in messages] * count
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        "v NOPE", "", "v TINYINT", "l ARRAY<TINYINT>", "m MAP<STRING, INT>", "v DECIMAL(10, 2)",
+        "d DATE", "t TIMESTAMP", "b BINARY", "a INT, A INT", "o STRUCT<a INT, A INT>",
+        "v INT NOT NULL",
+    ],
+)  # fmt: skip
+def test_other_types_are_left_to_spark(schema: str) -> None:
+    """So are schemas that are none: Spark's decoder names the fault."""
+    assert event_log_decoder(schema) is None
+    assert kafka_decoder(schema) is None
