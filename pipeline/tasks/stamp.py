@@ -208,4 +208,4 @@ def _key_groups(keys: pa.ChunkedArray, key_groups: int) -> Ints:
     """
     coded = keys.combine_chunks().dictionary_encode()
     groups: Ints = key_hashes(coded.dictionary) % key_groups
-    return np.take(groups, coded.indices)
+    return groups[np.asarray(coded.indices, np.int64)]
