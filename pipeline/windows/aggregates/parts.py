@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.aggregates.members import Members, Values
-from oriel.pipeline.windows.arrays import Ints, Ranges, lists, range_minima
+from oriel.pipeline.windows.arrays import Ints, Ranges, lexsort, lists, range_minima
 from oriel.pipeline.windows.exact import CODES, merged_codes, square_codes, sum_codes
 
 #: A type, or how it follows from the type of the column that is read.
@@ -176,8 +176,7 @@ def _order(items: pa.Array, owners: Ints) -> Ints:
     """The order of located values by the window that owns them, then by coordinates."""
     # The last key of lexsort counts first.
     coordinates = [np.asarray(items.field(field.name)) for field in reversed(_COORDINATES)]
-    order: Ints = np.lexsort((*coordinates, owners))
-    return order
+    return lexsort((*coordinates, owners))
 
 
 def _first(values: Values) -> pa.Array:

@@ -4,7 +4,14 @@ In come numpy and Arrow arrays of all keys at once, out go such arrays. Nothing 
 windows, records or state.
 """
 
-from oriel.pipeline.windows.arrays.order import Timeline, coded_keys, heads, pair_order, ranked
+from oriel.pipeline.windows.arrays.order import (
+    Timeline,
+    coded_keys,
+    heads,
+    lexsort,
+    pair_order,
+    ranked,
+)
 from oriel.pipeline.windows.arrays.ranges import (
     Flags,
     Floats,
@@ -23,6 +30,7 @@ __all__ = [
     "Timeline",
     "coded_keys",
     "heads",
+    "lexsort",
     "lists",
     "pair_order",
     "prefix_sums",
