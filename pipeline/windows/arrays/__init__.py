@@ -19,8 +19,9 @@ from oriel.pipeline.windows.arrays.ranges import (
     Ranges,
     lists,
     prefix_sums,
-    range_minima,
+    range_extremes,
 )
+from oriel.pipeline.windows.arrays.selection import distinct_counts, kth_least
 
 __all__ = [
     "Flags",
@@ -29,11 +30,13 @@ __all__ = [
     "Ranges",
     "Timeline",
     "coded_keys",
+    "distinct_counts",
     "heads",
+    "kth_least",
     "lexsort",
     "lists",
     "pair_order",
     "prefix_sums",
-    "range_minima",
+    "range_extremes",
     "ranked",
 ]

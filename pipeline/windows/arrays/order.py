@@ -15,8 +15,8 @@ from oriel.pipeline.windows.arrays.ranges import Flags, Ints
 #: Axes shorter than this fit into an int64 with room for the searches beyond their ends.
 _MAX_AXIS = 2**62
 
-#: How many different values an int64 has that are not negative.
-_MAX_PLACES = 2**63
+#: So many different values, and their number, fit into an int64 that is not negative.
+_MAX_PLACES = 2**63 - 1
 
 
 def coded_keys(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
@@ -37,7 +37,7 @@ def coded_keys(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
 def ranked(encoded: pa.DictionaryArray) -> tuple[Ints, pa.Array]:
     """Return (rank of each value, the distinct values by rank).
 
-    Strings go by their UTF-8 bytes, NaN after every number.
+    Strings go by their UTF-8 bytes.
     """
     # Only the distinct values are sorted; the others look their rank up.
     order = pc.array_sort_indices(encoded.dictionary)
