@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel import EmitStrategy, StreamsBuilder, avg, count
+import oriel
+from oriel import EmitStrategy, StreamsBuilder
 from oriel.pipeline.language import Store, arrow_schema
 from oriel.pipeline.plan import (
     KEY_GROUP,
@@ -39,38 +39,69 @@ from oriel.pipeline.tasks import (
     WindowsReport,
     windows_task,
 )
-from oriel.pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS, NoWindows, Windows
+from oriel.pipeline.windows import (
+    NEVER_CLOSED_MS,
+    NO_STREAM_TIME_MS,
+    Aggregate,
+    NoWindows,
+    StreamClock,
+    Windows,
+)
 
 TASKS = 2
 
 _TOPIC = "events"
-_VALUE = "v DOUBLE"
+_VALUE = "v DOUBLE, text STRING"
 _EPOCH_MS = 1_700_000_000_000
 _KEY_GROUPS = 64
 _PARTITIONS = 2
 
 
+#: The aggregates that can be measured alone, by name.
+AGGREGATES: dict[str, Aggregate] = {
+    "count": oriel.count(),
+    "sum": oriel.sum("v"),
+    "avg": oriel.avg("v"),
+    "stddev": oriel.stddev("v"),
+    "min": oriel.min("v"),
+    "max of texts": oriel.max("text"),
+    "first": oriel.first("v"),
+    "last": oriel.last("v"),
+    "collect_list": oriel.collect_list("v"),
+    "approx_count_distinct": oriel.approx_count_distinct("v"),
+    "approx_quantile": oriel.approx_quantile("v", 0.5),
+}
+
+
 @dataclass(frozen=True)
 class Case:
-    """A store: its windows, when it writes rows, and whether a user's functions aggregate."""
+    """A store: its windows, when it writes rows, and what aggregates.
+
+    That is a user's ``functions``, one ``aggregate`` of ``AGGREGATES``, or count and mean.
+    """
 
     name: str
     windows: Windows
     on_close: bool = False
     functions: bool = False
+    aggregate: str | None = None
 
 
 @dataclass(frozen=True)
 class Load:
     """Records: each key once a second, in order of time, cut into batches of one size.
 
-    ``warm_up`` batches go in front of those that are measured.
+    ``warm_up`` batches go in front of those that are measured. Each record's time is up to
+    ``disorder_ms`` behind its turn, at random, and the share ``hot_share`` of all records, chosen
+    at random, has one key: the first.
     """
 
     keys: int
     batch: int
     batches: int
     warm_up: int = 0
+    disorder_ms: int = 0
+    hot_share: float = 0.0
 
     def __post_init__(self) -> None:
         """Refuse sizes that can't be shared out evenly."""
@@ -88,13 +119,15 @@ class Load:
 class Took:
     """What one worker measured: seconds and written rows of its batches, rows of state left.
 
-    ``cpu`` are the seconds of the processor, which others on the machine disturb less.
+    ``cpu`` are the seconds of the processor, which others on the machine disturb less. ``late``
+    records, those of all workers, were refused before they came to any of them.
     """
 
     seconds: float = 0.0
     cpu: float = 0.0
     changed: int = 0
     state: int = 0
+    late: int = 0
 
 
 @dataclass(frozen=True)
@@ -106,6 +139,7 @@ class Measured:
     cpu: float
     windows: int
     state: int
+    late: int
 
     @property
     def records_per_second(self) -> float:
@@ -159,6 +193,7 @@ class Workers:
             cpu=sum(one.cpu for one in took),
             windows=sum(one.changed for one in took),
             state=sum(one.state for one in took),
+            late=took[0].late,
         )
 
 
@@ -227,13 +262,14 @@ def run_task(
             took.seconds += seconds
             took.cpu += cpu
             took.changed += report.changed
+            took.late += sum(stamp.counters.late for stamp in report.upstream.stamps)
         took.state = report.open_records
         plan = _next_plan(plan, report)
     return took
 
 
 def store_of(case: Case) -> Store:
-    """The store as a topology makes it: count and mean of ``v``."""
+    """The store as a topology makes it."""
     builder = StreamsBuilder()
     grouped = builder.stream(_TOPIC, _VALUE).group_by_key()
     windowed: Any = grouped
@@ -242,8 +278,10 @@ def store_of(case: Case) -> Store:
         windowed = grouped.windowed_by(case.windows).emit(strategy())
     if case.functions:
         table = windowed.aggregate(_nothing, _with_record, _together, "n BIGINT, mean DOUBLE")
+    elif case.aggregate:
+        table = windowed.aggregate(result=AGGREGATES[case.aggregate])
     else:
-        table = windowed.aggregate(n=count(), mean=avg("v"))
+        table = windowed.aggregate(n=oriel.count(), mean=oriel.avg("v"))
     table.materialize("bench")
     return builder.build().stores[0]
 
@@ -312,39 +350,40 @@ class _Records:
         self._keys = pc.binary_join_element_wise("key-", pc.utf8_lpad(numbers, 7, "0"), "")
 
     def stamped(self, plan: BatchPlan, batch: int) -> list[pa.RecordBatch]:
-        """Return the stamped records of one batch, and the report row at their end."""
-        low, high = batch * self._load.batch, (batch + 1) * self._load.batch
-        place = np.arange(low + self._task, high, TASKS)
-        columns = self._columns(place, plan.windows.close_delay_ms)
-        report = StampReport(
-            _TOPIC,
-            {p: self._time(high - 1) for p in range(_PARTITIONS)},
-            Counters(input=high - low),
-        )
+        """Return the task's accepted records of one batch, and the report row at their end."""
+        load = self._load
+        # Every task makes the whole batch alike, since all of its records move the clocks.
+        random = np.random.default_rng(batch)
+        place = np.arange(batch * load.batch, (batch + 1) * load.batch)
+        is_hot = random.random(load.batch) < load.hot_share
+        key = np.where(is_hot, 0, place % load.keys)
+        disorder_ms = random.integers(load.disorder_ms, size=load.batch, endpoint=True)
+        time_ms = _EPOCH_MS + place // load.keys * 1000 - disorder_ms
+        partition = (key // TASKS % _PARTITIONS).astype(np.int32)
+        clock = StreamClock(plan.clocks[_TOPIC])
+        close_ms = clock.advance(partition, time_ms) - plan.windows.close_delay_ms
+        is_late = plan.assembly.engine.is_late(time_ms, close_ms)
+        own = np.flatnonzero((key % TASKS == self._task) & ~is_late)
+        number = (key * 7 + place // load.keys * 13)[own] % 1000
+        columns = {
+            "task": pa.repeat(pa.scalar(self._task, pa.int32()), len(own)),
+            "raw": pa.repeat(b'{"v": 1.5}', len(own)),
+            "key": self._keys.take(pa.array(key[own] // TASKS)),
+            "timestamp_ms": time_ms[own],
+            "partition": partition[own],
+            "offset": place[own],
+            "close_ms": close_ms[own],
+            KEY_GROUP.name: pa.array(key[own] % _KEY_GROUPS, pa.int32()),
+            "input": pa.repeat(pa.scalar(0, pa.int8()), len(own)),
+            "null_value": pa.repeat(pa.scalar(value=False), len(own)),
+            "v": number / 10,
+            "text": pa.array(number).cast(pa.string()),
+        }
+        counted = Counters(input=load.batch, late=int(is_late.sum()))
+        report = StampReport(_TOPIC, clock.stream_time_ms, counted)
         told = {"task": [self._task], "report": [Reports([report]).to_text()]}
         schema = plan.stamped_schema
-        return [_rows(columns, len(place), schema), _rows(told, 1, schema)]
-
-    def _time(self, place: Any) -> Any:
-        return _EPOCH_MS + place // self._load.keys * 1000
-
-    def _columns(self, place: npt.NDArray[np.int64], close_delay_ms: int) -> dict[str, Any]:
-        key = place % self._load.keys
-        time_ms = self._time(place)
-        length = len(place)
-        return {
-            "task": pa.repeat(pa.scalar(self._task, pa.int32()), length),
-            "raw": pa.repeat(b'{"v": 1.5}', length),
-            "key": self._keys.take(pa.array(key // TASKS)),
-            "timestamp_ms": time_ms,
-            "partition": pa.array(key // TASKS % _PARTITIONS, pa.int32()),
-            "offset": place,
-            "close_ms": time_ms - close_delay_ms,
-            KEY_GROUP.name: pa.array(key % _KEY_GROUPS, pa.int32()),
-            "input": pa.repeat(pa.scalar(0, pa.int8()), length),
-            "null_value": pa.repeat(pa.scalar(value=False), length),
-            "v": (key * 7 + place // self._load.keys * 13) % 1000 / 10,
-        }
+        return [_rows(columns, len(own), schema), _rows(told, 1, schema)]
 
 
 def _rows(columns: dict[str, Any], length: int, schema: pa.Schema) -> pa.RecordBatch:

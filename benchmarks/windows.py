@@ -2,13 +2,19 @@
 
 Two worker processes, each with half of the keys, run the pipeline's own engine tasks batch
 after batch without Spark: read the state, call the engine, write the next state and the
-Parquet file of the changed windows. The records (1,000 keys, each once a second, in order) are
+Parquet file of the changed windows. The records (1,000 keys, each once a second) are
 prepared before a task begins. A rate is all records by the time of the slower worker, a cost
-(us/record) the processor's time of both. Three parts, all in moderate sizes if none is named:
+(us/record) the processor's time of both. Four parts, all in moderate sizes if none is named:
 
 - kinds: every kind side by side, count and mean, batches of 100,000
+- aggregates: each aggregate alone, over tumbling and sliding windows
 - scale: the cost of a record in ever longer logs (flat is the aim), and with ever more keys
 - lengths: the same for ever longer sliding windows
+
+Kinds and aggregates are measured twice: with records in order and no grace, and with disorder,
+grace and, if asked for, a hot key, as the options say. What is behind the grace is late and is
+refused before it comes to a task; it counts as a record all the same, and is told beside. Scale
+and lengths have records in order.
 
 Progress goes to stderr; stdout gets tables, and JSON in the last line.
 """
@@ -17,47 +23,86 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.window_tasks import TASKS, Case, Load, Measured, Workers, working
+from benchmarks.window_tasks import AGGREGATES, TASKS, Case, Load, Measured, Workers, working
 from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline.windows import NoWindows
 
-PARTS = ("kinds", "scale", "lengths")
+PARTS = ("kinds", "aggregates", "scale", "lengths")
 KEYS = 1_000
 BATCH = 100_000
 
 _S = 1_000
-_TUMBLING = TimeWindows.of_size_with_no_grace(10 * _S)
 
 
-def _sliding(difference_ms: int) -> SlidingWindows:
-    return SlidingWindows.of_time_difference_with_no_grace(difference_ms)
+@dataclass(frozen=True)
+class Arrival:
+    """How records come: how far behind their turn, within what grace, how many of one key."""
+
+    disorder_s: int = 0
+    grace_s: int = 0
+    hot_key_percent: int = 0
 
 
-def _session(gap_ms: int) -> SessionWindows:
-    return SessionWindows.of_inactivity_gap_with_no_grace(gap_ms)
+IN_ORDER = "in order"
+DISORDERED = "disordered"
 
 
-#: Each case with the records/s of Kafka Streams 4.3.1 (RocksDB, one thread) that
-#: design.md, section 5, tells: measured there, on another day, and not by this benchmark.
-KINDS: tuple[tuple[Case, str | None], ...] = (
-    (Case("tumbling 10 s", _TUMBLING), "65,000"),
-    (Case("hopping 10 s by 5 s", _TUMBLING.advance_by(5 * _S)), None),
-    (Case("hopping 10 s by 1 s", _TUMBLING.advance_by(_S)), None),
-    (Case("sliding 10 s, on update", _sliding(10 * _S)), "7,000 to 21,000"),
-    (Case("sliding 10 s, on close", _sliding(10 * _S), on_close=True), None),
-    (Case("session, gap 5 s", _session(5 * _S)), "16,500"),
-    (Case("session, gap 0.5 s", _session(_S // 2)), None),
-    (Case("no windows", NoWindows()), None),
-    (Case("tumbling 10 s, functions", _TUMBLING, functions=True), None),
-)
+def _tumbling(grace_s: int = 0) -> TimeWindows:
+    return TimeWindows.of_size_and_grace(10 * _S, grace_s * _S)
+
+
+def _sliding(difference_ms: int, grace_s: int = 0) -> SlidingWindows:
+    return SlidingWindows.of_time_difference_and_grace(difference_ms, grace_s * _S)
+
+
+def _session(gap_ms: int, grace_s: int = 0) -> SessionWindows:
+    return SessionWindows.of_inactivity_gap_and_grace(gap_ms, grace_s * _S)
+
+
+def kinds(grace_s: int = 0) -> tuple[Case, ...]:
+    """Every kind of windows, with this grace."""
+    tumbling, sliding = _tumbling(grace_s), _sliding(10 * _S, grace_s)
+    return (
+        Case("tumbling 10 s", tumbling),
+        Case("hopping 10 s by 5 s", tumbling.advance_by(5 * _S)),
+        Case("hopping 10 s by 1 s", tumbling.advance_by(_S)),
+        Case("sliding 10 s, on update", sliding),
+        Case("sliding 10 s, on close", sliding, on_close=True),
+        Case("session, gap 5 s", _session(5 * _S, grace_s)),
+        Case("session, gap 0.5 s", _session(_S // 2, grace_s)),
+        Case("no windows", NoWindows()),
+        Case("tumbling 10 s, functions", tumbling, functions=True),
+    )
+
+
+#: The records/s of Kafka Streams 4.3.1 (RocksDB, one thread) that design.md, section 5, tells:
+#: measured there, on another day, and not by this benchmark.
+ELSEWHERE = {
+    "tumbling 10 s": "65,000",
+    "sliding 10 s, on update": "7,000 to 21,000",
+    "session, gap 5 s": "16,500",
+}
+
+
+def aggregates(grace_s: int = 0) -> tuple[Case, ...]:
+    """Each aggregate alone, over tumbling and over sliding windows."""
+    both = {"tumbling": _tumbling(grace_s), "sliding": _sliding(10 * _S, grace_s)}
+    return tuple(
+        Case(f"{kind}, {name}", windows, aggregate=name)
+        for kind, windows in both.items()
+        for name in AGGREGATES
+    )
+
+
 _WARM_UP, _BATCHES = 2, 5
 _HEAD = f"{'records/s':>11}{'us/record':>11}{'rows/record':>13}"
 
 _SCALED = (
-    Case("tumbling 10 s", _TUMBLING),
+    Case("tumbling 10 s", _tumbling()),
     Case("session, gap 5 s", _session(5 * _S)),
     Case("no windows", NoWindows()),
 )
@@ -72,6 +117,10 @@ class Sizes:
     def __init__(self, options: argparse.Namespace) -> None:
         """Moderate sizes if no part is named, else all that the part has; tiny ones if quick."""
         whole = bool(options.parts)
+        self.arrivals = {
+            IN_ORDER: Arrival(),
+            DISORDERED: Arrival(options.disorder, options.grace, options.hot_key),
+        }
         self.keys, self.batch, self.scale_batch = KEYS, BATCH, _SCALE_BATCH
         self.records = [10_000, 100_000, 1_000_000, *([10_000_000] if whole else [])]
         self.all_keys = [1_000, 10_000, 100_000, 1_000_000]
@@ -82,9 +131,16 @@ class Sizes:
             self.records, self.all_keys, self.batches = [200, 400], [10, 100], 1
             self.lengths_s = (1, 10)
 
-    def kinds(self) -> Load:
-        """Some batches of every kind."""
-        return Load(self.keys, self.batch, self.batches, _WARM_UP)
+    def some(self, arrival: Arrival) -> Load:
+        """Some batches of records that come so."""
+        return Load(
+            self.keys,
+            self.batch,
+            self.batches,
+            _WARM_UP,
+            disorder_ms=arrival.disorder_s * _S,
+            hot_share=arrival.hot_key_percent / 100,
+        )
 
     def scale(self, records: int) -> Load:
         """A log of so many records, from its first on."""
@@ -107,6 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results: dict[str, Any] = {
         "benchmark": "windows", "cores": os.cpu_count(), "workers": TASKS,
         "keys": sizes.keys, "batch": sizes.batch, "sync": options.sync,
+        "arrivals": {name: asdict(arrival) for name, arrival in sizes.arrivals.items()},
     }  # fmt: skip
     with working(sync=options.sync) as workers:
         for part in options.parts or PARTS:
@@ -116,15 +173,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure_kinds(workers: Workers, sizes: Sizes) -> dict[str, Any]:
-    """Every kind of windows, side by side."""
-    print(f"{'windows':28}{_HEAD}  Kafka Streams *")
-    found = {}
-    for case, elsewhere in KINDS:
-        measured = _measured(workers, case, sizes.kinds())
-        found[case.name] = {**_told(measured), "kafka_streams_elsewhere": elsewhere}
-        print(f"{case.name:28}{_columns(measured)}  {elsewhere or ''}")
-    print("* records/s as design.md, section 5, tells them: not measured here\n")
+    """Every kind of windows, side by side, as records come in order and in disorder."""
+    found = _measured_twice(workers, sizes, kinds, "windows")
+    print("Kafka Streams, as design.md, section 5, tells it and not measured here, in records/s:")
+    print("; ".join(f"{name} {rate}" for name, rate in ELSEWHERE.items()) + "\n")
+    for name, by_arrival in found.items():
+        by_arrival["kafka_streams_elsewhere"] = ELSEWHERE.get(name)
     return {"kinds": found}
+
+
+def measure_aggregates(workers: Workers, sizes: Sizes) -> dict[str, Any]:
+    """Each aggregate, over tumbling and sliding windows."""
+    found = _measured_twice(workers, sizes, aggregates, "aggregate")
+    print()
+    return {"aggregates": found}
+
+
+def _measured_twice(
+    workers: Workers, sizes: Sizes, cases: Callable[[int], tuple[Case, ...]], title: str
+) -> dict[str, dict[str, Any]]:
+    """Measure ``cases`` of the grace that each arrival has; one line a case, both side by side."""
+    titles = "".join(f"{name:>35}" for name in sizes.arrivals)
+    print(f"{'':32}{titles}\n{title:32}{_HEAD * len(sizes.arrivals)}")
+    arrivals = sizes.arrivals.items()
+    found: dict[str, dict[str, Any]] = {}
+    for same in zip(*(cases(arrival.grace_s) for _, arrival in arrivals), strict=True):
+        measured = {
+            name: _measured(workers, case, sizes.some(arrival), f", {name}")
+            for case, (name, arrival) in zip(same, arrivals, strict=True)
+        }
+        found[same[0].name] = {name: _told(one) for name, one in measured.items()}
+        print(f"{same[0].name:32}" + "".join(map(_columns, measured.values())), flush=True)
+    return found
 
 
 def measure_scale(workers: Workers, sizes: Sizes) -> dict[str, Any]:
@@ -165,11 +245,16 @@ def measure_lengths(workers: Workers, sizes: Sizes) -> dict[str, Any]:
     return {"lengths": lengths}
 
 
-_MEASURES = {"kinds": measure_kinds, "scale": measure_scale, "lengths": measure_lengths}
+_MEASURES = {
+    "kinds": measure_kinds,
+    "aggregates": measure_aggregates,
+    "scale": measure_scale,
+    "lengths": measure_lengths,
+}
 
 
-def _measured(workers: Workers, case: Case, load: Load) -> Measured:
-    told = f"{case.name}: {load.records:,} records of {load.keys:,} keys"
+def _measured(workers: Workers, case: Case, load: Load, how: str = "") -> Measured:
+    told = f"{case.name}{how}: {load.records:,} records of {load.keys:,} keys"
     print(f"{told}, after {load.warm_up} batches", file=sys.stderr, flush=True)
     return workers.measure(case, load)
 
@@ -183,6 +268,7 @@ def _columns(one: Measured) -> str:
 def _told(one: Measured) -> dict[str, float | int]:
     return {
         "records": one.records,
+        "late": one.late,
         "seconds": round(one.seconds, 4),
         "records_per_second": round(one.records_per_second),
         "cpu_us_per_record": round(one.cpu_microseconds, 3),
@@ -202,6 +288,18 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
             f"--{part}", dest="parts", action="append_const", const=part,
             help=f"measure the part '{part}', in full size",
         )  # fmt: skip
+    parser.add_argument(
+        "--disorder", metavar="S", type=int, default=5,
+        help="disordered records come up to so many seconds late (5)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--grace", metavar="S", type=int, default=30,
+        help="the grace of windows of disordered records in seconds (30)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--hot-key", metavar="PERCENT", type=int, default=0,
+        help="so many of a hundred disordered records have one key (0)",
+    )  # fmt: skip
     parser.add_argument("--quick", action="store_true", help="tiny sizes: only whether it works")
     parser.add_argument(
         "--no-sync", dest="sync", action="store_false", help="do not force files to disk"

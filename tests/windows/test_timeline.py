@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
-from oriel.pipeline.windows.arrays import Timeline, pair_order
+from oriel.pipeline.windows.arrays import Timeline, lexsort, pair_order
 
 _PAIRS = st.lists(
     st.tuples(st.integers(0, 3) | st.just(40_000), st.integers(0, 9) | st.just(MAX_TIMESTAMP_MS)),
@@ -28,3 +28,23 @@ def test_search_finds_the_first_record_at_or_after(
     assert at_or_after == [sum(r < pair for r in records) for pair in known]
     after = timeline.first_after(keys, times).tolist()
     assert after == [sum(r <= pair for r in records) for pair in known]
+
+
+_EXTREMES = (-(2**63), -1, 0, 1, 5, MAX_TIMESTAMP_MS, 2**58, 2**62, 2**63 - 1)
+
+
+@given(
+    st.lists(st.sampled_from(_EXTREMES), min_size=3, max_size=3, unique=True),
+    st.integers(1, 3),
+    st.lists(st.tuples(*[st.integers(0, 2)] * 3), max_size=20),
+)
+def test_a_packed_order_is_that_of_numpy(
+    values: list[int], width: int, rows: list[tuple[int, int, int]]
+) -> None:
+    """Equal rows keep their order, whether keys and row numbers fit into one integer or not."""
+    picked = np.array(rows, dtype=np.int64).reshape(-1, 3)[:, :width]
+    # A flag, and an integer of half the size, are sort keys, too.
+    for key_type in (np.int64, np.int32, np.bool_):
+        last = picked[:, -1].astype(key_type)
+        keys = [*(np.array(values)[picked[:, k]] for k in range(width - 1)), last]
+        assert lexsort(keys).tolist() == np.lexsort(keys).tolist()

@@ -1,24 +1,33 @@
-"""The approximate aggregates, by Apache DataSketches, with parts that merge.
+"""The aggregates that may be approximate, and are exact where the values are kept anyway.
 
-An estimate may depend on the set of values only. HLL registers do, and an estimate that
-is taken after a union does too (a sketch that was never in a union estimates from the
-order of arrival, so each goes through one). A t-digest depends on the order in which it
-is fed and how it is merged, so its part is the values themselves, and the digest is built
-from them in order. KLL and REQ draw random bits and are not used.
+What they give may depend on the set of values only. Distinct values are counted by HyperLogLog
+sketches of Apache DataSketches, unless a window keeps its records. HLL registers merge, and an
+estimate that is taken after a union depends on the set (a sketch that was never in a union
+estimates from the order of arrival, so each goes through one). Sketches of quantiles depend on the
+order in which they are fed and merged (t-digest) or draw random bits (KLL, REQ): so the
+part of a quantile is the values themselves, and the quantile is read off them
+(docs/decisions/0024).
 """
 
 from functools import partial
-from itertools import pairwise
 from numbers import Integral, Real
 
 import numpy as np
 import pyarrow as pa
-from datasketches import hll_sketch, hll_union, tdigest_double
+from datasketches import hll_sketch, hll_union
 
 from oriel.pipeline.windows.aggregates.built_in import Aggregate, Rule, is_number, is_scalar
 from oriel.pipeline.windows.aggregates.members import Values
 from oriel.pipeline.windows.aggregates.parts import PartRule
-from oriel.pipeline.windows.arrays import Ranges, lists
+from oriel.pipeline.windows.arrays import (
+    Floats,
+    Ints,
+    Ranges,
+    distinct_counts,
+    kth_least,
+    lexsort,
+    lists,
+)
 from oriel.pipeline.windows.definitions import IllegalArgument
 
 #: What the library takes.
@@ -28,7 +37,8 @@ _MIN_LG_K, _MAX_LG_K = 4, 21
 def approx_count_distinct(column: str, lg_k: int = 12) -> Aggregate:
     """Estimate the number of distinct values of ``column`` by a HyperLogLog sketch.
 
-    ``lg_k`` is the base-2 logarithm of the sketch's size; 12 gives about 1.6 % error.
+    ``lg_k`` is the base-2 logarithm of the sketch's size; 12 gives about 1.6 % error. Over
+    sliding windows, which keep their records, the number is exact.
 
     Raises:
         IllegalArgument: ``lg_k`` is no whole number from 4 to 21.
@@ -46,12 +56,16 @@ def approx_count_distinct(column: str, lg_k: int = 12) -> Aggregate:
         partial(_unions, lg_k),
         options=f", {lg_k}",
     )
-    rule = Rule(is_scalar, pa.int64(), (sketch,), partial(_distinct_estimates, lg_k))
+    finish = partial(_distinct_estimates, lg_k)
+    rule = Rule(is_scalar, pa.int64(), (sketch,), finish, _distinct_counts)
     return Aggregate("approx_count_distinct", column, (rule,), options=f", lg_k={lg_k}")
 
 
 def approx_quantile(column: str, probability: float) -> Aggregate:
-    """Estimate the value of ``column`` below which the share ``probability`` of values lies.
+    """Take the value of ``column`` below which the share ``probability`` of values lies.
+
+    Of n values, NaN left out, it is the one with floor(``probability`` * n) values before it in
+    ascending order, at most the last: 0.5 of an even number takes the upper one of the middle.
 
     Raises:
         IllegalArgument: ``probability`` is no number from 0 to 1.
@@ -59,8 +73,8 @@ def approx_quantile(column: str, probability: float) -> Aggregate:
     if not _is_instance(probability, Real) or not 0 <= probability <= 1:
         message = f"approx_quantile: probability must be a number from 0 to 1, not {probability!r}"
         raise IllegalArgument(message)
-    finish = partial(_quantile_estimates, probability)
-    rule = Rule(is_number, pa.float64(), (_SORTED,), finish)
+    finish, directly = partial(_quantiles, probability), partial(_quantiles_of_values, probability)
+    rule = Rule(is_number, pa.float64(), (_SORTED,), finish, directly)
     return Aggregate("approx_quantile", column, (rule,), options=f", {probability}")
 
 
@@ -121,11 +135,14 @@ def _distinct_estimate(lg_k: int, serialized: bytes | None) -> int:
     return round(estimate)
 
 
+def _distinct_counts(values: Values) -> pa.Array:
+    return pa.array(distinct_counts(values.codes, values.ranges))
+
+
 def _sorted_lists(values: Values) -> pa.Array:
     """Each window's values as doubles in ascending order."""
     offsets, indices = values.ranges.rows()
-    items = values.doubles[indices]
-    return lists(offsets, items[np.lexsort((items, values.ranges.owners))])
+    return lists(offsets, _sorted(values.doubles[indices], values.ranges.owners))
 
 
 def _merged_sorted_lists(rows: pa.Array, ranges: Ranges) -> pa.Array:
@@ -133,20 +150,42 @@ def _merged_sorted_lists(rows: pa.Array, ranges: Ranges) -> pa.Array:
     list_sizes = np.diff(np.asarray(rows.offsets))
     # The lists of a range lie side by side: the range owns as many items as they have together.
     merged = Ranges.side_by_side(ranges.totals(list_sizes))
-    offsets = np.append(0, merged.high)
-    return lists(offsets, items[np.lexsort((items, merged.owners))])
+    return lists(np.append(0, merged.high), _sorted(items, merged.owners))
 
 
-def _quantile_estimates(probability: float, sorted_lists: pa.Array) -> pa.Array:
-    """The t-digest's estimate of one quantile of each list, null for an empty one."""
-    offsets = np.asarray(sorted_lists.offsets).tolist()
+def _sorted(items: Floats, owners: Ints) -> Floats:
+    """``items`` by owner, those of each in ascending order, NaN behind all numbers."""
+    order = np.argsort(items)
+    in_order: Floats = items[order[lexsort((owners[order],))]]
+    return in_order
+
+
+def _quantiles(probability: float, sorted_lists: pa.Array) -> pa.Array:
+    """One quantile of each list, null for one without numbers."""
+    offsets = np.asarray(sorted_lists.offsets).astype(np.int64)
     items = np.asarray(sorted_lists.values)
-    estimates = []
-    for low, high in pairwise(offsets):
-        digest = tdigest_double()
-        digest.update(items[low:high].copy())
-        estimates.append(None if digest.is_empty() else digest.get_quantile(probability))
-    return pa.array(estimates, pa.float64())
+    sizes = Ranges(offsets[:-1], offsets[1:]).totals(~np.isnan(items))
+    filled = sizes > 0
+    quantiles = np.zeros(len(sizes))
+    quantiles[filled] = items[offsets[:-1][filled] + _place(probability, sizes[filled])]
+    return pa.array(quantiles, mask=~filled)
+
+
+def _quantiles_of_values(probability: float, values: Values) -> pa.Array:
+    is_number = ~np.isnan(values.doubles)
+    numbers, ranges = values.doubles[is_number], values.ranges.among(is_number)
+    filled = ~ranges.empty
+    own = ranges.keep(filled)
+    quantiles = np.zeros(len(filled))
+    rows = kth_least(np.argsort(numbers), own, _place(probability, own.sizes))
+    quantiles[filled] = numbers[rows]
+    return pa.array(quantiles, mask=~filled)
+
+
+def _place(probability: float, sizes: Ints) -> Ints:
+    """The place of the quantile among so many sorted numbers, at least one, from 0 on."""
+    place: Ints = np.minimum(np.floor(probability * sizes).astype(np.int64), sizes - 1)
+    return place
 
 
 #: All values in ascending order.

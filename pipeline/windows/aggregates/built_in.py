@@ -35,7 +35,7 @@ from oriel.pipeline.windows.aggregates.parts import (
 )
 from oriel.pipeline.windows.arrays import Ints, lists
 from oriel.pipeline.windows.definitions import IllegalArgument
-from oriel.pipeline.windows.exact import rounded, sample_deviation
+from oriel.pipeline.windows.exact import rounded, sample_deviation, sample_deviations
 
 
 @dataclass(frozen=True)
@@ -195,6 +195,11 @@ def _mean_of_values(values: Values) -> pa.Array:
     return _mean(values.sums, values.ranges.sizes)
 
 
+def _deviation_of_values(values: Values) -> pa.Array:
+    deviations = sample_deviations(values.numbers, values.ranges)
+    return _nullable(deviations, values.ranges.sizes, least=2)
+
+
 def _first_value(values: Values) -> pa.Array:
     # Members stand in canonical order.
     return values.take(values.ranges.low).cast(widened(values.column.type))
@@ -232,7 +237,15 @@ _TABLE: dict[str, tuple[Rule, ...]] = {
         Rule(pa.types.is_integer, pa.float64(), (COUNT, LOW_SUM, HIGH_SUM), _integer_mean),
         Rule(pa.types.is_floating, pa.float64(), (COUNT, EXACT_SUM), _exact_mean, _mean_of_values),
     ),
-    "stddev": (Rule(is_number, pa.float64(), (COUNT, EXACT_SUM, SQUARES), _deviation),),
+    "stddev": (
+        Rule(
+            is_number,
+            pa.float64(),
+            (COUNT, EXACT_SUM, SQUARES),
+            _deviation,
+            _deviation_of_values,
+        ),
+    ),
     "min": (Rule(is_scalar, widened, (LEAST,), _unchanged),),
     "max": (Rule(is_scalar, widened, (GREATEST,), _unchanged),),
     "first": (Rule(is_scalar, widened, (FIRST,), _without_coordinates, _first_value),),

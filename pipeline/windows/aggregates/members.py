@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Flags, Floats, Ints, Ranges, ranked
+from oriel.pipeline.windows.arrays import Flags, Floats, Ints, Ranges, heads, prefix_sums, ranked
 from oriel.pipeline.windows.exact import rounded_sums
 
 
@@ -61,6 +61,11 @@ class Values:
         """Whether the column holds floating point numbers."""
         return bool(pa.types.is_floating(self.column.type))
 
+    @property
+    def is_number(self) -> bool:
+        """Whether the column holds numbers, which ``numbers`` gives."""
+        return self.is_floating or bool(pa.types.is_integer(self.column.type))
+
     @cached_property
     def sums(self) -> Floats:
         """The exactly rounded sum of each window's doubles, shared by ``sum`` and ``avg``."""
@@ -70,10 +75,24 @@ class Values:
     def ordered(self) -> tuple[Ints, pa.Array]:
         """(rank of each value, the distinct values by rank): any ordered type as integers.
 
-        NaN ranks above every number (Spark's rule), strings by their UTF-8 bytes.
+        Strings rank by their UTF-8 bytes. Numbers need no ranks: they can be compared themselves.
         """
-        column = pa.array(self.doubles) if self.is_floating else self.column
-        return ranked(column.dictionary_encode())
+        return ranked(self.column.dictionary_encode())
+
+    @cached_property
+    def codes(self) -> Ints:
+        """A number for each value, the same for equal values; all NaN are one value."""
+        if not self.is_number:
+            return np.asarray(self.column.dictionary_encode().indices).astype(np.int64)
+        if self.is_floating:
+            # Equal numbers have equal bits, once every NaN is the same one.
+            numbers = np.where(np.isnan(self.doubles), np.nan, self.doubles).view(np.int64)
+        else:
+            numbers = self.integers
+        order = np.argsort(numbers)
+        codes = np.empty_like(order)
+        codes[order] = prefix_sums(heads(numbers[order]))[1:]
+        return codes
 
     def take(self, indices: Ints) -> pa.Array:
         """One value for each window, by its number; null where the window has no value."""

@@ -75,17 +75,29 @@ class PartColumns:
         The ranges are not empty and cover the rows one after the other; what else a row has is
         that of the first row of its range.
         """
-        if (ranges.sizes == 1).all():
+        several = ranges.sizes > 1
+        if not several.any():
             return rows
-        merged_rows = rows.take(pa.array(ranges.low))
-        for field in self.fields:
-            column = rows.column(field.name).combine_chunks()
-            merged = self._parts[field.name].merged(column, ranges).cast(field.type)
-            index = merged_rows.schema.get_field_index(field.name)
-            merged_rows = merged_rows.set_column(index, field, merged)
-        newest = np.maximum.reduceat(np.asarray(rows["timestamp_ms"]), ranges.low)
-        index = merged_rows.schema.get_field_index("timestamp_ms")
-        return merged_rows.set_column(index, "timestamp_ms", pa.array(newest))
+        # A part that is alone is copied; merging it would give the same at a higher price.
+        merged = Ranges.side_by_side(ranges.sizes[several])
+        to_merge = pa.array(several[ranges.owners])
+        # What is merged stands behind all rows.
+        source = ranges.low.copy()
+        source[several] = len(rows) + np.arange(len(merged.low))
+        types = {field.name: field.type for field in self.fields}
+        columns = {}
+        for name in rows.column_names:
+            column = rows.column(name)
+            if name in types:
+                own = column.filter(to_merge).combine_chunks()
+                part = self._parts[name].merged(own, merged).cast(types[name])
+                both = pa.concat_arrays([column.combine_chunks(), part])
+                columns[name] = both.take(pa.array(source))
+            elif name == "timestamp_ms":
+                columns[name] = pa.array(np.maximum.reduceat(np.asarray(column), ranges.low))
+            else:
+                columns[name] = column.take(pa.array(ranges.low))
+        return pa.table(columns, schema=rows.schema)
 
     def results(self, rows: pa.Table) -> dict[str, pa.Array]:
         """The aggregates of each state row, by the name of their output column."""

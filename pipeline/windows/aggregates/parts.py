@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.aggregates.members import Members, Values
-from oriel.pipeline.windows.arrays import Ints, Ranges, lists, range_minima
+from oriel.pipeline.windows.arrays import Ints, Ranges, lexsort, lists, range_extremes
 from oriel.pipeline.windows.exact import CODES, merged_codes, square_codes, sum_codes
 
 #: A type, or how it follows from the type of the column that is read.
@@ -126,13 +126,23 @@ def _exact_squares(values: Values) -> pa.Array:
 
 
 def _least(values: Values) -> pa.Array:
-    ranks, distinct = values.ordered
-    return _values_of_ranks(distinct, range_minima(ranks, values.ranges), values)
+    # Of a number and NaN, which is above it, fmin gives the number.
+    return _extremes(values, np.fmin)
 
 
 def _greatest(values: Values) -> pa.Array:
+    # Of a number and NaN maximum gives NaN.
+    return _extremes(values, np.maximum)
+
+
+def _extremes(values: Values, pick: np.ufunc) -> pa.Array:
+    """The least or the greatest value of each window, null where it has none."""
+    empty = values.ranges.empty
+    if values.is_number:
+        return pa.array(range_extremes(values.numbers, values.ranges, pick), mask=empty)
     ranks, distinct = values.ordered
-    return _values_of_ranks(distinct, -range_minima(-ranks, values.ranges), values)
+    indices = pa.array(range_extremes(ranks, values.ranges, pick), mask=empty)
+    return distinct.take(indices)
 
 
 def _merged_least(rows: pa.Array, ranges: Ranges) -> pa.Array:
@@ -141,12 +151,6 @@ def _merged_least(rows: pa.Array, ranges: Ranges) -> pa.Array:
 
 def _merged_greatest(rows: pa.Array, ranges: Ranges) -> pa.Array:
     return _greatest(Values(rows, ranges))
-
-
-def _values_of_ranks(distinct: pa.Array, ranks: Ints, values: Values) -> pa.Array:
-    """Turn one rank for each window back into its value; null where a window has none."""
-    extremes = distinct.take(pa.array(ranks, mask=values.ranges.empty))
-    return extremes.cast(widened(values.column.type))
 
 
 # Values with the coordinates of their records.
@@ -176,8 +180,7 @@ def _order(items: pa.Array, owners: Ints) -> Ints:
     """The order of located values by the window that owns them, then by coordinates."""
     # The last key of lexsort counts first.
     coordinates = [np.asarray(items.field(field.name)) for field in reversed(_COORDINATES)]
-    order: Ints = np.lexsort((*coordinates, owners))
-    return order
+    return lexsort((*coordinates, owners))
 
 
 def _first(values: Values) -> pa.Array:

@@ -4,7 +4,14 @@ In come numpy and Arrow arrays of all keys at once, out go such arrays. Nothing 
 windows, records or state.
 """
 
-from oriel.pipeline.windows.arrays.order import Timeline, coded_keys, heads, pair_order, ranked
+from oriel.pipeline.windows.arrays.order import (
+    Timeline,
+    coded_keys,
+    heads,
+    lexsort,
+    pair_order,
+    ranked,
+)
 from oriel.pipeline.windows.arrays.ranges import (
     Flags,
     Floats,
@@ -12,8 +19,9 @@ from oriel.pipeline.windows.arrays.ranges import (
     Ranges,
     lists,
     prefix_sums,
-    range_minima,
+    range_extremes,
 )
+from oriel.pipeline.windows.arrays.selection import distinct_counts, kth_least
 
 __all__ = [
     "Flags",
@@ -22,10 +30,13 @@ __all__ = [
     "Ranges",
     "Timeline",
     "coded_keys",
+    "distinct_counts",
     "heads",
+    "kth_least",
+    "lexsort",
     "lists",
     "pair_order",
     "prefix_sums",
-    "range_minima",
+    "range_extremes",
     "ranked",
 ]

@@ -4,6 +4,8 @@ Engines work on all keys at once, so a key is the number of its rank (its code),
 (key, time) pair is one integer on an axis on which all keys lie one after the other.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +14,9 @@ from oriel.pipeline.windows.arrays.ranges import Flags, Ints
 
 #: Axes shorter than this fit into an int64 with room for the searches beyond their ends.
 _MAX_AXIS = 2**62
+
+#: So many different values, and their number, fit into an int64 that is not negative.
+_MAX_PLACES = 2**63 - 1
 
 
 def coded_keys(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
@@ -32,7 +37,7 @@ def coded_keys(*columns: pa.ChunkedArray) -> tuple[list[Ints], pa.Array]:
 def ranked(encoded: pa.DictionaryArray) -> tuple[Ints, pa.Array]:
     """Return (rank of each value, the distinct values by rank).
 
-    Strings go by their UTF-8 bytes, NaN after every number.
+    Strings go by their UTF-8 bytes.
     """
     # Only the distinct values are sorted; the others look their rank up.
     order = pc.array_sort_indices(encoded.dictionary)
@@ -54,12 +59,38 @@ def heads(*columns: Ints) -> Flags:
 
 def pair_order(code: Ints, time: Ints) -> Ints:
     """The stable order of (code, time) pairs, as indices."""
-    lowest = int(time.min(initial=0))
-    span = int(time.max(initial=0)) - lowest + 1
-    if (int(code.max(initial=0)) + 1) * span >= _MAX_AXIS:
-        return np.lexsort((time, code))
-    # One column to sort instead of two.
-    return np.argsort(code * span + (time - lowest), kind="stable")
+    return lexsort((time, code))
+
+
+def lexsort(keys: Sequence[Ints]) -> Ints:
+    """What ``np.lexsort`` gives: the stable order of rows by ``keys``, the last first.
+
+    Where a row's keys fit into 63 bits together, they are sorted as one integer; where its number
+    fits beside them, that is part of the integer. numpy sorts integers with the processor's
+    vectors, three times as fast as it finds an order of them, and that is again three times as
+    fast as an order by several keys.
+    """
+    length = len(keys[0])
+    if not length:
+        return np.zeros(0, dtype=np.int64)
+    packed = np.zeros(length, dtype=np.int64)
+    places = 1
+    for key in reversed(keys):
+        least = int(key.min())
+        span = int(key.max()) - least + 1
+        places *= span
+        if places > _MAX_PLACES:
+            order: Ints = np.lexsort(tuple(keys))
+            return order
+        packed = packed * span + (key.astype(np.int64, copy=False) - least)
+    if (packed[1:] >= packed[:-1]).all():
+        return np.arange(length)
+    row_bits = length.bit_length()
+    if places << row_bits > _MAX_PLACES:
+        return np.argsort(packed, kind="stable")
+    rows = packed << row_bits | np.arange(length)
+    rows.sort()
+    return rows & ((1 << row_bits) - 1)
 
 
 class Timeline:

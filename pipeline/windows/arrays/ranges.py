@@ -5,6 +5,7 @@ asked here of all ranges, without a loop over them.
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+Number = TypeVar("Number", bound=np.generic)
 
 
 def prefix_sums(values: Ints | Flags) -> Ints:
@@ -96,24 +98,25 @@ def lists(offsets: Ints, items: "pa.Array | NDArray[np.generic]") -> pa.Array:
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.array(items))
 
 
-def range_minima(values: Ints, ranges: Ranges) -> Ints:
-    """Return the least of ``values`` in each range, 0 for an empty one.
+def range_extremes(values: NDArray[Number], ranges: Ranges, pick: np.ufunc) -> NDArray[Number]:
+    """What ``pick`` makes of the values in each range, 0 for an empty one.
 
-    Takes O(n log m) for n values and ranges of at most m, in log m steps.
+    ``pick`` gives the lesser or the greater of two values: ``np.minimum``, ``np.fmin``,
+    ``np.maximum``. Takes O(n log m) for n values and ranges of at most m, in log m steps.
     """
     sizes = ranges.sizes
-    # A dyadic table: after step k, table[i] is the least of values[i : i + 2**k]. A range of
+    # A dyadic table: after step k, table[i] is the extreme of values[i : i + 2**k]. A range of
     # size s with 2**k <= s < 2**(k+1) is covered by two entries of step k, one from its
-    # beginning and one up to its end. They may overlap, since min(a, a) = a.
+    # beginning and one up to its end. They may overlap, since pick(a, a) = a.
     # frexp gives s = f * 2**e with 1/2 <= f < 1, so k = e - 1.
     steps = np.frexp(sizes.astype(np.float64))[1] - 1
-    minima = np.zeros(len(sizes), dtype=np.int64)
+    extremes = np.zeros(len(sizes), dtype=values.dtype)
     table = values
     for step in range(int(steps.max(initial=-1)) + 1):
         if step:
             half = 1 << (step - 1)
-            table = np.minimum(table[:-half], table[half:])
+            table = pick(table[:-half], table[half:])
         covered = np.flatnonzero((steps == step) & (sizes > 0))
         from_low = table[ranges.low[covered]]
-        minima[covered] = np.minimum(from_low, table[ranges.high[covered] - (1 << step)])
-    return minima
+        extremes[covered] = pick(from_low, table[ranges.high[covered] - (1 << step)])
+    return extremes

@@ -10,6 +10,7 @@ from oriel.pipeline.windows.exact.coded_sums import (
     merged_codes,
     rounded,
     sample_deviation,
+    sample_deviations,
     square_codes,
     sum_codes,
 )
@@ -21,6 +22,7 @@ __all__ = [
     "rounded",
     "rounded_sums",
     "sample_deviation",
+    "sample_deviations",
     "square_codes",
     "sum_codes",
 ]

@@ -71,14 +71,33 @@ def rounded(codes: pa.Array) -> Floats:
 
 
 def sample_deviation(sizes: Ints, totals: pa.Array, squares: pa.Array) -> Floats:
-    """sqrt((n * sum(x*x) - sum(x)**2) / (n * (n-1))), NaN where a value is not finite.
+    """The standard deviation of each set of values, NaN where one is not finite.
 
-    ``sizes`` are n, ``totals`` and ``squares`` the codes of both sums. The relative error is
-    below 2**-51. For n < 2 the result has no meaning.
+    ``sizes`` are the numbers of values, ``totals`` and ``squares`` the codes of the sums of them
+    and of their squares. The relative error is below 2**-51. For fewer than two values the
+    result has no meaning.
     """
     each = _each(len(sizes))
     total, counts = _added(totals, each)
     square, _ = _added(squares, each)
+    deviation = _deviation(sizes, total, square)
+    for count in counts.values():
+        deviation[count > 0] = np.nan
+    return deviation
+
+
+def sample_deviations(numbers: NDArray[Any], ranges: Ranges) -> Floats:
+    """``sample_deviation`` of each range of int64 or doubles, to the same bits."""
+    scaled = _scaled(numbers)
+    total, square = limb_sums([scaled], ranges), limb_sums(scaled.squares(), ranges)
+    deviation = _deviation(ranges.sizes, total, square)
+    if numbers.dtype.kind == "f":
+        deviation[ranges.any_of(~np.isfinite(numbers))] = np.nan
+    return deviation
+
+
+def _deviation(sizes: Ints, total: LimbSums, square: LimbSums) -> Floats:
+    """sqrt((n * sum(x*x) - sum(x)**2) / (n * (n-1)))."""
     # The difference is exact, however much of it cancels, and never negative (Cauchy and
     # Schwarz). It is rounded once, and so are the divisor, the quotient and the root.
     n_square = _product(LimbSums(0, sizes[None]), square)
@@ -90,8 +109,6 @@ def sample_deviation(sizes: Ints, totals: pa.Array, squares: pa.Array) -> Floats
     variance = np.ldexp(significand, exponent & 1) / divisor
     with np.errstate(over="ignore"):
         deviation: Floats = np.ldexp(np.sqrt(variance), exponent >> 1)
-    for count in counts.values():
-        deviation[count > 0] = np.nan
     return deviation
 
 

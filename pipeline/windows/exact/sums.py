@@ -13,6 +13,7 @@ subtraction, and rounding them to a double is vectorised over all ranges.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,7 +158,10 @@ class LimbSums:
         stack = np.concatenate([np.zeros_like(digits, shape=(2, digits.shape[1])), digits])
         nonzero = stack != 0
         top = np.maximum(len(stack) - 1 - np.argmax(nonzero[::-1], axis=0), 2)
-        any_at_or_below = np.logical_or.accumulate(nonzero, axis=0)
+        any_at_or_below = nonzero.copy()
+        # A loop over the few limbs: numpy's accumulate goes bit by bit.
+        for below, row in pairwise(any_at_or_below):
+            np.logical_or(row, below, out=row)
         columns = np.arange(stack.shape[1])
         first, second, third = (stack[top - k, columns].astype(np.uint64) for k in range(3))
         sticky = (top >= 3) & any_at_or_below[top - 3, columns]
@@ -170,8 +174,11 @@ class LimbSums:
     def magnitudes(self) -> tuple[Ints, Flags]:
         """The limbs in [0, 2**32), one more of them, and which sums are negative."""
         # Carried digits are not negative, so what is left above them has the sum's sign.
-        negative = _carried(self.limbs)[1] < 0
-        return _carried(self.limbs * np.where(negative, np.int64(-1), np.int64(1)))[0], negative
+        digits, left = _carried(self.limbs)
+        negative = left < 0
+        if negative.any():
+            digits[:, negative] = _carried(-self.limbs[:, negative])[0]
+        return digits, negative
 
     def digits(self) -> Ints:
         """The limbs with sign and magnitude: each in (-2**32, 2**32), all of one sign.
@@ -187,11 +194,11 @@ def _carried(limbs: Ints) -> tuple[Ints, Ints]:
     digits = np.empty((len(limbs) + 1, limbs.shape[1]), dtype=np.int64)
     carry = np.zeros(limbs.shape[1], dtype=np.int64)
     for limb, digit in zip(limbs, digits[:-1], strict=True):
-        value = limb + carry
-        # Masking and the arithmetic shift both round down: value = carry * 2**32 + digit,
-        # with 0 <= digit < 2**32, for negative values, too.
-        np.bitwise_and(value, _MASK, out=digit)
-        carry = value >> LIMB_BITS
+        carry += limb
+        # Masking and the arithmetic shift both round down: a value is carry * 2**32 + digit,
+        # with 0 <= digit < 2**32, if it is negative, too.
+        np.bitwise_and(carry, _MASK, out=digit)
+        carry >>= LIMB_BITS
     digits[-1] = carry & _MASK
     return digits, carry >> LIMB_BITS
 

@@ -16,21 +16,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.definitions import IllegalArgument, said
+from oriel.pipeline.windows.functions.converters import Converter, converter
 from oriel.pipeline.windows.records import INPUT, NULL_VALUE, REJECTED_SCHEMA, SUBORDER
 
 #: (key, value, aggregate) -> aggregate; the value is None for a record without one.
 Aggregator = Callable[[str, Any, Any], Any]
 #: (key, left aggregate, right aggregate) -> aggregate.
 Merger = Callable[[str, Any, Any], Any]
-
-_INT64 = range(-(2**63), 2**63)
-
-#: Python types whose values are of an Arrow type as they are, and can't be changed in place.
-_IMMUTABLE = {pa.float64(): float, pa.string(): str, pa.bool_(): bool}
 
 
 class Rejected(Exception):
@@ -135,7 +130,7 @@ class Fold:
             return aggregates
         return list(rows.select(list(self.types)).to_pylist())
 
-    @property
+    @cached_property
     def _is_bare(self) -> bool:
         """Whether the functions see the value of the only column, and no dict."""
         return self.bare and len(self.types) == 1
@@ -144,6 +139,11 @@ class Fold:
     def _is_flat(self) -> bool:
         """Whether no value of an aggregate could be changed in place."""
         return not any(pa.types.is_nested(column_type) for column_type in self.types.values())
+
+    @cached_property
+    def _converters(self) -> tuple[tuple[str, Converter], ...]:
+        """What brings each column of an aggregate to its type."""
+        return tuple((name, converter(column_type)) for name, column_type in self.types.items())
 
     def _initial(self) -> Any:
         return None if self.initializer is None else self._typed(self.initializer())
@@ -159,55 +159,21 @@ class Fold:
         if aggregate is None:
             return None
         if self._is_bare:
-            ((name, column_type),) = self.types.items()
-            if isinstance(aggregate, dict) and set(aggregate) == {name}:
+            ((name, (_, convert)),) = self._converters
+            if isinstance(aggregate, dict) and aggregate.keys() == {name}:
                 aggregate = aggregate[name]
-            return typed(aggregate, column_type)
-        if not isinstance(aggregate, dict) or set(aggregate) != set(self.types):
+            return convert(aggregate)
+        if not isinstance(aggregate, dict) or aggregate.keys() != self.types.keys():
             message = f"an aggregate must be a dict with {sorted(self.types)}, not {aggregate!r}"
             raise TypeError(message)
-        return {
-            name: typed(aggregate[name], column_type) for name, column_type in self.types.items()
-        }
+        in_types = {}
+        for name, (exact, convert) in self._converters:
+            value = aggregate[name]
+            in_types[name] = value if type(value) is exact else convert(value)
+        return in_types
 
     def _rejected(self, error: Exception) -> Rejected:
         return Rejected(f"{self.step}: {said(error)}")
-
-
-def typed(value: Any, column_type: pa.DataType) -> Any:
-    """``value`` as the Arrow type says, always a copy.
-
-    Raises:
-        TypeError, ValueError: it is of another type, or too large for it.
-    """
-    # The usual case at the price of one look-up: a value that is right needs no copy.
-    if value is None or type(value) is _IMMUTABLE.get(column_type):
-        return _as_utf8(value) if isinstance(value, str) else value
-    if isinstance(value, np.generic):
-        value = value.item()
-    if pa.types.is_list(column_type) and isinstance(value, list | tuple):
-        return [typed(item, column_type.value_type) for item in value]
-    if pa.types.is_floating(column_type) and isinstance(value, int | float):
-        return float(value)
-    if pa.types.is_integer(column_type) and isinstance(value, int):
-        if int(value) not in _INT64:
-            message = f"{value} does not fit into 64 bits"
-            raise ValueError(message)
-        return int(value)
-    is_text = pa.types.is_string(column_type) and isinstance(value, str)
-    if is_text or (pa.types.is_boolean(column_type) and isinstance(value, bool)):
-        return _as_utf8(value) if is_text else value
-    message = f"{value!r} is not of type {column_type}"
-    raise TypeError(message)
-
-
-def _as_utf8(value: str) -> str:
-    """A text as it will be saved.
-
-    Raises:
-        UnicodeEncodeError (a ValueError): it has half a surrogate pair, which UTF-8 can't hold.
-    """
-    return value if value.isascii() else value.encode().decode()
 
 
 def fold_fields(values: pa.Schema) -> list[pa.Field]:

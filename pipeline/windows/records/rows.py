@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.arrays import Flags, Ints, pair_order, prefix_sums
+from oriel.pipeline.windows.arrays import Flags, Ints, lexsort, pair_order, prefix_sums
 
 #: Whether the record has no value (semantics 1.2); its value columns are then all null.
 NULL_VALUE = pa.field("null_value", pa.bool_())
@@ -57,7 +57,7 @@ def rows_schema(
 
 
 def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
-    """Sort keys of arrival, the last first as ``np.lexsort`` takes them.
+    """Sort keys of arrival, the last first as ``lexsort`` takes them.
 
     A log that is no result of a join has no column ``suborder``; a record beside a join's
     results has a null there, which counts as 0.
@@ -80,7 +80,7 @@ def window_order(group: Ints, records: pa.Table) -> Ints:
         tied = np.append(equal_next, False) | np.append(False, equal_next)
         rows, rank = order[tied], prefix_sums(~equal_next)[tied]
         arrival = (key[rows] for key in arrival_keys(records))
-        order[tied] = rows[np.lexsort((*arrival, rank))]
+        order[tied] = rows[lexsort((*arrival, rank))]
     return order
 
 
