@@ -4,7 +4,14 @@ In come numpy and Arrow arrays of all keys at once, out go such arrays. Nothing 
 windows, records or state.
 """
 
-from oriel.pipeline.windows.arrays.order import Timeline, coded_keys, heads, pair_order, ranked
+from oriel.pipeline.windows.arrays.order import (
+    Timeline,
+    coded_keys,
+    heads,
+    pair_order,
+    ranked,
+    running_max,
+)
 from oriel.pipeline.windows.arrays.ranges import (
     Flags,
     Floats,
@@ -28,4 +35,5 @@ __all__ = [
     "prefix_sums",
     "range_minima",
     "ranked",
+    "running_max",
 ]

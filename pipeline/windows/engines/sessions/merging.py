@@ -21,12 +21,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads, pair_order
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads, pair_order, running_max
 from oriel.pipeline.windows.definitions import SessionWindows
 from oriel.pipeline.windows.functions import Rejected
 from oriel.pipeline.windows.records import arrival_keys
-
-_FITS_64_BITS = 2**62
 
 
 @dataclass
@@ -317,23 +315,6 @@ def overlapping(code: Ints, low_ms: Ints, high_ms: Ints) -> tuple[Ints, Ranges]:
     if len(order):
         # By ascending low, an interval overlaps one before it iff it begins no later than the
         # greatest high before it.
-        highest_ms = _running_max(high_ms[order], head)
+        highest_ms = running_max(high_ms[order], head)
         head[1:] |= low_ms[order][1:] > highest_ms[:-1]
     return order, Ranges.of_runs(head)
-
-
-def _running_max(values: Ints, head: Flags) -> Ints:
-    """The greatest value so far within each run; ``head`` marks where runs begin."""
-    # One accumulate serves all runs: each is lifted above all values of the runs before it.
-    lowest = int(values.min())
-    span = int(values.max()) - lowest + 1
-    run = np.cumsum(head) - 1
-    if (int(run[-1]) + 1) * span < _FITS_64_BITS:
-        lifted = np.maximum.accumulate(run * span + (values - lowest))
-        running: Ints = lifted - run * span + lowest
-        return running
-    # Values are spread too far for that; their ranks aren't.
-    distinct, rank = np.unique(values, return_inverse=True)
-    lifted = np.maximum.accumulate(run * len(distinct) + rank)
-    ranked: Ints = distinct[lifted - run * len(distinct)]
-    return ranked
