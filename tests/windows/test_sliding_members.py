@@ -96,13 +96,12 @@ def test_pieces_hold_each_member_once(seed: int) -> None:
     order = np.lexsort((time_ms, code))
     code, time_ms, close_ms = code[order], time_ms[order], close_ms[order]
     end_ms = time_ms + Random(seed).choice((0, 40))
-    in_bounds = Ranges(*(
-        np.array([np.searchsorted(code * 10**6 + time_ms, place, side) for place in places])
-        for side, places in (
-            ("left", code * 10**6 + end_ms - difference_ms),
-            ("right", code * 10**6 + end_ms),
-        )
-    ))  # fmt: skip
+    # Keys and times on one axis.
+    axis, end = code * 10**6 + time_ms, code * 10**6 + end_ms
+    in_bounds = Ranges(
+        np.searchsorted(axis, end - difference_ms, side="left"),
+        np.searchsorted(axis, end, side="right"),
+    )
     entries = Entries(code, time_ms, np.maximum(time_ms, close_ms))
     members = WindowMembers.of(entries, code, end_ms, in_bounds)
     holed = members.keep(members.holed)
