@@ -157,10 +157,7 @@ class WindowMembers:
 
 def covered(length: int, ranges: Ranges) -> tuple[Ints, Ranges]:
     """The rows, of ``length``, that some range covers, and the ranges counted in these only."""
-    # More ranges have begun than have ended.
-    begun = np.bincount(ranges.low, minlength=length + 1)
-    ended = np.bincount(ranges.high, minlength=length + 1)
-    is_covered: Flags = np.cumsum(begun - ended)[:length] > 0
+    is_covered = ranges.covered(length)
     return np.flatnonzero(is_covered), ranges.among(is_covered)
 
 
