@@ -43,7 +43,8 @@ def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
         # out alone, when the other side's slowest partition has passed it (decision 0012).
         clocks = plan.clocks, upstream.clocks_after(plan.clocks)
         joined, version = plan.files.join_records(plan, join, task, records, clocks)
-        yield _result_rows(plan, join, joined.results)
+        for piece in joined.pieces:
+            yield _result_rows(plan, join, piece)
         counters = _joined_counters(join, records, joined)
         report = JoinReport(join.input_number, task, version.names, version.rows, counters)
         # Every join task got the reports of all stamps; that one passes them on is enough.

@@ -51,3 +51,27 @@ def test_flags_and_totals_of_ranges(flags: list[bool], data: st.DataObject) -> N
     ((mask_low, mask_high), _) = ranges.among(mask).pairs()
     rows = np.flatnonzero(mask)[mask_low:mask_high].tolist()
     assert rows == [row for row in range(low, high) if flags[row]]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9))), st.integers(1, 7))
+def test_pieces_are_the_rows_cut(pairs: list[tuple[int, int]], length: int) -> None:
+    """Pieces have so many rows, the last one fewer, and are together what ``rows`` lists."""
+    ranges = _ranges(*((low, low + size) for low, size in pairs))
+    rows: list[int] = []
+    owners: list[int] = []
+    sizes = []
+    for first, piece in ranges.pieces(length):
+        rows += piece.rows()[1].tolist()
+        owners += (first + piece.owners).tolist()
+        sizes.append(int(piece.sizes.sum()))
+    assert (rows, owners) == (ranges.rows()[1].tolist(), ranges.owners.tolist())
+    assert all(size == length for size in sizes[:-1])
+    assert all(1 <= size <= length for size in sizes)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3))))
+def test_covered_rows_are_in_a_range(pairs: list[tuple[int, int]]) -> None:
+    """A row is covered if some range holds it."""
+    ranges = _ranges(*((low, low + size) for low, size in pairs))
+    held = set(ranges.rows()[1].tolist())
+    assert ranges.covered(13).tolist() == [row in held for row in range(13)]

@@ -24,11 +24,13 @@ from oriel.pipeline.windows.aggregates.members import Members
 from oriel.pipeline.windows.aggregates.mergeables import mergeable
 from oriel.pipeline.windows.aggregates.part_columns import PartColumns, used_fields
 from oriel.pipeline.windows.aggregates.parts import widened
+from oriel.pipeline.windows.aggregates.pieces import Pieces, of_pieces
 
 __all__ = [
     "Aggregate",
     "Members",
     "PartColumns",
+    "Pieces",
     "approx_count_distinct",
     "approx_quantile",
     "avg",
@@ -39,6 +41,7 @@ __all__ = [
     "max",
     "mergeable",
     "min",
+    "of_pieces",
     "stddev",
     "sum",
     "used_fields",

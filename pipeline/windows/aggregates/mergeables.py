@@ -12,8 +12,8 @@
 Each function works on whole arrays: row i of what it returns belongs to row i of what it is
 given. ``merge`` has to be associative and commutative *exactly* (whole numbers, minima, bit
 sets): it is called in whatever steps the batches bring, and rounding would make the result
-depend on them. (Windows that keep their records, the sliding ones, merge in the order of the
-records and in steps that depend on their number only.)
+depend on them. (Sliding windows merge the values of their records in the order of these, and in
+steps that depend on their number only, but for windows that a partly late record is left out of.)
 """
 
 from collections.abc import Callable

@@ -11,6 +11,7 @@ from oriel.pipeline.windows.arrays.order import (
     lexsort,
     pair_order,
     ranked,
+    running_max,
 )
 from oriel.pipeline.windows.arrays.ranges import (
     Flags,
@@ -39,4 +40,5 @@ __all__ = [
     "prefix_sums",
     "range_extremes",
     "ranked",
+    "running_max",
 ]

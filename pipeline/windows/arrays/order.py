@@ -57,6 +57,23 @@ def heads(*columns: Ints) -> Flags:
     return head
 
 
+def running_max(values: Ints, head: Flags) -> Ints:
+    """The greatest value so far within each run; ``head`` marks where runs begin."""
+    # One accumulate serves all runs: each is lifted above all values of the runs before it.
+    lowest = int(values.min())
+    span = int(values.max()) - lowest + 1
+    run = np.cumsum(head) - 1
+    if (int(run[-1]) + 1) * span < _MAX_AXIS:
+        lifted = np.maximum.accumulate(run * span + (values - lowest))
+        running: Ints = lifted - run * span + lowest
+        return running
+    # Values are spread too far for that; their ranks aren't.
+    distinct, rank = np.unique(values, return_inverse=True)
+    lifted = np.maximum.accumulate(run * len(distinct) + rank)
+    ranked: Ints = distinct[lifted - run * len(distinct)]
+    return ranked
+
+
 def pair_order(code: Ints, time: Ints) -> Ints:
     """The stable order of (code, time) pairs, as indices."""
     return lexsort((time, code))

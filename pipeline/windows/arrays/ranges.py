@@ -4,6 +4,7 @@ A window's members are an index range into sorted rows. What is asked of all win
 asked here of all ranges, without a loop over them.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -67,6 +68,14 @@ class Ranges:
         before = prefix_sums(chosen)
         return Ranges(before[self.low], before[self.high])
 
+    def covered(self, length: int) -> Flags:
+        """Which of ``length`` rows are in a range."""
+        # More ranges have begun than have ended.
+        begun = np.bincount(self.low, minlength=length + 1)
+        ended = np.bincount(self.high, minlength=length + 1)
+        covered: Flags = np.cumsum(begun - ended)[:length] > 0
+        return covered
+
     def totals(self, numbers: Ints | Flags) -> Ints:
         """The sum of ``numbers``, one for each row, in each range (wrapping in 64 bits)."""
         before = prefix_sums(numbers)
@@ -91,6 +100,23 @@ class Ranges:
         # Output position p of range i is row low[i] + (p - offsets[i]).
         starts = np.repeat(self.low - offsets[:-1], self.sizes)
         return offsets, starts + np.arange(offsets[-1], dtype=np.int64)
+
+    def pieces(self, length: int) -> Iterator[tuple[int, "Ranges"]]:
+        """Cut what ``rows`` lists into pieces of ``length`` rows, the last one of fewer.
+
+        Yields the number of each piece's first range, and the ranges, which are those of the
+        following numbers, the first and the last of them cut. Many rows are in many pieces,
+        so no array needs to be as long as all of them together.
+        """
+        offsets = prefix_sums(self.sizes)
+        for begin in range(0, int(offsets[-1]), length):
+            end = min(begin + length, int(offsets[-1]))
+            first = int(np.searchsorted(offsets, begin, side="right")) - 1
+            behind = int(np.searchsorted(offsets, end, side="left"))
+            low, high = self.low[first:behind].copy(), self.high[first:behind].copy()
+            low[0] += begin - offsets[first]
+            high[-1] -= offsets[behind] - end
+            yield first, Ranges(low, high)
 
 
 def lists(offsets: Ints, items: "pa.Array | NDArray[np.generic]") -> pa.Array:

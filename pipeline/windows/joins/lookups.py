@@ -91,4 +91,4 @@ class TableLookupEngine(JoinEngine):
             **{name: rows[name].take(row_number) for name in self._table_values},
         }
         results = pa.table([columns[name] for name in self.result_schema.names], self.result_schema)
-        return JoinResult(state.combine_chunks(), results, filtered=filtered)
+        return JoinResult(state.combine_chunks(), [results], filtered=filtered)

@@ -15,6 +15,7 @@ row.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -45,18 +46,25 @@ TABLE_FIELDS = (*PLACE_FIELDS, NULL_VALUE)
 class JoinResult:
     """What one batch makes of the state of a join.
 
-    ``state`` is the next state, ``results`` are rows of the engine's ``result_schema``; their
-    (timestamp_ms, partition, offset, suborder) tell them apart. ``late`` counts the batch's
-    records that came too late to be joined, ``filtered`` those that were taken and gave no
-    result because an inner or a left join has none for them. ``stayed`` is of joins of streams:
-    which of the old state's rows the new one begins with, in their order.
+    ``state`` is the next state. ``pieces`` are rows of the engine's ``result_schema``, in one
+    table or more; their (timestamp_ms, partition, offset, suborder) tell them apart. Records of
+    a key that are many on both sides have so many pairs that only a piece may fit into memory:
+    a join of streams makes each when it is asked for. ``late`` counts the batch's records that
+    came too late to be joined, ``filtered`` those that were taken and gave no result because an
+    inner or a left join has none for them. ``stayed`` is of joins of streams: which of the old
+    state's rows the new one begins with, in their order.
     """
 
     state: pa.Table
-    results: pa.Table
+    pieces: Iterable[pa.Table]
     late: int = 0
     filtered: int = 0
     stayed: Flags | None = None
+
+    @property
+    def results(self) -> pa.Table:
+        """All pieces as one table."""
+        return pa.concat_tables(self.pieces)
 
 
 class JoinEngine(ABC):

@@ -20,7 +20,9 @@ The state is the records that can still pair. Sorted by (key, time) with both si
 axis, the partners of a record are an index range, found by binary search.
 """
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 import pyarrow as pa
@@ -100,6 +102,9 @@ class _SortedRecords:
         """A column of whole numbers."""
         return np.asarray(self.table[name]).astype(np.int64)
 
+
+#: How many pairs are made at a time.
+PIECE = 2**17
 
 #: Row numbers of the left and of the right record of each result; -1 where there is none.
 _ResultRows = tuple[Ints, Ints]
@@ -213,16 +218,17 @@ class StreamJoinEngine(JoinEngine):
         records = _SortedRecords.of(state, accepted)
         pairs = self._new_pairs(records)
         matched = np.asarray(records.table[MATCHED.name]).copy()
-        matched[pairs[0]] = matched[pairs[1]] = True
+        for one in pairs:
+            matched |= one.matched(len(matched))
         # Pairs come first: a record of this batch may be the only partner of one that expires
         # with this batch's clocks.
         expired = self._expired(records.timestamp_ms, records.left, clocks)
         alone = expired & ~matched
         left_alone = np.flatnonzero(alone & records.left & (LEFT in self._sides_alone))
         right_alone = np.flatnonzero(alone & ~records.left & (RIGHT in self._sides_alone))
-        result_rows = (
-            np.concatenate([pairs[0], left_alone, np.full_like(right_alone, -1)]),
-            np.concatenate([pairs[1], np.full_like(left_alone, -1), right_alone]),
+        rows_alone = (
+            np.concatenate([left_alone, np.full_like(right_alone, -1)]),
+            np.concatenate([np.full_like(left_alone, -1), right_alone]),
         )
         # Back into the order of the state and the batch behind it, as ``stayed`` promises.
         row_of = np.empty_like(records.input_row)
@@ -231,7 +237,7 @@ class StreamJoinEngine(JoinEngine):
         table = records.table.drop_columns([MATCHED.name]).append_column(MATCHED, pa.array(matched))
         return JoinResult(
             state=table.take(pa.array(row_of[stays])),
-            results=self._results(records, result_rows),
+            pieces=_Results(self._results, records, pairs, rows_alone),
             late=int(late.sum()),
             stayed=stays[: len(state)],
         )
@@ -252,7 +258,7 @@ class StreamJoinEngine(JoinEngine):
         )
         return expired
 
-    def _new_pairs(self, records: _SortedRecords) -> _ResultRows:
+    def _new_pairs(self, records: _SortedRecords) -> tuple["_Pairs", "_Pairs"]:
         """The pairs with a record of the batch; older pairs came out with earlier batches.
 
         New left records pair with every right one, old left records with the new right ones
@@ -260,16 +266,12 @@ class StreamJoinEngine(JoinEngine):
         """
         timeline = Timeline(records.key_code, records.timestamp_ms)
         before_ms, after_ms = self._windows.before_ms, self._windows.after_ms
-        new_left = np.flatnonzero(records.left & records.new)
-        new_right = np.flatnonzero(~records.left & records.new)
-        left, their_right = _partners(
-            records, timeline, new_left, ~records.left, (before_ms, after_ms)
-        )
+        old_left = records.left & ~records.new
         # l.t - before <= r.t <= l.t + after is r.t - after <= l.t <= r.t + before.
-        right, their_left = _partners(
-            records, timeline, new_right, records.left & ~records.new, (after_ms, before_ms)
+        return (
+            _partners(records, timeline, LEFT, ~records.left, (before_ms, after_ms)),
+            _partners(records, timeline, RIGHT, old_left, (after_ms, before_ms)),
         )
-        return np.concatenate([left, their_left]), np.concatenate([their_right, right])
 
     def _results(self, records: _SortedRecords, rows: _ResultRows) -> pa.Table:
         left, right = rows
@@ -295,17 +297,66 @@ class StreamJoinEngine(JoinEngine):
         return pa.table(columns, schema=self.result_schema)
 
 
+@dataclass(frozen=True)
+class _Pairs:
+    """Pairs without a list of them: ``rows[i]`` pairs with ``others[ranges]`` of range i.
+
+    Both are rows of ``_SortedRecords``; ``rows`` are records of the side ``side``.
+    """
+
+    side: int
+    rows: Ints
+    others: Ints
+    ranges: Ranges
+
+    def matched(self, length: int) -> Flags:
+        """Which of ``length`` records are in a pair."""
+        matched = np.zeros(length, dtype=np.bool_)
+        matched[self.rows[~self.ranges.empty]] = True
+        matched[self.others[self.ranges.covered(len(self.others))]] = True
+        return matched
+
+    def pieces(self) -> Iterator[_ResultRows]:
+        """The pairs, a bounded number at a time."""
+        for first, ranges in self.ranges.pieces(PIECE):
+            row, other = self.rows[first + ranges.owners], self.others[ranges.rows()[1]]
+            yield (row, other) if self.side == LEFT else (other, row)
+
+
+@dataclass(frozen=True)
+class _Results:
+    """Results piece by piece, as often as they are asked for: pairs, then who is alone."""
+
+    table_of: Callable[[_SortedRecords, _ResultRows], pa.Table]
+    records: _SortedRecords
+    pairs: tuple[_Pairs, _Pairs]
+    alone: _ResultRows
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        """Make one table after the other; there is one at least, which may have no row."""
+        waiting: list[_ResultRows] = []
+        for rows in chain(*(pairs.pieces() for pairs in self.pairs), [self.alone]):
+            # Few results are one table, however they came.
+            if waiting and sum(len(left) for left, _ in (*waiting, rows)) > PIECE:
+                yield self._table(waiting)
+                waiting = []
+            waiting.append(rows)
+        yield self._table(waiting)
+
+    def _table(self, rows: Sequence[_ResultRows]) -> pa.Table:
+        left, right = (np.concatenate(side) for side in zip(*rows, strict=True))
+        return self.table_of(self.records, (left, right))
+
+
 def _partners(
     records: _SortedRecords,
     timeline: Timeline,
-    rows: Ints,
+    side: int,
     others: Flags,
     range_ms: tuple[int, int],
-) -> tuple[Ints, Ints]:
-    """Pair ``rows`` with those of ``others`` in the range (ms before, ms after) around them.
-
-    Returns the row and the partner of each pair, as row numbers of ``records``.
-    """
+) -> _Pairs:
+    """Pair the new records of ``side`` with ``others`` in a range (ms before, ms after) of them."""
+    rows = np.flatnonzero((records.left == (side == LEFT)) & records.new)
     before_ms, after_ms = range_ms
     key_code, timestamp_ms = records.key_code[rows], records.timestamp_ms[rows]
     # The axis has both sides' records; ``among`` counts the range in those of the other side.
@@ -313,4 +364,4 @@ def _partners(
         timeline.first_at_or_after(key_code, timestamp_ms - before_ms),
         timeline.first_after(key_code, timestamp_ms + after_ms),
     ).among(others)
-    return np.repeat(rows, ranges.sizes), np.flatnonzero(others)[ranges.rows()[1]]
+    return _Pairs(side, rows, np.flatnonzero(others), ranges)

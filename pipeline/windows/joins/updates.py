@@ -90,7 +90,7 @@ class TableUpdatesEngine(JoinEngine):
         results = self._results(histories, updates)
         rows = np.concatenate([side[histories.last & (side >= 0)] for side in newest])
         state = pa.concat_tables([other_keys, histories.records.take(pa.array(rows))])
-        return JoinResult(state.combine_chunks(), results, filtered=len(batch) - len(results))
+        return JoinResult(state.combine_chunks(), [results], filtered=len(batch) - len(results))
 
     def _results(self, histories: _Histories, updates: Ints) -> pa.Table:
         """The joined rows after the records with the numbers ``updates``."""

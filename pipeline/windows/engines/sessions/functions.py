@@ -53,13 +53,13 @@ class SessionFoldEngine(SessionEngine):
         self, state: pa.Table, old: SessionBounds, batch: pa.Table, records: SessionRecords
     ) -> MergedBatch:
         """Call the functions record by record, pair by pair."""
-        sessions_of = old.sessions_by_pair(np.arange(len(old)), self._fold.read(state))
+        sessions_of = old.sessions_by(old.pair, np.arange(len(old)), self._fold.read(state))
         aggregate_of = self._aggregate_of(batch)
         merged: list[PartitionSession] = []
         late: list[int] = []
         rejected: list[tuple[int, str]] = []
         shrunk_pairs: list[int] = []
-        for pair, arrivals in records.by_pair_in_arrival_order(np.arange(len(batch))):
+        for pair, arrivals in records.in_arrival_order_by(records.pair, np.arange(len(batch))):
             result = merge_in_arrival_order(
                 sessions_of.get(pair, []), arrivals, self._gap_ms, aggregate_of
             )

@@ -13,7 +13,8 @@ session, their hull. ``assign_records`` finds each record's session in one of tw
 of intervals, all pairs at once, and in order of arrival where that order decides.
 """
 
-from bisect import bisect_left, insort
+import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,12 +22,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads, pair_order
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads, pair_order, running_max
 from oriel.pipeline.windows.definitions import SessionWindows
 from oriel.pipeline.windows.functions import Rejected
 from oriel.pipeline.windows.records import arrival_keys
-
-_FITS_64_BITS = 2**62
 
 
 @dataclass
@@ -71,18 +70,36 @@ class SessionBounds:
         """How many sessions there are."""
         return len(self.pair)
 
-    def sessions_by_pair(
-        self, rows: Ints, aggregates: Sequence[Any] | None = None
+    def keep(self, chosen: Flags) -> "SessionBounds":
+        """The sessions where ``chosen`` is set."""
+        return SessionBounds(
+            self.pair[chosen], self.start_ms[chosen], self.end_ms[chosen], self.reach_ms[chosen]
+        )
+
+    def followed_by(self, others: "SessionBounds") -> "SessionBounds":
+        """These sessions, and others behind them."""
+        return SessionBounds(
+            np.concatenate([self.pair, others.pair]),
+            np.concatenate([self.start_ms, others.start_ms]),
+            np.concatenate([self.end_ms, others.end_ms]),
+            np.concatenate([self.reach_ms, others.reach_ms]),
+        )
+
+    def sessions_by(
+        self, group: Ints, rows: Ints, aggregates: Sequence[Any] | None = None
     ) -> dict[int, list[PartitionSession]]:
-        """The sessions of the chosen state rows; ``aggregates`` has one for each state row."""
-        by_pair: dict[int, list[PartitionSession]] = {}
+        """The sessions of the chosen state rows by their group.
+
+        ``group`` has a number for each state row, and so has ``aggregates`` an aggregate.
+        """
+        by_group: dict[int, list[PartitionSession]] = {}
         columns = (self.pair, self.start_ms, self.end_ms, self.reach_ms)
         bounds = zip(*(column[rows].tolist() for column in columns), strict=True)
         for row, (pair, start_ms, end_ms, reach_ms) in zip(rows.tolist(), bounds, strict=True):
             aggregate = None if aggregates is None else aggregates[row]
             session = PartitionSession(pair, start_ms, end_ms, reach_ms, [row], [], aggregate)
-            by_pair.setdefault(pair, []).append(session)
-        return by_pair
+            by_group.setdefault(int(group[row]), []).append(session)
+        return by_group
 
 
 class Arrival(NamedTuple):
@@ -127,15 +144,20 @@ class SessionRecords:
             arrival_keys=arrival_keys(batch),
         )
 
-    def by_pair_in_arrival_order(self, rows: Ints) -> Iterator[tuple[int, Iterator[Arrival]]]:
-        """Each pair of the chosen rows, with its records in order of arrival."""
-        rows = rows[np.lexsort((*(key[rows] for key in self.arrival_keys), self.pair[rows]))]
+    def in_arrival_order_by(
+        self, group: Ints, rows: Ints
+    ) -> Iterator[tuple[int, Iterator[Arrival]]]:
+        """Each group of the chosen rows, with its records in order of arrival.
+
+        ``group`` has a number for each record; the records of a group are of one pair.
+        """
+        rows = rows[np.lexsort((*(key[rows] for key in self.arrival_keys), group[rows]))]
         columns = (self.pair, self.time_ms, self.reach_ms, self.is_open_alone)
-        for low, high in Ranges.of_runs(heads(self.pair[rows])).pairs():
+        for low, high in Ranges.of_runs(heads(group[rows])).pairs():
             chosen = rows[low:high]
             numbers = (column[chosen].tolist() for column in columns)
             yield (
-                int(self.pair[chosen[0]]),
+                int(group[chosen[0]]),
                 (Arrival(*values) for values in zip(chosen.tolist(), *numbers, strict=True)),
             )
 
@@ -155,70 +177,66 @@ class AssignedSessions:
 def assign_records(old: SessionBounds, records: SessionRecords, gap_ms: int) -> AssignedSessions:
     """Find the session of every record; ``old`` are all sessions of the records' pairs.
 
-    Chains are right for a pair if order of arrival doesn't matter to it. Let no record be behind
-    the grace: ``c <= t - gap``. Then a session within the gap of a record is open for it, since
-    ``b >= t - gap >= c``, and the record isn't late, since ``t >= c``. So it joins whatever is
-    within the gap, and any order of such steps ends at the connected components of "within the
-    gap". That holds if it holds at the start: if the old sessions are more than the gap apart.
+    A chain is what is within the gap of each other, directly or through others. No record of one
+    chain matters to another. A chain is one session if order of arrival doesn't matter to it. Let
+    no record of it be behind the grace: ``c <= t - gap``. Then a session within the gap of a
+    record is open for it, since ``b >= t - gap >= c``, and the record isn't late, since
+    ``t >= c``. So it joins whatever is within the gap, and any order of such steps ends at the
+    connected components of "within the gap". That holds if it holds at the start: if the old
+    sessions are more than the gap apart.
     """
+    chained, of_state_row, of_record = _chained(old, records, gap_ms)
     # Of two old sessions within the gap of each other one was closed when a record behind the
-    # grace began or extended the other. It is frozen, and a chain would join them: a crowded pair.
-    order, chains = overlapping(old.pair, old.start_ms - gap_ms, old.end_ms)
-    crowded_pairs = old.pair[order[(chains.sizes > 1)[chains.owners]]]
-    ordered_pairs = np.concatenate([records.pair[records.is_behind_grace], crowded_pairs])
-    in_order = np.isin(records.pair, ordered_pairs)
-    old_in_order = np.isin(old.pair, ordered_pairs)
-
-    of_record = np.full(len(records.pair), -1, dtype=np.int64)
-    of_state_row = np.full(len(old), -1, dtype=np.int64)
-    state_rows, rows = np.flatnonzero(~old_in_order), np.flatnonzero(~in_order)
-    chained, number = _chained(old, state_rows, records, rows, gap_ms)
-    of_state_row[state_rows], of_record[rows] = np.split(number, [len(state_rows)])
-    if not in_order.any():
+    # grace began or extended the other. It is frozen, and a chain would join them: a crowded one.
+    order, crowds = overlapping(old.pair, old.start_ms - gap_ms, old.end_ms)
+    is_ordered = np.zeros(len(chained), dtype=np.bool_)
+    is_ordered[of_record[records.is_behind_grace]] = True
+    is_ordered[of_state_row[order[(crowds.sizes > 1)[crowds.owners]]]] = True
+    if not is_ordered.any():
         return AssignedSessions(chained, of_record, of_state_row)
 
-    sessions_of = old.sessions_by_pair(np.flatnonzero(old_in_order))
+    state_rows = np.flatnonzero(is_ordered[of_state_row])
+    rows = np.flatnonzero(is_ordered[of_record])
+    sessions_of = old.sessions_by(of_state_row, state_rows)
     sessions: list[PartitionSession] = []
-    for pair, arrivals in records.by_pair_in_arrival_order(np.flatnonzero(in_order)):
-        sessions += merge_in_arrival_order(sessions_of.get(pair, []), arrivals, gap_ms).sessions
-    # They are numbered behind the chained ones.
-    for session_number, session in enumerate(sessions, start=len(chained)):
+    for chain, arrivals in records.in_arrival_order_by(of_record, rows):
+        sessions += merge_in_arrival_order(sessions_of.pop(chain, []), arrivals, gap_ms).sessions
+    # A crowded chain without a record stays as it is.
+    sessions += [session for untouched in sessions_of.values() for session in untouched]
+    # They are numbered behind the chained ones; late records keep the -1.
+    number = np.cumsum(~is_ordered) - 1
+    of_record, of_state_row = number[of_record], number[of_state_row]
+    of_record[rows] = -1
+    ordered = SessionBounds.of_sessions(sessions)
+    for session_number, session in enumerate(sessions, start=int((~is_ordered).sum())):
         of_record[session.record_rows] = session_number
         of_state_row[session.state_rows] = session_number
-    ordered = SessionBounds.of_sessions(sessions)
-    bounds = SessionBounds(
-        pair=np.concatenate([chained.pair, ordered.pair]),
-        start_ms=np.concatenate([chained.start_ms, ordered.start_ms]),
-        end_ms=np.concatenate([chained.end_ms, ordered.end_ms]),
-        reach_ms=np.concatenate([chained.reach_ms, ordered.reach_ms]),
-    )
-    return AssignedSessions(bounds, of_record, of_state_row)
+    return AssignedSessions(chained.keep(~is_ordered).followed_by(ordered), of_record, of_state_row)
 
 
 def _chained(
-    old: SessionBounds, state_rows: Ints, records: SessionRecords, rows: Ints, gap_ms: int
-) -> tuple[SessionBounds, Ints]:
-    """Make each chain of chosen sessions and records a session; a record is [t, t].
+    old: SessionBounds, records: SessionRecords, gap_ms: int
+) -> tuple[SessionBounds, Ints, Ints]:
+    """Make each chain of sessions and records a session; a record is [t, t].
 
-    Returns (sessions, numbers): the session's number of each state row, then of each record.
+    Returns (sessions, the session's number of each state row, and of each record).
     """
-    pair = np.concatenate([old.pair[state_rows], records.pair[rows]])
-    start_ms = np.concatenate([old.start_ms[state_rows], records.time_ms[rows]])
-    end_ms = np.concatenate([old.end_ms[state_rows], records.time_ms[rows]])
-    reach_ms = np.concatenate([old.reach_ms[state_rows], records.reach_ms[rows]])
+    alone = SessionBounds(records.pair, records.time_ms, records.time_ms, records.reach_ms)
+    every = old.followed_by(alone)
     # Two intervals are within the gap iff they overlap once both begin the gap earlier.
-    order, chains = overlapping(pair, start_ms - gap_ms, end_ms)
+    order, chains = overlapping(every.pair, every.start_ms - gap_ms, every.end_ms)
     number = np.empty(len(order), dtype=np.int64)
     number[order] = chains.owners
     first = order[chains.low]
     sessions = SessionBounds(
-        pair=pair[first],
-        start_ms=start_ms[first],
-        end_ms=np.maximum.reduceat(end_ms[order], chains.low),
+        pair=every.pair[first],
+        start_ms=every.start_ms[first],
+        end_ms=np.maximum.reduceat(every.end_ms[order], chains.low),
         # A session reaches as far down as the record of it that reaches farthest.
-        reach_ms=np.minimum.reduceat(reach_ms[order], chains.low),
+        reach_ms=np.minimum.reduceat(every.reach_ms[order], chains.low),
     )
-    return sessions, number
+    of_state_row, of_record = np.split(number, [len(old)])
+    return sessions, of_state_row, of_record
 
 
 #: The aggregate of a session that replaces the joined ones (by end, as Kafka hands them to the
@@ -254,14 +272,10 @@ def merge_in_arrival_order(
 
     Without ``aggregate_of`` sessions have no aggregate, and stay.
     """
-    result = ArrivalResult(sorted(sessions, key=_end_ms))
+    by_end = _SessionsByEnd(sessions)
+    result = ArrivalResult(by_end.sessions)
     for record in arrivals:
-        # No two sessions of a pair have the same end: a record at the end of a frozen one is
-        # behind c, so it is late or joins a session that ends later. So the order by end is
-        # Kafka's by (end, start), and the many that ended long ago cost a binary search only.
-        low = bisect_left(result.sessions, record.reach_ms, key=_end_ms)
-        candidates, latest_start_ms = result.sessions[low:], record.time_ms + gap_ms
-        joined = [session for session in candidates if session.start_ms <= latest_start_ms]
+        joined = by_end.within_reach(record, gap_ms)
         if not joined and not record.is_open_alone:
             result.late.append(record.row)
             continue
@@ -273,12 +287,62 @@ def merge_in_arrival_order(
                 # A dead letter: it joins nothing, and the sessions stay as they were.
                 result.rejected.append((record.row, str(error)))
                 continue
-        result.sessions[low:] = [s for s in candidates if s.start_ms > latest_start_ms]
+        by_end.remove(joined)
         if aggregate_of is None or aggregate is not None:
-            insort(result.sessions, _hull(joined, record, aggregate), key=_end_ms)
+            by_end.add(_hull(joined, record, aggregate))
         elif joined:
             result.removed_any = True
     return result
+
+
+class _SessionsByEnd:
+    """The sessions of one pair in the order of their ends, searched in logarithmic time.
+
+    No two sessions of a pair have the same end: a record at the end of a frozen one is behind c,
+    so it is late or joins a session that ends later. So the order by end is Kafka's by
+    (end, start).
+    """
+
+    def __init__(self, sessions: Sequence[PartitionSession]) -> None:
+        self.sessions = sorted(sessions, key=_end_ms)
+        # Starts ascend behind the session with this end. A session may lie in another only if it
+        # was closed for a record of that one: records of a log find no such session open, as
+        # their c never goes down. Results of a join may.
+        self._nested_end_ms: float = -math.inf
+        for index in range(1, len(self.sessions)):
+            self._note_nested(index)
+
+    def within_reach(self, record: Arrival, gap_ms: int) -> list[PartitionSession]:
+        """The sessions that the record joins, by end."""
+        low = bisect_left(self.sessions, record.reach_ms, key=_end_ms)
+        latest_start_ms = record.time_ms + gap_ms
+        if record.reach_ms > self._nested_end_ms:
+            high = bisect_right(self.sessions, latest_start_ms, low, key=_start_ms)
+            return self.sessions[low:high]
+        return [one for one in self.sessions[low:] if one.start_ms <= latest_start_ms]
+
+    def remove(self, sessions: Sequence[PartitionSession]) -> None:
+        """Take sessions out."""
+        for session in sessions:
+            del self.sessions[bisect_left(self.sessions, session.end_ms, key=_end_ms)]
+
+    def add(self, session: PartitionSession) -> None:
+        """Put a session in."""
+        index = bisect_left(self.sessions, session.end_ms, key=_end_ms)
+        self.sessions.insert(index, session)
+        self._note_nested(index)
+        self._note_nested(index + 1)
+
+    def _note_nested(self, index: int) -> None:
+        """Look at whether the session at ``index`` begins before the one in front of it."""
+        if 0 < index < len(self.sessions):
+            before, session = self.sessions[index - 1], self.sessions[index]
+            if before.start_ms > session.start_ms:
+                self._nested_end_ms = max(self._nested_end_ms, before.end_ms)
+
+
+def _start_ms(session: PartitionSession) -> int:
+    return session.start_ms
 
 
 def _end_ms(session: PartitionSession) -> int:
@@ -292,8 +356,8 @@ def _hull(joined: Sequence[PartitionSession], record: Arrival, aggregate: Any) -
         return PartitionSession(
             record.pair, time_ms, time_ms, record.reach_ms, [], [record.row], aggregate
         )
-    # The longest list grows in place: a session of n records costs no n copies of it.
-    hull = max(joined, key=lambda session: len(session.record_rows))
+    # The longest lists grow in place: a session of n rows costs no n copies of them.
+    hull = max(joined, key=lambda session: len(session.record_rows) + len(session.state_rows))
     for session in joined:
         if session is not hull:
             hull.state_rows += session.state_rows
@@ -317,23 +381,6 @@ def overlapping(code: Ints, low_ms: Ints, high_ms: Ints) -> tuple[Ints, Ranges]:
     if len(order):
         # By ascending low, an interval overlaps one before it iff it begins no later than the
         # greatest high before it.
-        highest_ms = _running_max(high_ms[order], head)
+        highest_ms = running_max(high_ms[order], head)
         head[1:] |= low_ms[order][1:] > highest_ms[:-1]
     return order, Ranges.of_runs(head)
-
-
-def _running_max(values: Ints, head: Flags) -> Ints:
-    """The greatest value so far within each run; ``head`` marks where runs begin."""
-    # One accumulate serves all runs: each is lifted above all values of the runs before it.
-    lowest = int(values.min())
-    span = int(values.max()) - lowest + 1
-    run = np.cumsum(head) - 1
-    if (int(run[-1]) + 1) * span < _FITS_64_BITS:
-        lifted = np.maximum.accumulate(run * span + (values - lowest))
-        running: Ints = lifted - run * span + lowest
-        return running
-    # Values are spread too far for that; their ranks aren't.
-    distinct, rank = np.unique(values, return_inverse=True)
-    lifted = np.maximum.accumulate(run * len(distinct) + rank)
-    ranked: Ints = distinct[lifted - run * len(distinct)]
-    return ranked

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.aggregates import Aggregate, Members, used_fields
+from oriel.pipeline.windows.aggregates import Aggregate, Members, of_pieces, used_fields
 from oriel.pipeline.windows.arrays import (
     Flags,
     Ints,
@@ -32,6 +32,7 @@ from oriel.pipeline.windows.arrays import (
 )
 from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
+from oriel.pipeline.windows.engines.sliding.members import Entries, WindowMembers, covered
 from oriel.pipeline.windows.records import (
     RECORD_FIELDS,
     REJECTED_SCHEMA,
@@ -66,15 +67,15 @@ class _Windows:
 
 @dataclass(frozen=True)
 class ChangedWindows:
-    """Windows to aggregate, sorted by key and start: their bounds, and their members' ranges.
+    """Windows to aggregate, sorted by key and start: their bounds, and which rows are members.
 
-    ``known`` are those that a record of an earlier batch defines, ``new`` the rows that came
-    in this batch. A row may be there more than once.
+    ``rows`` are all records, ``new`` marks those that came in this batch. ``known`` are the
+    windows that a record of an earlier batch defines.
     """
 
     rows: pa.Table
     new: Flags
-    ranges: Ranges
+    members: WindowMembers
     start_ms: Ints
     end_ms: Ints
     known: Flags
@@ -84,7 +85,7 @@ class ChangedWindows:
 class Aggregated:
     """The aggregates of windows, their timestamps, which have no value, and who is left out."""
 
-    columns: Mapping[str, pa.Array]
+    columns: Mapping[str, pa.Array | pa.ChunkedArray]
     timestamp_ms: Ints
     deleted: Flags
     left_out: pa.Table
@@ -195,62 +196,56 @@ class SlidingWindowEngine(WindowEngine):
         # worked out: a member is always one of the records in the bounds.
         chosen = ~in_bounds.empty & (is_due | in_bounds.any_of(records.new))
         windows, end_ms, is_due = windows.keep(chosen), end_ms[chosen], is_due[chosen]
-        rows, members = self._members(records, in_bounds.keep(chosen), end_ms)
-        new = records.new[rows]
+        members = WindowMembers.of(
+            self._entries(records), windows.code, end_ms, in_bounds.keep(chosen)
+        )
         # A right window exists only with a member; a new record in the bounds may be none.
-        chosen = ~members.empty & (is_due | members.any_of(new))
+        chosen = (members.last_of() >= 0) & (is_due | (members.last_of(records.new) >= 0))
         windows = windows.keep(chosen)
         changed = ChangedWindows(
-            rows=records.table.take(pa.array(rows)),
-            new=new,
-            ranges=members.keep(chosen),
+            rows=records.table,
+            new=records.new,
+            members=members.keep(chosen),
             start_ms=windows.start_ms,
             end_ms=end_ms[chosen],
             known=windows.known,
         )
         return changed, records.keys.take(pa.array(windows.code))
 
-    def _members(self, records: _Records, in_bounds: Ranges, end_ms: Ints) -> tuple[Ints, Ranges]:
-        """The members of windows: rows (indices of records), and a range of them a window.
-
-        A record in the bounds is no member if the window was closed when it came: a hole.
-        Windows with a hole get copies of their members' rows; all others share the rows that
-        any of them covers. So there is one shape, ranges, for all aggregates, and in a log
-        without partly late records nothing is copied.
-        """
-        # Every window that holds t ends at max(t, D) or later: at t or later, and as none
-        # starts below 0, at D or later. So a record for which the window that ends there is
-        # open is a member of all, and only one for which it is closed can make a hole.
-        least_end_ms = np.maximum(records.time_ms, self._difference_ms)
-        is_partly_late = ~self._rule.is_open(least_end_ms, records.close_ms)
-        holed = in_bounds.any_of(is_partly_late)
-        whole = in_bounds.keep(~holed)
-        covered = _covered(len(records.time_ms), whole)
-        shared, shared_ranges = np.flatnonzero(covered), whole.among(covered)
-
-        own = in_bounds.keep(holed)
-        _, candidate = own.rows()
-        window = own.owners
-        is_member = self._rule.is_open(end_ms[holed][window], records.close_ms[candidate])
-        sizes = np.bincount(window[is_member], minlength=len(own.low))
-        copied_ranges = Ranges.side_by_side(sizes)
-
-        members = Ranges(np.empty_like(in_bounds.low), np.empty_like(in_bounds.high))
-        members.low[~holed], members.high[~holed] = shared_ranges.low, shared_ranges.high
-        # Copied rows stand behind the shared ones.
-        members.low[holed] = len(shared) + copied_ranges.low
-        members.high[holed] = len(shared) + copied_ranges.high
-        return np.concatenate([shared, candidate[is_member]]), members
+    def _entries(self, records: _Records) -> Entries:
+        """When records enter windows: a window is open for a record from its least end on."""
+        first_open_ms = self._rule.first_open_end_ms(records.close_ms)
+        return Entries(records.code, records.time_ms, np.maximum(records.time_ms, first_open_ms))
 
     def _aggregated(self, changed: ChangedWindows) -> Aggregated:
         """Aggregate each window; no record is left out and no window without a value."""
-        ranges = changed.ranges
-        members = Members(changed.rows, ranges)
-        columns = {name: aggregate.of(members) for name, aggregate in self._aggregates.items()}
+        members = changed.members
         # Members stand in order of time, so the last has the greatest one (rule 7).
-        newest_ms = np.asarray(changed.rows["timestamp_ms"])[ranges.high - 1]
+        newest_ms = members.entries.time_ms[members.last_of()]
         none = np.zeros(len(newest_ms), dtype=np.bool_)
+        columns = self._columns_of(changed.rows.drop_columns(["key", "close_ms"]), members)
         return Aggregated(columns, newest_ms, none, REJECTED_SCHEMA.empty_table())
+
+    def _columns_of(
+        self, rows: pa.Table, members: WindowMembers
+    ) -> Mapping[str, pa.Array | pa.ChunkedArray]:
+        """The aggregates of each window, by the name of their column."""
+        holed = members.holed
+        row, ranges = covered(len(rows), members.in_bounds.keep(~holed))
+        of_ranges = Members(rows.take(pa.array(row)), ranges)
+        columns = {name: aggregate.of(of_ranges) for name, aggregate in self._aggregates.items()}
+        if not holed.any():
+            return columns
+        pieces = members.keep(holed).pieces()
+        pieced = of_pieces(self._aggregates, rows.schema, rows, pieces)
+        # Both in the order of the windows again.
+        place = np.empty(len(holed), dtype=np.int64)
+        place[~holed] = np.arange(len(ranges.low))
+        place[holed] = len(ranges.low) + np.arange(len(holed) - len(ranges.low))
+        return {
+            name: pa.chunked_array([column, pieced[name]]).take(pa.array(place))
+            for name, column in columns.items()
+        }
 
 
 def _sorted_records(state: pa.Table, batch: pa.Table) -> _Records:
@@ -272,11 +267,3 @@ def _distinct(windows: _Windows) -> _Windows:
     head = heads(windows.code, windows.start_ms)
     known = np.logical_or.reduceat(windows.known, np.flatnonzero(head))
     return _Windows(windows.code[head], windows.start_ms[head], known)
-
-
-def _covered(length: int, ranges: Ranges) -> Flags:
-    """Which of ``length`` rows some range covers: more ranges have begun than have ended."""
-    begun = np.bincount(ranges.low, minlength=length + 1)
-    ended = np.bincount(ranges.high, minlength=length + 1)
-    covered: Flags = np.cumsum(begun - ended)[:length] > 0
-    return covered

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from oriel.pipeline.windows.arrays import Flags
 from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
 from oriel.pipeline.windows.engines.contract import EngineResult
 from oriel.pipeline.windows.engines.sliding.declarative import (
@@ -28,6 +29,7 @@ from oriel.pipeline.windows.engines.sliding.declarative import (
     ChangedWindows,
     SlidingWindowEngine,
 )
+from oriel.pipeline.windows.engines.sliding.members import covered
 from oriel.pipeline.windows.functions import (
     Fold,
     Rejected,
@@ -112,15 +114,18 @@ class SlidingFoldEngine(SlidingWindowEngine):
 
     def _aggregated(self, changed: ChangedWindows) -> Aggregated:
         """Fold the members of each window in arrival order."""
-        rows = changed.rows
+        in_bounds, _ = covered(len(changed.rows), changed.members.in_bounds)
+        rows = changed.rows.take(pa.array(in_bounds))
         arrival = np.empty(len(rows), dtype=np.int64)
         arrival[np.lexsort(arrival_keys(rows))] = np.arange(len(rows))
-        members = self._members_of(changed)
+        members = self._members_of(rows, changed.new[in_bounds])
         # On close a window is evaluated only once, so nothing was reported of it before.
         evaluated_before = changed.known & (not self._emit.is_on_close)
         aggregates, timestamps, left_out = [], [], []
-        for window, (low, high) in enumerate(changed.ranges.pairs()):
-            own = [members[row] for row in sorted(range(low, high), key=arrival.__getitem__)]
+        for window in range(len(changed.start_ms)):
+            own_rows = np.searchsorted(in_bounds, changed.members.rows_of(window))
+            in_order = own_rows[np.argsort(arrival[own_rows])]
+            own = [members[row] for row in in_order.tolist()]
             aggregate, timestamp_ms, raised = self._folded(own)
             aggregates.append(aggregate)
             timestamps.append(timestamp_ms)
@@ -136,12 +141,11 @@ class SlidingFoldEngine(SlidingWindowEngine):
             rejected_table(rows, left_out, self._carried),
         )
 
-    def _members_of(self, changed: ChangedWindows) -> list[_Member]:
+    def _members_of(self, rows: pa.Table, new: Flags) -> list[_Member]:
         """Each row as the functions see it."""
-        rows = changed.rows
         columns = (rows[name].to_pylist() for name in ("key", "partition", "timestamp_ms", "input"))
         values = fold_values(rows, self._values)
-        fields = zip(*columns, values, changed.new.tolist(), strict=True)
+        fields = zip(*columns, values, new.tolist(), strict=True)
         return [_Member(row, *own) for row, own in enumerate(fields)]
 
     def _folded(self, members: Sequence[_Member]) -> tuple[Any, int, list[_LeftOut]]:

@@ -1,0 +1,68 @@
+"""Pairs of a join of streams are made a bounded number at a time."""
+
+import tracemalloc
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from oriel.pipeline.windows import LEFT, RIGHT
+from oriel.pipeline.windows.joins import streams
+from tests.slow_joins import Span
+from tests.windows.join_batches import whole
+from tests.windows.test_stream_join_properties import engine_of, random_case, run_engine
+
+
+def _batch(length: int) -> pa.Table:
+    """As many records of one key on both sides, all within the range of each other."""
+    side = pa.array(np.repeat([LEFT, RIGHT], length), pa.int8())
+    return pa.table({
+        "key": pa.repeat("k", 2 * length),
+        "timestamp_ms": np.zeros(2 * length, dtype=np.int64),
+        "partition": pa.array(np.zeros(2 * length, dtype=np.int32)),
+        "offset": np.tile(np.arange(length), 2),
+        "stream_time_ms": np.zeros(2 * length, dtype=np.int64),
+        "side": side,
+        "key_group": pa.array(np.zeros(2 * length, dtype=np.int32)),
+        "l": pa.repeat("left", 2 * length),
+        "r": pa.repeat("right", 2 * length),
+    })  # fmt: skip
+
+
+def test_a_hot_key_takes_memory_for_a_piece_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A million pairs, 10,000 at a time: all of them at once take 100 MB."""
+    monkeypatch.setattr(streams, "PIECE", 10_000)
+    engine = engine_of("outer", Span(5, 5, 0))
+    batch = _batch(1_000)
+    tracemalloc.start()
+    try:
+        result = engine.process(engine.empty_state(), batch, (0, 0))
+        arrow_before, arrow_most, pairs = pa.total_allocated_bytes(), 0, 0
+        for piece in result.pieces:
+            assert len(piece) <= 10_000
+            pairs += len(piece)
+            arrow_most = max(arrow_most, pa.total_allocated_bytes() - arrow_before)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert pairs == 1_000_000
+    assert peak + arrow_most < 10_000_000
+
+
+def test_results_are_the_models_however_they_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pieces of three rows give what the model says, with pairs and records alone in them."""
+    monkeypatch.setattr(streams, "PIECE", 3)
+    for seed in range(40):
+        case = random_case(seed)
+        run_engine(case, whole(case.sides))
+
+
+def test_few_results_are_one_table() -> None:
+    """A small batch makes one table, also if it has none."""
+    engine = engine_of("inner", Span(5, 5, 0))
+    result = engine.process(engine.empty_state(), _batch(0), (0, 0))
+    assert [len(piece) for piece in result.pieces] == [0]
+    result = engine.process(engine.empty_state(), _batch(3), (0, 0))
+    assert [len(piece) for piece in result.pieces] == [9]
+    more = engine.process(result.state, _batch(2), (0, 0))
+    assert [len(piece) for piece in more.pieces] == [16]
