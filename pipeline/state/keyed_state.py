@@ -50,7 +50,16 @@ from oriel.pipeline.state.segments import (
     own_files,
     write_segment,
 )
-from oriel.pipeline.windows import FOREVER_MS, NEVER_CLOSED_MS, Due, Ints, Ranges, coded_keys, heads
+from oriel.pipeline.windows import (
+    FOREVER_MS,
+    NEVER_CLOSED_MS,
+    Due,
+    Flags,
+    Ints,
+    Ranges,
+    coded_keys,
+    heads,
+)
 
 #: How many rows count in the version that ends with this segment, and its runs.
 _ROWS_KEY, _RUNS_KEY = b"oriel.rows", b"oriel.runs"
@@ -154,11 +163,9 @@ class KeyedState:
         of_batch = neighbours(unit_hashes(keys, none), units)
         if self._rows_of_others is not None:
             return Touched(of_batch, self.all_rows(closing_ms[0]), closing_ms)
-        of_due = [of_batch]
-        for run, _ in self._runs.by_age:
-            for segment in run:
-                of_due += [_due_units(segment, due) for due in self._layout.due(*closing_ms)]
-        hashes = np.unique(np.concatenate(of_due))
+        segments = [segment for run, _ in self._runs.by_age for segment in run]
+        of_due = [_due_units(segments, due) for due in self._layout.due(*closing_ms)]
+        hashes = np.unique(np.concatenate([of_batch, *of_due]))
         rows = self._layout.without_due(_state_rows(self._rows_of(hashes)), closing_ms[0])
         # Nothing but time changes rows that no record touches: where they leave by it, they
         # need not be written.
@@ -177,10 +184,9 @@ class KeyedState:
                     continue
                 begin = np.searchsorted(hashes, max(from_hash, int(segment.hashes[0])), "left")
                 end = max(np.searchsorted(hashes, segment.hashes[-1], "right"), begin)
-                low = np.searchsorted(segment.hashes, hashes[begin:end], "left")
-                high = np.searchsorted(segment.hashes, hashes[begin:end], "right")
-                covered.append(segment.covered.take(pa.array(Ranges(low, high).rows()[1])))
-                is_covered[begin:end] = low < high
+                rows, found = _rows_with(segment.hashes, hashes[begin:end])
+                covered.append(segment.covered.take(pa.array(rows)))
+                is_covered[begin:end] = found
             if not self._layout.only_added:
                 hashes = hashes[~is_covered]
         return pa.concat_tables(covered)
@@ -348,10 +354,28 @@ class KeyedState:
         return pa.schema([_OWN_FIELDS[0], *self._layout.schema])
 
 
-def _due_units(segment: Segment, due: Due) -> Ints:
-    """The hashes of the units that ``due`` wants, for the rows of a segment that it names."""
-    low, high = np.searchsorted(segment.due_ms, (due.low_ms, due.high_ms))
-    hashes = segment.due_hash[low:high]
+def _rows_with(hashes: Ints, wanted: Ints) -> tuple[Ints, Flags]:
+    """The rows with one of the ``wanted`` hashes, and which of these there are; both ascend."""
+    # Of the shorter one each is looked up in the longer one.
+    if len(hashes) < len(wanted):
+        place = np.minimum(np.searchsorted(wanted, hashes), len(wanted) - 1)
+        is_wanted = wanted[place] == hashes
+        found = np.zeros(len(wanted), dtype=np.bool_)
+        found[place[is_wanted]] = True
+        return np.flatnonzero(is_wanted), found
+    low = np.searchsorted(hashes, wanted)
+    found = hashes[np.minimum(low, len(hashes) - 1)] == wanted
+    high = np.searchsorted(hashes, wanted[found], "right")
+    return Ranges(low[found], high).rows()[1], found
+
+
+def _due_units(segments: Sequence[Segment], due: Due) -> Ints:
+    """The hashes of the units that ``due`` wants, for the rows of segments that it names."""
+    named = [np.zeros(0, dtype=np.int64)]
+    for segment in segments:
+        low, high = np.searchsorted(segment.due_ms, (due.low_ms, due.high_ms))
+        named.append(segment.due_hash[low:high])
+    hashes = np.concatenate(named)
     if due.first_unit == due.last_unit == 0:
         return hashes
     first = np.full(len(hashes), due.first_unit, dtype=np.int64)
