@@ -49,7 +49,8 @@ def unit_hashes(keys: pa.ChunkedArray, units: Ints) -> Ints:
         # More text than one array can hold (2**31 bytes) stays in chunks; its dictionary fits.
         encoded = encoded.combine_chunks()
     # 64-bit integers wrap, as a hash may.
-    return key_hashes(encoded.dictionary)[np.asarray(encoded.indices)] + units * UNIT_STEP
+    hashes: Ints = key_hashes(encoded.dictionary)[np.asarray(encoded.indices)] + units * UNIT_STEP
+    return hashes
 
 
 def neighbours(hashes: Ints, units: Ranges) -> Ints:

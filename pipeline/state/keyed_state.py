@@ -316,7 +316,8 @@ class KeyedState:
         due_ms, due_hash = due_ms[order], hashes[order]
         columns = [hashes, due_ms, due_hash, *covered.columns[1:]]
         table = pa.table(columns, schema=self._file_schema()).combine_chunks()
-        leave_ms = int(self._leave_ms(covered).max(initial=NEVER_CLOSED_MS))
+        # One without rows tells how many there are, and goes with a merge.
+        leave_ms = int(self._leave_ms(covered).max()) if len(covered) else FOREVER_MS
         metadata = {**metadata, _LEAVE_KEY: str(leave_ms).encode()}
         file = write_segment(self._folder, table, name, sync=sync, metadata=metadata)
         return Segment(file, leave_ms, covered, hashes, due_ms, due_hash)
@@ -385,10 +386,10 @@ def _due_units(segments: Sequence[Segment], due: Due) -> Ints:
 def _from(segment: Segment, from_hash: int, until_hash: int | None = None) -> pa.Table:
     """What a segment covers from one hash on, up to another one; without copying it."""
     low = np.searchsorted(segment.hashes, from_hash)
-    high = len(segment.hashes)
+    length = len(segment.hashes) - low
     if until_hash is not None and until_hash <= LAST_HASH:
-        high = np.searchsorted(segment.hashes, until_hash)
-    return segment.covered.slice(low, max(high - low, 0))
+        length = np.searchsorted(segment.hashes, until_hash) - low
+    return segment.covered.slice(low, length)
 
 
 def _newest(tables: Sequence[pa.Table]) -> pa.Table:
