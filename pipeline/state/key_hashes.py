@@ -1,8 +1,8 @@
-"""A hash of each key, the same for ever and on every machine: state files are sorted by it.
+"""A hash of each key and unit, the same for ever and on every machine: files are sorted by it.
 
-A polynomial over the bytes, modulo 2**64, then mixed. Keys that share a hash are read and
-written together, nothing else (see ``keyed_state``): equal hashes cost time, never rows. So it
-need not withstand anybody who looks for such keys.
+A polynomial over the key's bytes, modulo 2**64, then mixed; the unit is added to it, times a
+constant. What shares a hash is read and written together, nothing else (see ``keyed_state``):
+equal hashes cost time, never rows. So it need not withstand anybody who looks for such keys.
 """
 
 from itertools import pairwise
@@ -11,13 +11,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oriel.pipeline.windows import Ints
+from oriel.pipeline.windows import Ints, Ranges
 
 #: Odd, so that no power of it is 0.
 _BASE = np.uint64(0x9E3779B97F4A7C15)
 #: Odd, so that to multiply by it loses nothing.
 _MIX = np.uint64(0xD6E8FEB86659FD93)
 _HALF = np.uint64(32)
+
+#: From a unit of a key to the next one. Odd, so that the units of a key have different hashes;
+#: far from 0, so that they lie anywhere.
+UNIT_STEP = np.int64(-0x2152_41D7_9A3B_5E61)
 
 #: Keys are taken in slices of about so many bytes: a byte takes dozens while it is hashed.
 _SLICE_BYTES = 1 << 20
@@ -36,6 +40,31 @@ def key_hashes(keys: pa.ChunkedArray | pa.Array) -> Ints:
         for low, high in pairwise(edges.tolist()):
             hashes.append(_hashed(offsets[low : high + 1], data))
     return np.concatenate(hashes)
+
+
+def unit_hashes(keys: pa.ChunkedArray, units: Ints) -> Ints:
+    """Return the hash of each (key, unit); there is no null among the keys."""
+    encoded = keys.combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):
+        # More text than one array can hold (2**31 bytes) stays in chunks; its dictionary fits.
+        encoded = encoded.combine_chunks()
+    # 64-bit integers wrap, as a hash may.
+    hashes: Ints = key_hashes(encoded.dictionary)[np.asarray(encoded.indices)] + units * UNIT_STEP
+    return hashes
+
+
+def neighbours(hashes: Ints, units: Ranges) -> Ints:
+    """Return the distinct hashes, ascending, of the units in a range beside each one's.
+
+    ``units`` has a range for each of ``hashes``, counted from its own unit, which is 0.
+    """
+    # Most records of a key and batch have one range: a table without keys is grouped by hashing.
+    table = pa.table({"low": hashes + units.low * UNIT_STEP, "size": units.sizes})
+    distinct = table.group_by(["low", "size"]).aggregate([])
+    # Hashes of a range lie UNIT_STEP apart.
+    low, size = np.asarray(distinct["low"]), np.asarray(distinct["size"])
+    ranges = Ranges(np.zeros_like(size), size)
+    return np.unique(low[ranges.owners] + ranges.rows()[1] * UNIT_STEP)
 
 
 def _bytes(chunk: pa.StringArray) -> tuple[Ints, NDArray[np.uint8]]:

@@ -5,11 +5,10 @@ place: until a batch is decided, the version before it must stay readable, as th
 again (or twice at once), and two versions share the files that they have in common. So any
 version can be read as long as its files are there.
 
-Where the state is a set of records that is read whole, a batch's new state is the old segments
-plus one with the batch's records (``next_segments``). States that are rows of keys are in
-``keyed_state``, those of joins of streams in ``open_records``. All put segments together so
-that what a batch writes is the same on average at batch 1,000,000 and beside 10,000,000 rows:
-old rows are written again only when as many others have come or gone.
+States that are rows of keys are in ``keyed_state``, those of joins of streams in
+``open_records``. Both put segments together so that what a batch writes is the same on average
+at batch 1,000,000 and beside 10,000,000 rows: old rows are written again only when as many
+others have come or gone.
 
 The format number is in the schema metadata of each file.
 """
@@ -42,34 +41,6 @@ class Version:
 
     names: list[str]
     rows: int
-
-
-def read_state(folder: Path, segments: Sequence[str], schema: pa.Schema) -> pa.Table:
-    """Read the records of a state version.
-
-    Raises:
-        CheckpointError: a file is missing, or of another format or schema.
-    """
-    tables = [read_segment(folder, name, schema) for name in segments]
-    return pa.concat_tables([schema.empty_table(), *tables])
-
-
-def read_share(
-    folder: Path, segments: Mapping[int, Sequence[str]], share: TaskShare, schema: pa.Schema
-) -> tuple[list[str], pa.Table]:
-    """Read the records of a task, and the files that are its own alone.
-
-    After a change of the number of tasks it has none: its records are in files of others, too,
-    so its next version has to be written whole.
-
-    Raises:
-        CheckpointError: a file is missing, or of another format or schema.
-    """
-    own = own_files(segments, share)
-    if own is not None:
-        return own, read_state(folder, own, schema)
-    rows = read_state(folder, [name for names in segments.values() for name in names], schema)
-    return [], rows.filter(pa.array(in_share(rows, share)))
 
 
 def own_files(segments: Mapping[int, Sequence[str]], share: TaskShare) -> list[str] | None:
@@ -170,36 +141,3 @@ def segments_kept(sizes: Sequence[int], count: int) -> int:
     # Each is larger than all newer ones together: the newest has less than one row in
     # 2 ** (MAX_SEGMENTS - 1), and it alone is written again.
     return old - 1
-
-
-def next_segments(
-    folder: Path,
-    old: Sequence[str],
-    added: pa.Table | None,
-    state: pa.Table,
-    name: str,
-    *,
-    sync: bool,
-) -> list[str]:
-    """Write what makes the next version: only what was added, or all of the state.
-
-    ``added`` are the records that the old segments lack of ``state``; the segments may have
-    others, that no longer matter. All is written anew once those are the majority, and when
-    there are too many segments: such a state is read whole by each batch in any case. None: the
-    state's rows themselves changed, so all of it is written.
-    """
-    if added is not None:
-        stored = sum(_row_count(folder / segment) for segment in old) + len(added)
-        if len(old) < MAX_SEGMENTS and stored <= 2 * len(state):
-            if not len(added):
-                return list(old)
-            return [*old, write_segment(folder, added, name, sync=sync)]
-    if not len(state):
-        return []
-    return [write_segment(folder, state, name, sync=sync)]
-
-
-def _row_count(path: Path) -> int:
-    """How many records a segment has, from its footer."""
-    with pa.memory_map(str(path)) as source:
-        return int(pa.ipc.open_file(source).count_rows())

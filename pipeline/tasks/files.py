@@ -13,14 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.plan import BatchPlan, Clocks, JoinPlan
-from oriel.pipeline.state import (
-    KeyedState,
-    Layout,
-    OpenRecords,
-    Version,
-    next_segments,
-    read_share,
-)
+from oriel.pipeline.state import KeyedState, Layout, OpenRecords, Version
 from oriel.pipeline.windows import EngineResult, JoinResult
 from oriel.storage.delta import AddedFile, table_rows, write_file
 
@@ -42,23 +35,17 @@ class FolderFiles:
     ) -> tuple[EngineResult, Version]:
         """See ``TaskFiles``."""
         engine, share = plan.assembly.engine, (task, plan.tasks)
-        name = _name(plan, task)
-        if engine.state_is_records:
-            old, state = read_share(self.state, plan.segments, share, engine.state_schema)
-            result = engine.process(state, records, plan.close_ms, close_ms)
-            added = None
-            if not len(result.rejected):
-                # Records of tasks that are no more are in no segment of this one.
-                added = records if old or not len(state) else pa.concat_tables([state, records])
-            names = next_segments(self.state, old, added, result.state, name, sync=self.sync)
-            return result, Version(names, len(result.state))
-        # Keys don't matter to each other: the rows of the batch's keys are enough, and of those
-        # with a window that closes now (decision 0015).
-        layout = Layout(engine.state_schema, engine.due_ms)
+        layout = Layout.of_engine(engine)
         keyed = KeyedState.of_task(self.state, plan.segments, share, layout)
-        touched = keyed.touched(records["key"], (plan.close_ms, close_ms))
+        # The rows near the batch's records are enough, and those near what closes now
+        # (decision 0022).
+        units = engine.touched_units(records)
+        touched = keyed.touched(records["key"], (plan.close_ms, close_ms), units)
         result = engine.process(touched.rows, records, plan.close_ms, close_ms)
-        return result, keyed.replaced(touched, result.state, name, sync=self.sync)
+        version = keyed.replaced(
+            touched, result.state, _name(plan, task), sync=self.sync, added=result.added
+        )
+        return result, version
 
     def join_records(
         self,

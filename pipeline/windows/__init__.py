@@ -22,7 +22,7 @@ from oriel.pipeline.windows.aggregates import (
     sum,
     widened,
 )
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads
 from oriel.pipeline.windows.definitions import (
     FOREVER_MS,
     LEFT,
@@ -43,6 +43,7 @@ from oriel.pipeline.windows.definitions import (
     to_ms,
 )
 from oriel.pipeline.windows.engines import (
+    Due,
     EngineResult,
     WindowEngine,
     engine_for,
@@ -93,6 +94,7 @@ __all__ = [
     "Aggregate",
     "Aggregator",
     "Clocks",
+    "Due",
     "Duration",
     "EmitStrategy",
     "EngineResult",
@@ -121,6 +123,7 @@ __all__ = [
     "approx_quantile",
     "avg",
     "close_time_ms",
+    "coded_keys",
     "collect_list",
     "count",
     "engine_for",

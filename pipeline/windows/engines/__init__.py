@@ -6,9 +6,10 @@ a pure function of (state, batch, close times), Arrow in and Arrow out.
 """
 
 from oriel.pipeline.windows.engines.choice import engine_for
-from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
+from oriel.pipeline.windows.engines.contract import Due, EngineResult, WindowEngine
 
 __all__ = [
+    "Due",
     "EngineResult",
     "WindowEngine",
     "engine_for",

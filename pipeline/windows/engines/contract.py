@@ -5,13 +5,14 @@ whoever calls it decides where state lives, and a task may run any number of tim
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Flags, Ints
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges
 from oriel.pipeline.windows.definitions import FOREVER_MS, Windows
 from oriel.pipeline.windows.records import REJECTED_SCHEMA, SUBORDER
 
@@ -21,6 +22,8 @@ class EngineResult:
     """What one batch made of the state.
 
     ``state``: the next state.
+    ``added``: the rows of it that came with the batch, where rows never change
+    (``WindowEngine.rows_never_change``).
     ``changes``: each changed or newly final window that the emission policy lets through, once,
     in the layout of ``changed_rows``.
     ``late_partitions``: the partition of each record that only the engine could find late
@@ -35,6 +38,7 @@ class EngineResult:
     late_partitions: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     rejected: pa.Table = field(default_factory=REJECTED_SCHEMA.empty_table)
     left_out: pa.Table = field(default_factory=REJECTED_SCHEMA.empty_table)
+    added: pa.Table | None = None
 
     @property
     def late(self) -> int:
@@ -42,8 +46,27 @@ class EngineResult:
         return len(self.late_partitions)
 
 
+class Due(NamedTuple):
+    """State rows that a batch has to look at, since a window of theirs becomes final.
+
+    Those whose ``due_ms`` is in [``low_ms``, ``high_ms``); with them the units of their key from
+    ``first_unit`` to ``last_unit``, counted from their own, which is 0.
+    """
+
+    low_ms: int
+    high_ms: int
+    first_unit: int = 0
+    last_unit: int = 0
+
+
 class WindowEngine(ABC):
-    """The windows of one store; holds no state between calls."""
+    """The windows of one store; holds no state between calls.
+
+    The state is rows, each of a key and a *unit*, a number that stands for a span of time. A
+    batch needs the rows of some units only: those that ``touched_units`` names for its records,
+    and those that ``due`` names. Units of a key matter to each other where the engine says
+    so by naming both; keys never do.
+    """
 
     #: The definition, which says when a record is late.
     windows: Windows
@@ -53,14 +76,14 @@ class WindowEngine(ABC):
     state_schema: pa.Schema
     #: The store's columns of aggregates by name: what ``changes`` has beside the fixed ones.
     aggregate_types: Mapping[str, pa.DataType]
-    #: Whether the state is a set of records: the next state holds old rows as they were, or not.
-    state_is_records: bool = False
+    #: Whether a row matters no more once the close time is behind its ``due_ms``.
+    rows_leave_when_due: bool = False
+    #: Whether rows stay as they came, until they leave; else a batch may change those that it sees.
+    rows_never_change: bool = False
 
     def order_by_suborder(self) -> None:
         """Expect results of a join: those of one left record share its place in the log."""
         self.record_schema = self.record_schema.append(SUBORDER)
-        if self.state_is_records:
-            self.state_schema = self.record_schema
 
     def empty_state(self) -> pa.Table:
         """The state before the first record."""
@@ -77,13 +100,32 @@ class WindowEngine(ABC):
         """
         return self.windows.is_late(timestamp_ms, close_ms)
 
-    def due_ms(self, state: pa.Table) -> Ints:
-        """The last ms of each state row's window, from which on its key has to be looked at.
+    def units(self, state: pa.Table) -> Ints:
+        """The unit of each state row. Here: a key has one."""
+        return np.zeros(len(state), dtype=np.int64)
 
-        Once the close time is behind it, ``process`` needs all rows of the key, even if no
-        record of the key came. Here: no row ever closes.
+    def touched_units(self, batch: pa.Table) -> Ranges:
+        """For each record, the units of its key whose rows ``process`` needs because of it."""
+        none = np.zeros(len(batch), dtype=np.int64)
+        return Ranges(none, none + 1)
+
+    def due_ms(self, state: pa.Table) -> Ints:
+        """The last ms of each state row's last window.
+
+        Here: no row ever closes.
         """
         return np.full(len(state), FOREVER_MS, dtype=np.int64)
+
+    def unit_due_ms(self, state: pa.Table) -> Ints:
+        """The greatest ``due_ms`` that a row can have in the unit of each state row, or more."""
+        return self.due_ms(state)
+
+    def due(self, previous_close_ms: int, close_ms: int) -> Sequence[Due]:
+        """What ``process`` needs for windows that become final between the two close times.
+
+        Here: the rows of each unit with a window that does, even if no record of the key came.
+        """
+        return (Due(previous_close_ms, close_ms),)
 
     @abstractmethod
     def process(
@@ -94,8 +136,7 @@ class WindowEngine(ABC):
         ``close_ms`` is the close time of all partitions after the batch, ``previous_close_ms``
         the same before it; windows that end between the two become final now.
 
-        Keys don't matter to each other. Where the state isn't a set of records, ``state`` may
-        therefore be the rows of some keys only: all rows of those in the batch, and of those
-        with a row whose ``due_ms`` is in [``previous_close_ms``, ``close_ms``). The next
-        state is then that of the same keys.
+        ``state`` is the whole state, or all rows of some units: at least of those that
+        ``touched_units`` and ``due`` name. The changes are the same in both cases, and the next
+        state is that of the same units.
         """

@@ -13,9 +13,7 @@ from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.commit.checkpoint import StateVersions
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError
 from oriel.pipeline.plan import PreparedBatch
-from oriel.pipeline.state import next_segments
-from oriel.pipeline.state import segments as state_files
-from oriel.pipeline.state.segments import read_state, write_segment
+from oriel.pipeline.state.segments import read_segment, write_segment
 from oriel.storage import CommitRecord
 from oriel.storage.delta import AddedFile
 
@@ -160,42 +158,16 @@ def test_end_offsets_need_a_readable_offset_log(tmp_path: Path) -> None:
                 checkpoint.end_offsets(batch)
 
 
-def test_state_is_read_back_from_all_segments(tmp_path: Path) -> None:
-    """A version's records are those of its segments, in any number."""
-    names = [write_segment(tmp_path, RECORDS, "x", sync=True) for _ in range(2)]
-    assert read_state(tmp_path, names, RECORDS.schema)["t"].to_pylist() == [1, 2, 3, 1, 2, 3]
-    assert read_state(tmp_path, [], RECORDS.schema).num_rows == 0
-
-
 def test_state_that_cannot_be_trusted_is_refused(tmp_path: Path) -> None:
     """A missing, torn or foreign segment is an error that names the file."""
     name = write_segment(tmp_path, RECORDS, "x", sync=False)
     path = tmp_path / name
     with pytest.raises(CheckpointError, match="can't be read"):
-        read_state(tmp_path, ["missing.arrow"], RECORDS.schema)
+        read_segment(tmp_path, "missing.arrow", RECORDS.schema)
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(CheckpointError, match="can't be read"):
-        read_state(tmp_path, [name], RECORDS.schema)
+        read_segment(tmp_path, name, RECORDS.schema)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, RECORDS.schema) as writer:
         writer.write_table(RECORDS)
     with pytest.raises(CheckpointError, match="another format"):
-        read_state(tmp_path, [name], RECORDS.schema)
-
-
-def test_a_batch_is_added_until_dead_records_are_the_majority(tmp_path: Path) -> None:
-    """Writing is in proportion to the batch; all is written anew when half of it is dead."""
-    first = next_segments(tmp_path, [], RECORDS, RECORDS, "b", sync=False)
-    second = next_segments(
-        tmp_path, first, RECORDS, pa.concat_tables([RECORDS] * 2), "b", sync=False
-    )
-    assert second[:1] == first
-    assert len(second) == 2
-    same = next_segments(tmp_path, second, RECORDS[:0], RECORDS, "b", sync=False)
-    assert same == second
-    anew = next_segments(tmp_path, second, RECORDS, RECORDS, "b", sync=False)
-    assert len(anew) == 1
-    assert anew[0] not in second
-    assert next_segments(tmp_path, anew, RECORDS, RECORDS[:0], "b", sync=False) == []
-    full = [write_segment(tmp_path, RECORDS, "x", sync=False)] * state_files.MAX_SEGMENTS
-    state = pa.concat_tables([RECORDS] * (len(full) + 1))
-    assert len(next_segments(tmp_path, full, RECORDS, state, "b", sync=False)) == 1
+        read_segment(tmp_path, name, RECORDS.schema)

@@ -74,7 +74,7 @@ def updates(how: str) -> Store:
 def all_touched(self: KeyedState, keys: pa.ChunkedArray, *_closing: Any) -> Touched:
     """Every key there is, whatever a batch names."""
     rows = self.all_rows()
-    hashes = np.concatenate([key_hashes(keys.unique()), key_hashes(rows["key"])])
+    hashes = np.concatenate([key_hashes(keys), key_hashes(rows["key"])])
     return Touched(np.unique(hashes), rows)
 
 

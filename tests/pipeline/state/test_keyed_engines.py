@@ -1,4 +1,4 @@
-"""Engines that see only the touched keys' rows give what engines with the whole state give."""
+"""Engines that see only the touched units' rows give what engines with the whole state give."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from oriel import SessionWindows, TimeWindows
+from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline import windows as w
 from oriel.pipeline.plan import KEY_GROUP
-from oriel.pipeline.state import KeyedState, Layout, keyed_state
+from oriel.pipeline.state import KeyedState, Layout, runs, segments
+from oriel.pipeline.state import key_hashes as hashing
 from oriel.pipeline.state.key_hashes import key_hashes
 from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
@@ -36,8 +37,20 @@ CARRIED = pa.schema([KEY_GROUP])
 WINDOWS: dict[str, Windows] = {
     "tumbling": TimeWindows.of_size_and_grace(10, 15),
     "hopping": TimeWindows.of_size_and_grace(12, 3).advance_by(5),
+    "hopping often": TimeWindows.of_size_and_grace(20, 30).advance_by(1),
+    "sliding": SlidingWindows.of_time_difference_and_grace(6, 15),
+    "sliding far": SlidingWindows.of_time_difference_and_grace(25, 0),
     "session": SessionWindows.of_inactivity_gap_and_grace(4, 12),
     "none": NoWindows(),
+}
+
+
+#: Who shares a hash: how many hashes keys have, from a unit's to the next one's, and the rows of a
+#: slice of a merge. Where a few hashes lie close together, they are all in one slice.
+SHARING: dict[str, tuple[int | None, np.int64, int]] = {
+    "nobody": (None, hashing.UNIT_STEP, 10),
+    "keys": (5, hashing.UNIT_STEP, 10),
+    "keys and units": (5, np.int64(1), runs.SLICE_ROWS),
 }
 
 
@@ -109,16 +122,23 @@ def in_order(rows: pa.Table) -> list[str]:
 @pytest.mark.parametrize(
     ("kind", "folds"), [*((kind, folds) for kind in WINDOWS for folds in (0, 1)), ("table", 0)]
 )
-@pytest.mark.parametrize("hashes", [1_000_000, 5])
-def test_keys_do_not_matter_to_each_other(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, hashes: int
+@pytest.mark.parametrize("sharing", SHARING)
+def test_what_a_batch_does_not_touch_does_not_matter(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, sharing: str
 ) -> None:
-    """Each batch with the rows of its keys only gives the changes and the state of all rows."""
-    monkeypatch.setattr(keyed_state, "key_hashes", lambda keys: key_hashes(keys) % hashes)
+    """Each batch with the rows of its units only gives the changes and the state of all rows."""
+    hashes, unit_step, slice_rows = SHARING[sharing]
+    if hashes is not None:
+        monkeypatch.setattr(hashing, "key_hashes", lambda keys: key_hashes(keys) % hashes)
+    monkeypatch.setattr(hashing, "UNIT_STEP", unit_step)
+    # Small enough that batches merge a slice at a time, and have few segments before they do.
+    monkeypatch.setattr(runs, "SLICE_ROWS", slice_rows)
+    monkeypatch.setattr(runs, "SLICE_BATCHES", 1)
+    monkeypatch.setattr(segments, "MAX_SEGMENTS", 3)
     changes = 0
-    for seed in range(4):
+    for seed in range(3):
         engine = engine_of(kind, folds=bool(folds), final_only=bool(seed % 2) and kind in WINDOWS)
-        layout = Layout(engine.state_schema, engine.due_ms)
+        layout = Layout.of_engine(engine)
         delay = WINDOWS[kind].close_delay_ms if kind in WINDOWS else 0
         names: list[str] = []
         whole = engine.empty_state()
@@ -126,15 +146,17 @@ def test_keys_do_not_matter_to_each_other(
             expected = engine.process(whole, batch, before, close)
             whole = expected.state
             state = KeyedState(tmp_path, names, layout)
-            touched = state.touched(batch["key"], (before, close))
+            touched = state.touched(batch["key"], (before, close), engine.touched_units(batch))
             result = engine.process(touched.rows, batch, before, close)
-            version = state.replaced(touched, result.state, f"{kind}", sync=False)
+            version = state.replaced(
+                touched, result.state, f"{kind}", sync=False, added=result.added
+            )
             assert result.changes.to_pylist() == expected.changes.to_pylist()
             assert in_order(result.rejected) == in_order(expected.rejected)
             assert result.late == expected.late
             names = version.names
             after = KeyedState(tmp_path, names, layout)
-            assert in_order(after.all_rows()) == in_order(whole)
+            assert in_order(after.all_rows(close)) == in_order(whole)
             assert version.rows == len(whole)
             changes += len(result.changes)
     assert changes > 50

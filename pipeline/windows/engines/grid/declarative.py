@@ -38,6 +38,9 @@ from oriel.pipeline.windows.records import (
     window_order,
 )
 
+#: How many units of state have as many windows as a record lies in.
+_UNITS_OF_RECORD = 4
+
 
 class WindowGrid:
     """Where the windows of a record lie; a window is named by its number, i."""
@@ -48,6 +51,10 @@ class WindowGrid:
         self._size_ms = self.advance_ms = FOREVER_MS
         if isinstance(windows, TimeWindows):
             self._size_ms, self.advance_ms = windows.size_ms, windows.advance_ms
+        # Units of state of so many windows that those of a record are in five of them at most: of
+        # smaller ones a batch would have to find more, of larger ones it would read more rows.
+        windows_of_record = -(-self._size_ms // self.advance_ms)
+        self._windows_of_unit = -(-windows_of_record // _UNITS_OF_RECORD)
 
     def starts(self, number: Ints) -> Ints:
         """The start of each numbered window, in ms."""
@@ -56,6 +63,20 @@ class WindowGrid:
     def ends(self, start_ms: Ints) -> Ints:
         """The end of the windows with these starts, in ms."""
         return start_ms + self._size_ms
+
+    def units(self, start_ms: Ints) -> Ints:
+        """The unit of state that each window with one of these starts is in."""
+        return start_ms // self.advance_ms // self._windows_of_unit
+
+    def touched_units(self, time_ms: Ints) -> Ranges:
+        """The units with the windows of each record."""
+        first, last = self.first_windows(time_ms), self.last_windows(time_ms)
+        return Ranges(first // self._windows_of_unit, last // self._windows_of_unit + 1)
+
+    def unit_last_ms(self, start_ms: Ints) -> Ints:
+        """The greatest record time in the last window of the unit of each window."""
+        last = (self.units(start_ms) + 1) * self._windows_of_unit - 1
+        return self.last_ms(self.starts(last))
 
     def last_ms(self, start_ms: Ints) -> Ints:
         """The greatest record time in the windows with these starts."""
@@ -103,7 +124,30 @@ class _BatchParts(NamedTuple):
     table: pa.Table
 
 
-class TimeWindowEngine(WindowEngine):
+class GridEngine(WindowEngine):
+    """What both engines have in common: a state of rows of windows, which do not meet others."""
+
+    rows_leave_when_due = True
+    _grid: WindowGrid
+
+    def units(self, state: pa.Table) -> Ints:
+        """See ``WindowEngine``: a few windows that follow each other are a unit."""
+        return self._grid.units(np.asarray(state["window_start_ms"]))
+
+    def touched_units(self, batch: pa.Table) -> Ranges:
+        """See ``WindowEngine``: those with the windows that a record lies in."""
+        return self._grid.touched_units(np.asarray(batch["timestamp_ms"]))
+
+    def due_ms(self, state: pa.Table) -> Ints:
+        """The last ms of each row's window."""
+        return self._grid.last_ms(np.asarray(state["window_start_ms"]))
+
+    def unit_due_ms(self, state: pa.Table) -> Ints:
+        """The last ms of the last window of each row's unit."""
+        return self._grid.unit_last_ms(np.asarray(state["window_start_ms"]))
+
+
+class TimeWindowEngine(GridEngine):
     """Tumbling, hopping or no windows with declarative aggregates."""
 
     def __init__(
@@ -131,10 +175,6 @@ class TimeWindowEngine(WindowEngine):
             [*RECORD_FIELDS, *(carried or ()), *used_fields(aggregates, values)]
         )
         self.state_schema = rows_schema([_START], carried or (), self._columns.fields)
-
-    def due_ms(self, state: pa.Table) -> Ints:
-        """The last ms of each row's window."""
-        return self._grid.last_ms(np.asarray(state["window_start_ms"]))
 
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int

@@ -15,10 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.arrays import Ints
 from oriel.pipeline.windows.definitions import EmitStrategy, NoWindows, TimeWindows
-from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
-from oriel.pipeline.windows.engines.grid.declarative import WindowGrid
+from oriel.pipeline.windows.engines.contract import EngineResult
+from oriel.pipeline.windows.engines.grid.declarative import GridEngine, WindowGrid
 from oriel.pipeline.windows.functions import (
     Fold,
     Rejected,
@@ -44,7 +43,7 @@ class _Part(NamedTuple):
 _Parts = dict[_Window, dict[int, _Part]]
 
 
-class TimeFoldEngine(WindowEngine):
+class TimeFoldEngine(GridEngine):
     """A user's aggregation of tumbling, hopping or no windows."""
 
     def __init__(
@@ -67,10 +66,6 @@ class TimeFoldEngine(WindowEngine):
         self.record_schema = pa.schema([*RECORD_FIELDS, *(carried or ()), *fold_fields(values)])
         window_part = pa.schema([("window_start_ms", pa.int64()), ("partition", pa.int32())])
         self.state_schema = rows_schema(window_part, carried or (), pa.schema(fold.types))
-
-    def due_ms(self, state: pa.Table) -> Ints:
-        """The last ms of each row's window."""
-        return self._grid.last_ms(np.asarray(state["window_start_ms"]))
 
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int

@@ -12,9 +12,25 @@ Every rule is a property of records alone (D = time difference, ``t`` = a record
 So the result can't depend on the order in which partitions are read or on batch cuts.
 The state is the accepted records that can still matter; a batch is merged in, the windows it
 changed are looked up by binary search, and their members are index ranges.
+
+A batch needs the records near its own and near those with a window that becomes final now. A
+window [s, s + D] is worked out of its members, and of its definers, which tell whether it is
+there and whether it was before: records at s - 1 or s + D, for s = 0 all up to D. So all that
+matters to a window lies in [s - 1, s + D], and these windows may be written:
+
+    holds a new record at t               t - D <= s <= t            [t - D - 1, t + D]
+    is the left window of a new one       s = max(0, t - D)          [t - D - 1, max(t, D)]
+    is the right window of a new one      s = t + 1                  [t, t + 1 + D]
+    left window that becomes final now    s = max(0, t - D)          [t - D - 1, max(t, D)]
+    right window that becomes final now   s = t + 1                  [t, t + 1 + D]
+
+where t in the last two lines is the time of an old record, which the state finds by its time. A
+unit of state is D + 1 ms: each of these spans is in the unit of t and those beside it. A window
+of any other record that happens to be there may lack members and definers, and is not written:
+it has an old definer (itself), nothing new in its bounds, and does not become final.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,7 +47,7 @@ from oriel.pipeline.windows.arrays import (
     pair_order,
 )
 from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
-from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
+from oriel.pipeline.windows.engines.contract import Due, EngineResult, WindowEngine
 from oriel.pipeline.windows.engines.sliding.members import Entries, WindowMembers, covered
 from oriel.pipeline.windows.records import (
     RECORD_FIELDS,
@@ -94,7 +110,8 @@ class Aggregated:
 class SlidingWindowEngine(WindowEngine):
     """Sliding windows with declarative aggregates; the state is a set of records."""
 
-    state_is_records = True
+    rows_leave_when_due = True
+    rows_never_change = True
 
     def __init__(
         self,
@@ -123,6 +140,40 @@ class SlidingWindowEngine(WindowEngine):
         )
         self.state_schema = self.record_schema
 
+    def order_by_suborder(self) -> None:
+        """See ``WindowEngine``: the state has the column, too."""
+        super().order_by_suborder()
+        self.state_schema = self.record_schema
+
+    def units(self, state: pa.Table) -> Ints:
+        """See ``WindowEngine``: D + 1 ms are a unit."""
+        return self._unit(np.asarray(state["timestamp_ms"]))
+
+    def touched_units(self, batch: pa.Table) -> Ranges:
+        """See ``WindowEngine``: a record's own, and those beside it."""
+        unit = self._unit(np.asarray(batch["timestamp_ms"]))
+        return Ranges(unit - 1, unit + 2)
+
+    def due_ms(self, state: pa.Table) -> Ints:
+        """The end of each record's right window, the last one that it defines or is in."""
+        return np.asarray(state["timestamp_ms"]) + 1 + self._difference_ms
+
+    def due(self, previous_close_ms: int, close_ms: int) -> Sequence[Due]:
+        """See ``WindowEngine``: a record's right window, and its left one, which ends before."""
+        # No left window ends below D, so those of early records all close together.
+        left_from_ms = previous_close_ms if previous_close_ms > self._difference_ms else 0
+        right = Due(previous_close_ms, close_ms, 0, 1)
+        if close_ms <= self._difference_ms:
+            return (right,)
+        # From the time of a record, at which its left window ends, to its ``due_ms``.
+        until_due_ms = 1 + self._difference_ms
+        # Records up to D are members and definers of the left window of an early record, which
+        # is in the unit 0, as D is.
+        return Due(left_from_ms + until_due_ms, close_ms + until_due_ms, -1, 0), right
+
+    def _unit(self, time_ms: Ints) -> Ints:
+        return time_ms // (self._difference_ms + 1)
+
     def process(
         self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
     ) -> EngineResult:
@@ -143,7 +194,8 @@ class SlidingWindowEngine(WindowEngine):
         # once that is final, the record can't matter any more.
         matters = self._rule.is_open(records.time_ms + 1 + self._difference_ms, close_ms)
         state = records.table.filter(pa.array(matters))
-        return EngineResult(state, changes, left_out=aggregated.left_out)
+        added = records.table.filter(pa.array(matters & records.new))
+        return EngineResult(state, changes, left_out=aggregated.left_out, added=added)
 
     def _defined_windows(
         self, records: _Records, previous_close_ms: int, close_ms: int

@@ -1,0 +1,231 @@
+"""What a batch costs a task by the number of open records: ``oriel bench open_records``.
+
+One process runs what a windows task does with a batch, without Spark: find in the state files
+what the batch touches, call the engine, write the next version of the state. The same batches, of
+records of random keys in up to 5 s of disorder, are processed beside an empty state, each one
+alone, and one after the other beside a state that is full: ten records of each key, 6 s apart.
+Nothing closes meanwhile. Told are milliseconds of the processor: the median, and the longest
+batch, which wrote older files together; and the bytes that a batch wrote on average.
+
+Progress goes to stderr; stdout gets a table, and JSON in the last line.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from benchmarks.window_tasks import Case, store_of
+from oriel import SessionWindows, SlidingWindows, TimeWindows
+from oriel.pipeline.language import arrow_schema
+from oriel.pipeline.plan import KEY_GROUP, BatchPlan, ClockPlan, assemble
+from oriel.pipeline.tasks import FolderFiles
+from oriel.pipeline.windows import NEVER_CLOSED_MS, Ints, NoWindows
+
+_S = 1_000
+_DAY = 86_400 * _S
+_EPOCH_MS = 1_700_000_000_000
+_ROUNDS, _ROUND_MS, _DISORDER_MS = 10, 6 * _S, 5 * _S
+_LOAD = 500_000
+_KEY_GROUPS = 64
+
+_TUMBLING = TimeWindows.of_size_and_grace(10 * _S, _DAY)
+_SLIDING = SlidingWindows.of_time_difference_and_grace(10 * _S, _DAY)
+_SESSION = SessionWindows.of_inactivity_gap_and_grace(5 * _S, _DAY)
+
+KINDS = (
+    Case("tumbling 10 s", _TUMBLING),
+    Case("hopping 10 s by 2 s", _TUMBLING.advance_by(2 * _S)),
+    Case("sliding 10 s", _SLIDING),
+    Case("session, gap 5 s", _SESSION),
+    Case("no windows", NoWindows()),
+    Case("tumbling 10 s, functions", _TUMBLING, functions=True),
+    Case("sliding 10 s, functions", _SLIDING, functions=True),
+    Case("session, functions", _SESSION, functions=True),
+)
+#: 1,440 windows of each of a hundredth of the keys stay open.
+_LONG = Case("tumbling 1 min, 24 h grace", TimeWindows.of_size_and_grace(60 * _S, _DAY))
+
+
+@dataclass(frozen=True)
+class Fill:
+    """The records that are open: ``rounds`` of each key, ``round_ms`` apart."""
+
+    keys: int
+    rounds: int
+    round_ms: int
+
+    @property
+    def end_ms(self) -> int:
+        """The time of the last one, about."""
+        return _EPOCH_MS + self.rounds * self.round_ms
+
+
+@dataclass
+class Took:
+    """What batches cost: seconds of the processor, bytes of the files that they wrote."""
+
+    seconds: list[float] = field(default_factory=list)
+    written: list[int] = field(default_factory=list)
+
+    def told(self) -> dict[str, float]:
+        """The median and the longest in ms, and the mean of the bytes."""
+        return {
+            "median_ms": round(float(np.median(self.seconds)) * 1e3, 2),
+            "longest_ms": round(max(self.seconds) * 1e3, 2),
+            "bytes": round(float(np.mean(self.written))),
+        }
+
+
+class Task:
+    """The only task of a store, batch after batch."""
+
+    def __init__(self, case: Case, folder: Path) -> None:
+        """Let ``folder`` have its files."""
+        for name in ("table", "state", "dead"):
+            (folder / name).mkdir()
+        self.files = FolderFiles(folder / "table", folder / "state", folder / "dead", sync=False)
+        self.plan = BatchPlan(
+            store="bench",
+            topics=("events",),
+            origins=(None,),
+            batch=0,
+            tasks=1,
+            assembly=assemble(store_of(case), [arrow_schema("v DOUBLE")]),
+            clock_plans=(ClockPlan("events", "events", 0),),
+            clocks={"events": {}},
+            close_ms=NEVER_CLOSED_MS,
+            segments={},
+            files=self.files,
+        )
+        self.rows = 0
+
+    def process(self, batch: pa.Table, took: Took | None = None, *, keep: bool = True) -> None:
+        """Process a batch, and go on from the state that it leaves if ``keep``."""
+        schema = self.plan.assembly.engine.record_schema
+        records = pa.table([batch[name] for name in schema.names], schema=schema)
+        before = {path.name for path in self.files.state.iterdir()}
+        began = time.process_time()
+        _, version = self.files.process_records(self.plan, 0, records, NEVER_CLOSED_MS)
+        seconds = time.process_time() - began
+        written = [path for path in self.files.state.iterdir() if path.name not in before]
+        if took is not None:
+            took.seconds.append(seconds)
+            took.written.append(sum(path.stat().st_size for path in written))
+        if keep:
+            self.plan = replace(self.plan, batch=self.plan.batch + 1, segments={0: version.names})
+            self.rows = version.rows
+        kept = set(self.plan.segments.get(0, ()))
+        for path in self.files.state.iterdir():
+            if path.name not in kept:
+                path.unlink()
+
+
+def records_of(key: Ints, time_ms: Ints, first: int) -> pa.Table:
+    """Records with all columns that an engine may read; ``first`` is the first one's offset."""
+    length = len(key)
+    numbers = pc.utf8_lpad(pa.array(key).cast(pa.string()), 8, "0")
+    value = pa.array(key % 1000 / 10)
+    return pa.table({
+        "key": pc.binary_join_element_wise("key-", numbers, ""),
+        "timestamp_ms": pa.array(time_ms),
+        "partition": pa.array(np.zeros(length, dtype=np.int32)),
+        "offset": pa.array(np.arange(first, first + length)),
+        "close_ms": pa.array(np.full(length, NEVER_CLOSED_MS)),
+        KEY_GROUP.name: pa.array((key % _KEY_GROUPS).astype(np.int32)),
+        "input": pa.array(np.zeros(length, dtype=np.int8)),
+        "null_value": pa.repeat(pa.scalar(value=False), length),
+        "raw": pa.repeat(b'{"v": 1.5}', length).cast(pa.binary()),
+        "v": value,
+    })  # fmt: skip
+
+
+def filling(fill: Fill) -> Iterator[pa.Table]:
+    """All open records, in order of time, in large batches."""
+    records = fill.keys * fill.rounds
+    for low in range(0, records, _LOAD):
+        place = np.arange(low, min(low + _LOAD, records))
+        time_ms = _EPOCH_MS + place * fill.round_ms // fill.keys
+        # Another stride than 1, so that neighbours in time are not neighbours by key.
+        yield records_of(place % fill.keys * 7919 % fill.keys, time_ms, low)
+
+
+def batches(fill: Fill, batch: int, number: int) -> Iterator[pa.Table]:
+    """Batches of a second each that follow on the open records."""
+    random = np.random.default_rng(1)
+    for i in range(number):
+        key = random.integers(0, fill.keys, batch)
+        time_ms = fill.end_ms + i * _S + np.sort(random.integers(0, _S, batch))
+        first = fill.keys * fill.rounds + i * batch
+        yield records_of(key, time_ms - random.integers(0, _DISORDER_MS, batch), first)
+
+
+def measure(case: Case, fill: Fill, batch: int, number: int) -> dict[str, Any]:
+    """The same batches beside nothing and beside what is open."""
+    alone, beside = Took(), Took()
+    with tempfile.TemporaryDirectory(prefix="oriel-bench-open-") as name:
+        task = Task(case, Path(name))
+        for records in batches(fill, batch, number + 1):
+            task.process(records, alone, keep=False)
+        for records in filling(fill):
+            task.process(records)
+        open_rows = task.rows
+        for records in batches(fill, batch, number + 1):
+            task.process(records, beside)
+    # The first batch sets up what Python sets up once.
+    for took in (alone, beside):
+        del took.seconds[0], took.written[0]
+    ratio = round(float(np.median(beside.seconds) / np.median(alone.seconds)), 2)
+    return {"state_rows": open_rows, "alone": alone.told(), "beside": beside.told(), "ratio": ratio}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure, print a table and one line of JSON."""
+    options = _parse(arguments)
+    usual = Fill(max(options.records // _ROUNDS, 1), _ROUNDS, _ROUND_MS)
+    long = Fill(max(options.records // 1_440, 1), 1_440, 60 * _S)
+    cases = [*((case, usual) for case in KINDS), (_LONG, long)]
+    print(
+        f"{'ms of a batch':28}{'state rows':>12}{'alone':>9}{'beside':>9}{'ratio':>7}{'longest':>9}"
+    )
+    found = {}
+    for case, fill in cases:
+        if options.kind not in case.name:
+            continue
+        print(f"{case.name}: {fill.keys * fill.rounds:,} records", file=sys.stderr, flush=True)
+        one = found[case.name] = measure(case, fill, options.batch, options.batches)
+        print(
+            f"{case.name:28}{one['state_rows']:12,}{one['alone']['median_ms']:9.1f}"
+            f"{one['beside']['median_ms']:9.1f}{one['ratio']:7.2f}"
+            f"{one['beside']['longest_ms']:9.1f}",
+            flush=True,
+        )
+    results = {"benchmark": "open_records", "records": options.records, "batch": options.batch}
+    print(json.dumps({**results, "batches": options.batches, "kinds": found}))
+    return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="oriel bench open_records",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--records", type=int, default=1_000_000, help="open records (1,000,000)")
+    parser.add_argument("--batch", type=int, default=6_000, help="records of a batch (6,000)")
+    parser.add_argument("--batches", type=int, default=40, help="how many are measured (40)")
+    parser.add_argument("--kind", default="", help="only kinds whose name has this in it")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

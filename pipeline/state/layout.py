@@ -1,0 +1,64 @@
+"""What a state is made of: its columns, its units, and when its rows matter.
+
+All that ``KeyedState`` has to know of an engine; the tables of joins have none of it but columns.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.windows import FOREVER_MS, Due, Ints, WindowEngine
+
+
+def never_due(rows: pa.Table) -> Ints:
+    """``Layout.due_ms`` of rows without windows."""
+    return np.full(len(rows), FOREVER_MS, dtype=np.int64)
+
+
+def one_unit(rows: pa.Table) -> Ints:
+    """``Layout.units`` where a key's rows are one unit."""
+    return np.zeros(len(rows), dtype=np.int64)
+
+
+def due_alone(previous_close_ms: int, close_ms: int) -> Sequence[Due]:
+    """``Layout.due`` where a row that is due needs its own unit only."""
+    return (Due(previous_close_ms, close_ms),)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The columns of a state (``key`` among them), and what an engine says of its rows.
+
+    ``due_ms``, ``units`` and ``due`` are the engine's. Where rows leave when they are due,
+    ``leave_ms`` is the ms behind which a row need not be stored any more: a later one than its
+    ``due_ms``, if it hides older rows of its unit until then. None: rows stay until they are
+    replaced. ``only_added``: rows never change, and units grow by the batch's rows.
+    """
+
+    schema: pa.Schema
+    due_ms: Callable[[pa.Table], Ints] = never_due
+    units: Callable[[pa.Table], Ints] = one_unit
+    due: Callable[[int, int], Sequence[Due]] = due_alone
+    leave_ms: Callable[[pa.Table], Ints] | None = None
+    only_added: bool = False
+
+    @classmethod
+    def of_engine(cls, engine: WindowEngine) -> "Layout":
+        """The layout of an engine's state."""
+        leave_ms = engine.due_ms if engine.rows_never_change else engine.unit_due_ms
+        return cls(
+            engine.state_schema,
+            engine.due_ms,
+            engine.units,
+            engine.due,
+            leave_ms if engine.rows_leave_when_due else None,
+            engine.rows_never_change,
+        )
+
+    def without_due(self, rows: pa.Table, close_ms: int) -> pa.Table:
+        """The rows that matter yet at this close time."""
+        if self.leave_ms is None:
+            return rows
+        return rows.filter(pa.array(self.due_ms(rows) >= close_ms))
