@@ -8,7 +8,7 @@ run again starts from the same version, and files that no version names can be r
 batch writes is on average in proportion to the batch, however large the state is.
 """
 
-from oriel.pipeline.state.key_hashes import key_hashes
+from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.state.keyed_state import KeyedState
 from oriel.pipeline.state.layout import Layout
 from oriel.pipeline.state.open_records import OpenRecords

@@ -39,7 +39,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.errors import CheckpointError
-from oriel.pipeline.state.key_hashes import neighbours, unit_hashes
+from oriel.pipeline.state.hashes import neighbours, unit_hashes
 from oriel.pipeline.state.layout import Layout, never_due
 from oriel.pipeline.state.runs import LAST_HASH, Merge, Runs, Segment
 from oriel.pipeline.state.segments import (

@@ -13,15 +13,20 @@ from tests.e2e.killed_run import STEPS
 
 
 def kill_at(store: str, step: str, batch: int) -> None:
-    """Make ready to kill when ``store`` begins the batch: the stores before it are through."""
-    original = StoreBatches.run
+    """Make ready to kill when ``store`` comes to the batch.
 
-    def run(self: StoreBatches, records: Any, number: int, ends: Any) -> Any:
+    All stores compute together; then one after the other is decided and committed, so the
+    stores before it are through.
+    """
+    method = "begin" if step == "computing" else "finish"
+    original = getattr(StoreBatches, method)
+
+    def armed(self: StoreBatches, number: int, *rest: Any) -> Any:
         if number == batch and self._store.name == store:
             STEPS[step](batch)
-        return original(self, records, number, ends)
+        return original(self, number, *rest)
 
-    StoreBatches.run = run  # type: ignore[assignment, method-assign]
+    setattr(StoreBatches, method, armed)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from oriel.pipeline.commit.checkpoint import StateVersions
 from oriel.pipeline.language import Store
 from oriel.pipeline.plan.join import JoinStage
 from oriel.pipeline.state import KeyedState
-from oriel.pipeline.state.key_hashes import key_hashes
+from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.state.keyed_state import Touched
 from oriel.storage import DataLayout, Offsets
 from tests.pipeline.tasks.join_runs import KEY_GROUPS, JoinRun

@@ -13,8 +13,8 @@ from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline import windows as w
 from oriel.pipeline.plan import KEY_GROUP
 from oriel.pipeline.state import KeyedState, Layout, runs, segments
-from oriel.pipeline.state import key_hashes as hashing
-from oriel.pipeline.state.key_hashes import key_hashes
+from oriel.pipeline.state import hashes as hashing
+from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
     EmitStrategy,

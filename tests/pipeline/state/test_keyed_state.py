@@ -12,8 +12,8 @@ import pytest
 
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state import KeyedState, Layout, Version
-from oriel.pipeline.state import key_hashes as hashing
-from oriel.pipeline.state.key_hashes import key_hashes
+from oriel.pipeline.state import hashes as hashing
+from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.state.keyed_state import Touched
 from oriel.pipeline.state.segments import MAX_SEGMENTS, open_segment, write_segment
 from oriel.pipeline.windows import FOREVER_MS, NEVER_CLOSED_MS

@@ -9,7 +9,7 @@ import pytest
 from oriel import SlidingWindows, TimeWindows
 from oriel.pipeline import windows as w
 from oriel.pipeline.state import KeyedState, Layout, Version, runs, segments
-from oriel.pipeline.state import key_hashes as hashing
+from oriel.pipeline.state import hashes as hashing
 from oriel.pipeline.state.segments import open_segment
 from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
