@@ -150,15 +150,8 @@ class WindowMembers:
         )
         place, behind = covered(rows, behind)
         row, place = self.entries.order[place], np.arange(len(place))
-        # Blocks of 1, 2, 4, ... places of the order by entry, aligned to their size. A range of
-        # places is two blocks of each size at most, as a segment tree takes it apart: those at
-        # an odd number are no half of a larger block within the range.
-        for level in range(int(behind.sizes.max(initial=0)).bit_length()):
-            first, end = -(-behind.low >> level), behind.high >> level
-            at_low = np.flatnonzero((first < end) & (first & 1 == 1))
-            at_high = np.flatnonzero((first < end) & (end & 1 == 1))
-            which = np.concatenate([at_low, at_high])
-            block = np.concatenate([first[at_low], end[at_high] - 1])
+        for level in range(behind.levels):
+            which, block = behind.blocks(level)
             # With the rows of each block in ascending order, those behind the hole are its end.
             in_blocks = np.sort((place >> level) * rows + row)
             low = np.searchsorted(in_blocks, block * rows + hole[which])
