@@ -15,35 +15,8 @@ import pyarrow as pa
 from oriel.pipeline.windows.aggregates.built_in import Aggregate
 from oriel.pipeline.windows.aggregates.members import Members
 from oriel.pipeline.windows.aggregates.part_columns import PartColumns
-from oriel.pipeline.windows.aggregates.parts import (
-    COUNT,
-    EXACT_SUM,
-    FIRST,
-    GREATEST,
-    HIGH_SUM,
-    LAST,
-    LEAST,
-    LOW_SUM,
-    SQUARES,
-    WHOLE_SUM,
-    Part,
-)
+from oriel.pipeline.windows.aggregates.parts import SMALL, Part
 from oriel.pipeline.windows.arrays import Ints, Ranges, heads
-
-#: Parts whose size has nothing to do with that of the window, and that give the very results that
-#: the values give.
-_SMALL = (
-    COUNT,
-    WHOLE_SUM,
-    LOW_SUM,
-    HIGH_SUM,
-    EXACT_SUM,
-    SQUARES,
-    LEAST,
-    GREATEST,
-    FIRST,
-    LAST,
-)
 
 #: How many parts of a window, on average, wait to be merged: merging costs less for several
 #: at once, and waiting parts cost memory.
@@ -106,7 +79,7 @@ def _has_functions(aggregate: Aggregate, values: pa.Schema) -> bool:
 
 def _has_small_parts(aggregate: Aggregate, values: pa.Schema) -> bool:
     rules = [part.rule for part in _parts(aggregate, values)]
-    return all(rule in _SMALL or rule.functions is not None for rule in rules)
+    return all(rule in SMALL or rule.functions is not None for rule in rules)
 
 
 class _Merging:
