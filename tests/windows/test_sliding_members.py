@@ -11,6 +11,7 @@ from oriel import SlidingWindows
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import NEVER_CLOSED_MS, Ints, Ranges, engine_for
 from oriel.pipeline.windows.aggregates import Members, mergeable
+from oriel.pipeline.windows.engines.sliding import members as members_module
 from oriel.pipeline.windows.engines.sliding.members import Entries, WindowMembers
 from tests.windows.engine_runs import AGGREGATES, VALUES
 
@@ -62,8 +63,11 @@ def _records(
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_every_aggregate_is_that_of_the_listed_members(seed: int) -> None:
+def test_every_aggregate_is_that_of_the_listed_members(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Windows taken apart into pieces have the bits of windows whose members are listed."""
+    monkeypatch.setattr(members_module, "LISTED", 1_000)
     windows = SlidingWindows.of_time_difference_with_no_grace(60)
     records = _records(400, disorder_ms=50, difference_ms=60, seed=seed, keys=3)
     engine = engine_for(windows, _ALL, VALUES)
@@ -89,7 +93,7 @@ def test_every_aggregate_is_that_of_the_listed_members(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_pieces_hold_each_member_once(seed: int) -> None:
+def test_pieces_hold_each_member_once(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A window's pieces are few ascending runs of rows, together its members, in each order."""
     difference_ms = 300
     code, time_ms, close_ms = _disordered(3_000, 250, seed, keys=2)
@@ -116,12 +120,18 @@ def test_pieces_hold_each_member_once(seed: int) -> None:
             found[window] += rows.tolist()
             runs[window] += 1
     assert runs.max() <= 2 * int(holed.in_bounds.sizes.max()).bit_length()
+    monkeypatch.setattr(members_module, "LISTED", 5_000)
+    listed = [
+        pieces.row[low:high].tolist()
+        for pieces in holed.listed()
+        for low, high in pieces.ranges.pairs()
+    ]
     chosen = np.arange(len(code)) % 7 == 0
     last, last_chosen = holed.last_of(), holed.last_of(chosen)
     for window, (low, high) in enumerate(holed.in_bounds.pairs()):
         rows = np.arange(low, high)
         wanted = rows[close_ms[rows] <= holed.end_ms[window]]
-        assert sorted(found[window]) == wanted.tolist() == holed.rows_of(window).tolist()
+        assert sorted(found[window]) == wanted.tolist() == listed[window]
         assert last[window] == max(wanted, default=-1)
         assert last_chosen[window] == max(wanted[chosen[wanted]], default=-1)
 

@@ -254,3 +254,7 @@ FIRST = PartRule("FirstPart", _located_type, _first, _merged_first)
 LAST = PartRule("LastPart", _located_type, _last, _merged_last)
 #: Every value with its coordinates, in their order.
 LIST = PartRule("ListPart", _located_list_type, _located_lists, _merged_lists)
+
+#: The parts whose size has nothing to do with that of the window, and which give the very results
+#: that the values give: what comes in pieces is merged by them.
+SMALL = (COUNT, WHOLE_SUM, LOW_SUM, HIGH_SUM, EXACT_SUM, SQUARES, LEAST, GREATEST, FIRST, LAST)

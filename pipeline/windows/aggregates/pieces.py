@@ -1,7 +1,9 @@
 """Aggregates of windows whose members come in several pieces.
 
-The parts of each piece are worked out like those of a whole window, and the parts of a window
+Small parts are worked out of each piece like those of a whole window, and the parts of a window
 are merged: a part depends on the set of records only, not on how the set was put together.
+Aggregates that look at all values of a window (lists, quantiles, distinct values) have them
+listed, for some windows at a time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,7 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.aggregates.built_in import Aggregate
+from oriel.pipeline.windows.aggregates.members import Members
 from oriel.pipeline.windows.aggregates.part_columns import PartColumns
+from oriel.pipeline.windows.aggregates.parts import SMALL, Part
 from oriel.pipeline.windows.arrays import Ints, Ranges, heads
 
 #: How many parts of a window, on average, wait to be merged: merging costs less for several
@@ -33,29 +37,49 @@ class Pieces(NamedTuple):
 
 def of_pieces(
     aggregates: Mapping[str, Aggregate],
-    values: pa.Schema,
     rows: pa.Table,
     all_pieces: Iterable[Pieces],
-) -> dict[str, pa.Array]:
+    listed: Iterable[Pieces],
+) -> dict[str, pa.ChunkedArray]:
     """The aggregates, by the name of their output column, of windows 0, 1, ...
 
-    ``values`` are the types of the columns that aggregates read; ``rows`` has these columns and
-    the records' coordinates. Each window has a piece, and no row is in two pieces of a window.
+    ``rows`` has the columns that aggregates read and the records' coordinates. Each window has
+    a piece in ``all_pieces``, and no row is in two pieces of a window. ``listed`` has each window
+    once, in order, with all of its members.
     """
+    merged = {n: a for n, a in aggregates.items() if _has_small_parts(a, rows.schema)}
     # Users' functions may share a name, and so would the columns of their parts.
-    shared = {n: a for n, a in aggregates.items() if not _has_functions(a, values)}
-    groups = [shared, *({n: a} for n, a in aggregates.items() if n not in shared)]
-    merging = [_Merging(PartColumns(group, values)) for group in groups if group]
-    for pieces in all_pieces:
-        table = rows.take(pa.array(pieces.row))
+    shared = {n: a for n, a in merged.items() if not _has_functions(a, rows.schema)}
+    groups = [shared, *({n: a} for n, a in merged.items() if n not in shared)]
+    merging = [_Merging(PartColumns(group, rows.schema)) for group in groups if group]
+    columns: dict[str, list[pa.Array]] = {name: [] for name in aggregates}
+    if merging:
+        for pieces in all_pieces:
+            table = rows.take(pa.array(pieces.row))
+            for parts in merging:
+                parts.add(pieces.window, table, pieces.ranges)
         for parts in merging:
-            parts.add(pieces.window, table, pieces.ranges)
-    return {name: column for parts in merging for name, column in parts.results().items()}
+            for name, column in parts.results().items():
+                columns[name].append(column)
+    if len(merged) < len(aggregates):
+        for pieces in listed:
+            members = Members(rows.take(pa.array(pieces.row)), pieces.ranges)
+            for name in aggregates.keys() - merged.keys():
+                columns[name].append(aggregates[name].of(members))
+    return {name: pa.chunked_array(chunks) for name, chunks in columns.items()}
+
+
+def _parts(aggregate: Aggregate, values: pa.Schema) -> tuple[Part, ...]:
+    return aggregate.parts(aggregate.column_type(values))
 
 
 def _has_functions(aggregate: Aggregate, values: pa.Schema) -> bool:
-    parts = aggregate.parts(aggregate.column_type(values))
-    return any(part.rule.functions is not None for part in parts)
+    return any(part.rule.functions is not None for part in _parts(aggregate, values))
+
+
+def _has_small_parts(aggregate: Aggregate, values: pa.Schema) -> bool:
+    rules = [part.rule for part in _parts(aggregate, values)]
+    return all(rule in SMALL or rule.functions is not None for rule in rules)
 
 
 class _Merging:

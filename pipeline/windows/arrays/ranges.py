@@ -101,6 +101,29 @@ class Ranges:
         starts = np.repeat(self.low - offsets[:-1], self.sizes)
         return offsets, starts + np.arange(offsets[-1], dtype=np.int64)
 
+    @property
+    def levels(self) -> int:
+        """How many sizes of blocks, 1, 2, 4, ..., ranges may be taken apart into."""
+        return int(self.sizes.max(initial=0)).bit_length()
+
+    def blocks(self, level: int) -> tuple[Ints, Ints]:
+        """Of the ranges taken apart into aligned blocks, the blocks of ``2**level`` rows.
+
+        Returns the number of the range and of the block for each of them; block b begins at row
+        ``b * 2**level``. A range has two blocks of each size at most, and together they are it,
+        as a segment tree takes it apart.
+        """
+        first, end = -(-self.low >> level), self.high >> level
+        inside = first < end
+        # A block at an odd number at the beginning, or at an even one at the end, is no half of
+        # a larger block within the range.
+        at_low = np.flatnonzero(inside & (first & 1 == 1))
+        at_high = np.flatnonzero(inside & (end & 1 == 1))
+        return (
+            np.concatenate([at_low, at_high]),
+            np.concatenate([first[at_low], end[at_high] - 1]),
+        )
+
     def pieces(self, length: int) -> Iterator[tuple[int, "Ranges"]]:
         """Cut what ``rows`` lists into pieces of ``length`` rows, the last one of fewer.
 

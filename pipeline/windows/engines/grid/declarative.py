@@ -30,6 +30,7 @@ from oriel.pipeline.windows.arrays import (
 )
 from oriel.pipeline.windows.definitions import FOREVER_MS, EmitStrategy, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
+from oriel.pipeline.windows.engines.grid.spreading import spread
 from oriel.pipeline.windows.records import (
     RECORD_FIELDS,
     arrival_keys,
@@ -109,6 +110,9 @@ class WindowGrid:
 
 
 _START = pa.field("window_start_ms", pa.int64())
+
+#: Into so many windows, on average, a row is copied; into more it is spread.
+_COPIES = 16
 
 
 class _BatchParts(NamedTuple):
@@ -250,7 +254,7 @@ class TimeWindowEngine(GridEngine):
 
         They would make holes in the ranges of ``_shared``. Records of a key with equal first
         open and last window are in the same windows: they make one row, which each of these
-        windows merges.
+        windows merges. Where these are many, the windows' rows are merged step by step.
         """
         time_ms, close_ms = np.asarray(batch["timestamp_ms"]), np.asarray(batch["close_ms"])
         first = self._grid.first_open_windows(time_ms, close_ms)
@@ -261,6 +265,9 @@ class TimeWindowEngine(GridEngine):
         table = self._columns.of(batch.take(pa.array(order)), members)
         table = table.append_column("key", keys.take(pa.array(code[begin])))
         windows = Ranges(first[begin], last[begin] + 1)
+        if windows.sizes.sum() > _COPIES * len(begin):
+            codes, number, table = spread(self._columns, table, code[begin], windows)
+            return _BatchParts(codes, self._grid.starts(number), np.arange(len(number)), table)
         row = windows.owners
         return _BatchParts(code[begin][row], self._grid.starts(windows.rows()[1]), row, table)
 

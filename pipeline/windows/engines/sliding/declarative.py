@@ -288,14 +288,14 @@ class SlidingWindowEngine(WindowEngine):
         columns = {name: aggregate.of(of_ranges) for name, aggregate in self._aggregates.items()}
         if not holed.any():
             return columns
-        pieces = members.keep(holed).pieces()
-        pieced = of_pieces(self._aggregates, rows.schema, rows, pieces)
+        own = members.keep(holed)
+        pieced = of_pieces(self._aggregates, rows, own.pieces(), own.listed())
         # Both in the order of the windows again.
         place = np.empty(len(holed), dtype=np.int64)
         place[~holed] = np.arange(len(ranges.low))
         place[holed] = len(ranges.low) + np.arange(len(holed) - len(ranges.low))
         return {
-            name: pa.chunked_array([column, pieced[name]]).take(pa.array(place))
+            name: pa.chunked_array([column, *pieced[name].chunks]).take(pa.array(place))
             for name, column in columns.items()
         }
 

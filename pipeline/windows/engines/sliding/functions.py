@@ -122,18 +122,19 @@ class SlidingFoldEngine(SlidingWindowEngine):
         # On close a window is evaluated only once, so nothing was reported of it before.
         evaluated_before = changed.known & (not self._emit.is_on_close)
         aggregates, timestamps, left_out = [], [], []
-        for window in range(len(changed.start_ms)):
-            own_rows = np.searchsorted(in_bounds, changed.members.rows_of(window))
-            in_order = own_rows[np.argsort(arrival[own_rows])]
-            own = [members[row] for row in in_order.tolist()]
-            aggregate, timestamp_ms, raised = self._folded(own)
-            aggregates.append(aggregate)
-            timestamps.append(timestamp_ms)
-            if evaluated_before[window]:
-                raised = self._not_reported(raised, own)
-            for member, error, _ in raised:
-                bounds = f"[{changed.start_ms[window]}, {changed.end_ms[window]}]"
-                left_out.append((member.row, f"left out of the window {bounds}: {error}"))
+        for pieces in changed.members.listed():
+            place = np.searchsorted(in_bounds, pieces.row)
+            place = place[np.lexsort((arrival[place], pieces.ranges.owners))]
+            for window, (low, high) in zip(pieces.window, pieces.ranges.pairs(), strict=True):
+                own = [members[row] for row in place[low:high].tolist()]
+                aggregate, timestamp_ms, raised = self._folded(own)
+                aggregates.append(aggregate)
+                timestamps.append(timestamp_ms)
+                if evaluated_before[window]:
+                    raised = self._not_reported(raised, own)
+                for member, error, _ in raised:
+                    bounds = f"[{changed.start_ms[window]}, {changed.end_ms[window]}]"
+                    left_out.append((member.row, f"left out of the window {bounds}: {error}"))
         return Aggregated(
             self._fold.columns(aggregates),
             np.array(timestamps, dtype=np.int64),

@@ -29,6 +29,9 @@ from oriel.pipeline.windows.arrays import (
     running_max,
 )
 
+#: How many records are listed at a time.
+LISTED = 2**20
+
 
 @dataclass(frozen=True)
 class Entries:
@@ -111,13 +114,24 @@ class WindowMembers:
             last[holed] = np.append(greatest, -1)[self._entered(holed) - 1]
         return np.where(last >= self.in_bounds.low, last, -1)
 
-    def rows_of(self, window: int) -> Ints:
-        """The members of one window, listed."""
-        low, high = int(self.in_bounds.low[window]), int(self.in_bounds.high[window])
-        hole = int(self.hole[window])
-        behind = np.arange(hole, high)
-        entered = self.entries.entry_ms[hole:high] <= self.end_ms[window]
-        return np.concatenate([np.arange(low, hole), behind[entered]])
+    def listed(self) -> Iterator[Pieces]:
+        """All members of the windows, in order, for some windows at a time.
+
+        That takes an array as long as the members of all windows together, but never more of it
+        at a time than for one window, or for ``LISTED`` records in bounds.
+        """
+        end = self.in_bounds.sizes.cumsum()
+        begin = 0
+        while begin < len(end):
+            listed = end[begin - 1] if begin else 0
+            behind = max(int(np.searchsorted(end, listed + LISTED, side="right")), begin + 1)
+            window = np.arange(begin, behind)
+            in_bounds = Ranges(self.in_bounds.low[window], self.in_bounds.high[window])
+            candidate, owner = in_bounds.rows()[1], in_bounds.owners
+            is_member = self.entries.entry_ms[candidate] <= self.end_ms[window][owner]
+            sizes = np.bincount(owner[is_member], minlength=len(window))
+            yield Pieces(window, candidate[is_member], Ranges.side_by_side(sizes))
+            begin = behind
 
     def pieces(self) -> Iterator[Pieces]:
         """All members of the windows, each once; no range is empty.
@@ -136,15 +150,8 @@ class WindowMembers:
         )
         place, behind = covered(rows, behind)
         row, place = self.entries.order[place], np.arange(len(place))
-        # Blocks of 1, 2, 4, ... places of the order by entry, aligned to their size. A range of
-        # places is two blocks of each size at most, as a segment tree takes it apart: those at
-        # an odd number are no half of a larger block within the range.
-        for level in range(int(behind.sizes.max(initial=0)).bit_length()):
-            first, end = -(-behind.low >> level), behind.high >> level
-            at_low = np.flatnonzero((first < end) & (first & 1 == 1))
-            at_high = np.flatnonzero((first < end) & (end & 1 == 1))
-            which = np.concatenate([at_low, at_high])
-            block = np.concatenate([first[at_low], end[at_high] - 1])
+        for level in range(behind.levels):
+            which, block = behind.blocks(level)
             # With the rows of each block in ascending order, those behind the hole are its end.
             in_blocks = np.sort((place >> level) * rows + row)
             low = np.searchsorted(in_blocks, block * rows + hole[which])
