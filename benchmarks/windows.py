@@ -13,8 +13,8 @@ prepared before a task begins. A rate is all records by the time of the slower w
 
 Kinds and aggregates are measured twice: with records in order and no grace, and with disorder,
 grace and, if asked for, a hot key, as the options say. What is behind the grace is late and is
-refused before it comes to a task; it counts as a record all the same, and is told beside. Scale
-and lengths have records in order.
+refused before it comes to a task; it counts as a record all the same, and the JSON tells how
+many there were. Scale and lengths have records in order.
 
 Progress goes to stderr; stdout gets tables, and JSON in the last line.
 """

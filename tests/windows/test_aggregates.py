@@ -2,6 +2,7 @@
 
 import math
 import re
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -154,7 +155,7 @@ def test_distinct_values_of_records_are_counted_exactly() -> None:
 
 @pytest.mark.parametrize(
     ("probability", "expected"),
-    [(0, 0.0), (0.25, 31.25), (0.5, 62.5), (0.999, 124.875), (1, 124.875)],
+    [(0, 0.0), (0.25, 31.25), (Fraction(1, 4), 31.25), (0.5, 62.5), (0.999, 124.875), (1, 124.875)],
 )
 def test_a_quantile_of_many_values_is_exact(probability: float, expected: float) -> None:
     """One of a thousand values, whatever a digest of them would give."""
