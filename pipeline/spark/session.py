@@ -18,6 +18,8 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 import oriel
+from oriel.pipeline.spark.class_archive import archive_folder, archive_options
+from oriel.pipeline.spark.packages import remember_packages, with_resolved_packages
 
 _PREFIX = "oriel-spark-"
 _LOCK = "lock"
@@ -63,6 +65,11 @@ _JAVA_OPTIONS = (
     # A URI, because the folder's name may hold spaces.
     f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 )
+
+#: For a run of a minute or a few: the JVM compiles quickly, not well, and collects its garbage
+#: without threads for that. Its first 600,000 records from Kafka cost it 10 s of processor
+#: instead of 19, each further million 4 s instead of 2 (docs/decisions/0026).
+_SHORT_RUN_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 _SETTINGS = {
     "spark.driver.memory": "2g",
@@ -119,6 +126,7 @@ def build_session(
     cores: int | None = None,
     packages: Sequence[str] = (),
     extra: Mapping[str, str] | None = None,
+    is_short_run: bool = False,
 ) -> SparkSession:
     """Start the local Spark session for ``application``, or return the one that runs.
 
@@ -129,18 +137,24 @@ def build_session(
         packages: Maven coordinates (``group:artifact:version``) that Spark fetches with
             their dependencies into its Ivy cache.
         extra: Spark settings that override those made here.
+        is_short_run: the JVM is to start quickly rather than to run fast for hours.
 
     Needs Java 17 or 21 in ``JAVA_HOME`` or on the ``PATH``. Only one session runs in a
     process: settings of the JVM (memory, packages, Java options) hold from its first start.
     """
     threads = cores or os.cpu_count() or 1
-    _prepare_python_workers()
+    _prepare_children()
     _quiet_query_contexts()
     scratch = scratch_folder()
     settings = {
         **_SETTINGS,
         "spark.driver.extraJavaOptions": " ".join(
-            [*_JAVA_OPTIONS, f'"-Djava.io.tmpdir={scratch}"']
+            [
+                *_JAVA_OPTIONS,
+                f'"-Djava.io.tmpdir={scratch}"',
+                *archive_options(archive_folder()),
+                *(_SHORT_RUN_OPTIONS if is_short_run else ()),
+            ]
         ),
         "spark.sql.shuffle.partitions": str(threads),
         # Spark would make the folder in the current one.
@@ -152,9 +166,15 @@ def build_session(
         **(extra or {}),
     }
     builder = SparkSession.builder.appName(application).master(f"local[{threads}]")
-    for name, value in settings.items():
+    is_first = SparkSession.getActiveSession() is None
+    resolved = with_resolved_packages(settings)
+    for name, value in resolved.items():
         builder = builder.config(name, value)
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    if is_first and resolved == settings:
+        # Where spark-submit notes all jars; ``spark.jars`` has only those that were asked for.
+        remember_packages(settings, spark.sparkContext.getConf().get("spark.repl.local.jars", ""))
+    return spark
 
 
 def _quiet_query_contexts() -> None:
@@ -163,11 +183,13 @@ def _quiet_query_contexts() -> None:
         PySparkLogger.getLogger(name).disabled = True
 
 
-def _prepare_python_workers() -> None:
+def _prepare_children() -> None:
     """Make Spark's Python workers run this Python and find the package ``oriel``.
 
     The JVM hands its own environment on to them, so this comes before its start.
     """
+    # The JVM that works out the command line of the other lives for half a second.
+    os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(_SHORT_RUN_OPTIONS))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
