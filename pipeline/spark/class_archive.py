@@ -12,6 +12,7 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pyspark
@@ -68,17 +69,17 @@ def start_archiving(folder: Path) -> bool:
         return False
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / _LOCK).touch()
+        subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-P", "-m", __name__, str(folder)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
     except OSError:
+        # A help for later starts, which must not make this run fail.
         return False
-    if not os.access(folder, os.W_OK):
-        return False
-    subprocess.Popen(  # noqa: S603 - our own module
-        [sys.executable, "-P", "-m", __name__, str(folder)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
     return True
 
 
@@ -150,9 +151,10 @@ def _archive(folder: Path) -> Path | None:
 
     Java checks what an archive says of itself, but dies of one that is cut short.
     """
-    for path in folder.glob(f"{_key()}-*.jsa"):
-        if path.stem.rpartition("-")[2] == str(path.stat().st_size):
-            return path
+    with suppress(OSError):  # raised where another process has just put a new one in its place
+        for path in folder.glob(f"{_key()}-*.jsa"):
+            if path.stem.rpartition("-")[2] == str(path.stat().st_size):
+                return path
     return None
 
 

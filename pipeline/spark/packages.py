@@ -6,6 +6,7 @@ it finds what it found the time before.
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -44,7 +45,8 @@ def remember_packages(settings: Mapping[str, str], jars: str) -> None:
         return
     paths = [unquote(urlsplit(jar).path) for jar in jars.split(",") if jar]
     if all(Path(path).is_file() for path in paths):
-        replace_file(record, orjson.dumps(paths), sync=False)
+        with suppress(OSError):  # raised where the folder can't be written to
+            replace_file(record, orjson.dumps(paths), sync=False)
 
 
 def _record(settings: Mapping[str, str]) -> Path | None:

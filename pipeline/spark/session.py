@@ -105,10 +105,9 @@ _SETTINGS = {
     "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
     # Each batch lists these logs; a restart needs the last two entries.
     "spark.sql.streaming.minBatchesToRetain": "10",
-    "spark.sql.streaming.numRecentProgressUpdates": "1",
+    "spark.sql.streaming.numRecentProgressUpdates": "20",
     # Nobody looks at plans, so they needn't be written out at length for every job.
     "spark.sql.ui.explainMode": "simple",
-    "spark.sql.maxPlanStringLength": "1000",
 }
 
 #: Environment variables of Spark's Python workers. The engines make and drop arrays of

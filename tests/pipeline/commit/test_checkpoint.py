@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,7 +80,12 @@ def test_a_batch_removes_what_the_one_before_left(
     left = write_segment(versions.folder, RECORDS, "killed", sync=False)
     listed: list[Path] = []
     iterdir = Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda path: (listed.append(path), iterdir(path))[1])
+
+    def noted(folder: Path) -> Iterator[Path]:
+        listed.append(folder)
+        return iterdir(folder)
+
+    monkeypatch.setattr(Path, "iterdir", noted)
     before: PreparedBatch | None = None
     for batch in range(4):
         name = write_segment(versions.folder, RECORDS, "x", sync=False)

@@ -29,9 +29,7 @@ def own_options(monkeypatch: pytest.MonkeyPatch) -> None:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     """The processes that were started instead of making an archive."""
     commands: list[list[str]] = []
-    monkeypatch.setattr(
-        class_archive.subprocess, "Popen", lambda command, **_: commands.append(command)
-    )
+    monkeypatch.setattr(subprocess, "Popen", lambda command, **_: commands.append(command))
     return commands
 
 
