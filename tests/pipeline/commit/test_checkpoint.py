@@ -125,6 +125,22 @@ def test_a_batch_is_decided_when_its_files_can_be_found(
     assert effects == [("s", False), ("table", False), ("content", False), ("s", True)]
 
 
+def test_a_version_of_a_killed_process_is_on_disk_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill may lie between a version and the sync of its folder: a start makes up for it."""
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    versions = StateVersions(tmp_path / "s", sync=True)
+    assert synced == [versions.folder.stat().st_ino]
+
+
 def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
     """The second is told that another holds it; after the first has closed it may."""
     code = (
