@@ -30,6 +30,9 @@ class StateVersions:
     def __init__(self, folder: Path, *, sync: bool) -> None:
         """Use ``folder``, making it where it isn't there; ``sync``: files are forced to disk."""
         folder.mkdir(parents=True, exist_ok=True)
+        if sync:
+            # A process that was killed may have left a version whose name isn't on disk.
+            sync_folder(folder)
         self.folder = folder
         self.sync = sync
         #: Files that ``forget_before`` left, by name; None before its first call.

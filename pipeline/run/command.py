@@ -19,7 +19,7 @@ from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
-from oriel.pipeline.spark import build_session
+from oriel.pipeline.spark import archive_folder, build_session, start_archiving
 from oriel.pipeline.windows import IllegalArgument
 from oriel.storage import InvalidDefinition, StorageError, check_store_name
 
@@ -121,7 +121,7 @@ def _run(options: argparse.Namespace) -> int:
     print("starting Spark", file=sys.stderr, flush=True)
     cores = options.cores or os.cpu_count() or 1
     connector = kafka_settings() if options.kafka else {}
-    spark = build_session(f"oriel {name}", cores=cores, extra=connector)
+    spark = build_session(f"oriel {name}", cores=cores, extra=connector, is_short_run=options.once)
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)
     log: Log = (
@@ -154,6 +154,7 @@ def _run(options: argparse.Namespace) -> int:
         run.close()
     progress.print_summary()
     spark.stop()
+    start_archiving(archive_folder())
     return 0
 
 

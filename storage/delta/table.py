@@ -51,6 +51,12 @@ class Table:
         self._folder = folder
         self._log = folder / LOG_FOLDER
         self._sync = sync
+        #: What delta-rs has read, with the list of all files: until the first commit.
+        self._opened: DeltaTable | None = None
+        #: Application -> its last batch, as far as it was asked for or seen.
+        self._batches: dict[str, int | None] = {}
+        self._properties: Mapping[str, str] = {}
+        self._version = -1
         self._take(delta)
 
     @property
@@ -120,17 +126,16 @@ class Table:
                 continue
         self._version += 1
         self._batches[application] = batch
-        self._opened = None  # The list of all files, which nobody asks any more.
+        self._opened = None
         return self._version
 
     def _take(self, delta: DeltaTable) -> None:
         """Start from the version that delta-rs has read."""
         self._refuse_protocol(delta.protocol().min_writer_version)
-        self._opened: DeltaTable | None = delta
+        self._opened = delta
         self._version = delta.version()
-        self._properties: Mapping[str, str] = dict(delta.metadata().configuration)
-        #: Application -> its last batch, as far as it was asked for or seen.
-        self._batches: dict[str, int | None] = {}
+        self._properties = dict(delta.metadata().configuration)
+        self._batches = {}
 
     def _follow(self) -> None:
         """Read the entries of others, if there are any: one look at a file that isn't there."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from oriel.storage import files, replace_file
+from oriel.storage import replace_file
 
 
 def test_drafts_of_processes_that_are_gone_are_removed(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_a_folder_is_looked_through_once(tmp_path: Path, monkeypatch: pytest.Mon
         listed.append(folder)
         return scandir(folder)
 
-    monkeypatch.setattr(files.os, "scandir", noted)
+    monkeypatch.setattr(os, "scandir", noted)
     for name in ("f", "f", "g"):
         replace_file(tmp_path / name, b"new", sync=False)
     assert listed == [tmp_path]

@@ -148,7 +148,12 @@ def test_a_commit_looks_at_no_older_entry(tmp_path: Path, monkeypatch: pytest.Mo
         commit(table, tmp_path, batch)
     read: list[Path] = []
     read_bytes = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: (read.append(path), read_bytes(path))[1])
+
+    def noted(path: Path) -> bytes:
+        read.append(path)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
 
     def fail(*_arguments: object) -> None:
         pytest.fail("the folder was listed")

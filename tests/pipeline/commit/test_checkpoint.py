@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -77,7 +78,12 @@ def test_a_batch_removes_what_the_one_before_left(
     left = write_segment(versions.folder, RECORDS, "killed", sync=False)
     listed: list[Path] = []
     iterdir = Path.iterdir
-    monkeypatch.setattr(Path, "iterdir", lambda path: (listed.append(path), iterdir(path))[1])
+
+    def noted(folder: Path) -> Iterator[Path]:
+        listed.append(folder)
+        return iterdir(folder)
+
+    monkeypatch.setattr(Path, "iterdir", noted)
     before: PreparedBatch | None = None
     for batch in range(4):
         name = write_segment(versions.folder, RECORDS, "x", sync=False)
@@ -115,6 +121,22 @@ def test_a_batch_is_decided_when_its_files_can_be_found(
     monkeypatch.setattr(os, "fsync", noted)
     versions.save(3, prepared(3), [table, table])
     assert effects == [("s", False), ("table", False), ("content", False), ("s", True)]
+
+
+def test_a_version_of_a_killed_process_is_on_disk_before_it_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kill may lie between a version and the sync of its folder: a start makes up for it."""
+    synced: list[int] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    versions = StateVersions(tmp_path / "s", sync=True)
+    assert synced == [versions.folder.stat().st_ino]
 
 
 def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:

@@ -1,0 +1,76 @@
+"""Maven packages: resolved once, then given to Spark as files."""
+
+from pathlib import Path
+
+import pytest
+
+from oriel.pipeline.spark.packages import remember_packages, with_resolved_packages
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, str]:
+    """Settings with a package, and with a jar of their own."""
+    (tmp_path / "own.jar").touch()
+    return {
+        "spark.jars.packages": "a:b:1",
+        "spark.jars.excludes": "c:d",
+        "spark.jars": str(tmp_path / "own.jar"),
+        "spark.jars.ivy": str(tmp_path),
+        "spark.ui.enabled": "false",
+    }
+
+
+def resolved(folder: Path) -> list[Path]:
+    """What Spark resolves the package to."""
+    jars = [folder / "own.jar", folder / "with space.jar"]
+    for jar in jars:
+        jar.touch()
+    return jars
+
+
+def test_the_second_start_gets_files(tmp_path: Path, settings: dict[str, str]) -> None:
+    """Nothing is resolved any more, and all other settings stay."""
+    assert with_resolved_packages(settings) == settings
+    jars = resolved(tmp_path)
+    remember_packages(settings, ",".join(jar.as_uri() for jar in jars))
+    assert with_resolved_packages(settings) == {
+        "spark.jars": ",".join(map(str, jars)),
+        "spark.jars.ivy": str(tmp_path),
+        "spark.ui.enabled": "false",
+    }
+
+
+def test_other_packages_are_resolved(tmp_path: Path, settings: dict[str, str]) -> None:
+    """Another version, other exclusions, another jar: each is a resolution of its own."""
+    remember_packages(settings, ",".join(jar.as_uri() for jar in resolved(tmp_path)))
+    for name in ("spark.jars.packages", "spark.jars.excludes", "spark.jars"):
+        others = {**settings, name: "other"}
+        assert with_resolved_packages(others) == others
+
+
+def test_a_lost_jar_is_resolved_again(tmp_path: Path, settings: dict[str, str]) -> None:
+    """Somebody emptied the cache: Spark fetches the packages anew."""
+    jars = resolved(tmp_path)
+    remember_packages(settings, ",".join(jar.as_uri() for jar in jars))
+    jars[1].unlink()
+    assert with_resolved_packages(settings) == settings
+
+
+@pytest.mark.parametrize("content", [b"", b"[]", b'["'])
+def test_a_damaged_note_is_passed_over(
+    tmp_path: Path, settings: dict[str, str], content: bytes
+) -> None:
+    """It is only a note: Spark resolves the packages."""
+    remember_packages(settings, ",".join(jar.as_uri() for jar in resolved(tmp_path)))
+    (note,) = tmp_path.glob("oriel-*.json")
+    note.write_bytes(content)
+    assert with_resolved_packages(settings) == settings
+
+
+def test_without_packages_nothing_is_noted(tmp_path: Path) -> None:
+    """A session without packages has nothing to resolve; nor is a jar noted that isn't there."""
+    settings = {"spark.jars.ivy": str(tmp_path)}
+    assert with_resolved_packages(settings) == settings
+    remember_packages(settings, "")
+    remember_packages({**settings, "spark.jars.packages": "a:b:1"}, "file:///not/there.jar")
+    assert not list(tmp_path.iterdir())
