@@ -20,8 +20,10 @@ from oriel.pipeline.windows import Flags
 #: In the place of a line that is not read: a record without any field.
 _NO_LINE = b"{}"
 
-#: With more lines that patterns tell, of a hundred, it is quicker to ask the reader.
-_MOST_TOLD = 6
+#: With more lines than so many of a hundred that are not plain, it is quicker to ask the reader.
+_MOST_ODD = 6
+#: Once it has refused one in so many, it is quicker to read the rest line by line.
+_MOST_REFUSED = 8
 #: So few lines aren't searched further if some of them are refused.
 _FEW_LINES = 16
 
@@ -48,13 +50,13 @@ class BlockReader:
             return rows, unread
         if len(lines) <= _FEW_LINES:
             return pa.nulls(len(lines), self.row_type), np.ones(len(lines), np.bool_)
-        doubled = unread | _matches(lines, DOUBLED)
-        told = doubled | ~_matches(lines, PLAIN) | _matches(lines, misfits(self.row_type))
-        if 100 * np.count_nonzero(told & ~unread) <= _MOST_TOLD * len(lines):
+        unread = unread | _matches(lines, DOUBLED) | _matches(lines, misfits(self.row_type))
+        told = unread | ~_matches(lines, PLAIN)
+        if 100 * np.count_nonzero(told & ~unread) <= _MOST_ODD * len(lines):
             rows = self._rows(lines, told)
             if rows is not None:
                 return rows, told
-        told = self._refused(lines, doubled)
+        told = self._refused(lines, unread)
         rows = self._rows(lines, told)
         return (rows, told) if rows is not None else self._read_halves(lines, told)
 
@@ -96,8 +98,11 @@ class BlockReader:
         text = _joined(lines, unread)
         lengths = np.where(unread, len(_NO_LINE), np.asarray(pc.binary_length(lines)))
         starts = np.concatenate(([0], np.cumsum(lengths + 1)))
-        start = 0
+        start = count = 0
         while start < len(lines):
+            if count > len(lines) // _MOST_REFUSED:
+                refused[start:] = True
+                break
             row = self._first_refused(text.slice(starts[start]))
             if row is None:
                 break
@@ -105,6 +110,7 @@ class BlockReader:
             # The last row is named for what is missing behind it.
             refused[min(start, len(lines) - 1)] = True
             start += 1
+            count += 1
         return refused
 
     def _first_refused(self, text: pa.Buffer) -> int | None:

@@ -140,19 +140,23 @@ def _value_type(value_schema: str) -> pa.StructType | None:
     return value_type if _is_readable(value_type) else None
 
 
-def _is_readable(column_type: pa.DataType) -> bool:
-    """Whether Arrow's JSON reader reads ``column_type`` as Spark does: no maps, and no TINYINT.
+def _is_readable(value_type: pa.StructType) -> bool:
+    """Whether each type is read alike: no maps, no TINYINT.
 
-    Spark does not tell the names of a struct apart by case.
+    Spark's decoder refuses TINYINT, and does not tell the names of a struct apart by case.
     """
-    if pa.types.is_struct(column_type):
-        names = {field.name.lower() for field in column_type}
-        return len(names) == column_type.num_fields and all(
-            _is_readable(field.type) for field in column_type
-        )
-    if pa.types.is_list(column_type):
-        return _is_readable(column_type.value_type)
-    return not (pa.types.is_map(column_type) or pa.types.is_int8(column_type))
+    for each in _types_in(value_type):
+        if pa.types.is_map(each) or pa.types.is_int8(each):
+            return False
+        if pa.types.is_struct(each) and len({f.name.lower() for f in each}) < each.num_fields:
+            return False
+    return True
+
+
+def _types_in(column_type: pa.DataType) -> Iterator[pa.DataType]:
+    yield column_type
+    for number in range(column_type.num_fields):
+        yield from _types_in(column_type.field(number).type)
 
 
 def _blocks(raw: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -179,12 +183,14 @@ def _read(
     """
     reasons = np.zeros(len(texts), np.int8)
     are_few = len(texts) <= _FEW_LINES and texts.nbytes <= _FEW_BYTES
-    if are_few or not _is_fast(row_type):
+    # Arrow's reader knows no maps.
+    if are_few or any(map(pa.types.is_map, _types_in(row_type))):
         found = _read_slowly(texts, range(len(texts)), row_type, text_field, reasons)
         return pa.array(list(found.values()), row_type), reasons, False
     no_text = np.asarray(texts.is_null())
     lines = texts.fill_null(b"") if no_text.any() else texts
-    suspicious = suspicious_lines(lines, has_floats=_has_floats(row_type))
+    has_floats = any(map(pa.types.is_floating, _types_in(row_type)))
+    suspicious = suspicious_lines(lines, has_floats=has_floats)
     rows, unread = BlockReader(row_type).read(lines, suspicious, careful=careful)
     slow = np.flatnonzero(unread & ~no_text)
     found = _read_slowly(texts, slow.tolist(), row_type, text_field, reasons)
@@ -214,23 +220,6 @@ def _read_slowly(
             row = None
         found[number] = row
     return found
-
-
-def _is_fast(column_type: pa.DataType) -> bool:
-    """Whether Arrow's reader knows the type; maps are read line by line."""
-    if pa.types.is_struct(column_type):
-        return all(_is_fast(field.type) for field in column_type)
-    if pa.types.is_list(column_type):
-        return _is_fast(column_type.value_type)
-    return not pa.types.is_map(column_type)
-
-
-def _has_floats(column_type: pa.DataType) -> bool:
-    if pa.types.is_struct(column_type):
-        return any(_has_floats(field.type) for field in column_type)
-    if pa.types.is_list(column_type):
-        return _has_floats(column_type.value_type)
-    return bool(pa.types.is_floating(column_type))
 
 
 def _keys(keys: pa.BinaryArray, reasons: np.ndarray) -> pa.StringArray:

@@ -125,4 +125,5 @@ def _literals(data: np.ndarray, literal: bytes) -> Ints:
 
 def _negative_zeros(data: np.ndarray) -> Ints:
     at = _literals(data, b"-0")
-    return at[_AFTER_VALUE[data[at + 2]]]
+    found: Ints = at[_AFTER_VALUE[data[at + 2]]]
+    return found

@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oriel.pipeline.decoding import BlockDecoder, blocks, event_log_decoder, kafka_decoder
+from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
+from oriel.pipeline.decoding.lines import decode_line
 from tests.pipeline.decoding.both_decoders import Message, alone, log_rows, message_rows
 from tests.pipeline.decoding.hostile_lines import HostileLines
+
+#: Where the decoder of blocks finds that of single lines.
+SLOW_WAY = "oriel.pipeline.decoding.blocks.decode_line"
 
 SCHEMA = (
     "d DOUBLE, n BIGINT, i INT, s STRING, b BOOLEAN, l ARRAY<INT>, o STRUCT<x: SMALLINT, f: FLOAT>"
@@ -69,14 +73,13 @@ def test_a_batch_is_decoded_like_its_parts(seed: int, cuts: list[int]) -> None:
 def test_bad_lines_alone_are_read_slowly(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One bad line in a hundred, in several blocks: no good one is read by itself for it."""
     slow = 0
-    read_slowly = blocks.decode_line
 
-    def counted(*arguments: object) -> object:
+    def counted(line: bytes, row_type: pa.StructType, text_field: str | None) -> object:
         nonlocal slow
         slow += 1
-        return read_slowly(*arguments)  # type: ignore[arg-type]
+        return decode_line(line, row_type, text_field)
 
-    monkeypatch.setattr(blocks, "decode_line", counted)
+    monkeypatch.setattr(SLOW_WAY, counted)
     bad = [BAD[kind]] if kind in BAD else list(BAD.values())
     lines = [GOOD % (n, n) for n in range(20_000)]
     lines[50::100] = (bad * 200)[:200]
@@ -94,7 +97,7 @@ def test_bad_lines_alone_are_read_slowly(kind: str, monkeypatch: pytest.MonkeyPa
 )
 def test_texts_that_only_look_odd_are_read_fast(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a text holds between its quotes is nobody's business."""
-    monkeypatch.delattr(blocks, "decode_line")
+    monkeypatch.delattr(SLOW_WAY)
     lines = [(GOOD % (n, n)).replace(b"text", text.encode()) + b" \r" for n in range(100)]
     found = log_decoder().decode(log_rows(lines)).to_pylist()
     assert [row["value"]["s"] for row in found] == [text] * 100
