@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from oriel.pipeline.decoding.patterns import DOUBLED, PLAIN, misfits
+from oriel.pipeline.decoding.patterns import PLAIN, misfits
 from oriel.pipeline.windows import Flags
 
 #: In the place of a line that is not read: a record without any field.
@@ -50,15 +50,18 @@ class BlockReader:
             return rows, unread
         if len(lines) <= _FEW_LINES:
             return pa.nulls(len(lines), self.row_type), np.ones(len(lines), np.bool_)
-        unread = unread | _matches(lines, DOUBLED) | _matches(lines, misfits(self.row_type))
-        told = unread | ~_matches(lines, PLAIN)
-        if 100 * np.count_nonzero(told & ~unread) <= _MOST_ODD * len(lines):
-            rows = self._rows(lines, told)
+        unread = unread | _matches(lines, misfits(self.row_type))
+        rows = self._rows(lines, unread)
+        if rows is not None:
+            return rows, unread
+        odd = unread | ~_matches(lines, PLAIN)
+        if 100 * np.count_nonzero(odd & ~unread) <= _MOST_ODD * len(lines):
+            rows = self._rows(lines, odd)
             if rows is not None:
-                return rows, told
-        told = self._refused(lines, unread)
-        rows = self._rows(lines, told)
-        return (rows, told) if rows is not None else self._read_halves(lines, told)
+                return rows, odd
+        unread = self._refused(lines, unread)
+        rows = self._rows(lines, unread)
+        return (rows, unread) if rows is not None else self._read_halves(lines, unread)
 
     def _read_halves(self, lines: pa.BinaryArray, unread: Flags) -> tuple[pa.StructArray, Flags]:
         """Read each half by itself: the reader can't say which number it could not convert."""

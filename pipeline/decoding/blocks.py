@@ -78,13 +78,13 @@ class BlockDecoder:
             key, time_ms, value = (
                 pc.struct_field(rows, name) for name in ("key", "timestamp_ms", "value")
             )
-            # A line that is null is no object.
-            _set_reason(reasons, np.asarray(rows.is_null()), Reason.WRONG_TYPE)
+            if rows.null_count:  # a line that is null is no object
+                _set_reason(reasons, np.asarray(rows.is_null()), Reason.WRONG_TYPE)
         else:
             key, value, time_ms = _keys(block["key"], reasons), rows, _times_ms(block["timestamp"])
-        _judge_times(time_ms, reasons)
-        bad = pa.array(reasons != 0) if reasons.any() else None
-        if bad is not None:
+        have_bad_times = _judge_times(time_ms, reasons)
+        if have_bad_times or not self.has_envelope:
+            bad = pa.array(reasons != 0)
             key, time_ms, value = (
                 pc.if_else(bad, pa.scalar(None, column.type), column)
                 for column in (key, time_ms, value)
@@ -96,9 +96,7 @@ class BlockDecoder:
             "key": key,
             "timestamp_ms": time_ms,
             "value": value,
-            "reason": pa.nulls(len(texts), pa.string())
-            if bad is None
-            else _REASON_NAMES.take(pa.array(reasons)),
+            "reason": _REASON_NAMES.take(pa.array(reasons)),
         }
         return pa.table(columns, schema=self.schema), refused
 
@@ -143,12 +141,14 @@ def _value_type(value_schema: str) -> pa.StructType | None:
 def _is_readable(value_type: pa.StructType) -> bool:
     """Whether each type is read alike: no maps, no TINYINT.
 
-    Spark's decoder refuses TINYINT, and does not tell the names of a struct apart by case.
+    Spark's decoder refuses TINYINT and names that differ by case only, and some that begin with
+    a digit.
     """
     for each in _types_in(value_type):
         if pa.types.is_map(each) or pa.types.is_int8(each):
             return False
-        if pa.types.is_struct(each) and len({f.name.lower() for f in each}) < each.num_fields:
+        names = [field.name.lower() for field in each] if pa.types.is_struct(each) else []
+        if len(set(names)) < len(names) or any(name[0].isdigit() for name in names):
             return False
     return True
 
@@ -244,19 +244,18 @@ def _times_ms(timestamps: pa.Array) -> pa.Array:
     return pa.array(values, mask=np.asarray(timestamps.is_null()))
 
 
-def _judge_times(time_ms: pa.Int64Array, reasons: np.ndarray) -> None:
-    """Set the reason of each record, if it has none, whose time is no time."""
-    ends = pc.min_max(time_ms).as_py()
-    if not time_ms.null_count and ends["min"] >= 0 and ends["max"] <= MAX_TIMESTAMP_MS:
-        return
+def _judge_times(time_ms: pa.Int64Array, reasons: np.ndarray) -> bool:
+    """Set the reason of each record, if it has none, whose time is no time; whether one is set."""
     values = np.asarray(time_ms.fill_null(0))
     cases = (
         (np.asarray(time_ms.is_null()), Reason.MISSING_TIMESTAMP),
         (values < 0, Reason.NEGATIVE_TIMESTAMP),
         (values > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE),
     )
+    before = np.count_nonzero(reasons)
     for fault, reason in cases:
         _set_reason(reasons, fault, reason)
+    return np.count_nonzero(reasons) > before
 
 
 def _set_reason(reasons: np.ndarray, fault: Flags, reason: Reason) -> None:

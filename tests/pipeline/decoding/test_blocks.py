@@ -112,6 +112,14 @@ def test_empty_lines_and_two_records_on_one_never_make_up_for_each_other() -> No
         assert reasons == ["not-json", "not-json", *[None] * 61]
 
 
+def test_a_long_text_without_an_end_is_looked_at_once() -> None:
+    """Deep or not, the time that a line takes goes by its length."""
+    line = b"[" * 200 + b'"' + b'\\"' * 200_000
+    for end in (b"", b"\\"):
+        found = log_decoder().decode(log_rows([line + end]))
+        assert found["reason"].to_pylist() == ["not-json"]
+
+
 def test_a_batch_may_be_empty() -> None:
     """And has the columns of every other."""
     decoder = log_decoder()
@@ -157,7 +165,7 @@ def test_messages_have_key_and_time_beside_them(count: int) -> None:
     [
         "v NOPE", "", "v TINYINT", "l ARRAY<TINYINT>", "m MAP<STRING, INT>", "v DECIMAL(10, 2)",
         "d DATE", "t TIMESTAMP", "b BINARY", "a INT, A INT", "o STRUCT<a INT, A INT>",
-        "v INT NOT NULL",
+        "v INT NOT NULL", "1 INT",
     ],
 )  # fmt: skip
 def test_other_types_are_left_to_spark(schema: str) -> None:
