@@ -255,7 +255,7 @@ def _judge_times(time_ms: pa.Int64Array, reasons: np.ndarray) -> bool:
     before = np.count_nonzero(reasons)
     for fault, reason in cases:
         _set_reason(reasons, fault, reason)
-    return np.count_nonzero(reasons) > before
+    return bool(np.count_nonzero(reasons) > before)
 
 
 def _set_reason(reasons: np.ndarray, fault: Flags, reason: Reason) -> None:
