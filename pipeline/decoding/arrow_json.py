@@ -14,14 +14,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from oriel.pipeline.decoding.patterns import DOUBLED, PLAIN, misfits
+from oriel.pipeline.decoding.patterns import PLAIN, misfits
 from oriel.pipeline.windows import Flags
 
 #: In the place of a line that is not read: a record without any field.
 _NO_LINE = b"{}"
 
-#: With more lines that patterns tell, of a hundred, it is quicker to ask the reader.
-_MOST_TOLD = 6
+#: With more lines than so many of a hundred that are not plain, it is quicker to ask the reader.
+_MOST_ODD = 6
+#: Once it has refused one in so many, it is quicker to read the rest line by line.
+_MOST_REFUSED = 8
 #: So few lines aren't searched further if some of them are refused.
 _FEW_LINES = 16
 
@@ -48,15 +50,18 @@ class BlockReader:
             return rows, unread
         if len(lines) <= _FEW_LINES:
             return pa.nulls(len(lines), self.row_type), np.ones(len(lines), np.bool_)
-        doubled = unread | _matches(lines, DOUBLED)
-        told = doubled | ~_matches(lines, PLAIN) | _matches(lines, misfits(self.row_type))
-        if 100 * np.count_nonzero(told & ~unread) <= _MOST_TOLD * len(lines):
-            rows = self._rows(lines, told)
+        unread = unread | _matches(lines, misfits(self.row_type))
+        rows = self._rows(lines, unread)
+        if rows is not None:
+            return rows, unread
+        odd = unread | ~_matches(lines, PLAIN)
+        if 100 * np.count_nonzero(odd & ~unread) <= _MOST_ODD * len(lines):
+            rows = self._rows(lines, odd)
             if rows is not None:
-                return rows, told
-        told = self._refused(lines, doubled)
-        rows = self._rows(lines, told)
-        return (rows, told) if rows is not None else self._read_halves(lines, told)
+                return rows, odd
+        unread = self._refused(lines, unread)
+        rows = self._rows(lines, unread)
+        return (rows, unread) if rows is not None else self._read_halves(lines, unread)
 
     def _read_halves(self, lines: pa.BinaryArray, unread: Flags) -> tuple[pa.StructArray, Flags]:
         """Read each half by itself: the reader can't say which number it could not convert."""
@@ -96,8 +101,11 @@ class BlockReader:
         text = _joined(lines, unread)
         lengths = np.where(unread, len(_NO_LINE), np.asarray(pc.binary_length(lines)))
         starts = np.concatenate(([0], np.cumsum(lengths + 1)))
-        start = 0
+        start = count = 0
         while start < len(lines):
+            if count > len(lines) // _MOST_REFUSED:
+                refused[start:] = True
+                break
             row = self._first_refused(text.slice(starts[start]))
             if row is None:
                 break
@@ -105,6 +113,7 @@ class BlockReader:
             # The last row is named for what is missing behind it.
             refused[min(start, len(lines) - 1)] = True
             start += 1
+            count += 1
         return refused
 
     def _first_refused(self, text: pa.Buffer) -> int | None:

@@ -78,13 +78,13 @@ class BlockDecoder:
             key, time_ms, value = (
                 pc.struct_field(rows, name) for name in ("key", "timestamp_ms", "value")
             )
-            # A line that is null is no object.
-            _set_reason(reasons, np.asarray(rows.is_null()), Reason.WRONG_TYPE)
+            if rows.null_count:  # a line that is null is no object
+                _set_reason(reasons, np.asarray(rows.is_null()), Reason.WRONG_TYPE)
         else:
             key, value, time_ms = _keys(block["key"], reasons), rows, _times_ms(block["timestamp"])
-        _judge_times(time_ms, reasons)
-        bad = pa.array(reasons != 0) if reasons.any() else None
-        if bad is not None:
+        have_bad_times = _judge_times(time_ms, reasons)
+        if have_bad_times or not self.has_envelope:
+            bad = pa.array(reasons != 0)
             key, time_ms, value = (
                 pc.if_else(bad, pa.scalar(None, column.type), column)
                 for column in (key, time_ms, value)
@@ -96,9 +96,7 @@ class BlockDecoder:
             "key": key,
             "timestamp_ms": time_ms,
             "value": value,
-            "reason": pa.nulls(len(texts), pa.string())
-            if bad is None
-            else _REASON_NAMES.take(pa.array(reasons)),
+            "reason": _REASON_NAMES.take(pa.array(reasons)),
         }
         return pa.table(columns, schema=self.schema), refused
 
@@ -140,19 +138,25 @@ def _value_type(value_schema: str) -> pa.StructType | None:
     return value_type if _is_readable(value_type) else None
 
 
-def _is_readable(column_type: pa.DataType) -> bool:
-    """Whether Arrow's JSON reader reads ``column_type`` as Spark does: no maps, and no TINYINT.
+def _is_readable(value_type: pa.StructType) -> bool:
+    """Whether each type is read alike: no maps, no TINYINT.
 
-    Spark does not tell the names of a struct apart by case.
+    Spark's decoder refuses TINYINT and names that differ by case only, and some that begin with
+    a digit.
     """
-    if pa.types.is_struct(column_type):
-        names = {field.name.lower() for field in column_type}
-        return len(names) == column_type.num_fields and all(
-            _is_readable(field.type) for field in column_type
-        )
-    if pa.types.is_list(column_type):
-        return _is_readable(column_type.value_type)
-    return not (pa.types.is_map(column_type) or pa.types.is_int8(column_type))
+    for each in _types_in(value_type):
+        if pa.types.is_map(each) or pa.types.is_int8(each):
+            return False
+        names = [field.name.lower() for field in each] if pa.types.is_struct(each) else []
+        if len(set(names)) < len(names) or any(name[0].isdigit() for name in names):
+            return False
+    return True
+
+
+def _types_in(column_type: pa.DataType) -> Iterator[pa.DataType]:
+    yield column_type
+    for number in range(column_type.num_fields):
+        yield from _types_in(column_type.field(number).type)
 
 
 def _blocks(raw: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -179,12 +183,14 @@ def _read(
     """
     reasons = np.zeros(len(texts), np.int8)
     are_few = len(texts) <= _FEW_LINES and texts.nbytes <= _FEW_BYTES
-    if are_few or not _is_fast(row_type):
+    # Arrow's reader knows no maps.
+    if are_few or any(map(pa.types.is_map, _types_in(row_type))):
         found = _read_slowly(texts, range(len(texts)), row_type, text_field, reasons)
         return pa.array(list(found.values()), row_type), reasons, False
     no_text = np.asarray(texts.is_null())
     lines = texts.fill_null(b"") if no_text.any() else texts
-    suspicious = suspicious_lines(lines, has_floats=_has_floats(row_type))
+    has_floats = any(map(pa.types.is_floating, _types_in(row_type)))
+    suspicious = suspicious_lines(lines, has_floats=has_floats)
     rows, unread = BlockReader(row_type).read(lines, suspicious, careful=careful)
     slow = np.flatnonzero(unread & ~no_text)
     found = _read_slowly(texts, slow.tolist(), row_type, text_field, reasons)
@@ -216,23 +222,6 @@ def _read_slowly(
     return found
 
 
-def _is_fast(column_type: pa.DataType) -> bool:
-    """Whether Arrow's reader knows the type; maps are read line by line."""
-    if pa.types.is_struct(column_type):
-        return all(_is_fast(field.type) for field in column_type)
-    if pa.types.is_list(column_type):
-        return _is_fast(column_type.value_type)
-    return not pa.types.is_map(column_type)
-
-
-def _has_floats(column_type: pa.DataType) -> bool:
-    if pa.types.is_struct(column_type):
-        return any(_has_floats(field.type) for field in column_type)
-    if pa.types.is_list(column_type):
-        return _has_floats(column_type.value_type)
-    return bool(pa.types.is_floating(column_type))
-
-
 def _keys(keys: pa.BinaryArray, reasons: np.ndarray) -> pa.StringArray:
     """The keys of messages as text; a reason where one is no UTF-8."""
     try:
@@ -255,19 +244,18 @@ def _times_ms(timestamps: pa.Array) -> pa.Array:
     return pa.array(values, mask=np.asarray(timestamps.is_null()))
 
 
-def _judge_times(time_ms: pa.Int64Array, reasons: np.ndarray) -> None:
-    """Set the reason of each record, if it has none, whose time is no time."""
-    ends = pc.min_max(time_ms).as_py()
-    if not time_ms.null_count and ends["min"] >= 0 and ends["max"] <= MAX_TIMESTAMP_MS:
-        return
+def _judge_times(time_ms: pa.Int64Array, reasons: np.ndarray) -> bool:
+    """Set the reason of each record, if it has none, whose time is no time; whether one is set."""
     values = np.asarray(time_ms.fill_null(0))
     cases = (
         (np.asarray(time_ms.is_null()), Reason.MISSING_TIMESTAMP),
         (values < 0, Reason.NEGATIVE_TIMESTAMP),
         (values > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE),
     )
+    before = np.count_nonzero(reasons)
     for fault, reason in cases:
         _set_reason(reasons, fault, reason)
+    return bool(np.count_nonzero(reasons) > before)
 
 
 def _set_reason(reasons: np.ndarray, fault: Flags, reason: Reason) -> None:

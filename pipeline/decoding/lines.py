@@ -32,7 +32,8 @@ _FEW_BRACKETS = 100
 
 #: What of the text of a number with fraction or exponent is no digit that counts.
 _NOT_COUNTED = re.compile(r"^-?0(?=\.[0-9]+$|[eE])|[-+.eE]")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+#: A text, to the end of the line if it doesn't end before, or a bracket outside of texts.
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|([\[\]{}])', re.DOTALL)
 #: The escapes of JSON: a high surrogate with its low one, and any of the two.
 _SURROGATE_PAIR = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}", re.ASCII
@@ -131,9 +132,10 @@ def _depth(text: str) -> int:
     if text.count("[") + text.count("{") <= _FEW_BRACKETS:
         return 0
     depth = deepest = 0
-    for bracket in re.findall(r"[\[\]{}]", _STRING.sub("", text)):
-        depth += 1 if bracket in "[{" else -1
-        deepest = max(deepest, depth)
+    for found in _BRACKET.finditer(text):
+        if found[1]:
+            depth += 1 if found[1] in "[{" else -1
+            deepest = max(deepest, depth)
     return deepest
 
 
@@ -142,7 +144,7 @@ def _stack_for(depth: int) -> Iterator[None]:
     """Let the scanner and the readers nest as deep as a text does."""
     limit = sys.getrecursionlimit()
     if depth:
-        sys.setrecursionlimit(limit + 4 * depth)
+        sys.setrecursionlimit(limit + 4 * min(depth, MAX_DEPTH))
     try:
         yield
     finally:

@@ -15,7 +15,7 @@ _SCALAR = rf"{_TEXT}|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|f
 _LEVELS = 4
 
 #: An object behind another, which no object has except within a text.
-DOUBLED = r"\}\s*\{"
+_DOUBLED = r"\}\s*\{"
 
 #: What a value that a column takes can't begin with.
 _NO_BEGINNING = {
@@ -47,9 +47,10 @@ PLAIN = _plain()
 
 @cache
 def misfits(row_type: pa.StructType) -> str:
-    """A pattern of lines in which a field of ``row_type`` has a value that its column can't have.
+    """A pattern of lines with a second object, or with a value that its column can't have.
 
-    It finds fields by their names alone, so a name that is there more than once is left out.
+    It finds the fields of ``row_type`` by their names alone, so a name that is there more than
+    once is left out.
     """
     columns: list[tuple[str, pa.DataType]] = []
     _collect(row_type, columns)
@@ -62,7 +63,8 @@ def misfits(row_type: pa.StructType) -> str:
             inner = column_type.value_type if pa.types.is_list(column_type) else column_type
             if pa.types.is_integer(inner):
                 by_bits.setdefault(inner.bit_width, []).append(re.escape(name))
-    patterns = [
+    patterns = [_DOUBLED]
+    patterns += [
         rf'"(?:{"|".join(some)})"\s*:\s*{_NO_BEGINNING[kind]}' for kind, some in by_kind.items()
     ]
     patterns += [

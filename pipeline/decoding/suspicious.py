@@ -7,8 +7,8 @@ reader refuses (syntax, wrong types, repeated fields, half surrogate pairs) isn'
 """
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from oriel.pipeline.decoding.lines import MAX_DEPTH, MAX_DIGITS, MAX_NAME_LENGTH
 from oriel.pipeline.windows import Flags, Ints
@@ -19,6 +19,8 @@ _OF_NUMBERS = np.isin(np.arange(256), list(b"0123456789+-.eE"))
 _BEFORE_VALUE = np.isin(np.arange(256), list(b":,[- \t\r\n"))
 #: What may stand behind one.
 _AFTER_VALUE = np.isin(np.arange(256), list(b",]} \t\r\n"))
+#: Numbers with too many digits are looked for in every eighth byte.
+_STEP = 8
 #: How many blanks before or behind an object are passed over.
 _FEW_BLANKS = 8
 
@@ -49,15 +51,13 @@ def suspicious_lines(lines: pa.BinaryArray, *, has_floats: bool) -> Flags:
     """
     found = Bytes(lines)
     suspicious = ~_is_in_braces(found) | _is_not_utf8(found) | _may_pass_limits(found)
-    text = found.data.tobytes()
-    if b"\0" in text:
-        suspicious[found.lines_of(np.flatnonzero(found.data == 0))] = True
-    for literal in (b"NaN", b"Inf"):
-        if literal in text:
-            suspicious[found.lines_of(_literals(found.data, literal))] = True
-    if has_floats and b"-0" in text:
+    data = found.data
+    odd = [np.flatnonzero(data == 0), _values(data, b"NaN"), _values(data, b"Inf")]
+    if has_floats:
         # An integer -0 is 0 for Spark, and -0.0 for Arrow.
-        suspicious[found.lines_of(_negative_zeros(found.data))] = True
+        zeros = _values(data, b"-0")
+        odd.append(zeros[_AFTER_VALUE[data[zeros + 2]]])
+    suspicious[found.lines_of(np.concatenate(odd))] = True
     return suspicious
 
 
@@ -105,24 +105,30 @@ def _may_pass_limits(found: Bytes) -> Flags:
     long = length >= min(MAX_DEPTH, MAX_DIGITS)
     if not long.any():
         return np.zeros(len(length), np.bool_)
-    brackets = pc.add(pc.count_substring(found.lines, "{"), pc.count_substring(found.lines, "["))
-    beyond: Flags = (np.asarray(brackets) > MAX_DEPTH) | (length > MAX_NAME_LENGTH)
-    others = np.flatnonzero(~_OF_NUMBERS[found.data])
-    gaps = np.flatnonzero(np.diff(others, prepend=-1) > MAX_DIGITS)
-    beyond[found.lines_of(others[gaps])] = True
+    # In ASCII, { is [ with one bit more.
+    brackets = found.lines_of(np.flatnonzero((found.data | 0x20) == ord("{")))
+    depth = np.bincount(brackets, minlength=len(length))
+    beyond: Flags = (depth > MAX_DEPTH) | (length > MAX_NAME_LENGTH)
+    for first, last in _long_numbers(found):
+        beyond[first : last + 1] = True
     beyond &= long
     return beyond
 
 
-def _literals(data: np.ndarray, literal: bytes) -> Ints:
+def _long_numbers(found: Bytes) -> list[tuple[int, int]]:
+    """The first and the last line of each stretch that may be a number with too many digits."""
+    others = np.flatnonzero(~_OF_NUMBERS[found.data[::_STEP]])
+    ends = np.concatenate(([-1], others, [-(-len(found.data) // _STEP)]))
+    stretches = np.flatnonzero(np.diff(ends) > MAX_DIGITS // _STEP)
+    first = found.lines_of((ends[stretches] + 1) * _STEP)
+    last = found.lines_of((ends[stretches + 1] - 1) * _STEP)
+    return list(zip(first.tolist(), last.tolist(), strict=True))
+
+
+def _values(data: npt.NDArray[np.uint8], literal: bytes) -> Ints:
     """Where ``literal`` stands as the beginning of a value, or as if it did in a text."""
     at = np.flatnonzero(data[: -len(literal)] == literal[0])
-    for place, letter in enumerate(literal):
+    for place, letter in enumerate(literal[1:], 1):
         at = at[data[at + place] == letter]
     found: Ints = at[_BEFORE_VALUE[data[at - 1]]]
     return found
-
-
-def _negative_zeros(data: np.ndarray) -> Ints:
-    at = _literals(data, b"-0")
-    return at[_AFTER_VALUE[data[at + 2]]]

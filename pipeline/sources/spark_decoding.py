@@ -1,4 +1,7 @@
-"""From raw source rows to records: key, time and value columns, or the reason why not.
+"""From raw source rows to records by Spark: key, time and value columns, or the reason why not.
+
+For schemas with types that only Spark reads as Spark does; for all others the room
+``oriel.pipeline.decoding`` does the same without it, and is tested against this module.
 
 Both sources come out alike: ``partition, offset, raw, key, timestamp_ms, value, reason``.
 Parsing is Spark's ``from_json`` (in the JVM, no Python per record). By itself it is lenient: it
@@ -9,8 +12,9 @@ so that text after the closing brace (two records run together) is seen; the res
 those few lines only that look suspicious, since it takes a second parse.
 
 Where a line repeats a field, the last one counts, in the envelope and in the value; but
-each of them must have its type, else the line is of a wrong type. (JSON leaves repeated
-fields open, and looking for them would cost every good line a second parse.)
+each of them must have its type, else the line is of a wrong type (of the key, the last one only:
+a column of text takes every value). JSON leaves repeated fields open, and looking for them would
+cost every good line a second parse.
 """
 
 from collections.abc import Sequence

@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oriel.pipeline.decoding import BlockDecoder, blocks, event_log_decoder, kafka_decoder
+from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
+from oriel.pipeline.decoding.lines import decode_line
 from tests.pipeline.decoding.both_decoders import Message, alone, log_rows, message_rows
 from tests.pipeline.decoding.hostile_lines import HostileLines
+
+#: Where the decoder of blocks finds that of single lines.
+SLOW_WAY = "oriel.pipeline.decoding.blocks.decode_line"
 
 SCHEMA = (
     "d DOUBLE, n BIGINT, i INT, s STRING, b BOOLEAN, l ARRAY<INT>, o STRUCT<x: SMALLINT, f: FLOAT>"
@@ -69,14 +73,13 @@ def test_a_batch_is_decoded_like_its_parts(seed: int, cuts: list[int]) -> None:
 def test_bad_lines_alone_are_read_slowly(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One bad line in a hundred, in several blocks: no good one is read by itself for it."""
     slow = 0
-    read_slowly = blocks.decode_line
 
-    def counted(*arguments: object) -> object:
+    def counted(line: bytes, row_type: pa.StructType, text_field: str | None) -> object:
         nonlocal slow
         slow += 1
-        return read_slowly(*arguments)  # type: ignore[arg-type]
+        return decode_line(line, row_type, text_field)
 
-    monkeypatch.setattr(blocks, "decode_line", counted)
+    monkeypatch.setattr(SLOW_WAY, counted)
     bad = [BAD[kind]] if kind in BAD else list(BAD.values())
     lines = [GOOD % (n, n) for n in range(20_000)]
     lines[50::100] = (bad * 200)[:200]
@@ -94,7 +97,7 @@ def test_bad_lines_alone_are_read_slowly(kind: str, monkeypatch: pytest.MonkeyPa
 )
 def test_texts_that_only_look_odd_are_read_fast(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a text holds between its quotes is nobody's business."""
-    monkeypatch.delattr(blocks, "decode_line")
+    monkeypatch.delattr(SLOW_WAY)
     lines = [(GOOD % (n, n)).replace(b"text", text.encode()) + b" \r" for n in range(100)]
     found = log_decoder().decode(log_rows(lines)).to_pylist()
     assert [row["value"]["s"] for row in found] == [text] * 100
@@ -107,6 +110,14 @@ def test_empty_lines_and_two_records_on_one_never_make_up_for_each_other() -> No
         many = [*lines, *[good] * 60]
         reasons = log_decoder().decode(log_rows(many))["reason"].to_pylist()
         assert reasons == ["not-json", "not-json", *[None] * 61]
+
+
+def test_a_long_text_without_an_end_is_looked_at_once() -> None:
+    """Deep or not, the time that a line takes goes by its length."""
+    line = b"[" * 200 + b'"' + b'\\"' * 200_000
+    for end in (b"", b"\\"):
+        found = log_decoder().decode(log_rows([line + end]))
+        assert found["reason"].to_pylist() == ["not-json"]
 
 
 def test_a_batch_may_be_empty() -> None:
@@ -154,7 +165,7 @@ def test_messages_have_key_and_time_beside_them(count: int) -> None:
     [
         "v NOPE", "", "v TINYINT", "l ARRAY<TINYINT>", "m MAP<STRING, INT>", "v DECIMAL(10, 2)",
         "d DATE", "t TIMESTAMP", "b BINARY", "a INT, A INT", "o STRUCT<a INT, A INT>",
-        "v INT NOT NULL",
+        "v INT NOT NULL", "1 INT",
     ],
 )  # fmt: skip
 def test_other_types_are_left_to_spark(schema: str) -> None:

@@ -2,10 +2,13 @@
 
 from random import Random
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from oriel.pipeline.decoding import event_log_decoder, kafka_decoder
 from tests.pipeline.decoding.both_decoders import Message, decoded_log, decoded_messages
@@ -55,6 +58,26 @@ def test_messages_are_decoded_alike(spark: SparkSession, schema: str, seed: int)
         return key, value, random.choice(TIMES_US) if random.random() < 0.2 else 1_500
 
     decoded_messages(spark, [message() for _ in range(600)], schema)
+
+
+NAMES = ["a", "A", "`b c`", "`d``e`", "1", "2b", "1e5", "3L", "`4`", "_", "select", "int", "key"]
+TYPES = [
+    "INT", "Long", "real", "DECIMAL", "STRING", "ARRAY<INT>", "ARRAY<ARRAY<FLOAT>>", "BYTE",
+    "MAP<STRING,INT>", "STRUCT<a: INT, b STRING>", "STRUCT<a INT, A INT>", "STRUCT<1: INT>",
+    "STRUCT<>", "VOID", "INT NOT NULL", "DOUBLE COMMENT 'x'", "",
+]  # fmt: skip
+
+
+@given(st.lists(st.tuples(*map(st.sampled_from, (NAMES, [" ", ": "], TYPES))), max_size=3))
+@settings(max_examples=60)
+def test_a_schema_is_read_as_spark_reads_it(
+    spark: SparkSession, columns: list[tuple[str, str, str]]
+) -> None:
+    """Or it is left to Spark."""
+    schema = ", ".join(map("".join, columns))
+    decoder = event_log_decoder(schema)
+    if decoder is not None:
+        assert from_arrow_schema(pa.schema(list(decoder.value_type))) == StructType.fromDDL(schema)
 
 
 def test_limits_of_jackson_are_kept(spark: SparkSession) -> None:

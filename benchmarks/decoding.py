@@ -1,0 +1,104 @@
+"""What decoding a line costs, good ones and with bad ones among them: ``oriel bench decoding``.
+
+One process decodes batches of an event log's lines with the pipeline's block decoder, without
+Spark: lines that are all good, and one bad line in a hundred, of each kind by itself and of all
+kinds. What is measured is the processor's time, the least of several runs, in turn.
+
+stdout gets a table, and JSON in the last line.
+"""
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from oriel.pipeline.decoding import BlockDecoder, event_log_decoder
+
+_SCHEMA = "amount BIGINT, price DOUBLE"
+_GOOD = b'{"key":"k%d","value":{"amount":3,"price":1.5},"timestamp_ms":%d}'
+_LINE = _GOOD % (12, 1_700_000_000_000)
+#: One line in so many is bad.
+_EVERY = 100
+
+#: What is wrong with a bad line.
+FAULTS = {
+    "cut off": _LINE[:-9],
+    "no JSON": _LINE.replace(b":3", b":"),
+    "two on a line": _LINE * 2,
+    "a number as key": _LINE.replace(b'"k12"', b"12"),
+    "text as number": _LINE.replace(b"1.5", b'"1.5"'),
+    "fraction as BIGINT": _LINE.replace(b":3", b":3.5"),
+}
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How many lines a batch has, and how often it is decoded."""
+
+    lines: int = 100_000
+    runs: int = 7
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure; print a table, and JSON in the last line."""
+    options = _parse(arguments)
+    sizes = Sizes(lines=2_000, runs=1) if options.quick else Sizes()
+    decoder = event_log_decoder(_SCHEMA)
+    assert decoder is not None
+    every_fault = list(FAULTS.values())
+    batches = {"all good": _batch(sizes.lines, [])}
+    batches |= {f"1 %: {name}": _batch(sizes.lines, [line]) for name, line in FAULTS.items()}
+    batches["1 %: all of these"] = _batch(sizes.lines, every_fault)
+    seconds = _least_seconds(decoder, batches, sizes.runs)
+    print(f"{'lines':28}{'lines/s':>12}{'us/line':>10}{'of all good':>13}")
+    found = {}
+    for name, least in seconds.items():
+        speed = sizes.lines / least
+        share = seconds["all good"] / least
+        print(f"{name:28}{speed:12,.0f}{1e6 * least / sizes.lines:10.2f}{share:12.0%}")
+        found[name] = {"lines_per_second": round(speed), "share_of_all_good": round(share, 3)}
+    print(json.dumps({"decoding": found}))
+
+
+def _batch(count: int, bad: list[bytes]) -> pa.RecordBatch:
+    """So many lines, one in a hundred of them bad, in turn."""
+    lines = [_GOOD % (number % 1_000, 1_700_000_000_000 + number) for number in range(count)]
+    if bad:
+        places = range(_EVERY // 2, count, _EVERY)
+        for turn, place in enumerate(places):
+            lines[place] = bad[turn % len(bad)]
+    return pa.record_batch({
+        "partition": pa.array([0] * count, pa.int32()),
+        "offset": pa.array(range(count), pa.int64()),
+        "raw": pa.array(lines, pa.binary()),
+    })  # fmt: skip
+
+
+def _least_seconds(
+    decoder: BlockDecoder, batches: dict[str, pa.RecordBatch], runs: int
+) -> dict[str, float]:
+    """The least processor time of each batch; a run decodes all of them in turn."""
+    least = dict.fromkeys(batches, float("inf"))
+    for _ in range(runs):
+        for name, batch in batches.items():
+            begun = time.process_time()
+            decoder.decode(batch)
+            least[name] = min(least[name], time.process_time() - begun)
+    return least
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="oriel bench decoding",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--quick", action="store_true", help="tiny sizes: only whether it works")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()

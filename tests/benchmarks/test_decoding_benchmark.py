@@ -1,0 +1,25 @@
+"""The benchmark of decoding works; what it measures is not checked, only its shape."""
+
+import json
+
+import pytest
+
+from benchmarks.decoding import FAULTS, main
+from oriel.pipeline.decoding import event_log_decoder
+from tests.pipeline.decoding.both_decoders import log_rows
+
+
+def test_every_kind_of_line_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each beside lines that are all good."""
+    main(["--quick"])
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])["decoding"]
+    assert len(found) == len(FAULTS) + 2
+    assert found["all good"]["share_of_all_good"] == 1.0
+    assert all(one["lines_per_second"] > 0 for one in found.values())
+
+
+def test_bad_lines_are_bad() -> None:
+    """Each fault makes a dead letter."""
+    decoder = event_log_decoder("amount BIGINT, price DOUBLE")
+    assert decoder is not None
+    assert decoder.decode(log_rows(list(FAULTS.values())))["reason"].null_count == 0
