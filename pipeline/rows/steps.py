@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StructField, StructType
 
+from oriel.pipeline.arrow_steps import ArrowSteps
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import BESIDE_RESULT
@@ -33,6 +34,7 @@ from oriel.pipeline.language import (
     grouping_text,
     refuse_taken,
 )
+from oriel.pipeline.rows.catalyst import arrow_program
 from oriel.pipeline.rows.expressions import (
     StepExpressions,
     as_column,
@@ -134,6 +136,14 @@ class RowSteps:
         for columns in others:
             records = records.select(*columns, *hidden.values())
         return records.withColumnsRenamed({h: n for n, h in hidden.items()})
+
+    def in_arrow(self) -> ArrowSteps | None:
+        """The same steps for Arrow tables; None if Arrow lacks an expression (decision 0021)."""
+        found = arrow_program(self._rows, self._records)
+        if found is None:
+            return None
+        joined = "report" in self._records.columns
+        return ArrowSteps(self.values, found, joined=joined)
 
     def failing_step(self, records: DataFrame, error: Exception) -> str | None:
         """The first step that fails on ``records`` in the way of ``error``; None: none does."""
