@@ -6,7 +6,13 @@ In come decoded records (or a join's results) as Arrow tables; out go the rows f
 there are says ``FUNCTIONS``. Nothing here imports Spark.
 """
 
-from oriel.pipeline.arrow_steps.expressions import Call, ColumnRef, Constant, Expression
+from oriel.pipeline.arrow_steps.expressions import (
+    Call,
+    ColumnRef,
+    Constant,
+    Expression,
+    evaluate,
+)
 from oriel.pipeline.arrow_steps.steps import ArrowSteps, Compute, Keep, Program, arrow_steps
 
 __all__ = [
@@ -19,4 +25,5 @@ __all__ = [
     "Keep",
     "Program",
     "arrow_steps",
+    "evaluate",
 ]

@@ -41,8 +41,12 @@ def evaluate(expression: Expression, columns: Mapping[str, pa.ChunkedArray]) -> 
         return columns[expression.name]
     if isinstance(expression, Constant):
         return expression.value
+    function = FUNCTIONS[expression.function]
     arguments = [evaluate(argument, columns) for argument in expression.arguments]
-    return FUNCTIONS[expression.function](*arguments, **expression.options)
+    if all(isinstance(argument, pa.Scalar) for argument in arguments):
+        row = [pa.repeat(argument, 1) for argument in arguments]
+        return function(*row, **expression.options)[0]
+    return function(*arguments, **expression.options)
 
 
 def column_names(expression: Expression) -> Iterator[str]:

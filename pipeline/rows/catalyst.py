@@ -194,9 +194,6 @@ class _Reader:
         if any(child.dataType().simpleString() not in types for child in children):
             raise NotInArrow(function)
         read = tuple(self._expression(argument, common) for argument in arguments)
-        # Spark has computed constants, but for those of which it can't tell the value yet.
-        if all(isinstance(argument, Constant) for argument in read):
-            raise NotInArrow(function)
         return Call(function, read, options)
 
     def column(self, node: Any, _common: Mapping[Any, Expression]) -> Expression:
@@ -230,8 +227,6 @@ class _Reader:
         children = [self._expression(child, common) for child in _items(node.children())]
         if len(children) % 2 == 0:
             children.append(Constant(pa.scalar(None, _arrow_type(node))))
-        if all(isinstance(child, Constant) for child in children):
-            raise NotInArrow(node.sql())
         return Call("case_when", tuple(children))
 
     def with_named(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
@@ -296,8 +291,6 @@ class _Reader:
             raise NotInArrow(node.sql())
         (text,) = _constants(node, [separator])
         read = tuple(self._expression(one, common) for one in texts)
-        if all(isinstance(argument, Constant) for argument in read):
-            raise NotInArrow(node.sql())
         return Call("concat_with", read, {"separator": text})
 
     def valid_text(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
