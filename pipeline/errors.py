@@ -41,7 +41,3 @@ class RecordsMiscounted(PipelineError):
 
 class AlreadyRunning(PipelineError):
     """Another process holds this checkpoint: two writers would repeat each other's records."""
-
-
-class NeedsSpark(PipelineError):
-    """A record on which only Spark does what Spark does, like dividing by zero."""

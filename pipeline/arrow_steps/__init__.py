@@ -1,13 +1,29 @@
 """Row-wise steps that Arrow runs, wherever the rows are: in a Python task or in the driver.
 
 In come decoded records (or a join's results) as Arrow tables; out go the rows for the stamp that
-``oriel.pipeline.rows.RowSteps`` would give. ``arrow_steps`` makes them where it can. Nothing here
-imports Spark.
+``oriel.pipeline.rows.RowSteps`` would give. ``arrow_steps`` makes steps that only choose columns;
+``RowSteps.in_arrow`` those whose expressions Spark has read, as a ``Program``. Which functions
+there are says ``FUNCTIONS``. Nothing here imports Spark.
 """
 
-from oriel.pipeline.arrow_steps.steps import ArrowSteps, arrow_steps
+from oriel.pipeline.arrow_steps.expressions import (
+    Call,
+    ColumnRef,
+    Constant,
+    Expression,
+    evaluate,
+)
+from oriel.pipeline.arrow_steps.steps import ArrowSteps, Compute, Keep, Program, arrow_steps
 
 __all__ = [
     "ArrowSteps",
+    "Call",
+    "ColumnRef",
+    "Compute",
+    "Constant",
+    "Expression",
+    "Keep",
+    "Program",
     "arrow_steps",
+    "evaluate",
 ]

@@ -1,16 +1,26 @@
-"""Row-wise steps that Arrow runs, wherever the rows are: in a Python task or in the driver.
+"""The steps of one input over Arrow tables.
 
-They give what ``RowSteps`` gives, row by row and column by column. Steps that only choose columns,
-and a key that is one text or integer column, need nothing of Spark's.
+Rows are never dropped here, only marked, as ``oriel.pipeline.rows`` does it and for its reasons.
+No function that Arrow runs can fail on a record, so each is computed for all rows; those that a
+filter has dropped, and bad ones, then get null.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from oriel.pipeline.arrow_steps.expressions import (
+    Call,
+    ColumnRef,
+    Expression,
+    column_names,
+    evaluate,
+)
+from oriel.pipeline.arrow_steps.functions import Operand
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.hops import BESIDE_RESULT, RAW, STEPPED_FIELDS, joined_values
 from oriel.pipeline.language import SCOPE, Filter, Input, Side, Source, arrow_schema, refuse_taken
@@ -19,17 +29,60 @@ from oriel.pipeline.language import SCOPE, Filter, Input, Side, Source, arrow_sc
 _NAME = re.compile(r"(?!(?:null|true|false)$)[a-z_][a-z_0-9]*", re.IGNORECASE)
 
 
+@dataclass(frozen=True)
+class Keep:
+    """Filter out the rows for which ``condition`` is false or null."""
+
+    condition: Expression
+
+
+@dataclass(frozen=True)
+class Compute:
+    """A new column; no other column has its name, also none before it."""
+
+    name: str
+    expression: Expression
+
+
+@dataclass(frozen=True)
+class Program:
+    """What steps do, in order, beginning with the record's columns and the value's.
+
+    ``outputs`` maps the names of the value columns after the steps to those within; ``key`` is
+    a text.
+    """
+
+    steps: tuple[Keep | Compute, ...]
+    outputs: Mapping[str, str]
+    key: Expression
+
+    def pruned(self, used: Sequence[str]) -> "Program":
+        """The same without columns that neither ``used`` nor a condition nor the key needs."""
+        outputs = {name: self.outputs[name] for name in used}
+        needed = {*outputs.values(), *column_names(self.key)}
+        steps: list[Keep | Compute] = []
+        for step in reversed(self.steps):
+            if isinstance(step, Keep):
+                needed.update(column_names(step.condition))
+            elif step.name in needed:
+                needed.update(column_names(step.expression))
+            else:
+                continue
+            steps.append(step)
+        return Program(tuple(reversed(steps)), outputs, self.key)
+
+
 class ArrowSteps:
     """The steps of one input; plain data, so that tasks can be sent them."""
 
-    def __init__(self, values: pa.Schema, key: str, *, joined: bool) -> None:
-        """Keep the columns ``values`` and group by the column ``key``.
+    def __init__(self, values: pa.Schema, program: Program, *, joined: bool) -> None:
+        """Run ``program``, which leaves the value columns ``values``.
 
         ``joined``: records are a join's results, else decoded ones.
         """
         #: The Arrow schema of the value columns after the steps.
         self.values = values
-        self._key = key
+        self._program = program
         self._joined = joined
 
     @property
@@ -43,7 +96,7 @@ class ArrowSteps:
         ``null_values``: records without a value are used, else they are dead letters;
         ``keeps_raw``: the raw bytes of good records are kept, too.
         """
-        self._used = list(used)
+        self._selected = self._program.pruned(used)
         self._null_values = null_values
         self._keeps_raw = keeps_raw
 
@@ -55,26 +108,33 @@ class ArrowSteps:
         """
         length = len(records)
         if self._joined:
-            values = {name: records[name] for name in joined_values(records.schema).names}
+            columns = {name: records[name] for name in joined_values(records.schema).names}
             # Rows that report to the driver pass through: no step touches a row with a reason.
             is_report = pc.is_valid(records["report"])
             reason = pc.if_else(is_report, "report", pa.scalar(None, pa.string()))
             null_value = pa.array(np.zeros(length, dtype=np.bool_))
         else:
-            values = _unpacked(records["value"])
+            columns = _unpacked(records["value"])
             reason, null_value = records["reason"], pc.is_null(records["value"])
-        in_use = pc.is_null(reason)
-        columns = values | {name: records[name] for name in SCOPE}
-        key = _where(in_use, columns[self._key].cast(pa.string()))
+        columns |= {name: records[name] for name in SCOPE}
+        keep, in_use = pa.array(np.ones(length, dtype=np.bool_)), pc.is_null(reason)
+        for step in self._selected.steps:
+            if isinstance(step, Compute):
+                columns[step.name] = _in_use(in_use, evaluate(step.expression, columns))
+            else:
+                # Null is not true: as in SQL's WHERE, such a record is filtered out.
+                holds = pc.fill_null(evaluate(step.condition, columns), fill_value=False)
+                keep = in_use = pc.and_(in_use, holds)
+        key = _in_use(in_use, evaluate(self._selected.key, columns))
         reason = pc.if_else(pc.and_(in_use, pc.is_null(key)), Reason.NULL_KEY.value, reason)
         if not self._null_values:
             reason = pc.if_else(pc.and_(in_use, null_value), Reason.NULL_VALUE.value, reason)
         raw = pa.repeat(pa.scalar(b"", RAW.type), length) if self._joined else records[RAW.name]
         computed = {
             "reason": reason,
-            "keep": pa.array(np.ones(length, dtype=np.bool_)),
+            "keep": keep,
             "null_value": null_value,
-            "raw": raw if self._keeps_raw else _where(pc.is_valid(reason), raw),
+            "raw": raw if self._keeps_raw else _in_use(pc.is_valid(reason), raw),
             "key": key,
         }
         fields = (*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ()))
@@ -82,11 +142,14 @@ class ArrowSteps:
             field.name: computed[field.name] if field.name in computed else records[field.name]
             for field in fields
         }
-        return pa.table(stepped | {name: values[name] for name in self._used})
+        values = {name: columns[within] for name, within in self._selected.outputs.items()}
+        return pa.table(stepped | values)
 
 
 def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | None:
-    """The steps of an input in front of decoded records or a join's results; None: Spark's.
+    """The steps of an input that only choose columns; None if Spark has to read an expression.
+
+    They stand in front of a source's decoded records or a join's results.
 
     Raises:
         InvalidTopology: the source's schema can't be read, or has a name that is taken.
@@ -105,24 +168,26 @@ def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | 
             return None
         names = list(dict.fromkeys(kept))
     values = pa.schema([values.field(name) for name in names])
-    key = _key_column(origin, values)
-    return None if key is None else ArrowSteps(values, key, joined=not isinstance(read, Source))
+    key = _key(origin, values)
+    if key is None:
+        return None
+    program = Program((), {name: name for name in names}, key)
+    return ArrowSteps(values, program, joined=not isinstance(read, Source))
 
 
-def _key_column(origin: Input | Side, values: pa.Schema) -> str | None:
-    """The column that is the key, if it is one whose text is the same in Arrow and in Spark."""
+def _key(origin: Input | Side, values: pa.Schema) -> Expression | None:
+    """The key, if it is a column whose text is the same in Arrow and in Spark."""
     if not origin.group_by:
-        return "key"
+        return ColumnRef("key")
     part, *others = origin.group_by
     if others or not isinstance(part, str) or not _NAME.fullmatch(part):
         return None
-    if part in SCOPE:
-        return part
-    if part not in values.names:
+    if part not in (*SCOPE, *values.names):
         return None
-    key_type = values.field(part).type
-    is_plain = pa.types.is_string(key_type) or pa.types.is_integer(key_type)
-    return part if is_plain else None
+    is_plain = part in SCOPE or (
+        pa.types.is_string(values.field(part).type) or pa.types.is_integer(values.field(part).type)
+    )
+    return Call("cast", (ColumnRef(part),), {"to": pa.string()}) if is_plain else None
 
 
 def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
@@ -130,6 +195,8 @@ def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
     return {field.name: pc.struct_field(values, field.name) for field in values.type}
 
 
-def _where(mask: pa.ChunkedArray, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """``column`` where ``mask`` is true, null elsewhere."""
-    return column if pc.all(mask).as_py() else pc.if_else(mask, column, None)
+def _in_use(mask: Operand, column: Operand) -> Operand:
+    """``column``, or a constant, where ``mask`` is true; null elsewhere."""
+    if pc.all(mask).as_py() and not isinstance(column, pa.Scalar):
+        return column
+    return pc.if_else(mask, column, pa.scalar(None, column.type))

@@ -34,6 +34,7 @@ from oriel.pipeline.language import (
     grouping_text,
     refuse_taken,
 )
+from oriel.pipeline.rows.catalyst import arrow_program
 from oriel.pipeline.rows.expressions import (
     StepExpressions,
     as_column,
@@ -61,8 +62,6 @@ class RowSteps:
                 or makes a column of a type that can't go on; the message names the store and
                 the step.
         """
-        #: The same steps over Arrow tables; None: only Spark can run them.
-        self.arrow: ArrowSteps | None = None
         self._projections: list[list[Column]] = []
         self._steps: list[StepExpressions] = []
         self._store = store
@@ -91,6 +90,9 @@ class RowSteps:
         self.values: pa.Schema = carried_schema(
             store, rows.drop(*self._meta, *SCOPE).schema, step_of
         )
+        program = arrow_program(self._rows, self._records)
+        #: The same steps over Arrow tables; None: only Spark can run them (decision 0021).
+        self.arrow = None if program is None else ArrowSteps(self.values, program, joined=joined)
 
     def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
         """Choose what ``rows`` gives: the value columns ``used``.

@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
-from oriel.pipeline.arrow_steps import arrow_steps
 from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define
-from oriel.pipeline.errors import InvalidTopology, NeedsSpark
+from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Input, Side, Source, Topology
 from oriel.pipeline.plan import PreparedBatch, StorePlans, reasons_by_store
 from oriel.pipeline.rows import RowSteps
@@ -146,9 +145,7 @@ class PipelineRun:
             records = empty[read]
         else:
             records = self._spark.createDataFrame([], from_arrow_schema(read))
-        steps = RowSteps(records, origin, store)
-        steps.arrow = arrow_steps(origin, read)
-        return steps
+        return RowSteps(records, origin, store)
 
     def _open(self, plans: StorePlans) -> StoreBatches:
         """Open one store's tables and state."""
@@ -180,23 +177,13 @@ class PipelineRun:
     ) -> dict[str, list[WindowsReport]]:
         """What the tasks of all stores report, here if the batch is small, else as a Spark job."""
         starts = self._starts(batch)
-        try:
-            if self._runs_here and self._log.is_small(starts, ends):
-                return run_stages(LocalRunner(self._read(rows, starts, ends)), stores)
-            return self._by_spark(rows, stores, arrow_steps=True)
-        except NeedsSpark:
-            return self._by_spark(rows, stores, arrow_steps=False)
-
-    def _by_spark(
-        self, rows: DataFrame, stores: Sequence[StoreWork], *, arrow_steps: bool
-    ) -> dict[str, list[WindowsReport]]:
-        """Run all stores as one Spark job; say so if an expression fails."""
-        runner = SparkRunner(rows, self._log, self._decodings, arrow_steps=arrow_steps)
+        if self._runs_here and self._log.is_small(starts, ends):
+            return run_stages(LocalRunner(self._read(rows, starts, ends)), stores)
+        runner = SparkRunner(rows, self._log, self._decodings)
         try:
             return run_stages(runner, stores)
         except SPARK_ERRORS as error:
-            if arrow_steps and NeedsSpark.__name__ in str(error):
-                raise NeedsSpark from error
+            # Say so if it is an expression that fails on a record.
             steps = (each for work in stores for each in steps_of(work.plans, runner))
             refuse_failing(error, steps)
             raise

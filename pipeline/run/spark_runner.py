@@ -67,20 +67,12 @@ class Decoding:
 class SparkRunner(RouteRunner):
     """Runs routes as one job over one batch's ``rows``, as its log gives them."""
 
-    def __init__(
-        self,
-        rows: DataFrame,
-        log: Log,
-        decodings: Mapping[Source, Decoding],
-        *,
-        arrow_steps: bool = True,
-    ) -> None:
-        """Read ``rows``; without ``arrow_steps`` Spark runs all steps that it can run."""
+    def __init__(self, rows: DataFrame, log: Log, decodings: Mapping[Source, Decoding]) -> None:
+        """Read ``rows``."""
         super().__init__()
         self._rows = rows
         self._log = log
         self._decodings = decodings
-        self._arrow_steps = arrow_steps
         self._tasks = 1
         #: Channel of rows on their way through Spark's steps -> these, and the rows' columns.
         self._spark_steps: dict[int, tuple[RowSteps, pa.Schema]] = {}
@@ -90,7 +82,7 @@ class SparkRunner(RouteRunner):
         """See ``Runner``."""
         if not isinstance(steps, RowSteps):
             return super().step(rows, steps)
-        if steps.arrow is not None and self._arrow_steps:
+        if steps.arrow is not None:
             return super().step(rows, steps.arrow)
         (chain,) = rows
         if isinstance(chain.base, Source):

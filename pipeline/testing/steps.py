@@ -20,7 +20,12 @@ def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Ste
     Raises:
         InvalidTopology: a step does not fit the schema; the message names it.
     """
-    return arrow_steps(origin, read) or SparkSteps(origin, read, store)
+    plain = arrow_steps(origin, read)
+    if plain is not None:
+        return plain
+    checked = SparkSteps(origin, read, store)
+    # A Spark job for each batch takes longer than all else that the driver does.
+    return checked.in_arrow or checked
 
 
 class SparkSteps:
@@ -49,6 +54,11 @@ class SparkSteps:
     def arrow(self) -> "SparkSteps":
         """Themselves: they take Arrow tables, and run them by Spark."""
         return self
+
+    @property
+    def in_arrow(self) -> Steps | None:
+        """The same steps without Spark, if Arrow has their expressions."""
+        return self._steps.arrow
 
     def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
         """See ``oriel.pipeline.plan.Steps``."""

@@ -45,6 +45,31 @@ def joined(values: pa.Schema, rows: Sequence[Row]) -> pa.Table:
     return pa.Table.from_pylist(placed, schema=schema)
 
 
+def checked_steps(
+    spark: SparkSession, origin: Input | Side, records: pa.Table, used: Sequence[str]
+) -> tuple[RowSteps, ArrowSteps | None]:
+    """Spark's steps over records like these, and the same ones in Arrow if it has them all."""
+    empty = spark.createDataFrame([], from_arrow_schema(records.schema))
+    row_steps = RowSteps(empty, origin, "s")
+    steps = row_steps.in_arrow()
+    for one in (row_steps, steps):
+        if one is not None:
+            one.select(used, null_values=True)
+    return row_steps, steps
+
+
+def differences(found: pa.Table, wanted: pa.Table) -> list[str]:
+    """The columns that differ in type or in a bit of a value; all NaN are one."""
+    assert found.column_names == wanted.column_names
+    # Texts tell -0.0 from 0.0, and not one NaN from another.
+    return [
+        name
+        for name in wanted.column_names
+        if found[name].type != wanted[name].type
+        or str(found[name].to_pylist()) != str(wanted[name].to_pylist())
+    ]
+
+
 def assert_same_rows(
     spark: SparkSession, steps: ArrowSteps, origin: Input | Side, records: pa.Table
 ) -> None:
@@ -58,6 +83,4 @@ def assert_same_rows(
         assert steps.values.types == row_steps.values.types
         for one in (steps, row_steps):
             one.select(used, null_values=null_values, keeps_raw=keeps_raw)
-        found, wanted = steps.rows(records), row_steps.rows(frame).toArrow()
-        assert found.column_names == wanted.column_names
-        assert found.to_pylist() == wanted.to_pylist()
+        assert not differences(steps.rows(records), row_steps.rows(frame).toArrow())

@@ -1,0 +1,372 @@
+"""From the plan that Spark has analysed to a program for Arrow: names resolved, casts explicit.
+
+Spark reads the topology's expressions and says what they mean; here they are only written down for
+``oriel.pipeline.arrow_steps``. Decision 0021: only what a test has shown to be equal for every
+value is in the tables below. Whatever is not makes ``NotInArrow``, and Spark runs the steps.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from oriel.pipeline.arrow_steps import Call, ColumnRef, Compute, Constant, Expression, Keep, Program
+from oriel.pipeline.language import SCOPE
+
+#: Spark's types, of which a function in Arrow may have arguments.
+_TYPES = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+}
+_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+_FRACTIONS = frozenset({"float", "double"})
+_NUMBERS = _INTEGERS | _FRACTIONS
+_TEXT = frozenset({"string"})
+_BOOLEAN = frozenset({"boolean"})
+_SCALARS = frozenset(_TYPES)
+
+
+class _Rule(NamedTuple):
+    """Arrow's function for an expression of Spark's, and the types of arguments."""
+
+    function: str
+    types: frozenset[str]
+
+
+#: By the class of the expression.
+_RULES: Mapping[str, _Rule] = {
+    "Abs": _Rule("abs", _NUMBERS),
+    "Add": _Rule("add", _NUMBERS),
+    "And": _Rule("and", _BOOLEAN),
+    "Ceil": _Rule("ceil", frozenset({"double", "bigint"})),
+    "Coalesce": _Rule("coalesce", _SCALARS),
+    "Concat": _Rule("concat", _TEXT),
+    "Divide": _Rule("divide", _FRACTIONS),
+    "EqualNullSafe": _Rule("equal_null_safe", _SCALARS),
+    "EqualTo": _Rule("equal", _SCALARS),
+    "Floor": _Rule("floor", frozenset({"double", "bigint"})),
+    "GreaterThan": _Rule("greater", _SCALARS),
+    "GreaterThanOrEqual": _Rule("greater_equal", _SCALARS),
+    "Greatest": _Rule("greatest", _SCALARS),
+    "In": _Rule("is_in", _SCALARS),
+    "IntegralDivide": _Rule("divide", _INTEGERS),
+    "IsNaN": _Rule("is_nan", _FRACTIONS),
+    "IsNotNull": _Rule("is_not_null", _SCALARS),
+    "IsNull": _Rule("is_null", _SCALARS),
+    "Least": _Rule("least", _SCALARS),
+    "Length": _Rule("length", _TEXT),
+    "LessThan": _Rule("less", _SCALARS),
+    "LessThanOrEqual": _Rule("less_equal", _SCALARS),
+    "Multiply": _Rule("multiply", _NUMBERS),
+    "Not": _Rule("not", _BOOLEAN),
+    "Or": _Rule("or", _BOOLEAN),
+    "Pmod": _Rule("positive_remainder", _INTEGERS),
+    "Remainder": _Rule("remainder", _NUMBERS),
+    "Subtract": _Rule("subtract", _NUMBERS),
+    "UnaryMinus": _Rule("negate", _NUMBERS),
+}
+#: Expressions that say in two ways what becomes of a number that does not fit.
+_WITH_MODE = frozenset({
+    "Add", "Cast", "Divide", "IntegralDivide", "Multiply", "Pmod", "Remainder", "Subtract",
+})  # fmt: skip
+_WITH_FLAG = frozenset({"Abs", "UnaryMinus"})
+#: These cut one text; with a second argument they cut other characters than spaces.
+_TRIMS = {"StringTrim": "trim", "StringTrimLeft": "trim_left", "StringTrimRight": "trim_right"}
+#: These look in a text for one that is constant.
+_SEARCHES = {"StartsWith": "starts_with", "EndsWith": "ends_with", "Contains": "contains"}
+#: What may be cast to what; of texts, Spark reads more than Arrow.
+_CASTS = {
+    **dict.fromkeys(_NUMBERS, _NUMBERS | _BOOLEAN),
+    **dict.fromkeys(_INTEGERS, _SCALARS),
+    "boolean": _SCALARS,
+    "string": _TEXT,
+}
+
+
+class NotInArrow(Exception):
+    """An expression that Arrow does not run as Spark does."""
+
+
+def arrow_program(rows: DataFrame, records: DataFrame) -> Program | None:
+    """What leads from ``records`` to ``rows``, projections only; None if Arrow can't run it."""
+    plan, base = (frame._jdf.queryExecution().analyzed() for frame in (rows, records))  # noqa: SLF001
+    projections, below = 0, plan
+    while not below.fastEquals(base):
+        projections, below = projections + 1, below.child()
+    jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - plans are the JVM's
+    optimizer = jvm.org.apache.spark.sql.catalyst.optimizer
+    try:
+        # What functions stand for, and constants as literals.
+        plan = optimizer.ConstantFolding.apply(optimizer.ReplaceExpressions.apply(plan))
+        return _program(plan, projections)
+    except (NotInArrow, PySparkException, Py4JJavaError):
+        return None
+
+
+def _program(plan: Any, projections: int) -> Program:
+    """What the uppermost ``projections`` of a plan do, in Arrow's terms.
+
+    The lowest of them unpacks the records, those above it are the steps and the key, as
+    ``RowSteps`` builds them.
+
+    Raises:
+        NotInArrow: an expression is not in the tables.
+    """
+    found = [plan]
+    while len(found) < projections:
+        found.insert(0, found[0].child())
+    reader = _Reader(_sources(found[0]))
+    for projection in found[1:]:
+        reader.read(projection)
+    outputs = {
+        attribute.name(): reader.columns[attribute.exprId().id()]
+        for attribute in _items(plan.output())
+        if attribute.exprId().id() in reader.columns and attribute.name() not in SCOPE
+    }
+    assert reader.key is not None
+    return Program(tuple(reader.steps), outputs, reader.key)
+
+
+class _Reader:
+    """Reads projections from below: the steps so far, and the columns by Spark's number."""
+
+    def __init__(self, columns: dict[int, str]) -> None:
+        """Begin with the record's own columns."""
+        self.columns = columns
+        self.steps: list[Keep | Compute] = []
+        self.key: Expression | None = None
+
+    def read(self, projection: Any) -> None:
+        """Add what one projection computes; a column that it passes on keeps its number."""
+        computed = []
+        for named in _items(projection.projectList()):
+            if named.getClass().getSimpleName() != "Alias":
+                continue
+            number, name = named.exprId().id(), named.name()
+            if name == "__keep":
+                # CASE WHEN in use THEN the condition ELSE false.
+                self.steps.append(Keep(self._within(named.child())))
+            elif name == "__key":
+                self.key = self._within(named.child())
+            else:
+                computed.append((number, Compute(f"#{number}", self._within(named.child()))))
+        for number, step in computed:
+            self.columns[number] = step.name
+            self.steps.append(step)
+
+    def _within(self, guarded: Any) -> Expression:
+        """What is computed for rows in use: CASE WHEN in use THEN it."""
+        if guarded.getClass().getSimpleName() != "CaseWhen":
+            raise NotInArrow(guarded.nodeName())
+        return self._expression(guarded.children().apply(1), {})
+
+    def _expression(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """An expression in Arrow's terms; ``common`` has those that are named within it."""
+        kind = node.getClass().getSimpleName()
+        if kind in _READERS:
+            return _READERS[kind](self, node, common)
+        rule = _RULES.get(kind)
+        if rule is None or not _is_legacy(node, kind):
+            raise NotInArrow(kind)
+        return self._call(rule.function, node, common, types=rule.types)
+
+    def _call(
+        self,
+        function: str,
+        node: Any,
+        common: Mapping[Any, Expression],
+        *,
+        types: frozenset[str],
+        **options: Any,
+    ) -> Expression:
+        """A call with as many of the node's children as there are without those in options."""
+        children = _items(node.children())
+        arguments = children[: 1 if options else None]
+        if any(child.dataType().simpleString() not in types for child in children):
+            raise NotInArrow(function)
+        read = tuple(self._expression(argument, common) for argument in arguments)
+        return Call(function, read, options)
+
+    def column(self, node: Any, _common: Mapping[Any, Expression]) -> Expression:
+        """A column of the record's, or one that a step made; not those of the pipeline's own."""
+        number = node.exprId().id()
+        if number not in self.columns:
+            raise NotInArrow(node.name())
+        return ColumnRef(self.columns[number])
+
+    def constant(self, node: Any, _common: Mapping[Any, Expression]) -> Expression:
+        """A literal; constant expressions became literals before."""
+        return Constant(pa.scalar(_value(node), _arrow_type(node)))
+
+    def field(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """A field of a struct, null where that is null."""
+        record = self._expression(node.child(), common)
+        return Call("field", (record,), {"index": node.ordinal()})
+
+    def cast(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """A cast, also one to the type that is there already."""
+        read = node.child().dataType().simpleString()
+        if node.dataType().simpleString() not in _CASTS.get(read, ()) or not _is_legacy(
+            node, "Cast"
+        ):
+            raise NotInArrow(node.sql())
+        return Call("cast", (self._expression(node.child(), common),), {"to": _arrow_type(node)})
+
+    def conditional(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """``IF`` and ``CASE``, whose children are conditions and values in turn."""
+        _arrow_type(node)
+        children = [self._expression(child, common) for child in _items(node.children())]
+        if len(children) % 2 == 0:
+            children.append(Constant(pa.scalar(None, _arrow_type(node))))
+        return Call("case_when", tuple(children))
+
+    def with_named(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """An expression that names others, as BETWEEN names what it compares."""
+        own = {
+            one.id().toString(): self._expression(one.child(), common)
+            for one in _items(node.defs())
+        }
+        return self._expression(node.child(), {**common, **own})
+
+    def named(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """What an expression around this one has named."""
+        return common[node.id().toString()]
+
+    def trimmed(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """A text without the spaces around it."""
+        kind = node.getClass().getSimpleName()
+        if node.children().size() > 1:
+            raise NotInArrow(kind)
+        return self._call(_TRIMS[kind], node, common, types=_TEXT)
+
+    def searched(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """Whether a text has a constant one in it."""
+        (pattern,) = _constants(node)
+        function = _SEARCHES[node.getClass().getSimpleName()]
+        return self._call(function, node, common, types=_TEXT, pattern=pattern)
+
+    def like(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """Patterns that are a text with ``%`` before or behind it, or both."""
+        (pattern,) = _constants(node)
+        text = pattern.strip("%")
+        if set(text) & {"%", "_", "\\", node.escapeChar()}:
+            raise NotInArrow(pattern)
+        if text == pattern:
+            read = self._expression(node.children().apply(0), common)
+            return Call("equal", (read, Constant(pa.scalar(text, pa.string()))))
+        before, behind = pattern.startswith("%"), pattern.endswith("%")
+        function = "contains" if before and behind else "ends_with" if before else "starts_with"
+        return self._call(function, node, common, types=_TEXT, pattern=text)
+
+    def substring(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """From a constant place on; from the text's end only to its end."""
+        place, length = _constants(node)
+        text = _items(node.children())[0]
+        if text.dataType().simpleString() not in _TEXT or length < 0 or place < 0:
+            raise NotInArrow(node.sql())
+        start = max(place - 1, 0)
+        read = self._expression(text, common)
+        return Call("substring", (read,), {"start": start, "stop": start + length})
+
+    def replaced(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """A text with one constant text for another."""
+        pattern, replacement = _constants(node)
+        return self._call(
+            "replace", node, common, types=_TEXT, pattern=pattern, replacement=replacement
+        )
+
+    def joined(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """``concat_ws`` with a constant separator; it also takes arrays of texts."""
+        separator, *texts = _items(node.children())
+        if any(text.dataType().simpleString() not in _TEXT for text in texts):
+            raise NotInArrow(node.sql())
+        (text,) = _constants(node, [separator])
+        read = tuple(self._expression(one, common) for one in texts)
+        return Call("concat_with", read, {"separator": text})
+
+    def valid_text(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """The check of a key's bytes: decoded texts are valid, and all functions keep them so."""
+        if node.functionName() != "tryValidateUTF8String":
+            raise NotInArrow(node.functionName())
+        return self._expression(node.children().apply(0), common)
+
+
+#: Expressions that need more than a rule, by their class.
+_READERS: Mapping[str, Callable[[_Reader, Any, Mapping[Any, Expression]], Expression]] = {
+    "AttributeReference": _Reader.column,
+    "CaseWhen": _Reader.conditional,
+    "Cast": _Reader.cast,
+    "CommonExpressionRef": _Reader.named,
+    "ConcatWs": _Reader.joined,
+    "GetStructField": _Reader.field,
+    "If": _Reader.conditional,
+    "Like": _Reader.like,
+    "Literal": _Reader.constant,
+    "StaticInvoke": _Reader.valid_text,
+    "StringReplace": _Reader.replaced,
+    "Substring": _Reader.substring,
+    "With": _Reader.with_named,
+    **dict.fromkeys(_SEARCHES, _Reader.searched),
+    **dict.fromkeys(_TRIMS, _Reader.trimmed),
+}
+
+
+def _sources(unpacked: Any) -> dict[int, str]:
+    """The record's columns by Spark's number: the value's fields, or a join's columns."""
+    columns = {}
+    for named in _items(unpacked.projectList()):
+        name = named.name()
+        if not name.startswith("__"):
+            columns[named.exprId().id()] = name
+    return columns
+
+
+def _is_legacy(node: Any, kind: str) -> bool:
+    """Whether a computation that does not fit is cut, as Arrow's functions do it.
+
+    In ANSI mode it raises; ``try_add`` and the like give null.
+    """
+    if kind in _WITH_MODE:
+        return bool(node.evalMode().toString() == "LEGACY")
+    return kind not in _WITH_FLAG or not node.failOnError()
+
+
+def _arrow_type(node: Any) -> pa.DataType:
+    spark_type = node.dataType().simpleString()
+    if spark_type not in _TYPES:
+        raise NotInArrow(spark_type)
+    return _TYPES[spark_type]
+
+
+def _value(literal: Any) -> Any:
+    """The value of a literal as Python's."""
+    value = literal.value()
+    if value is None or _arrow_type(literal) != pa.string():
+        return value
+    if not value.isValid():
+        raise NotInArrow("bytes")  # noqa: EM101 - never shown
+    return value.toString()
+
+
+def _constants(node: Any, children: Sequence[Any] | None = None) -> list[Any]:
+    """The values of all children but the first, which have to be constant and not null."""
+    values = []
+    for child in _items(node.children())[1:] if children is None else children:
+        if child.getClass().getSimpleName() != "Literal" or child.value() is None:
+            raise NotInArrow(node.sql())
+        values.append(_value(child))
+    return values
+
+
+def _items(sequence: Any) -> list[Any]:
+    """A list of the JVM's as Python's."""
+    return [sequence.apply(index) for index in range(sequence.size())]

@@ -1,0 +1,129 @@
+"""Expressions give the same in Arrow as in Spark, to the last bit; others are left to Spark."""
+
+import pickle
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+
+from oriel import StreamsBuilder
+from oriel.pipeline.language.grouped import KGroupedStream
+from oriel.pipeline.language.streams import KStream
+from tests.pipeline.arrow_steps.expressions import (
+    CONDITIONS,
+    EXPRESSIONS,
+    SCHEMA,
+    TEXTS,
+    VALUES,
+    hostile_rows,
+)
+from tests.pipeline.arrow_steps.stepped import (
+    assert_same_rows,
+    checked_steps,
+    decoded,
+    differences,
+    joined,
+)
+
+#: A job of Spark's takes long whatever it does, so there are many expressions in each.
+IN_ONE_JOB = 25
+RECORDS = decoded(VALUES, hostile_rows(300, seed=9))
+
+
+def stream(schema: str = SCHEMA) -> KStream:
+    """Begin a topology over the test's topic."""
+    return StreamsBuilder().stream("t", schema)
+
+
+@given(
+    st.lists(EXPRESSIONS, min_size=IN_ONE_JOB, max_size=IN_ONE_JOB),
+    CONDITIONS,
+    st.lists(TEXTS, min_size=1, max_size=2),
+)
+# Without shrinking: at a job for each try it takes minutes, and the message names the expression.
+@settings(max_examples=6, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+def test_any_expression_gives_what_spark_gives(
+    spark: SparkSession, expressions: list[str], condition: str, key: list[str]
+) -> None:
+    """In any step, over nulls, NaN, infinities, extreme numbers and odd texts."""
+    computed = {f"x{number}": one for number, one in enumerate(expressions)}
+    grouped = stream().map_values("*", **computed).filter(condition).group_by(*key)
+    row_steps, steps = checked_steps(spark, grouped.origin, RECORDS, list(computed))
+    assert steps is not None, "the table lacks one of them"
+    wanted = row_steps.rows(spark.createDataFrame(RECORDS).coalesce(1)).toArrow()
+    different = differences(steps.rows(RECORDS), wanted)
+    assert not different, [computed.get(name, name) for name in different]
+
+
+STEPS = [
+    # A column that a step makes is read by the next one, and by its own.
+    stream()
+    .map_values("w", v="v * 2")
+    .map_values("*", n="v + 1", b="n * 2")
+    .group_by("w", "v > 2"),
+    stream().filter("v > 1").filter("i IS NOT NULL").map_values(x="1 / v", w="w").group_by_key(),
+    stream().filter("false").group_by("'all'"),
+    stream().map_values("V", w="'x'", key_length="length(key)").group_by("key", "timestamp_ms"),
+    stream().map_values("s", z="s.d.z").filter("z = z").group_by("s.a"),
+]
+
+
+@pytest.mark.parametrize("grouped", STEPS, ids=lambda grouped: str(grouped.origin.steps))
+def test_steps_follow_each_other_as_sparks_do(spark: SparkSession, grouped: KGroupedStream) -> None:
+    """Bad records and those that are filtered out have null for all that is computed."""
+    steps = checked_steps(spark, grouped.origin, RECORDS, [])[1]
+    assert steps is not None
+    assert_same_rows(spark, pickle.loads(pickle.dumps(steps)), grouped.origin, RECORDS)  # noqa: S301
+
+
+def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
+    """Reports among them have a reason, so no step touches them."""
+    rows = joined(VALUES, hostile_rows(40, seed=4))
+    grouped = stream().filter("i < j").map_values("w", x="v + x").group_by("w")
+    steps = checked_steps(spark, grouped.origin, rows, [])[1]
+    assert steps is not None
+    assert_same_rows(spark, steps, grouped.origin, rows)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "upper(w)",  # Java's and Arrow's Unicode differ
+        "CAST(v AS STRING)",  # 1.0E10
+        "CAST(w AS INT)",  # Spark cuts blanks, signs and fractions from it
+        "b * 1.5",  # decimal
+        "try_add(i, j)",
+        "try_divide(v, x)",
+        "w LIKE 'a_'",
+        "w RLIKE 'a'",
+        "trim('a', w)",
+        "startswith(w, y)",
+        "substring(w, -1)",
+        "substring(w, i, 1)",
+        "CAST(X'FF' AS STRING)",
+        "w = CAST(X'FF' AS STRING)",
+        "w COLLATE UTF8_LCASE = 'a'",
+        "s = s",
+        "raise_error(w)",
+        "NULL",
+        "__offset",
+    ],
+)
+def test_what_is_not_known_to_be_equal_is_sparks(spark: SparkSession, expression: str) -> None:
+    """Also within another expression."""
+    for text in (expression, f"CASE WHEN t THEN {expression} END"):
+        origin = stream().map_values(x=text).group_by_key().origin
+        assert checked_steps(spark, origin, RECORDS, [])[1] is None
+
+
+@pytest.mark.parametrize("expression", ["i + j", "-i", "CAST(v AS INT)", "abs(i)", "v / x"])
+def test_ansi_mode_is_sparks(spark: SparkSession, expression: str) -> None:
+    """A session with it raises where Arrow's functions cut a number to what fits."""
+    origin = stream().map_values(x=expression).group_by_key().origin
+    spark.conf.set("spark.sql.ansi.enabled", "true")
+    try:
+        assert checked_steps(spark, origin, RECORDS, ["x"])[1] is None
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+    assert checked_steps(spark, origin, RECORDS, ["x"])[1] is not None
