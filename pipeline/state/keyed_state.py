@@ -41,7 +41,7 @@ import pyarrow.compute as pc
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state.hashes import neighbours, unit_hashes
 from oriel.pipeline.state.layout import Layout, never_due
-from oriel.pipeline.state.runs import LAST_HASH, Merge, Runs, Segment
+from oriel.pipeline.state.runs import LAST_HASH, Runs, Segment
 from oriel.pipeline.state.segments import (
     TaskShare,
     Version,
@@ -239,14 +239,16 @@ class KeyedState:
     ) -> tuple[Runs, pa.Table]:
         """Make the merges of this batch; return the runs, and ``new`` with those merged into it."""
         kept, slices = runs.kept(len(new), count)
+        added = len(new)
         if slices == 1:
             tables = [segment.covered for run in runs.runs[kept:] for segment in run]
             new = self._left_of([*tables, new], close_ms, oldest=not kept)
             runs = Runs(runs.runs[:kept], runs.merge, runs.output)
         elif slices and runs.merge is None:
-            runs = Runs(runs.runs, Merge(kept, len(runs.runs) - kept, slices))
+            runs = runs.merging(kept, slices)
+        runs = runs.with_added(added)
         merge = runs.merge
-        if merge is None:
+        if merge is None or not merge.is_due:
             return runs, new
         tables = [
             _from(segment, merge.from_hash, merge.until_hash)

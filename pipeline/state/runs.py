@@ -6,9 +6,11 @@ runs are merged: the newest ones, as far back as they outweigh what is before th
 most of what is stored does not count (``segments_kept``).
 
 A merge of many rows would hold up the batch that makes it. It is cut into slices, equal shares of
-all hashes, and a batch makes one of them: the slices are a run of their own, the merge's *output*,
-which stands right behind its *inputs*. Up to where the merge has got, the output counts and the
-inputs don't; from there on it is the other way round. After the last slice the inputs are gone.
+all hashes, and a batch makes one of them at most: as many rows are merged on average as
+``SLICE_BATCHES`` times those that batches add. The slices are a run of their own, the merge's
+*output*, which stands right behind its *inputs*. Up to where the merge has got, the output counts
+and the inputs don't; from there on it is the other way round. After the last slice the inputs are
+gone.
 
 The last segment of a version, the one that its batch wrote, has the list of runs and the merge
 that is under way in its metadata.
@@ -55,12 +57,22 @@ Run = list[Segment]
 
 @dataclass(frozen=True)
 class Merge:
-    """A merge under way of ``inputs`` runs from ``first`` on; ``done`` of ``slices`` are made."""
+    """A merge under way of ``inputs`` runs from ``first`` on; ``done`` of ``slices`` are made.
+
+    The inputs have ``rows``; ``added`` came to the state since the merge began.
+    """
 
     first: int
     inputs: int
     slices: int
+    rows: int
+    added: int = 0
     done: int = 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether as many rows were added as the slices so far are paid with."""
+        return self.done * self.rows <= self.added * SLICE_BATCHES * self.slices
 
     @property
     def end(self) -> int:
@@ -153,6 +165,18 @@ class Runs:
         rows = sum(sizes[kept:])
         slices = -(-rows // max(SLICE_ROWS, SLICE_BATCHES * added))
         return begin + kept, min(max(slices, 1), MAX_SLICES)
+
+    def merging(self, first: int, slices: int) -> "Runs":
+        """The same at the beginning of a merge of the runs from ``first`` on."""
+        rows = sum(len(segment.hashes) for run in self.runs[first:] for segment in run)
+        return Runs(self.runs, Merge(first, len(self.runs) - first, slices, rows))
+
+    def with_added(self, added: int) -> "Runs":
+        """The same after ``added`` rows more."""
+        if self.merge is None:
+            return self
+        merge = replace(self.merge, added=self.merge.added + added)
+        return Runs(self.runs, merge, self.output)
 
     def with_slice(self, slice_: Run) -> "Runs":
         """The same after one more slice of the merge, which has no rows or is one segment."""

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oriel import SlidingWindows, StreamsBuilder, collect_list, count
+from oriel import SlidingWindows, StreamsBuilder, TimeWindows, collect_list, count
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.language import Store
 from oriel.pipeline.plan import BatchPlan, PreparedBatch, assemble
@@ -45,18 +46,21 @@ RECORD = st.tuples(
 RECORDS = st.lists(RECORD, max_size=30)
 
 
-def store() -> Store:
-    """All values of each sliding window, and their number."""
+SLIDING = SlidingWindows.of_time_difference_and_grace(DIFFERENCE_MS, GRACE_MS)
+HOPPING = TimeWindows.of_size_and_grace(DIFFERENCE_MS, 2 * GRACE_MS).advance_by(2)
+
+
+def store(windows: SlidingWindows | TimeWindows) -> Store:
+    """All values of each window, and their number."""
     builder = StreamsBuilder()
-    windows = SlidingWindows.of_time_difference_and_grace(DIFFERENCE_MS, GRACE_MS)
     stream = builder.stream("t", "v DOUBLE").group_by_key().windowed_by(windows)
     stream.aggregate(all=collect_list("v"), n=count()).materialize("s")
     return one_store(builder.build())
 
 
-def plan_in(folder: Path, tasks: int) -> BatchPlan:
+def plan_in(folder: Path, tasks: int, windows: SlidingWindows | TimeWindows = SLIDING) -> BatchPlan:
     """A first batch of one store over the partitions 0 and 1."""
-    return first_plan(folder, store(), assemble(store(), [VALUES]), tasks)
+    return first_plan(folder, store(windows), assemble(store(windows), [VALUES]), tasks)
 
 
 def plan_after(
@@ -127,10 +131,16 @@ def test_every_record_is_counted_once(
     assert len(written) == wanted["dead_lettered"]
 
 
-@given(RECORDS, st.lists(st.tuples(st.integers(1, 12), st.integers(1, 4)), min_size=1, max_size=6))
+@pytest.mark.parametrize("windows", [SLIDING, HOPPING])
+@given(
+    records=RECORDS,
+    cuts=st.lists(st.tuples(st.integers(1, 12), st.integers(1, 4)), min_size=1, max_size=6),
+)
 @settings(max_examples=60)
 def test_cuts_and_numbers_of_tasks_change_nothing(
-    records: list[tuple[int, str, int, str]], cuts: list[tuple[int, int]]
+    windows: SlidingWindows | TimeWindows,
+    records: list[tuple[int, str, int, str]],
+    cuts: list[tuple[int, int]],
 ) -> None:
     """However the log is cut and whatever the number of tasks, the newest rows are the same."""
     batches, position = [], 0
@@ -138,11 +148,12 @@ def test_cuts_and_numbers_of_tasks_change_nothing(
         batches.append((records[position : position + length], tasks))
         position += length
     batches.append((records[position:], 1))
-    once, counters = newest_rows([(records, 1)])
-    assert newest_rows(batches) == (once, counters)
+    once, counters = newest_rows(windows, [(records, 1)])
+    assert newest_rows(windows, batches) == (once, counters)
 
 
 def newest_rows(
+    windows: SlidingWindows | TimeWindows,
     batches: Sequence[tuple[Sequence[tuple[int, str, int, str]], int]],
 ) -> tuple[dict[tuple[str, int], Any], dict[str, int]]:
     """Run the batches, each with its number of tasks; return the newest rows and the counters."""
@@ -151,7 +162,7 @@ def newest_rows(
     rows = prepared_rows([record for records, _ in batches for record in records])
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        first = plan_in(folder, 1)
+        first = plan_in(folder, 1, windows)
         for batch, (records, tasks) in enumerate(batches):
             plan = plan_after(first, batch, tasks, previous)
             mine, rows = rows[: len(records)], rows[len(records) :]
