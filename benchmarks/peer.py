@@ -21,6 +21,7 @@ is not counted: it fetches what is missing and warms the disk.
 
 import argparse
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -49,15 +50,18 @@ from tests.e2e.kafka_broker import running_broker
 PARTS = ("rates", "latency")
 _RECORDS, _QUICK_RECORDS, _WARM_UP_RECORDS = 1_000_000, 100_000, 2_000
 _SECONDS, _QUICK_SECONDS = 30.0, 5.0
+_SLACK_BYTES = 10_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure what is asked for, print tables and JSON; 1 if stores differ, or it can't go on."""
     options = parsed(arguments)
+    # What is running ends with this process: broker, pipeline, service.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         require_tools()
         results = measure(options)
-    except Failed as error:
+    except (Failed, OSError) as error:
         say(str(error))
         return 1
     print(tables(results))
@@ -139,8 +143,8 @@ class Rates:
         else:
             source = ["--kafka", self._servers]
             if system == EVENT_LOG:
-                # Two batches, as the topic has.
-                most = str(self._log_bytes[data] // 2 + 1)
+                # Two batches, as the topic has; the rest of a line is no third one.
+                most = str(self._log_bytes[data] // 2 + _SLACK_BYTES)
                 source = ["--event-log", str(self._logs), "--max-batch-bytes", most]
             topology = self._folder / "peer_topology.py"
             topology.write_text(kind.topology(data.topic))

@@ -41,8 +41,8 @@ class Figures(NamedTuple):
 
     @property
     def steady_per_second(self) -> float | None:
-        """Records a second in the second half."""
-        return self.steady_records / self.steady_seconds if self.steady_seconds > 0 else None
+        """Records a second in the second half, None if there is none."""
+        return self.steady_records / self.steady_seconds if self.steady_records else None
 
 
 def summary(runs: Sequence[Figures]) -> dict[str, Any]:

@@ -137,9 +137,11 @@ def found_after(
     each store for a key.
 
     Raises:
-        Failed: no probe was found for long.
+        Failed: a probe was not found for long.
+        OSError: the service does not answer.
     """
     connection = Connection(address)
+    connection.socket.settimeout(_FIRST_SECONDS)
     first = probes.get(timeout=_FIRST_SECONDS)
     _await(connection, first, paths)
     begin = time.perf_counter() + _WARM_UP_SECONDS
@@ -186,7 +188,7 @@ def measure(case: Case, peer: Peer, servers: str, folder: Path, seconds: float) 
         sink, source = TopicSink(servers, topic), ["--kafka", servers]
     with _serving(case, topic, source, peer, folder) as (address, paths), producing(sink) as probes:
         waited = found_after(probes, address, paths, seconds)
-    p50, p99 = np.percentile(waited, [50, 99]) * 1000
+    p50, p99 = (float(ms) for ms in np.percentile(waited, [50, 99]) * 1000)
     return {
         **case._asdict(),
         "probes": len(waited),

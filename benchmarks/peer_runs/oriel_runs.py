@@ -38,13 +38,13 @@ def run_once(topology: Path, source: Sequence[str], data: Path, *, totals: bool)
 
 
 def read_commits(table: Path) -> list[Commit]:
-    """Return the batches of a table's log in their order."""
+    """Return the batches of a table's log, oldest first."""
     history = [one for one in DeltaTable(table).history() if COMMIT_INFO_KEY in one]
     found = []
     for one in history:
         counters = CommitRecord.from_json(one[COMMIT_INFO_KEY]).counters
         found.append(Commit(one["timestamp"] / 1000, counters["input"]))
-    return sorted(found, key=lambda commit: commit.records)
+    return sorted(found)
 
 
 def steady(commits: Sequence[Commit]) -> tuple[int, float]:

@@ -17,7 +17,6 @@ from benchmarks.peer_runs.figures import (
     Figures,
     Totals,
     case_result,
-    machine,
     tables,
 )
 from benchmarks.peer_runs.kafka_streams_runs import require_tools
@@ -38,6 +37,10 @@ from oriel.storage import (
 from oriel.storage.delta import TIMESTAMP, open_table, store_schema, write_file
 
 _SAME = Totals(10, 20, 5.5)
+_MACHINE = {
+    "date": "2026-11-22", "cores": 2, "memory_gib": 24, "load_before": 0.1, "system": "Linux",
+    "java": "17.0.15", "pyspark": "4.2.0", "kafka_streams": "4.3.1",
+}  # fmt: skip
 
 
 def _run(cold: float, steady_records: int, totals: Totals | None = _SAME) -> Figures:
@@ -112,6 +115,9 @@ def test_the_second_half_begins_at_the_commit_that_is_nearest_to_it() -> None:
     assert steady(commits[:1]) == (0, 0.0)
     assert Figures(9.0, None, *steady(commits), None).steady_per_second == 15_000
     assert Figures(9.0, None, *steady(commits[:1]), None).steady_per_second is None
+    # A batch may be committed for the clock's sake, without a record.
+    idle = [Commit(1.0, 1_000), Commit(2.0, 1_000)]
+    assert Figures(9.0, None, *steady(idle), None).steady_per_second is None
 
 
 def test_a_table_is_read_by_its_newest_rows(tmp_path: Path) -> None:
@@ -180,10 +186,12 @@ def test_tables_leave_empty_what_was_not_measured() -> None:
         "system": EVENT_LOG, "stores": 5, "probes": 300,
         "p50_ms": 251.4, "p99_ms": 480.6, "longest_ms": 512.0,
     }  # fmt: skip
-    results = {"machine": machine(), "rates": [alone, both], "latency": [latency]}
+    results = {"machine": _MACHINE, "rates": [alone, both], "latency": [latency]}
+    first, *lines = tables(results).splitlines()
+    assert first.startswith("2026-11-22, 2 cores, 24 GiB, load 0.1 before; Linux, Java 17.0.15,")
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
-        for line in tables(results).splitlines()
+        for line in lines
         if line.startswith("|")
     ]
     head = ["windows", "disorder", "Oriel", "Kafka Streams", "times as fast"]
