@@ -61,7 +61,7 @@ class Connection:
         head_end = self._received.find(_HEAD_END)
         if head_end < 0:
             return None
-        at = self._received.lower().find(_LENGTH, 0, head_end) + len(_LENGTH)
+        at = self._received[:head_end].lower().find(_LENGTH) + len(_LENGTH)
         length = int(self._received[at : self._received.index(b"\r\n", at)])
         if len(self._received) < head_end + len(_HEAD_END) + length:
             return None
