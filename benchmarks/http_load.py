@@ -48,12 +48,20 @@ class Connection:
         self.socket.sendall(request)
 
     def receive(self) -> tuple[float, bool] | None:
-        """Read what is there; latency in seconds and success once the answer is whole."""
-        self._received += self.socket.recv(262_144)
+        """Read what is there; latency in seconds and success once the answer is whole.
+
+        Raises:
+            ConnectionError: the service has ended the connection.
+        """
+        received = self.socket.recv(262_144)
+        if not received:
+            message = "the service has ended the connection"
+            raise ConnectionError(message)
+        self._received += received
         head_end = self._received.find(_HEAD_END)
         if head_end < 0:
             return None
-        at = self._received.find(_LENGTH) + len(_LENGTH)
+        at = self._received[:head_end].lower().find(_LENGTH) + len(_LENGTH)
         length = int(self._received[at : self._received.index(b"\r\n", at)])
         if len(self._received) < head_end + len(_HEAD_END) + length:
             return None

@@ -1,0 +1,160 @@
+"""What a run measured, what one system is beside the other, and the tables of it."""
+
+import json
+import os
+import platform
+import statistics
+import subprocess
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, NamedTuple
+
+ORIEL, EVENT_LOG, PEER = "oriel", "oriel_event_log", "kafka_streams"
+TITLES = {ORIEL: "Oriel", EVENT_LOG: "Oriel, event log", PEER: "Kafka Streams"}
+
+KAFKA_STREAMS = "4.3.1"
+
+
+class Totals(NamedTuple):
+    """What a store holds in the end: windows, the sum of their counts, the sum of their sums."""
+
+    windows: int
+    members: int
+    total: float
+
+
+class Figures(NamedTuple):
+    """One run: its wall clock, and its second half.
+
+    ``cold_seconds``: from the start of the process to its end, everything committed.
+    ``first_seconds``: from the start of the process to the first commit, None if not known.
+    ``steady_records``: records of the second half, done in ``steady_seconds``; 0 if there is
+    none.
+    """
+
+    cold_seconds: float
+    first_seconds: float | None
+    steady_records: int
+    steady_seconds: float
+    totals: Totals | None
+
+    @property
+    def steady_per_second(self) -> float | None:
+        """Records a second in the second half, None if there is none."""
+        return self.steady_records / self.steady_seconds if self.steady_records else None
+
+
+def summary(runs: Sequence[Figures]) -> dict[str, Any]:
+    """Return the medians of a system's runs as JSON."""
+    rates = [run.steady_per_second for run in runs if run.steady_per_second is not None]
+    firsts = [run.first_seconds for run in runs if run.first_seconds is not None]
+    return {
+        "cold_seconds": round(statistics.median(run.cold_seconds for run in runs), 2),
+        "first_commit_seconds": round(statistics.median(firsts), 2) if firsts else None,
+        "steady_records_per_second": round(statistics.median(rates)) if rates else None,
+        "steady_records": runs[-1].steady_records,
+        "runs": len(runs),
+    }
+
+
+def case_result(
+    title: str, records: int, disorder_s: int, runs: Mapping[str, Sequence[Figures]]
+) -> dict[str, Any]:
+    """Return one kind over one topic as JSON; ratios above 1 say that Oriel is the faster.
+
+    ``same_windows``: whether all runs that were asked came to the same store, None if less than
+    two were.
+    """
+    told = {system: summary(figures) for system, figures in runs.items()}
+    totals = [one.totals for figures in runs.values() for one in figures if one.totals is not None]
+    return {
+        "windows": title,
+        "disorder_s": disorder_s,
+        "records": records,
+        **told,
+        "cold_ratio": _ratio(told, PEER, ORIEL, "cold_seconds"),
+        "steady_ratio": _ratio(told, ORIEL, PEER, "steady_records_per_second"),
+        "same_windows": len(set(totals)) == 1 if len(totals) > 1 else None,
+        "totals": totals[0]._asdict() if totals else None,
+    }
+
+
+def _ratio(told: Mapping[str, Any], above: str, below: str, figure: str) -> float | None:
+    numbers = [told.get(system, {}).get(figure) for system in (above, below)]
+    return round(numbers[0] / numbers[1], 2) if all(numbers) else None
+
+
+def machine() -> dict[str, Any]:
+    """Say where and when this was measured; a load above 0.5 is a reason to measure again."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True).stderr
+    return {
+        "date": datetime.now(UTC).date().isoformat(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(memory / 2**30),
+        "load_before": round(os.getloadavg()[0], 1),
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "java": java.split('"')[1],
+        "pyspark": version("pyspark"),
+        "kafka_streams": KAFKA_STREAMS,
+    }
+
+
+def tables(results: Mapping[str, Any]) -> str:
+    """Return the results as text of Markdown: where and when, then a table for each part."""
+    where = results["machine"]
+    place = f"{where['date']}, {where['cores']} cores, {where['memory_gib']} GiB"
+    software = f"Java {where['java']}, Spark {where['pyspark']}, Kafka {where['kafka_streams']}"
+    lines = [f"{place}, load {where['load_before']} before; {where['system']}, {software}."]
+    rates, latency = results["rates"], results["latency"]
+    if rates:
+        lines += ["", f"{rates[0]['records']:,} records, seconds from start to end:"]
+        lines += ["", *_rates(rates, "cold_seconds", "cold_ratio", ".1f")]
+        lines += ["", "Records a second, the second half of them:"]
+        lines += ["", *_rates(rates, "steady_records_per_second", "steady_ratio", ",")]
+    if latency:
+        lines += ["", "From produce to the HTTP answer that has the record, 1,000 records/s:"]
+        lines += ["", *_latency(latency)]
+    return "\n".join(lines)
+
+
+def _rates(rows: Sequence[Mapping[str, Any]], figure: str, ratio: str, form: str) -> list[str]:
+    systems = [system for system in TITLES if any(system in row for row in rows)]
+    head = ["windows", "disorder", *(TITLES[system] for system in systems), "times as fast"]
+    cells = [
+        [
+            row["windows"],
+            f"{row['disorder_s']} s",
+            *(_number(row.get(system, {}).get(figure), form) for system in systems),
+            _number(row[ratio], ".1f"),
+        ]
+        for row in rows
+    ]
+    return _markdown(head, cells)
+
+
+def _latency(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    head = ["system", "stores", "probes", "p50, ms", "p99, ms"]
+    cells = []
+    for row in rows:
+        numbers = [str(row["stores"]), str(row["probes"])]
+        times = [f"{row['p50_ms']:.0f}", f"{row['p99_ms']:.0f}"]
+        cells.append([TITLES[row["system"]], *numbers, *times])
+    return _markdown(head, cells)
+
+
+def _number(number: float | None, form: str) -> str:
+    return "" if number is None else format(number, form)
+
+
+def _markdown(head: list[str], rows: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = [head, ["-" * width for width in widths], *rows]
+    return ["| " + " | ".join(map(str.ljust, cells, widths)) + " |" for cells in lines]
+
+
+def as_json(results: Mapping[str, Any], indent: int | None = None) -> str:
+    """Return the results as JSON."""
+    return json.dumps(results, indent=indent)
