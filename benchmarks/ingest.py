@@ -35,10 +35,12 @@ from benchmarks.peer_runs.cases import KINDS
 from benchmarks.peer_runs.oriel_runs import run_once
 from oriel import SlidingWindows, StreamsBuilder, Topology, avg, count
 from oriel.demo import serving
-from oriel.pipeline.rows import RowSteps
+from oriel.pipeline.arrow_steps import arrow_steps
 from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog
 from oriel.pipeline.spark import build_session
+from oriel.pipeline.state import key_hashes
+from oriel.pipeline.tasks import MESSAGE_SCHEMA, Route, feed, opened
 
 CORES = 2
 LOG_RECORDS = 300_000
@@ -50,7 +52,7 @@ FRESH_SECONDS = 20
 FRESH_WARM_UP_SECONDS = 15
 FRESH_RECORDS_PER_SECOND = 1000
 
-_LINE = '{{"key": "key-{:05d}", "value": {{"v": {:05.2f}}}, "timestamp_ms": {:013d}}}\n'
+_LINE = '{{"key": "key-{:05d}", "value": {{"v": {:6.2f}}}, "timestamp_ms": {:013d}}}\n'
 _EPOCH_MS = 1_700_000_000_000
 
 
@@ -92,23 +94,32 @@ def floor_query(
     log = EventLog(folder / "log", batch_bytes)
     (origin,) = what.stores[0].inputs
     decoder = log.decoder(origin.source.schema)
-    empty = decoder.decode(spark.createDataFrame([], log.raw_schema))
-    steps = RowSteps(empty, origin, what.stores[0].name)
+    steps = arrow_steps(origin, origin.source)
+    assert decoder is not None
+    assert steps is not None
     steps.select(["v"], null_values=False)
+    messages = from_arrow_schema(MESSAGE_SCHEMA)
+    route = Route(origin.source, (steps, _addressed), to=1, tasks=CORES)
+    feeding = feed(log.open_rows, {origin.source: decoder}, [route])
 
     def nothing(rows: DataFrame, _batch: int) -> None:
-        prepared = steps.rows(decoder.decode(rows))
-        stamped = prepared.mapInArrow(lambda batches: batches, prepared.schema)
+        sent = rows.mapInArrow(feeding, messages).repartitionById(CORES, "task")
         counted = from_arrow_schema(pa.schema([("rows", pa.int64())]))
-        stamped.repartition(CORES, "key").mapInArrow(_count_rows, counted).collect()
+        sent.mapInArrow(_count_rows, counted).collect()
 
     stream = log.stream(spark, "events").writeStream.foreachBatch(nothing)
     checkpoint = str(folder / "floor-checkpoint")
     return stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
 
 
+def _addressed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        task = pa.array(key_hashes(batch["key"]) % CORES, pa.int32())
+        yield batch.append_column("task", task)
+
+
 def _count_rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    rows = sum(batch.num_rows for batch in batches)
+    rows = sum(opened(batch["rows"]).num_rows for batch in batches)
     yield pa.RecordBatch.from_pydict({"rows": [rows]})
 
 

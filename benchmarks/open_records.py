@@ -100,6 +100,7 @@ class Task:
             origins=(None,),
             batch=0,
             tasks=1,
+            key_groups=64,
             assembly=assemble(store_of(case), [arrow_schema("v DOUBLE")]),
             clock_plans=(ClockPlan("events", "events", 0),),
             clocks={"events": {}},

@@ -51,7 +51,7 @@ def checked_steps(
     """Spark's steps over records like these, and the same ones in Arrow if it has them all."""
     empty = spark.createDataFrame([], from_arrow_schema(records.schema))
     row_steps = RowSteps(empty, origin, "s")
-    steps = row_steps.in_arrow()
+    steps = row_steps.arrow
     for one in (row_steps, steps):
         if one is not None:
             one.select(used, null_values=True)
