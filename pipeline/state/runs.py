@@ -27,7 +27,7 @@ from oriel.pipeline.windows import Ints
 
 #: A slice has about so many rows at least, and so many times those that the batch adds.
 SLICE_ROWS = 1 << 16
-SLICE_BATCHES = 8
+SLICE_BATCHES = 4
 #: A merge has no more slices than this: each is one more file to open.
 MAX_SLICES = 32
 
@@ -160,10 +160,16 @@ class Runs:
         sizes = [sum(len(segment.hashes) for segment in run) for run in self.runs[begin:]]
         sizes.append(added)
         kept = segments_kept(sizes, count if self.merge is None else sum(sizes))
+        slice_rows = max(SLICE_ROWS, SLICE_BATCHES * added)
+        if self.merge is not None:
+            # There is one merge in slices at a time. What came meanwhile is merged at once, as
+            # far back as it is no more than a slice of that one.
+            slice_rows = max(slice_rows, self.merge.rows // self.merge.slices)
+            while kept < len(sizes) - 1 and sum(sizes[kept:]) > slice_rows:
+                kept += 1
         if kept == len(sizes) - 1:
             return len(self.runs), 0
-        rows = sum(sizes[kept:])
-        slices = -(-rows // max(SLICE_ROWS, SLICE_BATCHES * added))
+        slices = -(-sum(sizes[kept:]) // slice_rows)
         return begin + kept, min(max(slices, 1), MAX_SLICES)
 
     def merging(self, first: int, slices: int) -> "Runs":
