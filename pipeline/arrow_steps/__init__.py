@@ -2,7 +2,7 @@
 
 In come decoded records (or a join's results) as Arrow tables; out go the rows for the stamp that
 ``oriel.pipeline.rows.RowSteps`` would give. ``arrow_steps`` makes steps that only choose columns;
-``RowSteps.in_arrow`` those whose expressions Spark has read, as a ``Program``. Which functions
+``RowSteps.arrow`` those whose expressions Spark has read, as a ``Program``. Which functions
 there are says ``FUNCTIONS``. Nothing here imports Spark.
 """
 
