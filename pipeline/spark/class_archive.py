@@ -1,8 +1,9 @@
 """An archive of the classes that Spark loads: the JVM maps it instead of loading each class.
 
-That is Java's class-data sharing for applications, and shortens the start (decision 0026). An archive belongs to one Java and one Spark, so each environment makes its own: once,
-after its first run, by a small run in a process of its own. It is only ever a help: without one,
-or with one of another Java, the JVM starts as usual.
+That is Java's class-data sharing for applications, and shortens the start (decision 0026). An
+archive belongs to one Java and one Spark, so each environment makes its own: once, after its
+first run, by a small run in a process of its own. It is only ever a help: without one, or with
+one of another Java, the JVM starts as usual.
 """
 
 import fcntl
