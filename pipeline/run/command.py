@@ -19,7 +19,7 @@ from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
-from oriel.pipeline.spark import archive_folder, build_session, start_archiving
+from oriel.pipeline.spark import build_session
 from oriel.pipeline.windows import IllegalArgument
 from oriel.storage import InvalidDefinition, StorageError, check_store_name
 
@@ -154,7 +154,6 @@ def _run(options: argparse.Namespace) -> int:
         run.close()
     progress.print_summary()
     spark.stop()
-    start_archiving(archive_folder())
     return 0
 
 

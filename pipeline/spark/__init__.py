@@ -5,16 +5,13 @@ this Python and find this package. Nothing here knows of topologies. An error of
 is turned into one line for people, and into its kind for programs.
 """
 
-from oriel.pipeline.spark.class_archive import archive_folder, start_archiving
 from oriel.pipeline.spark.errors import error_kind, first_line
 from oriel.pipeline.spark.session import WORKER_ENVIRONMENT, build_session, scratch_folder
 
 __all__ = [
     "WORKER_ENVIRONMENT",
-    "archive_folder",
     "build_session",
     "error_kind",
     "first_line",
     "scratch_folder",
-    "start_archiving",
 ]

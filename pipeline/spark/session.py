@@ -18,7 +18,6 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 import oriel
-from oriel.pipeline.spark.class_archive import archive_folder, archive_options
 from oriel.pipeline.spark.packages import remember_packages, with_resolved_packages
 
 _PREFIX = "oriel-spark-"
@@ -151,7 +150,6 @@ def build_session(
             [
                 *_JAVA_OPTIONS,
                 f'"-Djava.io.tmpdir={scratch}"',
-                *archive_options(archive_folder()),
                 *(_SHORT_RUN_OPTIONS if is_short_run else ()),
             ]
         ),
