@@ -161,7 +161,8 @@ class _Reader:
             elif name == "__key":
                 self.key = self._within(named.child())
             else:
-                computed.append((number, Compute(f"#{number}", self._within(named.child()))))
+                # No column of a record begins like this.
+                computed.append((number, Compute(f"__{number}", self._within(named.child()))))
         for number, step in computed:
             self.columns[number] = step.name
             self.steps.append(step)
@@ -271,7 +272,7 @@ class _Reader:
         return self._call(function, node, common, types=_TEXT, pattern=text)
 
     def substring(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """From a constant place on; from the text's end only to its end."""
+        """From a constant place on, counted from the text's beginning."""
         place, length = _constants(node)
         text = _items(node.children())[0]
         if text.dataType().simpleString() not in _TEXT or length < 0 or place < 0:

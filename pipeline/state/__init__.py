@@ -4,9 +4,9 @@ A task opens the version that the last batch left (file names, by task), reads o
 batch has to do with, and writes what makes the next version: ``KeyedState`` for rows of keys,
 ``OpenRecords`` for the records of a join of streams, ``read_share`` and ``next_segments`` for
 engines whose state is records that are read whole. ``key_hashes`` say which keys lie together,
-in the files and in key groups. No file is ever changed: a batch that is run
-again starts from the same version, and files that no version names can be removed. What a batch
-writes is on average in proportion to the batch, however large the state is.
+in the files and in key groups. No file is ever changed: a batch that is run again starts from the
+same version, and files that no version names can be removed. What a batch writes is on average in
+proportion to the batch, however large the state is.
 """
 
 from oriel.pipeline.state.key_hashes import key_hashes
