@@ -1,8 +1,8 @@
 """The columns of a record's row on each hop of a batch, from the source to the report.
 
     decoded     a source's record: its place, its bytes, and its value or the reason why not
-    stepped     behind the row-wise steps: the same record with its group's key, and the value
-                columns at the top level that somebody behind it reads
+    stepped     behind the row-wise steps: the same record with the key that it is grouped by,
+                and the value columns at the top level that somebody behind it reads
     to a join   stamped: with its stream time, key group and side, addressed to a join's task
     joined      a join's result: like a record, with the places of both records behind it
     to windows  stamped: with its close time and key group, addressed to a window engine's task

@@ -82,7 +82,7 @@ class ArrowSteps:
         """
         #: The Arrow schema of the value columns after the steps.
         self.values = values
-        self._program = program
+        self.program = program
         self._joined = joined
 
     @property
@@ -96,7 +96,7 @@ class ArrowSteps:
         ``null_values``: records without a value are used, else they are dead letters;
         ``keeps_raw``: the raw bytes of good records are kept, too.
         """
-        self._selected = self._program.pruned(used)
+        self._selected = self.program.pruned(used)
         self._null_values = null_values
         self._keeps_raw = keeps_raw
 

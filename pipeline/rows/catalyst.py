@@ -6,6 +6,7 @@ value is in the tables below. Whatever is not makes ``NotInArrow``, and Spark ru
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from math import copysign
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -105,8 +106,10 @@ def arrow_program(rows: DataFrame, records: DataFrame) -> Program | None:
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - plans are the JVM's
     optimizer = jvm.org.apache.spark.sql.catalyst.optimizer
     try:
-        # What functions stand for, and constants as literals.
-        plan = optimizer.ConstantFolding.apply(optimizer.ReplaceExpressions.apply(plan))
+        # What functions stand for, constants as literals, and casts as Spark does them: an INT
+        # that is cast to FLOAT and then to DOUBLE keeps all its digits.
+        for rule in ("ReplaceExpressions", "ConstantFolding", "SimplifyCasts"):
+            plan = getattr(optimizer, rule).apply(plan)
         return _program(plan, projections)
     except (NotInArrow, PySparkException, Py4JJavaError):
         return None
@@ -158,7 +161,8 @@ class _Reader:
             elif name == "__key":
                 self.key = self._within(named.child())
             else:
-                computed.append((number, Compute(f"#{number}", self._within(named.child()))))
+                # No column of a record begins like this.
+                computed.append((number, Compute(f"__{number}", self._within(named.child()))))
         for number, step in computed:
             self.columns[number] = step.name
             self.steps.append(step)
@@ -268,7 +272,7 @@ class _Reader:
         return self._call(function, node, common, types=_TEXT, pattern=text)
 
     def substring(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
-        """From a constant place on; from the text's end only to its end."""
+        """From a constant place on, counted from the text's beginning."""
         place, length = _constants(node)
         text = _items(node.children())[0]
         if text.dataType().simpleString() not in _TEXT or length < 0 or place < 0:
@@ -350,6 +354,10 @@ def _arrow_type(node: Any) -> pa.DataType:
 def _value(literal: Any) -> Any:
     """The value of a literal as Python's."""
     value = literal.value()
+    if isinstance(value, float) and value == 0 and copysign(1, value) < 0:
+        # To Spark -0.0 and 0.0 are one literal, and which it puts in follows from all that a
+        # step computes.
+        raise NotInArrow("-0.0")  # noqa: EM101 - never shown
     if value is None or _arrow_type(literal) != pa.string():
         return value
     if not value.isValid():
