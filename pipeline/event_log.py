@@ -164,7 +164,7 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Return one slice per partition that has something new."""
         starts = self._of_topic(start)
-        return slices(self._folder, starts, self._of_topic(end))
+        return slices(self._topic, self._folder, starts, self._of_topic(end))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the slice as one row: whoever needs the lines reads them where they are used.
@@ -186,10 +186,12 @@ class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return of_topic
 
 
-def slices(folder: Path, starts: Mapping[str, int], ends: Mapping[str, int]) -> list[Slice]:
+def slices(
+    topic: str, folder: Path, starts: Mapping[str, int], ends: Mapping[str, int]
+) -> list[Slice]:
     """What there is to read of a topic's ``folder`` between two offsets of its partitions."""
     return [
-        Slice(folder.name, str(folder / f"{p}.jsonl"), int(p), starts.get(p, 0), end)
+        Slice(topic, str(folder / f"{p}.jsonl"), int(p), starts.get(p, 0), end)
         for p, end in ends.items()
         if end > starts.get(p, 0)
     ]

@@ -153,7 +153,9 @@ class EventLog:
         return [
             (topic, list(read_lines(part)))
             for topic, topic_ends in ends.items()
-            for part in slices(self.root.resolve() / topic, starts.get(topic, {}), topic_ends)
+            for part in slices(
+                topic, self.root.resolve() / topic, starts.get(topic, {}), topic_ends
+            )
         ]
 
     def share_behind(self, ends: Offsets) -> float | None:

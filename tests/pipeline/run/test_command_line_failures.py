@@ -43,7 +43,7 @@ def command(
     monkeypatch: pytest.MonkeyPatch,
     capfd: pytest.CaptureFixture[str],
 ) -> Callable[[str], str]:
-    """Run a topology's text in this process to its failure; return the line on stderr."""
+    """Run a topology's text in this process to its failure; return its line on stderr."""
     monkeypatch.setattr(command_line, "build_session", lambda *_, **__: spark)
     monkeypatch.setattr(command_line, "_stop_on_signal", threading.Event)
 
@@ -52,7 +52,7 @@ def command(
         path.write_text(text)
         arguments = [str(path), "--event-log", str(log.parent), "--once", "--no-sync"]
         assert main([*arguments, "--data", str(tmp_path / "data")]) == 1
-        told = capfd.readouterr().err
+        told = capfd.readouterr().err.removeprefix("starting Spark\n")
         assert told.count("\n") == 1, told[:2000]
         assert told.startswith("oriel run: ")
         return told

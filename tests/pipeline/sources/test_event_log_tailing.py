@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadMaxBytes
 from oriel.pipeline import event_log
 from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.errors import EventLogError
-from oriel.pipeline.event_log import EventLogReader, whole_lines_end
+from oriel.pipeline.event_log import EventLogReader, opened_slices, whole_lines_end
 from oriel.pipeline.sources import EventLog
 
 Line = tuple[int, int, bytes]
@@ -43,7 +43,7 @@ def read_batch(
     end: dict[str, int] = reader.latestOffset({"t": start}, ReadMaxBytes(limit))["t"]
     lines: list[Line] = []
     for part in reader.partitions({"t": start}, {"t": end}):
-        for batch in reader.read(part):
+        for _, batch in opened_slices(reader.read(part)):
             columns = pa.table(batch).to_pydict()
             lines += zip(columns["partition"], columns["offset"], columns["raw"], strict=True)
     return end, lines
@@ -107,7 +107,7 @@ def test_two_runs_of_spark_read_each_line_once(spark: SparkSession, tmp_path: Pa
     def take(rows: DataFrame, batch: int) -> None:
         batches.append(batch)
         ends = checkpoint.end_offsets(batch)["t"]
-        for row in rows.collect():
+        for row in log.raw_rows(rows).collect():
             seen.append((row.partition, row.offset, bytes(row.raw)))
             assert row.offset < ends[str(row.partition)]
 
@@ -142,10 +142,12 @@ def test_one_query_reads_several_topics(spark: SparkSession, tmp_path: Path) -> 
     seen: list[tuple[str, int, bytes]] = []
 
     def take(rows: DataFrame, _batch: int) -> None:
-        seen.extend((row.topic, row.offset, bytes(row.raw)) for row in rows.collect())
+        for topic in ("a", "b"):
+            lines = log.raw_rows(rows.filter(F.col("topic") == topic)).collect()
+            seen.extend((topic, row.offset, bytes(row.raw)) for row in lines)
 
     def run(checkpoint: Checkpoint, *topics: str) -> object:
-        first, second = (log.stream(spark, t).withColumn("topic", F.lit(t)) for t in topics)
+        first, second = (log.stream(spark, topic) for topic in topics)
         writer = first.unionAll(second).writeStream.foreachBatch(take)
         writer = writer.option("checkpointLocation", str(checkpoint.spark))
         writer.trigger(availableNow=True).start().awaitTermination()
