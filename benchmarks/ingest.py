@@ -36,6 +36,7 @@ from benchmarks.peer_runs.oriel_runs import run_once
 from oriel import SlidingWindows, StreamsBuilder, Topology, avg, count
 from oriel.demo import serving
 from oriel.pipeline.arrow_steps import arrow_steps
+from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog
 from oriel.pipeline.spark import build_session
@@ -95,7 +96,7 @@ def floor_query(
     (origin,) = what.stores[0].inputs
     decoder = log.decoder(origin.source.schema)
     steps = arrow_steps(origin, origin.source)
-    assert decoder is not None
+    assert isinstance(decoder, BlockDecoder)
     assert steps is not None
     steps.select(["v"], null_values=False)
     messages = from_arrow_schema(MESSAGE_SCHEMA)

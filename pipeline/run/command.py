@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.query import PipelineRun, RunSettings
+from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
 from oriel.pipeline.spark import build_session
@@ -122,6 +123,7 @@ def _run(options: argparse.Namespace) -> int:
     cores = options.cores or os.cpu_count() or 1
     connector = kafka_settings() if options.kafka else {}
     spark = build_session(f"oriel {name}", cores=cores, extra=connector, is_short_run=options.once)
+    warm_up(spark, cores)
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)
     log: Log = (

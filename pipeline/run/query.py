@@ -1,7 +1,7 @@
 """Run a topology: one streaming query that brings every store forward batch by batch."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
 
@@ -12,13 +12,13 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
 from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define
+from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Input, Side, Source, Topology
 from oriel.pipeline.plan import PreparedBatch, StorePlans, reasons_by_store
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.run.spark_runner import (
     SPARK_ERRORS,
-    Decoding,
     SparkRunner,
     refuse_failing,
     steps_of,
@@ -67,19 +67,12 @@ class PipelineRun:
         self._log = log
         self._settings = settings
         self._topology = topology
-        # Spark's decoder also checks the schema, so it comes first.
-        self._decodings = {
-            source: Decoding(None, log.spark_decoder(source.schema)) for source in topology.sources
-        }
+        self._decoders = {source: log.decoder(source.schema) for source in topology.sources}
         self.failure: BaseException | None = None
         plans = self._plans()
-        self._decodings = {
-            source: replace(decoding, by_arrow=log.decoder(source.schema))
-            for source, decoding in self._decodings.items()
-        }
         #: Whether a batch can run in this process: Arrow decodes all and runs all steps.
         self._runs_here = _all_by_arrow(plans) and all(
-            decoding.by_arrow is not None for decoding in self._decodings.values()
+            isinstance(decoder, BlockDecoder) for decoder in self._decoders.values()
         )
         #: The last batch that ran, and where it ended.
         self._last_ends: tuple[int, Offsets] | None = None
@@ -179,7 +172,7 @@ class PipelineRun:
         starts = self._starts(batch)
         if self._runs_here and self._log.is_small(starts, ends):
             return run_stages(LocalRunner(self._read(rows, starts, ends)), stores)
-        runner = SparkRunner(rows, self._log, self._decodings)
+        runner = SparkRunner(rows, self._log, self._decoders)
         try:
             return run_stages(runner, stores)
         except SPARK_ERRORS as error:
@@ -200,20 +193,23 @@ class PipelineRun:
         self, rows: DataFrame, starts: Offsets, ends: Offsets
     ) -> dict[Source, list[pa.Table]]:
         """A batch's decoded records in this process, a table for each partition."""
-        records: dict[Source, list[pa.Table]] = {source: [] for source in self._decodings}
+        records: dict[Source, list[pa.Table]] = {source: [] for source in self._decoders}
         for topic, raw in self._log.read(rows, starts, ends):
-            for source, decoding in self._decodings.items():
+            for source, decoder in self._decoders.items():
                 if source.topic == topic:
-                    assert decoding.by_arrow is not None
-                    blocks = [decoding.by_arrow.decode(block) for block in raw]
+                    assert isinstance(decoder, BlockDecoder)
+                    blocks = [decoder.decode(block) for block in raw]
                     records[source].append(pa.concat_tables(blocks))
         return records
 
     def _no_records(self, source: Source) -> DataFrame:
         """No record of a source, decoded: its schema is checked."""
+        decoder = self._decoders[source]
+        if isinstance(decoder, BlockDecoder):
+            return self._spark.createDataFrame([], from_arrow_schema(decoder.schema))
         raw = self._spark.createDataFrame([], self._log.raw_schema)
         try:
-            return self._decodings[source].by_spark.decode(raw)
+            return decoder.decode(raw)
         except PySparkException as error:
             message = f"{source}: the schema {source.schema!r} can't be read: {first_line(error)}"
             raise InvalidTopology(message) from error

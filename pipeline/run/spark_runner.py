@@ -7,15 +7,17 @@ messages again behind them. Where an expression fails on a record, the steps are
 one, to name the store and the step in one line.
 """
 
+import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import replace
 from functools import reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException, PythonException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -25,7 +27,7 @@ from oriel.pipeline.hops import REPORT, TASK
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import Steps, StorePlans
 from oriel.pipeline.rows import RowSteps
-from oriel.pipeline.sources import Log, SparkDecoder
+from oriel.pipeline.sources import Decoder, Log, SparkDecoder
 from oriel.pipeline.spark import first_line
 from oriel.pipeline.tasks import (
     CHANNEL,
@@ -48,31 +50,15 @@ _MESSAGES = from_arrow_schema(MESSAGE_SCHEMA)
 _CARRIED = pa.schema([field.with_name(f"_message_{field.name}") for field in MESSAGE_SCHEMA])
 
 
-@dataclass(frozen=True)
-class Decoding:
-    """How a source is decoded: by Arrow in Python tasks, or by Spark where Arrow can't."""
-
-    by_arrow: BlockDecoder | None
-    by_spark: SparkDecoder
-
-    def records(self, source: Source, rows: DataFrame, log: Log) -> DataFrame:
-        """The source's records among ``rows`` of a batch, as Spark's rows."""
-        if self.by_arrow is None:
-            raw = log.raw_rows(rows.filter(F.col("topic") == source.topic))
-            return self.by_spark.decode(raw)
-        decoding = decode_task(log.open_rows, source, self.by_arrow)
-        return rows.mapInArrow(decoding, from_arrow_schema(self.by_arrow.schema))
-
-
 class SparkRunner(RouteRunner):
     """Runs routes as one job over one batch's ``rows``, as its log gives them."""
 
-    def __init__(self, rows: DataFrame, log: Log, decodings: Mapping[Source, Decoding]) -> None:
+    def __init__(self, rows: DataFrame, log: Log, decoders: Mapping[Source, Decoder]) -> None:
         """Read ``rows``."""
         super().__init__()
         self._rows = rows
         self._log = log
-        self._decodings = decodings
+        self._decoders = decoders
         self._tasks = 1
         #: Channel of rows on their way through Spark's steps -> these, and the rows' columns.
         self._spark_steps: dict[int, tuple[RowSteps, pa.Schema]] = {}
@@ -117,7 +103,14 @@ class SparkRunner(RouteRunner):
     def records(self, source: Source) -> DataFrame:
         """The batch's records of a source, as Spark's rows."""
         if source not in self._records:
-            self._records[source] = self._decodings[source].records(source, self._rows, self._log)
+            decoder = self._decoders[source]
+            if isinstance(decoder, SparkDecoder):
+                raw = self._log.raw_rows(self._rows.filter(F.col("topic") == source.topic))
+                self._records[source] = decoder.decode(raw)
+            else:
+                decoding = decode_task(self._log.open_rows, source, decoder)
+                schema = from_arrow_schema(decoder.schema)
+                self._records[source] = self._rows.mapInArrow(decoding, schema)
         return self._records[source]
 
     def _fed(self) -> DataFrame:
@@ -129,7 +122,7 @@ class SparkRunner(RouteRunner):
             for route in routes
             if isinstance(route.base, Source)
             and (
-                self._decodings[route.base].by_arrow is None
+                isinstance(self._decoders[route.base], SparkDecoder)
                 or isinstance(route.operations[0], RowSteps)
             )
         }
@@ -137,9 +130,9 @@ class SparkRunner(RouteRunner):
         frames = []
         if in_feed:
             decoders = {
-                source: decoding.by_arrow
-                for source, decoding in self._decodings.items()
-                if decoding.by_arrow is not None and source not in with_spark
+                source: decoder
+                for source, decoder in self._decoders.items()
+                if isinstance(decoder, BlockDecoder) and source not in with_spark
             }
             feeding = feed(self._log.open_rows, decoders, in_feed)
             frames.append(self._rows.mapInArrow(feeding, _MESSAGES))
@@ -259,3 +252,23 @@ def steps_of(plans: StorePlans, runner: SparkRunner) -> Iterator[tuple[str, RowS
             # A join's results are gone with its tasks. What fails on every record, like a
             # pattern that is none, fails on a row of nulls too.
             yield plans.store.name, input_plan.steps, input_plan.steps.a_null_row()
+
+
+def warm_up(spark: SparkSession, cores: int) -> None:
+    """Let Spark's Python workers start and import what tasks need, while the query is prepared.
+
+    Spark starts them for its first job and keeps them. In the first large batch that would be
+    two seconds in which it waits for imports.
+    """
+
+    def importing(batches: Batches) -> Batches:
+        import oriel.pipeline.tasks  # noqa: F401, PLC0415 - in the worker
+
+        yield from batches
+
+    def run_a_job() -> None:
+        # It only helps: if the run ends before it, or no worker starts, the batches will tell.
+        with suppress(Exception):
+            spark.range(0, cores, 1, cores).mapInArrow(importing, "id BIGINT").collect()
+
+    threading.Thread(target=run_a_job, name="warm-up", daemon=True).start()

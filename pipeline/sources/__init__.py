@@ -7,10 +7,11 @@ used has a reason and keeps its bytes. An event log that is not append-only is a
 ``EventLogError``; without Kafka's connector there is a ``ConnectorUnavailable``.
 """
 
-from oriel.pipeline.sources.logs import EventLog, Kafka, Log, kafka_settings
+from oriel.pipeline.sources.logs import Decoder, EventLog, Kafka, Log, kafka_settings
 from oriel.pipeline.sources.spark_decoding import SparkDecoder
 
 __all__ = [
+    "Decoder",
     "EventLog",
     "Kafka",
     "Log",

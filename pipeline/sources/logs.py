@@ -44,6 +44,8 @@ from oriel.storage import Offsets
 
 #: Rows as Arrow batches.
 Batches = Iterator[pa.RecordBatch]
+#: Decodes raw rows: Arrow batches of them, or Spark's.
+Decoder = BlockDecoder | SparkDecoder
 
 
 class Log(Protocol):
@@ -56,11 +58,8 @@ class Log(Protocol):
     #: Spark DDL of raw rows.
     raw_schema: ClassVar[str]
 
-    def decoder(self, value_schema: str) -> BlockDecoder | None:
-        """What turns raw rows into records, without Spark; None: only Spark can."""
-
-    def spark_decoder(self, value_schema: str) -> SparkDecoder:
-        """What turns raw rows into records, in Spark."""
+    def decoder(self, value_schema: str) -> Decoder:
+        """What turns raw rows into records: Spark only where Arrow's reader lacks a type."""
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """The topic as a streaming DataFrame, from its beginning."""
@@ -105,13 +104,9 @@ class EventLog:
 
     raw_schema: ClassVar[str] = "partition INT, offset BIGINT, raw BINARY"
 
-    def decoder(self, value_schema: str) -> BlockDecoder | None:
+    def decoder(self, value_schema: str) -> Decoder:
         """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
-        return event_log_decoder(value_schema)
-
-    def spark_decoder(self, value_schema: str) -> SparkDecoder:
-        """Decode the same lines in Spark."""
-        return spark_event_log_decoder(value_schema)
+        return event_log_decoder(value_schema) or spark_event_log_decoder(value_schema)
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """The slices of the topic's files, as lines are appended to them.
@@ -200,13 +195,9 @@ class Kafka:
         "key BINARY, raw BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
     )
 
-    def decoder(self, value_schema: str) -> BlockDecoder | None:
+    def decoder(self, value_schema: str) -> Decoder:
         """Decode messages: key as text, JSON value, the message's timestamp."""
-        return kafka_decoder(value_schema)
-
-    def spark_decoder(self, value_schema: str) -> SparkDecoder:
-        """Decode the same messages in Spark."""
-        return spark_kafka_decoder(value_schema)
+        return kafka_decoder(value_schema) or spark_kafka_decoder(value_schema)
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """The topic's messages from its beginning."""
