@@ -145,25 +145,30 @@ class SparkRunner(RouteRunner):
                 records.persist()
             for route in of_source:
                 first, *others = route.operations
-                stepped = first.rows(records) if isinstance(first, RowSteps) else records
-                operations = tuple(others) if isinstance(first, RowSteps) else route.operations
-                task = replace(route, operations=operations).run
-                frames.append(stepped.mapInArrow(task, _MESSAGES))
+                if isinstance(first, RowSteps):
+                    behind = replace(route, operations=tuple(others))
+                    frames.append(first.rows(records).mapInArrow(behind.run, _MESSAGES))
+                else:
+                    frames.append(records.mapInArrow(route.run, _MESSAGES))
         return reduce(DataFrame.union, frames)
 
     def _through_spark(self, messages: DataFrame, route: Route) -> DataFrame:
         """The rows of a channel through Spark's steps and then the route; others stay messages."""
         assert isinstance(route.base, int)
         steps, schema = self._spark_steps[route.base]
-        rows = messages.mapInArrow(
-            _open_channel(route.base, schema), from_arrow_schema(pa.schema([*_CARRIED, *schema]))
-        )
+        opened_schema = pa.schema([*_CARRIED, *schema])
+        opening = _open_channel(route.base, opened_schema)
+        rows = messages.mapInArrow(opening, from_arrow_schema(opened_schema))
         stepped = steps.rows(rows, carried=_CARRIED.names)
         return stepped.mapInArrow(_close_channel(route), _MESSAGES)
 
 
 def _open_channel(channel: int, schema: pa.Schema) -> TaskFunction:
-    """The task from messages to rows of ``schema``, for one channel; others are carried along."""
+    """The task from messages to rows of ``schema``, for one channel; others are carried along.
+
+    ``schema`` begins with the columns of what is carried.
+    """
+    row_fields = list(schema)[len(_CARRIED) :]
 
     def opening(batches: Batches) -> Batches:
         for batch in batches:
@@ -174,18 +179,14 @@ def _open_channel(channel: int, schema: pa.Schema) -> TaskFunction:
                 report = pa.array(["message"] * carried.num_rows, REPORT.type)
                 nulls = (
                     report if field.name == REPORT.name else pa.nulls(carried.num_rows, field.type)
-                    for field in schema
+                    for field in row_fields
                 )
-                yield pa.RecordBatch.from_arrays(
-                    [*carried.columns, *nulls], schema=pa.schema([*_CARRIED, *schema])
-                )
+                yield pa.RecordBatch.from_arrays([*carried.columns, *nulls], schema=schema)
             values = batch[ROWS.name].filter(of_channel)
             if len(values):
                 rows = opened(values)
                 nulls_of_message = (pa.nulls(len(rows), field.type) for field in _CARRIED)
-                table = pa.table(
-                    [*nulls_of_message, *rows.columns], schema=pa.schema([*_CARRIED, *schema])
-                )
+                table = pa.table([*nulls_of_message, *rows.columns], schema=schema)
                 yield from table.combine_chunks().to_batches()
 
     return opening

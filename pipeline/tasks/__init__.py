@@ -10,7 +10,7 @@ and for the test driver.
 
 from oriel.pipeline.tasks.engines import join_task, windows_task
 from oriel.pipeline.tasks.files import FolderFiles
-from oriel.pipeline.tasks.local import LocalRunner, Shares
+from oriel.pipeline.tasks.local import LocalRunner
 from oriel.pipeline.tasks.messages import CHANNEL, MESSAGE_SCHEMA, ROWS, opened
 from oriel.pipeline.tasks.reports import (
     Batches,
@@ -53,7 +53,6 @@ __all__ = [
     "Reports",
     "Route",
     "RouteRunner",
-    "Shares",
     "StampReport",
     "StoreWork",
     "TaskFunction",

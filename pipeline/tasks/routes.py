@@ -211,8 +211,6 @@ def _decoded(decoder: BlockDecoder, raw: Iterable[pa.RecordBatch]) -> Iterator[p
 
 
 def _stepped(steps: Steps, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    arrow_steps = steps.arrow
-    assert arrow_steps is not None
     for batch in batches:
         if batch.num_rows:
-            yield from arrow_steps.rows(pa.table(batch)).combine_chunks().to_batches()
+            yield from steps.rows(pa.table(batch)).combine_chunks().to_batches()

@@ -20,12 +20,7 @@ def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Ste
     Raises:
         InvalidTopology: a step does not fit the schema; the message names it.
     """
-    plain = arrow_steps(origin, read)
-    if plain is not None:
-        return plain
-    checked = SparkSteps(origin, read, store)
-    # A Spark job for each batch takes longer than all else that the driver does.
-    return checked.in_arrow or checked
+    return arrow_steps(origin, read) or SparkSteps(origin, read, store)
 
 
 class SparkSteps:
@@ -51,14 +46,13 @@ class SparkSteps:
         self.values = self._steps.values
 
     @property
-    def arrow(self) -> "SparkSteps":
-        """Themselves: they take Arrow tables, and run them by Spark."""
-        return self
+    def arrow(self) -> Steps:
+        """The same steps without Spark, if Arrow has their expressions; else themselves.
 
-    @property
-    def in_arrow(self) -> Steps | None:
-        """The same steps without Spark, if Arrow has their expressions."""
-        return self._steps.arrow
+        They take Arrow tables, too, but by a Spark job for each batch, which takes longer than
+        all else that the driver does.
+        """
+        return self._steps.arrow or self
 
     def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
         """See ``oriel.pipeline.plan.Steps``."""
