@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from oriel import Topology
+from oriel import StreamsBuilder, Topology, count, sum
 from tests.pipeline.run.inputs_topology import RUBBISH, Model, every_input, random_topics
 from tests.pipeline.run.topic_logs import Record, Stores, line, offsets, write_topics
 
@@ -160,3 +160,36 @@ def test_small_batches_and_other_tasks_make_the_same(
         assert stores.newest(name) == whole.stores.newest(name), name
         assert stores.counters(name) == whole.stores.counters(name), name
     assert stores.dead_letters() == whole.stores.dead_letters()
+
+
+def test_steps_that_only_spark_knows_make_the_same(
+    spark: SparkSession, tmp_path: Path, whole: Done
+) -> None:
+    """In front of stores, and behind joins and a lookup, among messages of other stores."""
+    stores = Stores(spark, tmp_path)
+    write_topics(tmp_path / "log", whole.topics)
+    # However small a batch is, this process can't run such steps.
+    stores.run(every_input(only_spark_knows=True))
+    assert stores.batches == 1
+    for name in whole.stores.last:
+        assert stores.newest(name) == whole.stores.newest(name), name
+        assert stores.counters(name) == whole.stores.counters(name), name
+    assert stores.dead_letters() == whole.stores.dead_letters()
+
+
+def test_a_schema_that_only_spark_can_read_serves_several_stores(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Arrow's reader knows no maps: Spark decodes, once for two stores, one of them with steps."""
+    builder = StreamsBuilder()
+    events = builder.stream("t", "n INT, m MAP<STRING, INT>")
+    events.filter("m['a'] > 1").group_by_key().aggregate(n=count()).materialize("filtered")
+    events.map_values("n").group_by_key().aggregate(total=sum("n")).materialize("chosen")
+    records = [("k", n, {"n": n, "m": {"a": n}}) for n in range(5)]
+    write_topics(tmp_path / "log", {"t": {0: [*records, RUBBISH], 1: records}})
+    stores = Stores(spark, tmp_path)
+    stores.run(builder.build())
+    assert [row["n"] for row in stores.newest("filtered")] == [6]
+    assert [row["total"] for row in stores.newest("chosen")] == [20]
+    assert stores.counters("filtered")["filtered"] == 4
+    assert len(stores.dead_letters()) == 1
