@@ -31,6 +31,7 @@ FLOORS = {
     ),
     "pipeline": (
         "testing",
+        "operations",
         "run",
         "commit",
         "tasks",
