@@ -1,8 +1,10 @@
 """Run a topology: one streaming query that brings every store forward batch by batch."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -69,6 +71,8 @@ class PipelineRun:
         self._topology = topology
         self._decoders = {source: log.decoder(source.schema) for source in topology.sources}
         self.failure: BaseException | None = None
+        #: Seconds that the last batch took, by phase.
+        self.phase_seconds: dict[str, float] = {}
         plans = self._plans()
         #: Whether a batch can run in this process: Arrow decodes all and runs all steps.
         self._runs_here = _all_by_arrow(plans) and all(
@@ -154,15 +158,21 @@ class PipelineRun:
         )
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
+        times = [time.perf_counter()]
         ends = self._checkpoint.end_offsets(batch)
         begun = {name: store.begin(batch, ends) for name, store in self._stores.items()}
+        times.append(time.perf_counter())
         stores = [work for work in begun.values() if work is not None]
         reports = self._computed(rows, batch, ends, stores) if stores else {}
+        times.append(time.perf_counter())
         self._last_ends = batch, ends
         prepared = {}
         for name, work in begun.items():
             computed = None if work is None else (work, reports[name])
             prepared[name] = self._stores[name].finish(batch, ends, computed)
+        times.append(time.perf_counter())
+        spans = (end - start for start, end in pairwise(times))
+        self.phase_seconds = dict(zip(("plan", "compute", "commit"), spans, strict=True))
         return prepared
 
     def _computed(
