@@ -22,8 +22,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
+import pyarrow as pa
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
@@ -145,8 +147,10 @@ def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
     yield checkpoint / "application.json"
     spark = checkpoint / "spark"
     yield spark / "metadata"
-    yield spark / "offsets" / str(batch)
-    yield spark / "commits" / str(batch)
+    # Spark looks at the entry before its last one, too.
+    for number in range(max(0, batch - 1), batch + 1):
+        yield spark / "offsets" / str(number)
+        yield spark / "commits" / str(number)
     yield from (path for path in (spark / "sources").rglob("*") if path.is_file())
     for state in sorted((checkpoint / "state").iterdir()):
         versions = StateVersions(state, sync=False)
@@ -172,7 +176,8 @@ def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
     for path in folder.glob("*.checkpoint*.parquet"):
         if int(path.name.partition(".")[0]) <= cut:
             yield path
-    yield from (table / name for name in DeltaTable(table, version=cut).files())
+    added = pa.table(DeltaTable(table, version=cut).get_add_actions())
+    yield from (table / unquote(name) for name in added.column("path").to_pylist())
 
 
 def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, int]) -> int:
