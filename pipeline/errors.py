@@ -6,6 +6,7 @@ PipelineError
 |-- EventLogError         the event log is not what was promised (shrunk, odd file name)
 |-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
 |-- CheckpointError       the checkpoint can't be used as it is
+|-- BackupError           a backup can't be written, or read back
 |-- RecordsMiscounted     a batch's records are not all accounted for, so it is not committed
 `-- AlreadyRunning        another process runs the same pipeline on this data folder
 """
@@ -33,6 +34,10 @@ class ConnectorUnavailable(PipelineError):
 
 class CheckpointError(PipelineError):
     """The checkpoint can't be used as it is; the message says why and what to do."""
+
+
+class BackupError(PipelineError):
+    """A backup can't be written or read back; the message says why and what to do."""
 
 
 class RecordsMiscounted(PipelineError):

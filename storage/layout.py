@@ -48,9 +48,14 @@ class DataLayout:
         """The index folder of ``store``."""
         return self.indexes / check_store_name(store)
 
+    @property
+    def checkpoints(self) -> Path:
+        """Parent folder of all checkpoints."""
+        return self.root / "checkpoints"
+
     def checkpoint(self, application: str) -> Path:
         """Checkpoint folder of the streaming query of one topology."""
-        return self.root / "checkpoints" / application
+        return self.checkpoints / application
 
 
 def check_store_name(store: str) -> str:

@@ -153,7 +153,7 @@ def _query_parameter(parameter: QueryParameter) -> Json:
 def _answer(operation: Operation) -> Json:
     content = _content(operation)
     if operation.answer is None:
-        return {"description": "The page", "content": content}
+        return {"description": "The text", "content": content}
     if not operation.is_hot:
         return {"description": "Successful Response", "content": content}
     return {
@@ -165,7 +165,7 @@ def _answer(operation: Operation) -> Json:
 
 def _content(operation: Operation) -> Json:
     if operation.answer is None:
-        return {"text/html": {"schema": {"type": "string"}}}
+        return {operation.text_type: {"schema": {"type": "string"}}}
     content: Json = {"schema": {"$ref": _SCHEMA_REFERENCE.format(model=operation.answer.__name__)}}
     if operation.example is not None:
         content["example"] = operation.example

@@ -58,8 +58,8 @@ class Operation:
     """One operation: what it is asked, what it answers and how it can fail.
 
     ``name`` is Kafka's where it has one, and the ``operationId``. ``path`` has its path parameters
-    in braces; ``{key}`` is last and takes all the rest. ``answer`` is None for the page of HTML,
-    which does not look at its query.
+    in braces; ``{key}`` is last and takes all the rest. ``answer`` is None for what is no JSON but
+    text of ``text_type``, and does not look at its query.
 
     A hot read is answered before FastAPI, by ``oriel.app.reads``. Its path is that of the store,
     its name and its own path parameters, its query has the position parameters, and it fits
@@ -82,6 +82,7 @@ class Operation:
     other_statuses: Mapping[int, str] = field(default_factory=dict)
     store_kinds: frozenset[StoreKind] = frozenset()
     is_hot: bool = False
+    text_type: str = "text/html"
 
     @property
     def path_parameters(self) -> tuple[PathParameter, ...]:
@@ -271,6 +272,16 @@ _RECORDS = (
         "if not.",
         answer=Readiness,
         other_statuses={503: "Not ready; the body says what is not"},
+    ),
+    Operation(
+        "metrics",
+        "/metrics",
+        tag="health",
+        summary="Metrics for Prometheus",
+        description="How pipelines, stores, partitions and indexes of the data folder fare, in "
+        "Prometheus' text format.",
+        answer=None,
+        text_type="text/plain",
     ),
     Operation(
         "dashboard",

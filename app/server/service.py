@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from oriel.app.contract import ApiError, describe, problem_answer
 from oriel.app.page import dashboard_routes
 from oriel.app.reads import HotReads, StoreCatalog, route
-from oriel.app.routes import health_routes, store_routes
+from oriel.app.routes import health_routes, metrics_routes, store_routes
 from oriel.storage import DataLayout, StorageError
 from oriel.storage.tailer import StatusFile
 
@@ -27,7 +27,7 @@ class Service:
         """Look at nothing yet: indexes are opened by the first requests, after any fork."""
         layout = DataLayout(data)
         self.catalog = StoreCatalog(layout)
-        self.api = make_api(self.catalog, StatusFile(layout))
+        self.api = make_api(self.catalog, StatusFile(layout), data)
         self._hot_reads = HotReads(self.catalog)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,7 +45,7 @@ class Service:
         await self.api(scope, receive, send)
 
 
-def make_api(catalog: StoreCatalog, status_file: StatusFile) -> FastAPI:
+def make_api(catalog: StoreCatalog, status_file: StatusFile, data: Path) -> FastAPI:
     """Make the FastAPI part: cold routes, the OpenAPI document, problem documents."""
 
     @asynccontextmanager
@@ -63,6 +63,7 @@ def make_api(catalog: StoreCatalog, status_file: StatusFile) -> FastAPI:
     )
     api.include_router(store_routes(catalog, status_file))
     api.include_router(health_routes(catalog, status_file))
+    api.include_router(metrics_routes(data))
     api.include_router(dashboard_routes())
     for error in (StorageError, ApiError, HTTPException, Exception):
         api.add_exception_handler(error, _answer_problem)

@@ -44,7 +44,7 @@ class StateVersions:
         Raises:
             CheckpointError: the file is there but damaged.
         """
-        path = self._path(batch)
+        path = self.path(batch)
         try:
             return PreparedBatch.from_json(path.read_bytes())
         except FileNotFoundError:
@@ -62,7 +62,7 @@ class StateVersions:
         """
         if self.sync:
             sync_folders([self.folder, *folders])
-        replace_file(self._path(batch), prepared.to_json(), sync=self.sync)
+        replace_file(self.path(batch), prepared.to_json(), sync=self.sync)
 
     def forget_before(self, batch: int, keep: Iterable[PreparedBatch]) -> None:
         """Remove versions below ``batch`` and every segment that none of ``keep`` names.
@@ -72,7 +72,7 @@ class StateVersions:
         """
         versions = list(keep)
         named = {name for version in versions for name in version.state_files}
-        named |= {self._path(version.record.batch).name for version in versions}
+        named |= {self.path(version.record.batch).name for version in versions}
         left = self._left
         if left is None:
             left = {path.name for path in self.folder.iterdir()}
@@ -81,7 +81,8 @@ class StateVersions:
             (self.folder / name).unlink(missing_ok=True)
         self._left = named | needed
 
-    def _path(self, batch: int) -> Path:
+    def path(self, batch: int) -> Path:
+        """The file of the version of ``batch``."""
         return self.folder / f"{batch:012d}.json"
 
 

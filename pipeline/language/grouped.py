@@ -19,8 +19,8 @@ from oriel.pipeline.language.arguments import (
     checked_strategy,
     checked_windows,
 )
-from oriel.pipeline.language.names import check_new_store
-from oriel.pipeline.language.topology import Aggregation, Functions, Input, Store
+from oriel.pipeline.language.names import check_new_store, check_topic
+from oriel.pipeline.language.topology import Aggregation, Functions, Input, Publication, Store
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,
@@ -47,6 +47,28 @@ class Registry:
             InvalidTopology: it is no store name, or taken by another store of the builder.
         """
         return check_new_store(name, [store.name for store in self.stores])
+
+    def publish(self, store_name: str | None, topic: str, *, final_only: bool) -> None:
+        """Let the rows of a store be written to a Kafka topic.
+
+        Raises:
+            InvalidTopology: there is no such store, it has no final rows where these are asked
+                for, or the topic's name is not valid or taken.
+        """
+        number = next((n for n, s in enumerate(self.stores) if s.name == store_name), None)
+        if number is None:
+            message = f"to({topic!r}): give it a store first, with materialize"
+            raise InvalidTopology(message)
+        store = self.stores[number]
+        if final_only and isinstance(store.windows, NoWindows):
+            message = f"to({topic!r}): without windows there are no final rows"
+            raise InvalidTopology(message)
+        published = [publication.topic for s in self.stores for publication in s.publications]
+        if check_topic(topic) in published:
+            message = f"to({topic!r}): two stores or two calls write to this topic"
+            raise InvalidTopology(message)
+        publication = Publication(topic, final_only)
+        self.stores[number] = replace(store, publications=(*store.publications, publication))
 
 
 @dataclass(frozen=True)
@@ -257,6 +279,7 @@ class KTable:
         self._registry = registry
         self._store = store
         self._text = text
+        self._store_name: str | None = None
         # A key of its own, which stays: Python gives the id of a lost object to the next one.
         self._ticket = object()
         registry.waiting[self._ticket] = text
@@ -290,6 +313,22 @@ class KTable:
         )
         self._registry.stores.append(store)
         self._registry.waiting.pop(self._ticket, None)
+        self._store_name = store.name
+        return self
+
+    def to(self, topic: str, *, final_only: bool = False) -> "KTable":
+        """Write the rows of the store to the Kafka topic ``topic`` as well, behind each batch.
+
+        One message a row: the key says which window, the value is the window as the API answers
+        it with its ``revision``, null where the window was removed. ``final_only``: each window
+        once, when it is final. A batch may come again after a crash, with the same keys and
+        revisions (docs/kafka.md).
+
+        Raises:
+            InvalidTopology: it is not materialized, has no windows that could be final, or the
+                topic's name is not valid or taken.
+        """
+        self._registry.publish(self._store_name, topic, final_only=final_only)
         return self
 
 

@@ -75,7 +75,8 @@ class StreamsBuilder:
         """Return the topology.
 
         Raises:
-            InvalidTopology: there is no store, or an aggregation was never materialized.
+            InvalidTopology: there is no store, an aggregation was never materialized, or a store
+                is written to a topic that the topology reads.
         """
         if self.registry.waiting:
             lost = "; ".join(self.registry.waiting.values())
@@ -84,7 +85,16 @@ class StreamsBuilder:
         if not self.registry.stores:
             message = "the topology has no store: end an aggregation with .materialize(name)"
             raise InvalidTopology(message)
-        return Topology(tuple(self.registry.stores))
+        topology = Topology(tuple(self.registry.stores))
+        for store in topology.stores:
+            for publication in store.publications:
+                if publication.topic in topology.topics:
+                    message = (
+                        f"to({publication.topic!r}): the topology reads this topic, so it would "
+                        "read what it writes; use another one"
+                    )
+                    raise InvalidTopology(message)
+        return topology
 
 
 @dataclass(frozen=True)
@@ -207,6 +217,7 @@ class SourceTable:
     origin: Input
     other: Input | None = None
     how: Literal["inner", "left", "outer"] = "left"
+    store_name: str | None = None
 
     def join(self, other: "SourceTable") -> "SourceTable":
         """Rows of keys that both tables have; the time is the greater of both rows'."""
@@ -244,6 +255,15 @@ class SourceTable:
         emit = EmitStrategy.on_window_update()
         store = Store(name, inputs, NoWindows(), TableRows(self.how), emit, None)
         self.registry.stores.append(store)
+        return replace(self, store_name=name)
+
+    def to(self, topic: str) -> "SourceTable":
+        """Write the rows of the store to the Kafka topic ``topic`` as well; see ``KTable.to``.
+
+        Raises:
+            InvalidTopology: it is not materialized, or the topic's name is not valid or taken.
+        """
+        self.registry.publish(self.store_name, topic, final_only=False)
         return self
 
     def _joined(

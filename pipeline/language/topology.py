@@ -225,6 +225,14 @@ Aggregation = Columns | Functions | TableRows
 
 
 @dataclass(frozen=True)
+class Publication:
+    """A Kafka topic that a store's rows are written to: all of them, or final ones only."""
+
+    topic: str
+    final_only: bool = False
+
+
+@dataclass(frozen=True)
 class Store:
     """One materialized aggregation: everything the pipeline has to know about it."""
 
@@ -234,6 +242,7 @@ class Store:
     aggregation: Aggregation
     emit: EmitStrategy
     retention_ms: int | None
+    publications: tuple[Publication, ...] = ()
 
     @property
     def sources(self) -> tuple[Source, ...]:

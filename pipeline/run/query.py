@@ -1,8 +1,10 @@
 """Run a topology: one streaming query that brings every store forward batch by batch."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,6 +19,7 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Input, Side, Source, Topology
 from oriel.pipeline.plan import PreparedBatch, StorePlans, reasons_by_store
 from oriel.pipeline.rows import RowSteps
+from oriel.pipeline.run.publishing import Publisher
 from oriel.pipeline.run.spark_runner import (
     SPARK_ERRORS,
     SparkRunner,
@@ -39,7 +42,8 @@ class RunSettings:
     it. ``trigger_ms`` is the least time between two batches, None for ``--once``: process what
     is there and stop. ``tasks`` is the number of tasks behind each shuffle; it may change with
     every start. ``key_groups`` is fixed when a store is made. ``sync``: files are forced to disk
-    before anything refers to them.
+    before anything refers to them. ``publish_options`` say to which Kafka cluster rows are
+    written back, as Spark names its options (``kafka.*``); None: to none.
     """
 
     data: Path
@@ -48,6 +52,7 @@ class RunSettings:
     tasks: int
     key_groups: int = 64
     sync: bool = True
+    publish_options: Mapping[str, str] | None = None
 
 
 class PipelineRun:
@@ -67,8 +72,14 @@ class PipelineRun:
         self._log = log
         self._settings = settings
         self._topology = topology
+        if settings.publish_options is None:
+            _refuse_publications(topology)
+        self._publisher = Publisher(spark, settings.publish_options or {})
+        self._tables: dict[str, StoreTables] = {}
         self._decoders = {source: log.decoder(source.schema) for source in topology.sources}
         self.failure: BaseException | None = None
+        #: Seconds that the last batch took, by phase.
+        self.phase_seconds: dict[str, float] = {}
         plans = self._plans()
         #: Whether a batch can run in this process: Arrow decodes all and runs all steps.
         self._runs_here = _all_by_arrow(plans) and all(
@@ -146,23 +157,36 @@ class PipelineRun:
         types = plans.assembly.engine.aggregate_types
         application = self._checkpoint.application
         definition = define(plans.store, types, application, settings.key_groups)
+        tables = StoreTables(self._layout, definition, types, sync=settings.sync)
+        self._tables[plans.store.name] = tables
         return StoreBatches(
             plans,
-            StoreTables(self._layout, definition, types, sync=settings.sync),
+            tables,
             self._checkpoint.versions(plans.store.name),
             tasks=settings.tasks,
         )
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
+        times = [time.perf_counter()]
         ends = self._checkpoint.end_offsets(batch)
         begun = {name: store.begin(batch, ends) for name, store in self._stores.items()}
+        times.append(time.perf_counter())
         stores = [work for work in begun.values() if work is not None]
         reports = self._computed(rows, batch, ends, stores) if stores else {}
+        times.append(time.perf_counter())
         self._last_ends = batch, ends
         prepared = {}
         for name, work in begun.items():
             computed = None if work is None else (work, reports[name])
             prepared[name] = self._stores[name].finish(batch, ends, computed)
+        for store in self._topology.stores:
+            tables = self._tables[store.name]
+            self._publisher.publish(
+                store.publications, tables.definition, tables.table_folder, prepared[store.name]
+            )
+        times.append(time.perf_counter())
+        spans = (end - start for start, end in pairwise(times))
+        self.phase_seconds = dict(zip(("plan", "compute", "commit"), spans, strict=True))
         return prepared
 
     def _computed(
@@ -213,6 +237,17 @@ class PipelineRun:
         except PySparkException as error:
             message = f"{source}: the schema {source.schema!r} can't be read: {first_line(error)}"
             raise InvalidTopology(message) from error
+
+
+def _refuse_publications(topology: Topology) -> None:
+    """Refuse stores that are to be written to Kafka where no cluster is known."""
+    for store in topology.stores:
+        for publication in store.publications:
+            message = (
+                f"store {store.name!r} writes to the Kafka topic {publication.topic!r}: name the "
+                "cluster with --publish-to HOST:PORT"
+            )
+            raise InvalidTopology(message)
 
 
 def _all_by_arrow(plans: Iterable[StorePlans]) -> bool:

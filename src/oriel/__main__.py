@@ -10,9 +10,12 @@ import oriel
 #: Subcommand -> the module whose ``main`` it is, and the extra that brings what it imports.
 #: Imported when called: serving needs no Spark.
 _COMMANDS = {
+    "backup": ("oriel.pipeline.operations.backup", "pipeline"),
     "demo": ("oriel.demo", "demo"),
+    "restore": ("oriel.pipeline.operations.restore", "pipeline"),
     "run": ("oriel.pipeline.run", "pipeline"),
     "serve": ("oriel.app.server", "app"),
+    "status": ("oriel.pipeline.operations.status", "pipeline"),
 }
 
 _HELP = """\

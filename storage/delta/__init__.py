@@ -15,6 +15,7 @@ from oriel.storage.delta.log import (
     LogEntry,
     Stamp,
     TableSnapshot,
+    entry_name,
     read_definition,
 )
 from oriel.storage.delta.table import (
@@ -37,6 +38,7 @@ __all__ = [
     "add_checkpoint",
     "arrow_type",
     "delta_type",
+    "entry_name",
     "open_table",
     "read_definition",
     "store_schema",

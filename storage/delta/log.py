@@ -178,6 +178,16 @@ class DeltaLog:
             return None
         return read_entry(version, content)
 
+    def transactions(self, version: int) -> dict[str, int] | None:
+        """Application -> the batch that this version commits; None if it isn't there or whole."""
+        try:
+            actions = read_actions(self._path(version).read_bytes())
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        if actions is None:
+            return None
+        return {txn["appId"]: txn["version"] for a in actions if (txn := a.get("txn"))}
+
     def versions(self) -> list[int]:
         """All versions that have a file of their own in the log, ascending."""
         try:
@@ -189,6 +199,10 @@ class DeltaLog:
     def newest(self) -> LogEntry | None:
         """Read the newest entry that is whole, None when there is none."""
         return next(self._backwards(), None)
+
+    def newest_record(self) -> CommitRecord | None:
+        """The pipeline's newest word on its position, None where no entry has one."""
+        return next((entry.record for entry in self._backwards() if entry.record), None)
 
     def snapshot(self) -> TableSnapshot:
         """Read the newest whole version by way of delta-rs.

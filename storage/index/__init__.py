@@ -29,7 +29,13 @@ from oriel.storage.index.folder import (
     mark_suspect,
 )
 from oriel.storage.index.reader import IndexReader
-from oriel.storage.index.rows import IndexRows, file_rows
+from oriel.storage.index.rows import (
+    IndexRows,
+    file_rows,
+    row_identity_json,
+    row_json,
+    table_batches,
+)
 from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
 from oriel.storage.index.state import IndexState
 from oriel.storage.index.writer import IndexWriter, build_generation
@@ -50,4 +56,7 @@ __all__ = [
     "file_rows",
     "is_suspect",
     "mark_suspect",
+    "row_identity_json",
+    "row_json",
+    "table_batches",
 ]

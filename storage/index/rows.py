@@ -72,7 +72,7 @@ def file_rows(path: Path, definition: StoreDefinition, earliest_ms: int = 0) -> 
         FileNotFoundError: the file was vacuumed, or its table is gone.
     """
     kind = definition.window.kind
-    for rows in _table_batches(path, definition):
+    for rows in table_batches(path, definition):
         visible = rows
         if earliest_ms > 0:
             clock_ms = _window_times(rows).retention_clock(kind)
@@ -90,7 +90,7 @@ def file_extent(path: Path, definition: StoreDefinition) -> Extent:
     return times.extent(definition.window.kind)
 
 
-def _table_batches(path: Path, definition: StoreDefinition) -> Iterator[Any]:
+def table_batches(path: Path, definition: StoreDefinition) -> Iterator[Any]:
     """Read a table file as Arrow tables with the columns and types that the definition says.
 
     Other writers (compaction) may leave other Arrow types for the same Delta type, and a file
@@ -116,7 +116,7 @@ def _index_rows(rows: Any, definition: StoreDefinition) -> IndexRows:
     newest = _newest_of_each(keys, rows)
     return IndexRows(
         keys=_bytes_list(keys.take(newest)),
-        values=_bytes_list(_row_json(rows.take(newest), definition)),
+        values=_bytes_list(row_json(rows.take(newest), definition)),
         deleted=_flat(rows["deleted"]).take(newest).to_numpy(zero_copy_only=False),
         revisions=_flat(rows["revision"]).take(newest).to_numpy(),
         extent=times.extent(definition.window.kind),
@@ -140,8 +140,8 @@ def _newest_of_each(keys: Any, rows: Any) -> Any:
     return order.filter(pa.concat_arrays([_flat(ends_run), pa.array([True])]))
 
 
-def _row_json(rows: Any, definition: StoreDefinition) -> Any:
-    """Each row as the API answers it, a binary array."""
+def row_json(rows: Any, definition: StoreDefinition, *, with_revision: bool = False) -> Any:
+    """Each row as the API answers it, a binary array; ``rows`` have the table's columns."""
     columns = [
         ("key", _flat(rows["key"])),
         *((aggregate.name, _flat(rows[aggregate.name])) for aggregate in definition.aggregates),
@@ -154,6 +154,20 @@ def _row_json(rows: Any, definition: StoreDefinition) -> Any:
             ("window_end_ms", pa.array(times.ends_ms)),
         ]
         columns.append(("final", _flat(rows["final"])))
+    if with_revision:
+        columns.append(("revision", _flat(rows["revision"])))
+    return window_json(columns)
+
+
+def row_identity_json(rows: Any) -> Any:
+    """What says of each row which window it is of, or which key: a binary array of JSON."""
+    columns = [("key", _flat(rows["key"]))]
+    if "window_start" in rows.column_names:
+        times = _window_times(rows)
+        columns += [
+            ("window_start_ms", pa.array(times.starts_ms)),
+            ("window_end_ms", pa.array(times.ends_ms)),
+        ]
     return window_json(columns)
 
 

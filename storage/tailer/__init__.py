@@ -6,10 +6,12 @@ In come the logs of the tables below one data folder (``oriel.storage.delta``), 
 (``oriel.storage.index``) and, for other processes, how each store fares: ``StatusFile`` reads that.
 """
 
+from oriel.storage.tailer.process import stores_with_tables
 from oriel.storage.tailer.status import StatusFile, StoreStatus, TailerStatus
 
 __all__ = [
     "StatusFile",
     "StoreStatus",
     "TailerStatus",
+    "stores_with_tables",
 ]

@@ -22,6 +22,7 @@ HOUSES = ("app", "storage", "pipeline")
 FLOORS = {
     "app": ("server", "page routes", "reads", "contract"),
     "storage": (
+        "monitoring",
         "tailer",
         "index",
         "delta",

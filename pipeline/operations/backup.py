@@ -1,0 +1,251 @@
+"""``oriel backup``: a data folder as of one batch, copied beside the stream.
+
+A backup holds for each pipeline one batch that is committed everywhere: Spark's entries and the
+state version of that batch, and each table at the version that the batch left. Such files are never
+changed once they are there, only deleted, so hard links hold all of them in an instant; what is
+linked is then copied while the pipeline goes on. If one is gone before it is linked, the pipeline
+has moved on: a newer batch is taken.
+
+The index is not part of it (promise 6), nor is the log that the records come from.
+
+    BACKUP/backup.json     what it is of, and each file's size and SHA-256
+    BACKUP/data/...        the files, under their paths in the data folder
+"""
+
+import argparse
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import orjson
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
+
+from oriel.pipeline.commit import StateVersions
+from oriel.pipeline.errors import BackupError, CheckpointError, PipelineError
+from oriel.storage import DataLayout, StorageError, replace_file, sync_folder
+from oriel.storage.delta import LOG_FOLDER, DeltaLog, entry_name
+
+#: Rises with every change of the manifest.
+FORMAT = 1
+MANIFEST = "backup.json"
+#: The folder of the files within a backup.
+FILES = "data"
+#: How often a newer batch is taken before giving up; one attempt takes milliseconds.
+_ATTEMPTS = 200
+_COPY_BYTES = 1 << 20
+#: How the id ends under which a pipeline compacts its tables.
+MAINTENANCE = "/maintenance"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Copy a data folder, whether or not its pipelines run."""
+    parser = argparse.ArgumentParser(
+        prog="oriel backup",
+        description="Copy tables and checkpoints as of one batch; pipelines may run meanwhile.",
+    )
+    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--to", type=Path, required=True, help="a folder that is not there yet")
+    options = parser.parse_args(arguments)
+    return run_command("backup", lambda: _backup(options.data, options.to))
+
+
+def run_command(name: str, work: Callable[[], dict[str, Any]]) -> int:
+    """Print what ``work`` answers as a line of JSON, or its error; the exit code."""
+    try:
+        print(orjson.dumps(work()).decode(), flush=True)
+    except (PipelineError, StorageError, OSError, DeltaError) as error:
+        print(f"oriel {name}: {str(error).partition(chr(10))[0]}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _backup(data: Path, target: Path) -> dict[str, Any]:
+    layout = DataLayout(data)
+    if not layout.tables.is_dir():
+        message = f"{data} has no tables: name the folder that --data of oriel run names"
+        raise BackupError(message)
+    refuse_existing(target)
+    # Beside the tables, because a hard link can't leave its file system.
+    staging = Path(tempfile.mkdtemp(prefix=".backup-", dir=data))
+    try:
+        batches = _link_all(layout, staging)
+        files = sorted(path for path in staging.rglob("*") if path.is_file())
+        names = [path.relative_to(staging).as_posix() for path in files]
+        (target / FILES).mkdir(parents=True)
+        hashes = {
+            name: copied(path, target / FILES / name, f"{number:,} of {len(files):,} files")
+            for number, (name, path) in enumerate(zip(names, files, strict=True), 1)
+        }
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    manifest = {
+        "format": FORMAT,
+        "created_ms": time.time_ns() // 1_000_000,
+        "batches": batches,
+        "files": {
+            name: {"size": (target / FILES / name).stat().st_size, "sha256": digest}
+            for name, digest in hashes.items()
+        },
+    }
+    # Last: a backup without its manifest is none.
+    replace_file(target / MANIFEST, orjson.dumps(manifest, option=orjson.OPT_INDENT_2), sync=True)
+    return {"backup": str(target), "batches": batches, "files": len(hashes)}
+
+
+def _link_all(layout: DataLayout, staging: Path) -> dict[str, int]:
+    """Link one consistent set of files into ``staging``; the batch of each pipeline."""
+    for _ in range(_ATTEMPTS):
+        for path in staging.iterdir():
+            shutil.rmtree(path)
+        try:
+            batches = {}
+            applications = {}
+            for checkpoint in sorted(layout.checkpoints.glob("*")):
+                batch = _newest_commit(checkpoint)
+                if batch is None:
+                    continue
+                batches[checkpoint.name] = batch
+                identity = orjson.loads((checkpoint / "application.json").read_bytes())
+                applications[identity["application"]] = batch
+                for path in _checkpoint_files(checkpoint, batch):
+                    _link(path, staging, layout.root)
+            for table in sorted(layout.tables.iterdir()):
+                for path in _table_files(table, applications):
+                    _link(path, staging, layout.root)
+        except (FileNotFoundError, _MovedOnError):
+            continue
+        return batches
+    message = (
+        f"{layout.root} changes faster than it can be copied: stop its pipelines (a SIGTERM ends "
+        "them after a batch) and start the backup again"
+    )
+    raise BackupError(message)
+
+
+class _MovedOnError(Exception):
+    """The pipeline has deleted or replaced what belongs to the batch."""
+
+
+def _newest_commit(checkpoint: Path) -> int | None:
+    """The last batch that Spark's commit log has, None before the first."""
+    commits = checkpoint / "spark" / "commits"
+    batches = (int(path.name) for path in commits.glob("*") if path.name.isdecimal())
+    return max(batches, default=None)
+
+
+def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
+    """What a start needs that goes on behind ``batch``."""
+    yield checkpoint / "application.json"
+    spark = checkpoint / "spark"
+    yield spark / "metadata"
+    # Spark looks at the entry before its last one, too.
+    for number in range(max(0, batch - 1), batch + 1):
+        yield spark / "offsets" / str(number)
+        yield spark / "commits" / str(number)
+    yield from (path for path in (spark / "sources").rglob("*") if path.is_file())
+    for state in sorted((checkpoint / "state").iterdir()):
+        versions = StateVersions(state, sync=False)
+        try:
+            prepared = versions.load(batch)
+        except CheckpointError as error:
+            raise _MovedOnError from error
+        if prepared is None:
+            raise _MovedOnError
+        yield versions.path(batch)
+        yield from (state / name for name in sorted(prepared.state_files))
+
+
+def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
+    """A table's files at the version that these ``batches`` of applications left."""
+    log = DeltaLog(table)
+    versions = log.versions()
+    if not versions:
+        return
+    cut = _version_of(log, versions, batches)
+    folder = table / LOG_FOLDER
+    yield from (folder / entry_name(version) for version in versions if version <= cut)
+    for path in folder.glob("*.checkpoint*.parquet"):
+        if int(path.name.partition(".")[0]) <= cut:
+            yield path
+    added = pa.table(DeltaTable(table, version=cut).get_add_actions())
+    yield from (table / unquote(name) for name in added.column("path").to_pylist())
+
+
+def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, int]) -> int:
+    """The last version of a table before any batch that is later than those of ``batches``."""
+    cut = versions[-1]
+    behind: set[str] = set()
+    for version in reversed(versions):
+        transactions = log.transactions(version)
+        if transactions is None:
+            raise _MovedOnError
+        for name, number in transactions.items():
+            # The table's own application, or for dead letters its stores: ID/STORE. Compaction
+            # has numbers of its own; it goes with the batches around it.
+            application = name.partition("/")[0]
+            if application not in batches or name.endswith(MAINTENANCE):
+                continue
+            if number > batches[application]:
+                cut = version - 1
+                behind.clear()
+            else:
+                behind.add(application)
+        if behind == set(batches):
+            break
+    # A table that pipelines share may have a later batch of one before the last of another.
+    above = [log.transactions(version) or {} for version in versions if version > cut]
+    if any(
+        number <= batches.get(name.partition("/")[0], -1) and not name.endswith(MAINTENANCE)
+        for transactions in above
+        for name, number in transactions.items()
+    ):
+        raise _MovedOnError
+    return cut
+
+
+def _link(path: Path, staging: Path, root: Path) -> None:
+    target = staging / path.relative_to(root)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        target.hardlink_to(path)
+    except FileExistsError:
+        return
+    except PermissionError:
+        # A file system without hard links: the copy itself has to be quick enough.
+        shutil.copyfile(path, target)
+
+
+def copied(source: Path, target: Path, progress: str) -> str:
+    """Copy a file and force it to disk; its SHA-256."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    with source.open("rb") as reading, target.open("xb") as writing:
+        while block := reading.read(_COPY_BYTES):
+            digest.update(block)
+            writing.write(block)
+        writing.flush()
+        os.fsync(writing.fileno())
+    sync_folder(target.parent)
+    if sys.stderr.isatty():
+        print(f"\r{progress}", end="", file=sys.stderr, flush=True)
+    return digest.hexdigest()
+
+
+def refuse_existing(folder: Path) -> None:
+    """Refuse a folder that is there.
+
+    Raises:
+        BackupError: it is there, whatever it holds.
+    """
+    if folder.exists():
+        message = f"{folder} is there already: name a folder that is to be made"
+        raise BackupError(message)

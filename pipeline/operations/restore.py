@@ -1,0 +1,75 @@
+"""``oriel restore``: a data folder made of a backup, after checking every file of it.
+
+The pipeline then goes on behind the batch that the backup is of, as long as its log still has what
+came since; the index builds itself.
+"""
+
+import argparse
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from oriel.pipeline.errors import BackupError
+from oriel.pipeline.operations.backup import (
+    FILES,
+    FORMAT,
+    MANIFEST,
+    copied,
+    refuse_existing,
+    run_command,
+)
+from oriel.storage import sync_folder
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Make a data folder of a backup."""
+    parser = argparse.ArgumentParser(
+        prog="oriel restore", description="Make a data folder of a backup, after checking it."
+    )
+    parser.add_argument("--from", dest="backup", type=Path, required=True, help="the backup")
+    parser.add_argument("--data", type=Path, required=True, help="a folder that is not there yet")
+    options = parser.parse_args(arguments)
+    return run_command("restore", lambda: _restore(options.backup, options.data))
+
+
+def _restore(source: Path, data: Path) -> dict[str, Any]:
+    manifest = _manifest(source)
+    files = manifest["files"]
+    refuse_existing(data)
+    # All of it or nothing: a data folder that is half there would be gone on with.
+    draft = data.with_name(f"{data.name}.restoring")
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        for number, (name, described) in enumerate(sorted(files.items()), 1):
+            path = source / FILES / name
+            digest = copied(path, draft / name, f"{number:,} of {len(files):,} files")
+            _refuse_damaged(path, digest, described["sha256"])
+        draft.rename(data)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    sync_folder(data.parent)
+    return {"data": str(data), "batches": manifest["batches"], "files": len(files)}
+
+
+def _manifest(source: Path) -> dict[str, Any]:
+    """What the backup says of itself."""
+    try:
+        manifest: dict[str, Any] = orjson.loads((source / MANIFEST).read_bytes())
+        known = manifest["format"], manifest["batches"], manifest["files"]
+    except (OSError, KeyError, TypeError, orjson.JSONDecodeError) as error:
+        message = f"{source} is no backup, or one that was not finished: it has no {MANIFEST}"
+        raise BackupError(message) from error
+    if known[0] != FORMAT:
+        message = f"{source} is of format {known[0]}, this version reads {FORMAT}: upgrade Oriel"
+        raise BackupError(message)
+    return manifest
+
+
+def _refuse_damaged(path: Path, digest: str, expected: str) -> None:
+    if digest != expected:
+        message = f"{path} is damaged: restore another backup"
+        raise BackupError(message)

@@ -1,0 +1,135 @@
+"""A data folder at a glance: its pipelines, stores and index, from what each says of itself.
+
+Nothing here waits for a pipeline, and nothing is opened that one of them holds: a store's numbers
+are those of its newest commit, which the pipeline repeats in its status while it runs.
+"""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from oriel.storage.delta import DeltaLog
+from oriel.storage.layout import DataLayout
+from oriel.storage.monitoring.run_status import RunStatus, run_status_files
+from oriel.storage.position import CommitRecord
+from oriel.storage.tailer import StatusFile, StoreStatus, TailerStatus, stores_with_tables
+
+
+@dataclass(frozen=True)
+class PartitionOverview:
+    """One partition as one store reads it.
+
+    ``offset`` is where the store is (exclusive), ``log_end`` where the log ends, None where that
+    is not known. ``stream_time_ms`` is the partition's clock, -1 before its first record, and
+    ``holds_windows_open`` says that no other clock of the store is behind this one.
+    """
+
+    topic: str
+    partition: str
+    offset: int
+    log_end: int | None
+    stream_time_ms: int
+    holds_windows_open: bool
+
+    @property
+    def lag(self) -> int | None:
+        """How much of the log is still to come, in the unit of its offsets."""
+        return None if self.log_end is None else max(0, self.log_end - self.offset)
+
+
+@dataclass(frozen=True)
+class StoreOverview:
+    """One store: its newest commit, what its pipeline says of it, and its index.
+
+    ``application`` is the name of the checkpoint that writes it, None where no pipeline has said
+    that it does. ``open_records`` is None then, too. ``state_bytes`` is the size of its state.
+    """
+
+    name: str
+    application: str | None
+    record: CommitRecord | None
+    open_records: int | None
+    changed: int | None
+    state_bytes: int
+    partitions: tuple[PartitionOverview, ...]
+    index: StoreStatus | None
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A data folder: ``runs`` has for each pipeline its last word and whether it lives."""
+
+    time_ms: int
+    runs: dict[str, tuple[RunStatus, bool]]
+    stores: tuple[StoreOverview, ...]
+    tailer: TailerStatus
+
+
+def overview(data: Path) -> Overview:
+    """Look at the data folder ``data``; a folder without tables has no stores."""
+    layout = DataLayout(data)
+    runs = {name: said for name, file in run_status_files(layout).items() if (said := file.read())}
+    tailer = StatusFile(layout).read()
+    stores = []
+    for store in stores_with_tables(layout):
+        writer = next((name for name, (run, _) in runs.items() if store in run.stores), None)
+        stores.append(_store(layout, store, writer, runs, tailer))
+    return Overview(time.time_ns() // 1_000_000, runs, tuple(stores), tailer)
+
+
+def _store(
+    layout: DataLayout,
+    name: str,
+    writer: str | None,
+    runs: dict[str, tuple[RunStatus, bool]],
+    tailer: TailerStatus,
+) -> StoreOverview:
+    run = runs[writer][0] if writer is not None else None
+    of_run = run.stores[name] if run is not None else None
+    # Without a pipeline's word the log says it, at the price of looking for its newest entry.
+    record = of_run.record if of_run is not None else DeltaLog(layout.table(name)).newest_record()
+    return StoreOverview(
+        name=name,
+        application=writer,
+        record=record,
+        open_records=of_run.open_records if of_run is not None else None,
+        changed=of_run.changed if of_run is not None else None,
+        state_bytes=_size(layout.checkpoint(writer) / "state" / name) if writer is not None else 0,
+        partitions=tuple(_partitions(record, run)) if record is not None else (),
+        index=tailer.stores.get(name),
+    )
+
+
+def _partitions(record: CommitRecord, run: RunStatus | None) -> Iterator[PartitionOverview]:
+    """The partitions of a store, by topic and number."""
+    # A topic that is read twice has two clocks, NAME and NAME#2; the slower one counts.
+    times_ms: dict[tuple[str, str], int] = {}
+    for clock, of_clock in record.stream_time_ms.items():
+        for partition, time_ms in of_clock.items():
+            place = clock.partition("#")[0], partition
+            times_ms[place] = min(time_ms, times_ms.get(place, time_ms))
+    slowest_ms = min(times_ms.values(), default=-1)
+    ends = run.log_ends if run is not None else {}
+    for topic, offsets in sorted(record.offsets.items()):
+        for partition in sorted(offsets, key=int):
+            time_ms = times_ms.get((topic, partition), -1)
+            yield PartitionOverview(
+                topic=topic,
+                partition=partition,
+                offset=offsets[partition],
+                log_end=ends.get(topic, {}).get(partition),
+                stream_time_ms=time_ms,
+                holds_windows_open=time_ms == slowest_ms,
+            )
+
+
+def _size(folder: Path) -> int:
+    """The bytes of the files in a folder; files that go meanwhile don't count."""
+    sizes = 0
+    for path in folder.glob("*"):
+        try:
+            sizes += path.stat().st_size
+        except FileNotFoundError:
+            continue
+    return sizes

@@ -1,0 +1,109 @@
+"""What a running pipeline says of itself, for whoever asks beside it.
+
+    CHECKPOINT/status.json     written after a batch, at most once a second; its modification
+                               time is the heartbeat, renewed every second while nothing comes
+
+It decides nothing: a pipeline that starts does not look at it, and a power loss may take it.
+"""
+
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from oriel.storage.files import replace_file
+from oriel.storage.layout import DataLayout
+from oriel.storage.position import CommitRecord, Offsets
+
+#: Age in seconds from which a heartbeat counts as missing.
+HEARTBEAT_SECONDS_MAX = 10.0
+
+_STATUS_FILE = "status.json"
+
+
+@dataclass(frozen=True)
+class StoreRun:
+    """One store as the last batch left it.
+
+    ``record`` is what the batch's commit says, ``open_records`` the number of rows in the state,
+    ``changed`` that of windows that the batch changed.
+    """
+
+    record: CommitRecord
+    open_records: int
+    changed: int
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """One run of a pipeline, from its start until now.
+
+    ``process`` and ``host`` say who it is. ``batches`` counts what this process has committed,
+    ``phase_seconds`` is how long the last of them took, by phase, and ``total_phase_seconds`` all
+    of them. ``log_ends`` is where each partition of the log ends, as far as that is known, in the
+    unit of its offsets: ``offset_unit`` is ``records`` (Kafka) or ``bytes`` (event log).
+    """
+
+    application: str
+    process: int
+    host: str
+    started_ms: int
+    batch_ms: int
+    batches: int
+    phase_seconds: Mapping[str, float]
+    total_phase_seconds: Mapping[str, float]
+    offset_unit: str
+    log_ends: Offsets
+    stores: Mapping[str, StoreRun]
+
+
+class RunStatusFile:
+    """The status file of one checkpoint."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        """Nothing is read or written yet."""
+        self._path = checkpoint / _STATUS_FILE
+
+    def write(self, status: RunStatus) -> None:
+        """Put ``status`` in the place of what was said before."""
+        replace_file(self._path, orjson.dumps(asdict(status)), sync=False)
+
+    def beat(self) -> None:
+        """Say that the process lives, if it has said anything yet."""
+        try:
+            os.utime(self._path)
+        except FileNotFoundError:
+            return
+
+    def end(self) -> None:
+        """Say that the process has ended, as it should: the heartbeat stops at once."""
+        try:
+            os.utime(self._path, (0, 0))
+        except FileNotFoundError:
+            return
+
+    def read(self) -> tuple[RunStatus, bool] | None:
+        """What was last said, and whether the process lives; None if nothing was."""
+        try:
+            age_seconds = time.time() - self._path.stat().st_mtime
+            fields: dict[str, Any] = orjson.loads(self._path.read_bytes())
+            stores = {
+                name: StoreRun(
+                    CommitRecord(**store["record"]), store["open_records"], store["changed"]
+                )
+                for name, store in fields.pop("stores").items()
+            }
+            status = RunStatus(**fields, stores=stores)
+        except (OSError, KeyError, TypeError, orjson.JSONDecodeError):
+            return None
+        return status, age_seconds <= HEARTBEAT_SECONDS_MAX
+
+
+def run_status_files(layout: DataLayout) -> dict[str, RunStatusFile]:
+    """The status files of all checkpoints of a data folder, by the checkpoint's name."""
+    folders = sorted(path for path in layout.checkpoints.glob("*") if path.is_dir())
+    return {folder.name: RunStatusFile(folder) for folder in folders}

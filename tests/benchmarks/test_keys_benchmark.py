@@ -1,0 +1,16 @@
+"""The benchmark of many keys works; what it measures is not checked, only its shape."""
+
+import json
+
+import pytest
+
+from benchmarks.keys import main
+
+pytestmark = pytest.mark.e2e
+
+
+def test_each_kind_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both runs, the three places on disk, and the index."""
+    main(["--keys", "2000", "--kinds", "tumbling"])
+    figures = json.loads(capsys.readouterr().out.splitlines()[-1])["kinds"]["tumbling"]
+    assert all(value > 0 for name, value in figures.items() if name != "index_s")

@@ -1,0 +1,79 @@
+"""Two batches whose rows go to Kafka, the second written twice; in a process of its own.
+
+    python published_run.py FOLDER ADDRESS
+
+A session has its packages from its first start, and that of the other tests has no Kafka.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from oriel import SessionWindows, StreamsBuilder, TimeWindows, Topology, count
+from oriel.pipeline.run import PipelineRun, RunSettings
+from oriel.pipeline.run.publishing import Publisher
+from oriel.pipeline.sources import EventLog, kafka_settings
+from oriel.pipeline.spark import build_session
+
+
+class _CrashError(Exception):
+    """The process is as good as dead."""
+
+
+def topology() -> Topology:
+    """A store of each sort: rows that go again, final rows only, rows without windows."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("t", "v LONG").group_by_key()
+    sessions = grouped.windowed_by(SessionWindows.of_inactivity_gap_and_grace(10, 20))
+    sessions.count().materialize("sessions").to("sessions-out")
+    tumbling = grouped.windowed_by(TimeWindows.of_size_and_grace(10, 0))
+    tumbling.count().materialize("final").to("final-out", final_only=True)
+    grouped.aggregate(n=count()).materialize("totals").to("totals-out")
+    return builder.build()
+
+
+def _run(spark: SparkSession, folder: Path, address: str, *times_ms: int) -> None:
+    """Run a batch with a record at each of these times."""
+    with (folder / "log" / "t" / "0.jsonl").open("ab") as file:
+        for time_ms in times_ms:
+            record = {"key": "k", "value": {"v": 1}, "timestamp_ms": time_ms}
+            file.write(orjson.dumps(record) + b"\n")
+    options = {"kafka.bootstrap.servers": address}
+    settings = RunSettings(
+        folder / "data", "app", None, tasks=1, sync=False, publish_options=options
+    )
+    run = PipelineRun(spark, topology(), EventLog(folder / "log"), settings)
+    try:
+        run.start(lambda _batch, _stores: None).awaitTermination()
+    except PySparkException:
+        if not isinstance(run.failure, _CrashError):
+            raise
+    finally:
+        run.close()
+
+
+def main(folder: Path, address: str) -> None:
+    """Run the first batch, the second until its rows are written, and that one again."""
+    (folder / "log" / "t").mkdir(parents=True)
+    spark = build_session("published", cores=1, extra=kafka_settings())
+    _run(spark, folder, address, 0, 5, 30)
+    publish = Publisher.publish
+
+    def publish_and_crash(self: Publisher, *arguments: Any) -> None:
+        publish(self, *arguments)
+        if arguments[1].name == "totals":
+            raise _CrashError
+
+    Publisher.publish = publish_and_crash  # type: ignore[method-assign]
+    _run(spark, folder, address, 12)
+    Publisher.publish = publish  # type: ignore[method-assign]
+    _run(spark, folder, address)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

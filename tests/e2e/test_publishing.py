@@ -1,0 +1,106 @@
+"""Rows of stores in Kafka topics, behind a real broker: updates, final rows, removals, replays."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.e2e.kafka_broker import running_broker
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
+
+STORES = ("sessions", "final", "totals")
+
+#: A message: key, value, revision.
+Message = tuple[dict[str, Any], dict[str, Any] | None, int]
+
+
+@pytest.fixture(name="messages", scope="module")
+def _messages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[Message]]]:
+    """The messages of each store's topic, by revision and key."""
+    folder = tmp_path_factory.mktemp("published")
+    with running_broker(folder) as address:
+        admin = AdminClient({"bootstrap.servers": address})
+        topics = [NewTopic(f"{store}-out", 2, 1) for store in STORES]
+        for future in admin.create_topics(topics).values():
+            future.result(timeout=30)
+        subprocess.run(
+            [sys.executable, "-m", "tests.e2e.published_run", str(folder / "run"), address],
+            check=True,
+            timeout=120,
+        )
+        yield {store: _read(address, store) for store in STORES}
+
+
+def _read(address: str, store: str) -> list[Message]:
+    consumer = Consumer({
+        "bootstrap.servers": address, "group.id": store, "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+    })  # fmt: skip
+    consumer.subscribe([f"{store}-out"])
+    messages: list[Message] = []
+    ended: set[int | None] = set()
+    try:
+        while len(ended) < 2:
+            message = consumer.poll(30)
+            assert message is not None, "the broker is silent"
+            if message.error():
+                ended.add(message.partition())
+                continue
+            headers: Any = dict(message.headers() or [])
+            assert headers["store"].decode() == store
+            value = message.value()
+            key = orjson.loads(message.key() or b"")
+            messages.append((key, value and orjson.loads(value), int(headers["revision"])))
+    finally:
+        consumer.close()
+    return sorted(messages, key=lambda message: (message[2], str(message[0])))
+
+
+def _session(start_ms: int, end_ms: int) -> dict[str, Any]:
+    return {"key": "k", "window_start_ms": start_ms, "window_end_ms": end_ms}
+
+
+def test_updates_come_with_removals(messages: dict[str, list[Message]]) -> None:
+    """A session that is merged away is a message without a value; the batch came twice."""
+    first, merged = _session(0, 5), _session(0, 12)
+    final = {"final": False}
+    second_batch = [
+        (merged, {**merged, "count": 3, "timestamp_ms": 12, **final, "revision": 1}, 1),
+        (first, None, 1),
+    ]
+    assert messages["sessions"] == [
+        (first, {**first, "count": 2, "timestamp_ms": 5, **final, "revision": 0}, 0),
+        (
+            _session(30, 30),
+            {**_session(30, 30), "count": 1, "timestamp_ms": 30, **final, "revision": 0},
+            0,
+        ),
+        *(message for message in second_batch for _ in range(2)),
+    ]
+
+
+def test_final_rows_come_once(messages: dict[str, list[Message]]) -> None:
+    """The window that is open at the end is not among them."""
+    window = {"key": "k", "window_start_ms": 0, "window_end_ms": 10}
+    row = {**window, "count": 2, "timestamp_ms": 5, "final": True, "revision": 0}
+    assert messages["final"] == [(window, row, 0)]
+
+
+def test_rows_without_windows_have_the_key(messages: dict[str, list[Message]]) -> None:
+    """Whoever leaves out what is not above a key's highest revision sees each row once."""
+    seen: dict[str, int] = {}
+    rows = []
+    for key, value, revision in messages["totals"]:
+        if revision > seen.get(str(key), -1):
+            seen[str(key)] = revision
+            rows.append((key, value))
+    assert rows == [
+        ({"key": "k"}, {"key": "k", "n": 3, "timestamp_ms": 30, "revision": 0}),
+        ({"key": "k"}, {"key": "k", "n": 4, "timestamp_ms": 30, "revision": 1}),
+    ]

@@ -1,0 +1,163 @@
+"""Backup and restore, of a real run: what comes back goes on as if nothing had been."""
+
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+
+from oriel import SlidingWindows, StreamsBuilder, Topology, collect_list, count
+from oriel.pipeline.operations import backup, restore
+from oriel.pipeline.run import PipelineRun, RunSettings
+from oriel.pipeline.sources import EventLog
+
+pytestmark = pytest.mark.slow
+
+
+def _topology() -> Topology:
+    builder = StreamsBuilder()
+    windows = SlidingWindows.of_time_difference_and_grace(10, 100)
+    for name in ("s", "other"):
+        windowed = builder.stream("t", "v STRING").group_by_key().windowed_by(windows)
+        windowed.aggregate(all=collect_list("v"), n=count()).materialize(name)
+    return builder.build()
+
+
+class Site:
+    """A log that lives on, and a data folder that may be lost."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        """Begin with an empty topic."""
+        self.spark = spark
+        self.log = folder / "log"
+        self.data = folder / "data"
+        self.backup = folder / "backup"
+        (self.log / "t").mkdir(parents=True)
+
+    def append(self, first: int, last: int) -> None:
+        """Append records at these times, a bad line behind each."""
+        with (self.log / "t" / "0.jsonl").open("ab") as file:
+            for time in range(first, last):
+                record = {"key": "k", "value": {"v": str(time)}, "timestamp_ms": time}
+                file.write(orjson.dumps(record) + b"\nrubbish\n")
+
+    def run(self, data: Path | None = None) -> None:
+        """Run to the end of the log."""
+        settings = RunSettings(data or self.data, "app", trigger_ms=None, tasks=1, sync=False)
+        run = PipelineRun(self.spark, _topology(), EventLog(self.log), settings)
+        try:
+            run.start(lambda _batch, _stores: None).awaitTermination()
+        finally:
+            run.close()
+
+    def rows(self, data: Path) -> dict[str, list[dict[str, object]]]:
+        """What each table holds, in one order; dead letters, too."""
+        tables = {}
+        for table in sorted((data / "tables").iterdir()):
+            rows = DeltaTable(table).to_pyarrow_table().to_pylist()
+            tables[table.name] = sorted(rows, key=repr)
+        return tables
+
+
+@pytest.fixture(name="site")
+def _site(spark: SparkSession, tmp_path: Path) -> Iterator[Site]:
+    """A site after two batches."""
+    site = Site(spark, tmp_path)
+    for first in (0, 10):
+        site.append(first, first + 10)
+        site.run()
+    yield site
+    shutil.rmtree(tmp_path, ignore_errors=True)
+
+
+def test_a_restored_folder_goes_on_where_the_backup_was(site: Site) -> None:
+    """What comes after the backup comes again, once: tables and dead letters are the same."""
+    assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
+    at_backup = site.rows(site.data)
+    site.append(20, 30)
+    site.run()
+    undisturbed = site.rows(site.data)
+    assert undisturbed != at_backup
+    shutil.rmtree(site.data)
+
+    restored = site.data.with_name("restored")
+    assert restore.main(["--from", str(site.backup), "--data", str(restored)]) == 0
+    assert site.rows(restored) == at_backup
+    site.run(restored)
+    assert site.rows(restored) == undisturbed
+
+
+def test_a_backup_leaves_the_data_folder_as_it_was(site: Site) -> None:
+    """Nothing of its links stays behind."""
+    before = sorted(path.relative_to(site.data) for path in site.data.rglob("*"))
+    assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
+    assert sorted(path.relative_to(site.data) for path in site.data.rglob("*")) == before
+
+
+def test_batches_that_come_meanwhile_are_not_in_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pipeline runs a batch right after Spark's newest commit was read: that one is not taken."""
+    seen = backup._newest_commit
+    ran = threading.Event()
+
+    def newest_commit(checkpoint: Path) -> int | None:
+        batch = seen(checkpoint)
+        if not ran.is_set():
+            ran.set()
+            site.append(20, 30)
+            site.run()
+        return batch
+
+    at_backup = site.rows(site.data)
+    monkeypatch.setattr(backup, "_newest_commit", newest_commit)
+    assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
+    restored = site.data.with_name("restored")
+    assert restore.main(["--from", str(site.backup), "--data", str(restored)]) == 0
+    assert site.rows(restored) == at_backup
+    site.run(restored)
+    assert site.rows(restored) == site.rows(site.data)
+
+
+@pytest.mark.parametrize("damage", ["missing", "other", "cut"])
+def test_a_damaged_backup_is_refused(
+    site: Site, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before there is a data folder that somebody could go on with."""
+    assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
+    file = next(site.backup.rglob("*.parquet"))
+    content = file.read_bytes()
+    file.unlink()
+    if damage != "missing":
+        file.write_bytes(content[:-1] + b"x" if damage == "other" else content[:-1])
+    capsys.readouterr()
+    restored = site.data.with_name("restored")
+    assert restore.main(["--from", str(site.backup), "--data", str(restored)]) == 1
+    assert file.name in capsys.readouterr().err
+    assert not restored.exists()
+    assert not restored.with_name("restored.restoring").exists()
+
+
+def test_an_unfinished_backup_is_none(site: Site, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its manifest comes last."""
+    assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
+    (site.backup / "backup.json").unlink()
+    assert restore.main(["--from", str(site.backup), "--data", str(site.data / "x")]) == 1
+    assert "was not finished" in capsys.readouterr().err
+
+
+def test_what_is_there_is_never_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither a backup nor a data folder; and a folder without tables is no data folder."""
+    (tmp_path / "data" / "tables").mkdir(parents=True)
+    there = tmp_path / "there"
+    there.mkdir()
+    assert backup.main(["--data", str(tmp_path / "data"), "--to", str(there)]) == 1
+    assert "is there already" in capsys.readouterr().err
+    assert backup.main(["--data", str(there), "--to", str(tmp_path / "new")]) == 1
+    assert "has no tables" in capsys.readouterr().err

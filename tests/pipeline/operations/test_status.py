@@ -1,0 +1,109 @@
+"""``oriel status``: what it prints of a data folder, for people and for programs."""
+
+import time
+from pathlib import Path
+
+import orjson
+import pytest
+
+from oriel.pipeline.operations import status
+from oriel.storage import CommitRecord, DataLayout
+from oriel.storage.monitoring import RunStatus, RunStatusFile, StoreRun
+from oriel.storage.tailer import StatusFile, StoreStatus
+from tests.storage.store_tables import StoreTable, make_definition
+
+NOW_MS = time.time_ns() // 1_000_000
+
+
+@pytest.fixture(name="data")
+def _data(tmp_path: Path) -> Path:
+    """A store with two partitions, of which one is an hour behind."""
+    StoreTable(tmp_path, make_definition()).commit([{"key": "a", "start": 0}])
+    layout = DataLayout(tmp_path)
+    layout.checkpoint("flights").mkdir(parents=True)
+    record = CommitRecord(
+        batch=41,
+        offsets={"events": {"0": 40, "10": 4}},
+        stream_time_ms={"events": {"0": NOW_MS - 2000, "10": NOW_MS - 3_600_000}},
+        close_ms=NOW_MS - 3_605_000,
+        counters={"input": 1234567, "applied": 1234500, "late": 60, "dead_lettered": 7},
+    )
+    run = RunStatus(
+        application="flights",
+        process=4711,
+        host="here",
+        started_ms=NOW_MS - 10_000,
+        batch_ms=NOW_MS - 500,
+        batches=42,
+        phase_seconds={"plan": 0.002, "compute": 0.03, "commit": 0.01},
+        total_phase_seconds={"plan": 0.1, "compute": 3.0, "commit": 1.0},
+        offset_unit="bytes",
+        log_ends={"events": {"0": 140}},
+        stores={"store": StoreRun(record, open_records=7, changed=2)},
+    )
+    RunStatusFile(layout.checkpoint("flights")).write(run)
+    StatusFile(layout).write({"store": StoreStatus("failed", 1, "CorruptLog: torn")})
+    return tmp_path
+
+
+def test_a_table_says_who_runs_how_far_it_is_and_what_is_wrong(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Pipelines, stores and partitions, one line each."""
+    assert status.main(["--data", str(data)]) == 0
+    text = capsys.readouterr().out
+    lines = text.splitlines()
+    pipeline = lines[0]
+    assert pipeline.startswith("pipeline flights: runs (process 4711 on here); 42 batches")
+    assert "in 42 ms (plan 2, compute 30, commit 10)" in pipeline
+    store = next(line for line in lines if line.startswith("store  flights"))
+    assert "1,234,567" in store
+    assert store.endswith("failed at version 1: CorruptLog: torn")
+    first, second = (line.split() for line in lines if " events " in line)
+    assert first[:6] == ["store", "events", "0", "40", "100", "bytes"]
+    assert second[:5] == ["store", "events", "10", "4", "-"]
+    assert " ".join(second).endswith("1.0 h holds windows open")
+
+
+def test_a_pipeline_that_ended_is_said_to(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its last word is still there."""
+    RunStatusFile(DataLayout(data).checkpoint("flights")).end()
+    assert status.main(["--data", str(data)]) == 0
+    assert capsys.readouterr().out.startswith("pipeline flights: does not run; 42 batches")
+
+
+def test_programs_get_json(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All that the table has, as numbers."""
+    assert status.main(["--data", str(data), "--json"]) == 0
+    seen = orjson.loads(capsys.readouterr().out)
+    (store,) = seen["stores"]
+    assert store["record"]["counters"]["late"] == 60
+    assert store["partitions"][1]["holds_windows_open"] is True
+    assert seen["runs"]["flights"][1] is True
+
+
+def test_a_folder_without_tables_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A slip of the pen would look like a system without stores."""
+    assert status.main(["--data", str(tmp_path)]) == 1
+    assert "has no tables" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("time_ms", "text"),
+    [(-1, "-"), (0, "1970-01-01 00:00:00"), (253402300799999, "9999-12-31 23:59:59")],
+)
+def test_times_are_utc(time_ms: int, text: str) -> None:
+    """The last ms that a record may have, too."""
+    assert status._time(time_ms) == text
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "text"),
+    [(500, "0.5 s"), (90_000, "1.5 min"), (-7_200_000, "-2.0 h"), (129_600_000, "1.5 d")],
+)
+def test_spans_have_their_largest_unit(span_ms: int, text: str) -> None:
+    """Ahead of wall clock they are negative."""
+    assert status._duration(span_ms) == text

@@ -1,0 +1,186 @@
+"""What pipelines and tailer say of themselves, as an overview and as metrics."""
+
+import os
+import re
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from oriel.storage import DataLayout
+from oriel.storage.monitoring import (
+    Overview,
+    RunStatus,
+    RunStatusFile,
+    StoreRun,
+    metrics_text,
+    overview,
+)
+from oriel.storage.monitoring.run_status import HEARTBEAT_SECONDS_MAX
+from oriel.storage.tailer import StatusFile, StoreStatus
+from tests.storage.store_tables import StoreTable, make_definition, make_record
+from tests.tidy.project import ROOT
+
+_MONITORING = ROOT / "monitoring"
+
+RECORD = make_record(
+    3,
+    offsets={"events": {"0": 40, "1": 10}},
+    stream_time_ms={"events": {"0": 9_000, "1": 7_000}},
+    close_ms=6_995,
+    counters={
+        "input": 50, "applied": 44, "late": 3, "dead_lettered": 2, "filtered": 1, "late_results": 5,
+    },
+)  # fmt: skip
+
+
+def _status(**changes: object) -> RunStatus:
+    status = RunStatus(
+        application="flights",
+        process=os.getpid(),
+        host="here",
+        started_ms=1_000,
+        batch_ms=2_000,
+        batches=4,
+        phase_seconds={"plan": 0.001, "compute": 0.03, "commit": 0.01},
+        total_phase_seconds={"plan": 0.1, "compute": 3.0, "commit": 1.0},
+        offset_unit="bytes",
+        log_ends={"events": {"0": 100, "1": 10}},
+        stores={"store": StoreRun(RECORD, open_records=7, changed=2)},
+    )
+    return replace(status, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture(name="data")
+def _data(tmp_path: Path) -> Path:
+    """A data folder with one table, the pipeline that writes it, and a tailer that follows."""
+    table = StoreTable(tmp_path, make_definition())
+    table.commit([{"key": "a", "start": 0}])
+    layout = DataLayout(tmp_path)
+    state = layout.checkpoint("flights") / "state" / "store"
+    state.mkdir(parents=True)
+    (state / "segment.arrow").write_bytes(bytes(1234))
+    RunStatusFile(layout.checkpoint("flights")).write(_status())
+    StatusFile(layout).write({"store": StoreStatus("following", 1)})
+    return tmp_path
+
+
+def test_a_status_reads_back_as_it_was_written(data: Path) -> None:
+    """With its stores' commit records."""
+    file = RunStatusFile(DataLayout(data).checkpoint("flights"))
+    assert file.read() == (_status(), True)
+
+
+def test_a_pipeline_without_a_heartbeat_does_not_run(data: Path) -> None:
+    """It ended as it should, or was killed and is silent for too long."""
+    file = RunStatusFile(DataLayout(data).checkpoint("flights"))
+    long_ago = time.time() - HEARTBEAT_SECONDS_MAX - 1
+    os.utime(DataLayout(data).checkpoint("flights") / "status.json", (long_ago, long_ago))
+    assert file.read() == (_status(), False)
+    file.beat()
+    assert file.read() == (_status(), True)
+    file.end()
+    assert file.read() == (_status(), False)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"application": "x"}'])
+def test_a_status_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) -> None:
+    """A power loss may leave anything: nobody stumbles over it."""
+    layout = DataLayout(tmp_path)
+    folder = layout.checkpoint("flights")
+    folder.mkdir(parents=True)
+    (folder / "status.json").write_bytes(content)
+    assert RunStatusFile(folder).read() is None
+    assert overview(tmp_path).runs == {}
+
+
+def test_a_heartbeat_before_the_first_word_is_none(tmp_path: Path) -> None:
+    """Nothing is made by it."""
+    file = RunStatusFile(tmp_path)
+    file.beat()
+    file.end()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_overview_puts_all_of_a_store_together(data: Path) -> None:
+    """Commit, state, partitions with their lag, index; and who holds windows open."""
+    seen = overview(data)
+    (store,) = seen.stores
+    assert (store.name, store.application, store.record) == ("store", "flights", RECORD)
+    assert (store.open_records, store.changed, store.state_bytes) == (7, 2, 1234)
+    assert store.index == StoreStatus("following", 1)
+    facts = [(p.partition, p.offset, p.lag, p.holds_windows_open) for p in store.partitions]
+    assert facts == [("0", 40, 60, False), ("1", 10, 0, True)]
+
+
+def test_a_store_whose_pipeline_says_nothing_is_read_from_its_log(data: Path) -> None:
+    """The newest commit has its position; what only the pipeline knows is missing."""
+    (DataLayout(data).checkpoint("flights") / "status.json").unlink()
+    (store,) = overview(data).stores
+    assert store.record == make_record(0)
+    assert (store.application, store.open_records, store.state_bytes) == (None, None, 0)
+    assert [(p.partition, p.offset, p.lag) for p in store.partitions] == [("0", 100, None)]
+
+
+def test_a_topic_that_is_read_twice_is_as_late_as_its_slower_reading(data: Path) -> None:
+    """Its clocks are NAME and NAME#2; the partition is one."""
+    record = replace(
+        RECORD, stream_time_ms={"events": {"0": 9, "1": 8}, "events#2": {"0": 5, "1": 8}}
+    )
+    file = RunStatusFile(DataLayout(data).checkpoint("flights"))
+    file.write(_status(stores={"store": StoreRun(record, 0, 0)}))
+    (store,) = overview(data).stores
+    assert [(p.stream_time_ms, p.holds_windows_open) for p in store.partitions] == [
+        (5, True),
+        (8, False),
+    ]
+
+
+def _samples(seen: Overview) -> dict[tuple[str, ...], float]:
+    """Name and label values of each sample -> its value."""
+    families = text_string_to_metric_families(metrics_text(seen).decode())
+    return {
+        (sample.name, *(value for _, value in sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def test_the_metrics_say_what_the_overview_says(data: Path) -> None:
+    """One of each kind."""
+    samples = _samples(overview(data))
+    assert samples["oriel_pipeline_up", "flights"] == 1
+    assert samples["oriel_pipeline_batches_total", "flights"] == 4
+    assert samples["oriel_pipeline_phase_seconds_total", "flights", "compute"] == 3
+    assert samples["oriel_store_records_total", "late", "store"] == 3
+    assert samples["oriel_store_events_total", "late_results", "store"] == 5
+    assert samples["oriel_store_open_records", "store"] == 7
+    assert samples["oriel_store_state_bytes", "store"] == 1234
+    assert samples["oriel_store_close_time_seconds", "store"] == 6.995
+    assert samples["oriel_partition_log_end_offset", "0", "store", "events"] == 100
+    assert samples["oriel_partition_holds_windows_open", "1", "store", "events"] == 1
+    assert samples["oriel_tailer_up",] == 1
+    assert samples["oriel_index_state", "following", "store"] == 1
+    assert samples["oriel_index_state", "failed", "store"] == 0
+
+
+def test_the_outcomes_of_records_sum_up_to_the_input(data: Path) -> None:
+    """Promise 3, as a dashboard adds it."""
+    samples = _samples(overview(data))
+    outcomes = [
+        value for place, value in samples.items() if place[0] == "oriel_store_records_total"
+    ]
+    assert sum(outcomes) == RECORD.counters["input"]
+
+
+@pytest.mark.parametrize("path", sorted(_MONITORING.rglob("*.*")), ids=lambda path: path.name)
+def test_dashboard_and_alerts_name_metrics_that_there_are(data: Path, path: Path) -> None:
+    """A metric that nobody gives would be an empty panel, or an alert that never fires."""
+    served = {place[0] for place in _samples(overview(data))}
+    named = set(
+        re.findall(r"\boriel_(?:pipeline|store|partition|tailer|index)_\w+", path.read_text())
+    )
+    assert named
+    assert named <= served
