@@ -73,11 +73,12 @@ class LogEntry:
     def batch_of(self, application: str) -> int | None:
         """The batch of this application that the entry commits, None when it commits none.
 
-        A store of format 1 has no application: there each entry with a record is of a batch.
+        A store of format 1 has no application: there the record says which batch it is.
         """
-        if self.record is not None and not application:
-            return self.record.batch
-        return self.transactions.get(application)
+        if application or self.record is None:
+            return self.transactions.get(application)
+        batch = self.record.batch
+        return batch if batch in self.transactions.values() else None
 
 
 def entry_name(version: int) -> str:

@@ -41,6 +41,15 @@ _TRANSIENT = (
     lmdb.LockError,
     lmdb.ReadonlyError,
 )
+#: The texts of the system's errors that say as little. Not of all: LMDB's word for an empty file is
+#: that it is none, or a bad descriptor.
+_SYSTEM_ERRORS = [
+    os.strerror(code)
+    for code in (
+        errno.EMFILE, errno.ENFILE, errno.EIO, errno.EROFS, errno.EDQUOT, errno.EPERM, errno.ESTALE,
+        errno.ETIMEDOUT, errno.ENODEV,
+    )
+]  # fmt: skip
 
 
 class Environment(NamedTuple):
@@ -136,12 +145,8 @@ def storage_error(error: lmdb.Error, generation: Path) -> StoreNotReady:
 
 
 def _is_of_the_system(error: lmdb.Error) -> bool:
-    """Whether the operating system failed (too many open files, input or output error).
-
-    LMDB has a class for each finding about a file but one: of an empty file it says that there is
-    no such file.
-    """
-    return type(error) is lmdb.Error and os.strerror(errno.ENOENT) not in str(error)
+    """Whether the operating system failed: for its errors LMDB has texts, but few classes."""
+    return type(error) is lmdb.Error and any(text in str(error) for text in _SYSTEM_ERRORS)
 
 
 class OpenGeneration:

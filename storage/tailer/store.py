@@ -201,7 +201,8 @@ class StoreTailer:
             return False
         if self.log.stamp(state.version) != self._stamp:
             # Perhaps another table, whose next version is not to be put on ours: look first.
-            return self._look_around(writer, state)
+            self._look_around(writer, state)
+            return True
         reason = self._apply(writer, state, entry)
         if reason is not None:
             self._rebuild(reason)
@@ -253,13 +254,14 @@ class StoreTailer:
         if reason is not None:
             self._rebuild(reason)
             return True
-        self.status = StoreStatus("following", state.version)
-        self._failures.over()
         if is_suspect(writer.generation):
             check_in_own_process(writer.generation)
             clear_suspicion(writer.generation)
         writer.forget_dead_readers()
-        return self._sweep(writer, state)
+        is_busy = self._sweep(writer, state)
+        self.status = StoreStatus("following", state.version)
+        self._failures.over()
+        return is_busy
 
     def _why_index_is_lost(self, writer: IndexWriter) -> str | None:
         if self.folder.current() != writer.generation:

@@ -104,6 +104,13 @@ def vacuum(table: StoreTable) -> None:
             path.unlink()
 
 
+def compact(table: StoreTable, record: CommitRecord | None = None) -> None:
+    """All live rows in one file, with no entry and no file of before left."""
+    rewrite(table, live_rows(table), record)
+    clean_log(table)
+    vacuum(table)
+
+
 def _ms(value: Any) -> Any:
     """A time as ms since 1970, anything else as it is."""
     return int(value.timestamp() * 1000) if hasattr(value, "timestamp") else value
