@@ -10,6 +10,7 @@
     |-- IncompatibleStore       a topology that does not fit the table that is there
     |-- ForeignCheckpoint       checkpoint and table do not belong together
     `-- CorruptLog              the table's log is damaged beyond its newest entry
+        `-- MissingDataFile     a version names a data file that is not there
 
 All derive from ``Exception`` by way of ``StorageError``; none is a ``ValueError``, so
 that no broad handler for bad numbers swallows a storage fault.
@@ -54,3 +55,7 @@ class ForeignCheckpoint(StorageError):
 
 class CorruptLog(StorageError):
     """The Delta log is damaged at a place that can't be stepped back over safely."""
+
+
+class MissingDataFile(CorruptLog):
+    """A version names a data file that is not there: vacuumed meanwhile, or deleted by hand."""

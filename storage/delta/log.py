@@ -14,12 +14,14 @@ import hashlib
 import logging
 import os
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 import pyarrow as pa
 from deltalake import DeltaTable
@@ -38,10 +40,14 @@ Action = dict[str, Any]
 
 @dataclass(frozen=True)
 class TableMetadata:
-    """A ``metaData`` action: the table's id and our store definition as text, if it has one."""
+    """A ``metaData`` action: the table's id, our store definition as text, if it has one.
+
+    ``column_mapping`` is true where the files' columns have other names than the table's.
+    """
 
     table_id: str
     definition_json: str | None
+    column_mapping: bool = False
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,9 @@ class LogEntry:
 
     ``added`` are files with new rows, as paths relative to the table. ``removes_rows`` is
     true when rows went away (not by compaction). ``record`` is the pipeline's word on the
-    position, None for commits of others. ``digest`` identifies the entry's content.
+    position: of each of its batches, perhaps repeated by its maintenance, None for commits of
+    others. ``transactions`` are the batches that the entry commits, by application.
+    ``restored`` is the version that a RESTORE went back to. ``digest`` identifies the content.
     """
 
     version: int
@@ -59,6 +67,18 @@ class LogEntry:
     removes_rows: bool
     metadata: TableMetadata | None
     record: CommitRecord | None
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    restored: int | None = None
+
+    def batch_of(self, application: str) -> int | None:
+        """The batch of this application that the entry commits, None when it commits none.
+
+        A store of format 1 has no application: there the record says which batch it is.
+        """
+        if application or self.record is None:
+            return self.transactions.get(application)
+        batch = self.record.batch
+        return batch if batch in self.transactions.values() else None
 
 
 def entry_name(version: int) -> str:
@@ -84,32 +104,53 @@ def read_actions(content: bytes) -> list[Action] | None:
 
 
 def read_entry(version: int, content: bytes) -> LogEntry | None:
-    """Read the content of a version's file; None when it is torn.
-
-    Raises:
-        CorruptLog: the entry is whole but says what this version of Oriel can't read.
-    """
+    """Read the content of a version's file; None when it is torn."""
     actions = read_actions(content)
     if actions is None:
         return None
     adds = [action["add"] for action in actions if "add" in action]
-    if any(add.get("deletionVector") for add in adds):
-        # The file has rows that are deleted: reading all of it would bring them back.
-        message = f"version {version} uses deletion vectors, which stores must not have"
-        raise CorruptLog(message)
     removes = [action["remove"] for action in actions if "remove" in action]
-    metadata = _first(actions, "metaData", None)
+    # Compaction rewrites rows that were there before, and says so: dataChange is false.
+    new = [add for add in adds if add.get("dataChange", True)]
+    transactions = [action["txn"] for action in actions if "txn" in action]
+    commit_info = _first(actions, "commitInfo", {})
     return LogEntry(
         version=version,
         digest=hashlib.sha256(content).hexdigest(),
-        # Compaction rewrites rows that were there before, and says so: dataChange is false.
-        added=tuple(unquote(add["path"]) for add in adds if add.get("dataChange", True)),
-        removes_rows=any(remove.get("dataChange", True) for remove in removes),
-        metadata=None
-        if metadata is None
-        else TableMetadata(metadata["id"], metadata.get("configuration", {}).get(STORE_PROPERTY)),
-        record=_commit_record(version, _first(actions, "commitInfo", {}).get(COMMIT_INFO_KEY)),
+        added=tuple(unquote(add["path"]) for add in new),
+        # A file with a deletion vector is one of which rows are deleted.
+        removes_rows=any(remove.get("dataChange", True) for remove in removes)
+        or any(add.get("deletionVector") for add in new),
+        metadata=_table_metadata(_first(actions, "metaData", None)),
+        record=_commit_record(version, commit_info.get(COMMIT_INFO_KEY)),
+        transactions={txn["appId"]: txn["version"] for txn in transactions},
+        restored=_restored_version(commit_info),
     )
+
+
+def _table_metadata(metadata: Action | None) -> TableMetadata | None:
+    if metadata is None:
+        return None
+    properties = metadata.get("configuration", {})
+    return TableMetadata(
+        metadata["id"], properties.get(STORE_PROPERTY), _has_column_mapping(properties)
+    )
+
+
+def _has_column_mapping(properties: Mapping[str, str | None]) -> bool:
+    return (properties.get("delta.columnMapping.mode") or "none") != "none"
+
+
+def _restored_version(commit_info: Action) -> int | None:
+    """The version that a RESTORE went back to, None for other operations.
+
+    A RESTORE to a time does not name the version (Spark and delta-rs write null): then what the
+    newest batch said of its position holds, as after any other removal of rows.
+    """
+    if commit_info.get("operation") != "RESTORE":
+        return None
+    version = commit_info.get("operationParameters", {}).get("version")
+    return None if version is None else int(version)
 
 
 def _commit_record(version: int, record_json: str | None) -> CommitRecord | None:
@@ -139,7 +180,10 @@ class TableSnapshot:
     """A whole version of a store's table: its files, as paths relative to it, and position.
 
     ``record`` is the last commit of the pipeline at or before ``version``, None before the
-    first. ``digest`` is that of the version's log entry, "" when only a Delta checkpoint has it.
+    first, or where no entry that says it is left. ``batch`` is the last batch of the pipeline,
+    which stays in the table when entries go; -1 before the first. ``digest`` is that of the
+    version's log entry, "" when only a Delta checkpoint has it. ``kept`` says of files with a
+    deletion vector which rows are not deleted.
     """
 
     version: int
@@ -148,6 +192,8 @@ class TableSnapshot:
     files: tuple[str, ...]
     record: CommitRecord | None
     digest: str
+    batch: int = -1
+    kept: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
 
 
 class DeltaLog:
@@ -160,18 +206,14 @@ class DeltaLog:
 
     def stamp(self, version: int) -> Stamp | None:
         """Identity of a version's file, None when there is no such file; one ``stat``."""
-        try:
-            status = self._path(version).stat()
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return (status.st_ino, status.st_mtime_ns, status.st_size)
+        return _stamp(self._path(version))
+
+    def checkpoint_stamp(self) -> Stamp | None:
+        """Identity of the pointer to the newest Delta checkpoint, None when there is none."""
+        return _stamp(self._folder / "_last_checkpoint")
 
     def read(self, version: int) -> LogEntry | None:
-        """Read one version's entry; None when it isn't there or isn't whole (yet).
-
-        Raises:
-            CorruptLog: the entry is whole but says what this version of Oriel can't read.
-        """
+        """Read one version's entry; None when it isn't there or isn't whole (yet)."""
         try:
             content = self._path(version).read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -216,26 +258,52 @@ class DeltaLog:
         entry = self.newest()
         try:
             delta = DeltaTable(self.table, version=None if entry is None else entry.version)
+            metadata = delta.metadata()
+            definition = read_definition(self.table, metadata.configuration.get(STORE_PROPERTY))
+            _refuse_column_mapping(self.table, metadata.configuration)
             files = pa.table(delta.get_add_actions()).column("path").to_pylist()
+            batch = delta.transaction_version(definition.application)
+            kept = _kept_rows(delta)
         except TableNotFoundError as error:
             message = f"no Delta table in {self.table} yet"
             raise StoreNotReady(message) from error
         except DeltaError as error:
             first_line = str(error).partition("\n")[0]
-            message = f"the log of {self.table} can't be read: {first_line}"
+            message = (
+                f"the log of {self.table} can't be read: {first_line}. Put the missing or damaged "
+                "file back, or restore the table from a backup"
+            )
             raise CorruptLog(message) from error
-        metadata = delta.metadata()
-        version = delta.version()
-        up_to_version = (entry for entry in self._backwards() if entry.version <= version)
-        records = (entry.record for entry in up_to_version if entry.record is not None)
+        record = self._last_record(delta.version(), definition.application)
         return TableSnapshot(
-            version=version,
+            version=delta.version(),
             table_id=str(metadata.id),
-            definition=read_definition(self.table, metadata.configuration.get(STORE_PROPERTY)),
+            definition=definition,
             files=tuple(unquote(path) for path in files),
-            record=next(records, None),
+            record=record,
             digest="" if entry is None else entry.digest,
+            batch=max(-1 if batch is None else batch, -1 if record is None else record.batch),
+            kept={unquote(path): mask for path, mask in kept.items()},
         )
+
+    def _last_record(self, version: int, application: str) -> CommitRecord | None:
+        """What the pipeline said last of its position, at or before a version.
+
+        The newest batch says it, and so may entries of maintenance behind it, of which one that
+        lost a race for its version repeats an older word: the highest batch counts. What a
+        RESTORE took back is passed over.
+        """
+        records: list[CommitRecord] = []
+        for entry in self._backwards():
+            if entry.version > version:
+                continue
+            if entry.restored is not None:
+                version = entry.restored
+            elif entry.record is not None:
+                records.append(entry.record)
+                if entry.batch_of(application) is not None:
+                    break
+        return max(records, key=lambda record: record.batch, default=None)
 
     def _path(self, version: int) -> Path:
         return self._folder / entry_name(version)
@@ -246,6 +314,36 @@ class DeltaLog:
             entry = self.read(version)
             if entry is not None:
                 yield entry
+
+
+def _stamp(path: Path) -> Stamp | None:
+    try:
+        status = path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return (status.st_ino, status.st_mtime_ns, status.st_size)
+
+
+def _refuse_column_mapping(table: Path, properties: Mapping[str, str | None]) -> None:
+    if _has_column_mapping(properties):
+        message = (
+            f"{table} has column mapping, so its files' columns have other names than the store's: "
+            "set delta.columnMapping.mode to 'none' and drop the feature columnMapping with "
+            "Spark, or restore the table from a backup"
+        )
+        raise CorruptLog(message)
+
+
+def _kept_rows(delta: DeltaTable) -> dict[str, npt.NDArray[np.bool_]]:
+    """For each file with a deletion vector, by its path in the table: which rows are left."""
+    if "deletionVectors" not in (delta.protocol().reader_features or []):
+        return {}
+    root = delta.table_uri.rstrip("/") + "/"
+    masks = pa.table(delta.deletion_vectors())
+    return {
+        uri.as_py().removeprefix(root): mask.values.to_numpy(zero_copy_only=False)
+        for uri, mask in zip(masks["filepath"], masks["selection_vector"], strict=True)
+    }
 
 
 def read_definition(table: Path, definition_json: str | None) -> StoreDefinition:

@@ -13,11 +13,12 @@ Layout of one index folder::
     DATA/index/<store>/<generation>/DAMAGED left by a reader that found the generation unreadable
     DATA/index/<store>/<generation>/SUSPECT left when a reader's process crashed
 
-An environment has two databases: ``windows`` (record key -> JSON, see ``oriel.storage.key_codec``)
-and ``meta`` (one record, the ``IndexState``). Both change in one write transaction per table
-version. Invariants: the state names the table version whose rows are there, all of them and
-none of a later one; a generation that ``CURRENT`` names is complete; a generation's files are
-never replaced in place.
+An environment has three databases: ``windows`` (record key -> JSON, see
+``oriel.storage.key_codec``), ``meta`` (one record, the ``IndexState``) and ``ahead`` (record key ->
+revision, of rows that others wrote with a revision that the pipeline has still to come to). All
+change in one write transaction per table version. Invariants: the state names the table version
+whose rows are there, all of them and none of a later one; a generation that ``CURRENT`` names is
+complete; a generation's files are never replaced in place.
 """
 
 from oriel.storage.index.check import check_in_own_process
@@ -38,7 +39,7 @@ from oriel.storage.index.rows import (
 )
 from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
 from oriel.storage.index.state import IndexState
-from oriel.storage.index.writer import IndexWriter, build_generation
+from oriel.storage.index.writer import IndexWriter, build_generation, revision_range
 
 __all__ = [
     "IndexFolder",
@@ -56,6 +57,7 @@ __all__ = [
     "file_rows",
     "is_suspect",
     "mark_suspect",
+    "revision_range",
     "row_identity_json",
     "row_json",
     "table_batches",

@@ -8,6 +8,7 @@ and the state readable. Measured: 2.5 s per million windows. A bit flipped insid
 number is not found; the index keeps no checksums.
 """
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -17,23 +18,35 @@ import lmdb.verify
 import orjson
 
 from oriel.storage.errors import IndexDamaged, StoreNotReady
-from oriel.storage.index.generation import STATE_KEY, open_for_reading
+from oriel.storage.index.generation import STATE_KEY, open_for_reading, storage_error
 from oriel.storage.index.state import IndexState
+
+#: Signals by which a process dies of what it reads; of others (no memory left) it is killed.
+_CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
 
 
 def find_damage(generation: Path) -> str | None:
-    """Look through a generation; returns what is wrong with it, None when nothing is."""
+    """Look through a generation; returns what is wrong with it, None when nothing is.
+
+    Raises:
+        StoreNotReady, OSError: it could not be looked through, which says nothing about it.
+    """
     try:
         problems = lmdb.verify.verify(str(generation))  # type: ignore[no-untyped-call]
-    except (lmdb.verify.VerifyError, OSError) as error:
+    except (lmdb.verify.VerifyError, FileNotFoundError) as error:
         return str(error)
     if problems:
         return str(problems[0])
     # Only a file whose structure is whole is opened.
     try:
         return _find_bad_value(generation)
-    except (StoreNotReady, lmdb.Error) as error:
+    except IndexDamaged as error:
         return str(error)
+    except lmdb.Error as error:
+        translated = storage_error(error, generation)
+        if isinstance(translated, IndexDamaged):
+            return str(translated)
+        raise translated from error
 
 
 def _find_bad_value(generation: Path) -> str | None:
@@ -56,14 +69,21 @@ def check_in_own_process(generation: Path) -> None:
 
     Raises:
         IndexDamaged: something is wrong, or the check crashed.
+        StoreNotReady: the check could not be made; a retry may do.
     """
     command = [sys.executable, "-m", "oriel.storage.index", str(generation)]
     check = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-    if check.returncode:
-        # A crash (a negative return code) says nothing on stdout, and is a finding, too.
-        reason = check.stdout.strip() or f"the check ended with {check.returncode}"
-        message = f"index {generation.parent.name!r} is damaged: {reason}"
+    if check.returncode == 0:
+        return
+    index = f"index {generation.parent.name!r}"
+    found = check.stdout.strip()
+    # A crash says nothing on stdout, and is a finding, too.
+    if found or -check.returncode in _CRASHES:
+        message = f"{index} is damaged: {found or f'the check ended with {check.returncode}'}"
         raise IndexDamaged(message)
+    last_line = check.stderr.strip().rpartition("\n")[2]
+    message = f"{index} could not be checked ({last_line or check.returncode}); trying again"
+    raise StoreNotReady(message)
 
 
 def main(arguments: list[str]) -> int:

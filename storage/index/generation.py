@@ -1,12 +1,13 @@
 """One generation of an index, opened so that damage is an error, never a crash.
 
-A generation is one LMDB environment with two databases. LMDB maps its file; touching a page
+A generation is one LMDB environment with three databases. LMDB maps its file; touching a page
 beyond the end of a truncated file would kill the process (SIGBUS). Opening reads the header only,
 so the size is compared with what the header promises before any page is touched, and again before
 each read transaction. What a header can't tell (garbled pages) is found by
 ``oriel.storage.index.check`` in a process of its own.
 """
 
+import errno
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -25,25 +26,39 @@ READERS_MAX = 1024
 
 _WINDOWS = b"windows"
 _META = b"meta"
+_AHEAD = b"ahead"
 STATE_KEY = b"state"
 
 #: LMDB errors that say nothing about the file: the same call may work later.
 _TRANSIENT = (
     lmdb.ReadersFullError,
+    lmdb.BadRslotError,
     lmdb.TlsFullError,
     lmdb.MapFullError,
+    lmdb.MapResizedError,
     lmdb.MemoryError,
     lmdb.DiskError,
     lmdb.LockError,
+    lmdb.ReadonlyError,
 )
+#: The texts of the system's errors that say as little. Not of all: LMDB's word for an empty file is
+#: that it is none, or a bad descriptor.
+_SYSTEM_ERRORS = [
+    os.strerror(code)
+    for code in (
+        errno.EMFILE, errno.ENFILE, errno.EIO, errno.EROFS, errno.EDQUOT, errno.EPERM, errno.ESTALE,
+        errno.ETIMEDOUT, errno.ENODEV,
+    )
+]  # fmt: skip
 
 
 class Environment(NamedTuple):
-    """An open LMDB environment with its two databases."""
+    """An open LMDB environment with its databases; ``ahead`` is the writer's alone."""
 
     env: lmdb.Environment
     windows: "lmdb._Database"
     meta: "lmdb._Database"
+    ahead: "lmdb._Database | None"
     page_bytes: int
 
     def promised_bytes(self) -> int:
@@ -79,7 +94,7 @@ def _open(generation: Path, *, readonly: bool, sync: bool) -> Environment:
         env = lmdb.open(
             os.fspath(generation),
             map_size=MAP_BYTES,
-            max_dbs=2,
+            max_dbs=3,
             max_readers=READERS_MAX,
             readonly=readonly,
             create=not readonly,
@@ -115,17 +130,23 @@ def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) ->
         env.reader_check()
         windows = env.open_db(_WINDOWS, create=create)
         meta = env.open_db(_META, create=create)
+        ahead = env.open_db(_AHEAD) if create else None
     except lmdb.Error as error:
         raise storage_error(error, generation) from error
-    return Environment(env, windows, meta, page_bytes)
+    return Environment(env, windows, meta, ahead, page_bytes)
 
 
 def storage_error(error: lmdb.Error, generation: Path) -> StoreNotReady:
     """Translate an LMDB error: damaged, or only not usable now."""
     index = f"index {generation.parent.name!r}"
-    if isinstance(error, _TRANSIENT):
+    if isinstance(error, _TRANSIENT) or _is_of_the_system(error):
         return StoreNotReady(f"{index} can't be used now ({error}); retry")
     return IndexDamaged(f"{index} is damaged ({error}); it is being rebuilt, retry")
+
+
+def _is_of_the_system(error: lmdb.Error) -> bool:
+    """Whether the operating system failed: for its errors LMDB has texts, but few classes."""
+    return type(error) is lmdb.Error and any(text in str(error) for text in _SYSTEM_ERRORS)
 
 
 class OpenGeneration:

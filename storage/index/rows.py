@@ -8,7 +8,8 @@ all digits; doubles are the shortest text that reads back equal, whole ones as `
 the infinities and null are ``null``; arrays follow the rules of their items.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +22,7 @@ import pyarrow.parquet as pq
 
 from oriel.storage.definition import StoreDefinition, StoreKind
 from oriel.storage.delta import arrow_type, store_schema
+from oriel.storage.errors import CorruptLog, MissingDataFile
 from oriel.storage.index.state import NOTHING_OBSERVED_MS, Extent
 from oriel.storage.key_codec import record_keys
 
@@ -30,9 +32,12 @@ _BATCH_ROWS = 1 << 17
 _CONTROL_CHARACTERS = [chr(code) for code in range(32)]
 _NEEDS_ESCAPE = '["\\\\\\x00-\\x1f]'
 
+#: Of a file's rows, which are in the table: those that its deletion vector leaves.
+Kept = npt.NDArray[np.bool_]
+
 
 class IndexRows(NamedTuple):
-    """Rows of a table file; each window once, by its highest revision, in key order.
+    """Rows of a table file; each window once, by the row that counts, in key order.
 
     The first four have one length. ``values`` are windows as JSON; where ``deleted`` is true the
     window is to be removed. ``extent`` is of all rows, removed and superseded ones included.
@@ -62,17 +67,20 @@ class _WindowTimes(NamedTuple):
         return self.ends_ms if kind.expires_by_end else self.starts_ms
 
 
-def file_rows(path: Path, definition: StoreDefinition, earliest_ms: int = 0) -> Iterator[IndexRows]:
+def file_rows(
+    path: Path, definition: StoreDefinition, earliest_ms: int = 0, kept: Kept | None = None
+) -> Iterator[IndexRows]:
     """Read a table file as index records, in batches of bounded size that are not empty.
 
-    Windows that start (sessions: end) before ``earliest_ms`` are left out. A window that is in
-    several batches comes several times.
+    Windows that start (sessions: end) before ``earliest_ms`` are left out, and rows that ``kept``
+    says are deleted. A window that is in several batches comes several times.
 
     Raises:
-        FileNotFoundError: the file was vacuumed, or its table is gone.
+        MissingDataFile: the file was vacuumed or deleted, or its table is gone.
+        CorruptLog: it is no Parquet file with the store's columns.
     """
     kind = definition.window.kind
-    for rows in table_batches(path, definition):
+    for rows in table_batches(path, definition, kept):
         visible = rows
         if earliest_ms > 0:
             clock_ms = _window_times(rows).retention_clock(kind)
@@ -81,16 +89,51 @@ def file_rows(path: Path, definition: StoreDefinition, earliest_ms: int = 0) -> 
             yield _index_rows(visible, definition)
 
 
-def file_extent(path: Path, definition: StoreDefinition) -> Extent:
-    """How far the windows of a table file reach, removed ones included (semantics 7)."""
+def file_extent(path: Path, definition: StoreDefinition, kept: Kept | None = None) -> Extent:
+    """How far the windows of a table file reach, removed ones included (semantics 7).
+
+    Raises:
+        MissingDataFile: the file was vacuumed or deleted, or its table is gone.
+        CorruptLog: it is no Parquet file with a store's windows.
+    """
     if not definition.window.kind.is_windowed:
         return Extent()
-    with pq.ParquetFile(path) as file:
-        times = _window_times(file.read(["window_start", "window_end"]))
+    with _opened(path) as file:
+        windows = file.read(["window_start", "window_end"])
+        times = _window_times(windows if kept is None else windows.filter(pa.array(kept)))
     return times.extent(definition.window.kind)
 
 
-def table_batches(path: Path, definition: StoreDefinition) -> Iterator[Any]:
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a file of a table; what is wrong with it is told in one line that names it."""
+    try:
+        # Spark writes times as INT96, which Arrow would take for nanoseconds: those end in 2262.
+        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+            yield file
+    except FileNotFoundError as error:
+        message = f"the data file {path} is not there"
+        raise MissingDataFile(message) from error
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, KeyError) as error:
+        raise _unreadable(path, error) from error
+    except OSError as error:
+        # Arrow's word for a page that can't be decoded; the system's errors have a number.
+        if error.errno is not None:
+            raise
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> CorruptLog:
+    first_line = str(error).partition("\n")[0]
+    return CorruptLog(
+        f"the data file {path} can't be read as rows of the store ({first_line}): put it back from "
+        "a backup, or remove what others appended (DELETE or RESTORE with Spark)"
+    )
+
+
+def table_batches(
+    path: Path, definition: StoreDefinition, kept: Kept | None = None
+) -> Iterator[Any]:
     """Read a table file as Arrow tables with the columns and types that the definition says.
 
     Other writers (compaction) may leave other Arrow types for the same Delta type, and a file
@@ -98,22 +141,35 @@ def table_batches(path: Path, definition: StoreDefinition) -> Iterator[Any]:
     """
     aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
     schema = store_schema(aggregates, windowed=definition.window.kind.is_windowed)
-    with pq.ParquetFile(path) as file:
+    read = 0
+    with _opened(path) as file:
         for batch in file.iter_batches(_BATCH_ROWS):
             rows = pa.Table.from_batches([batch])
+            if kept is not None:
+                rows = rows.filter(pa.array(kept[read : read + len(batch)]))
+                read += len(batch)
             columns = [
                 rows.column(field.name).cast(field.type)
                 if field.name in rows.column_names
                 else pa.nulls(len(rows), field.type)
                 for field in schema
             ]
+            _refuse_missing_values(columns, schema)
             yield pa.table(columns, schema=schema)
+
+
+def _refuse_missing_values(columns: Sequence[Any], schema: pa.Schema) -> None:
+    """Refuse rows without what tells their window and revision; others may append such rows."""
+    for field, column in zip(schema, columns, strict=True):
+        if not field.nullable and column.null_count:
+            message = f"it has rows without {field.name}"
+            raise pa.ArrowInvalid(message)
 
 
 def _index_rows(rows: Any, definition: StoreDefinition) -> IndexRows:
     times = _window_times(rows)
     keys = record_keys(_flat(rows["key"]), times.starts_ms, times.ends_ms)
-    newest = _newest_of_each(keys, rows)
+    newest = _newest_of_each(keys, rows, definition)
     return IndexRows(
         keys=_bytes_list(keys.take(newest)),
         values=_bytes_list(row_json(rows.take(newest), definition)),
@@ -130,14 +186,29 @@ def _window_times(rows: Any) -> _WindowTimes:
     return _WindowTimes(zeros, zeros)
 
 
-def _newest_of_each(keys: Any, rows: Any) -> Any:
-    """Indices of the highest revision of each window, in order of their record keys."""
-    table = pa.table({"key": keys, "revision": rows["revision"]})
-    order = pc.sort_indices(table, [("key", "ascending"), ("revision", "ascending")])
+def _newest_of_each(keys: Any, rows: Any, definition: StoreDefinition) -> Any:
+    """Indices of the row that counts of each window, in order of their record keys.
+
+    That is the row of the highest revision; of equal ones the greatest in the order that
+    ``oriel.storage.index.revisions`` defines.
+    """
+    columns = {"key": keys, "revision": _flat(rows["revision"])}
+    order = _ascending(columns)
     # Sorted so, the last row of each run of one key has its highest revision.
     sorted_keys = keys.take(order)
     ends_run = pc.not_equal(sorted_keys.slice(1), sorted_keys.slice(0, len(sorted_keys) - 1))
+    revisions = columns["revision"].take(order).to_numpy()
+    if (~ends_run.to_numpy(zero_copy_only=False) & (revisions[1:] == revisions[:-1])).any():
+        # Rare, so only then the rows' texts are made twice.
+        columns["stands"] = pc.invert(_flat(rows["deleted"]))
+        order = _ascending({**columns, "json": _row_json(rows, definition)})
     return order.filter(pa.concat_arrays([_flat(ends_run), pa.array([True])]))
+
+
+def _ascending(columns: Mapping[str, Any]) -> Any:
+    """Indices that sort rows by all of these columns, in their order."""
+    table = pa.table(dict(columns))
+    return pc.sort_indices(table, [(name, "ascending") for name in columns])
 
 
 def row_json(rows: Any, definition: StoreDefinition, *, with_revision: bool = False) -> Any:

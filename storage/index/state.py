@@ -12,7 +12,7 @@ from oriel.storage.errors import IndexDamaged
 from oriel.storage.position import CommitRecord, Offsets
 
 #: Rises with every change of the key layout, the JSON of a window or this record.
-FORMAT = 2
+FORMAT = 3
 
 #: The store clock before the first window (semantics 7).
 NOTHING_OBSERVED_MS = -1
@@ -22,10 +22,11 @@ NOTHING_OBSERVED_MS = -1
 class Extent:
     """How far the windows of an index reach.
 
-    ``observed_ms`` is the store clock: the greatest window start ever put, of sessions the
-    greatest end ever put or removed (semantics 7). ``longest_ms`` is the length of the longest
-    session ever put, 0 for other windows: a session that ends at E or later starts at
-    E - longest or later, so that a search by ends needn't begin at a key's first session.
+    ``observed_ms`` is the greatest window start ever put, of sessions the greatest end ever put
+    or removed: the store clock (semantics 7) where the pipeline does not say it. ``longest_ms``
+    is the length of the longest session ever put, 0 for other windows: a session that ends at E
+    or later starts at E - longest or later, so that a search by ends needn't begin at a key's
+    first session.
     """
 
     observed_ms: int = NOTHING_OBSERVED_MS
@@ -38,12 +39,29 @@ class Extent:
 
 
 @dataclass(frozen=True)
+class RevisionBounds:
+    """What is known of the revisions behind the windows of an index.
+
+    No row is of a revision above ``settled``, but for windows that the database ``ahead`` lists
+    with theirs; ``highest`` bounds these. The pipeline's batches settle their own revision, so
+    ``ahead`` has what others wrote with a revision that the pipeline has still to come to.
+    """
+
+    settled: int = -1
+    highest: int = -1
+
+    def after(self, highest: int, batch: int | None) -> "RevisionBounds":
+        """The bounds behind rows up to ``highest``, of the pipeline's ``batch`` if it is one."""
+        return RevisionBounds(self.settled if batch is None else batch, max(self.highest, highest))
+
+
+@dataclass(frozen=True)
 class IndexState:
     """Written in the same transaction as the rows of ``version``.
 
     ``digest`` is that of the version's log entry ("" if it was not there), so that an entry
     that was replaced is noticed. ``record`` is the last commit of the pipeline at or before
-    ``version``, None before the first.
+    ``version``, None before the first or when no entry of the log says it any more.
     """
 
     table_id: str
@@ -52,6 +70,18 @@ class IndexState:
     definition: StoreDefinition
     record: CommitRecord | None
     extent: Extent = Extent()
+    revisions: RevisionBounds = RevisionBounds()
+
+    @property
+    def observed_ms(self) -> int:
+        """The store clock (semantics 7): the pipeline's own word, where it gives it.
+
+        That word is a function of the source alone. What the rows at hand reach to is not: others
+        add and remove rows, and compaction takes those that a clock once stood at.
+        """
+        if self.record is not None and self.record.observed_ms > NOTHING_OBSERVED_MS:
+            return self.record.observed_ms
+        return self.extent.observed_ms
 
     @cached_property
     def earliest_ms(self) -> int:
@@ -62,7 +92,7 @@ class IndexState:
         retention_ms = self.definition.retention_ms
         if retention_ms is None or not self.definition.window.kind.is_windowed:
             return 0
-        return max(0, self.extent.observed_ms - retention_ms + 1)
+        return max(0, self.observed_ms - retention_ms + 1)
 
     @property
     def offsets(self) -> Offsets:
@@ -88,6 +118,7 @@ class IndexState:
             record = fields["record"]
             fields["record"] = None if record is None else CommitRecord(**record)
             fields["extent"] = Extent(**fields["extent"])
+            fields["revisions"] = RevisionBounds(**fields["revisions"])
             fields["definition"] = StoreDefinition.from_json(orjson.dumps(fields["definition"]))
             return cls(**fields)
         except (KeyError, TypeError, ValueError) as error:

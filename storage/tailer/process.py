@@ -21,6 +21,7 @@ from oriel.storage.errors import InvalidDefinition
 from oriel.storage.index import IndexFolder
 from oriel.storage.layout import DataLayout, check_store_name
 from oriel.storage.parent_watch import end_with_parent
+from oriel.storage.tailer.failures import Failures
 from oriel.storage.tailer.status import StatusFile
 from oriel.storage.tailer.store import StoreTailer
 
@@ -129,12 +130,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    tailer = Tailer(options.data)
+    tailer, failures = Tailer(options.data), Failures()
     while not stop.is_set():
         try:
             tailer.round()
-        except OSError:
-            logger.exception("could not look for stores or write the status; trying again")
+            failures.over()
+        except OSError as error:
+            if failures.is_news(str(error)):
+                logger.error(  # noqa: TRY400 - a full disk needs no trace
+                    "could not look for stores or write the status (%s); trying again", error
+                )
         stop.wait(_ROUND_SECONDS)
     tailer.end()
     return 0

@@ -2,12 +2,14 @@
 
     open ----------> follow: next log entry? apply it -----> (again)
       |  damaged,      |  entry replaced, gap in the log, other table, index damaged or deleted,
-      |  other table   |  rows removed, batch going backwards
+      |  other table   |  rows removed or of old revisions, a file gone, clock set back
       v                v
     rebuild: newest whole version -> new generation -> publish -> follow
 
-Whatever fails, readers keep the last published version, the failure is in ``status``, and
-the step is tried again after a pause.
+Both ways end in the same index: which row of a window counts is one rule, of the live rows
+alone (``oriel.storage.index.revisions``, docs/decisions/0030). What can be put on top is followed,
+the rest is built anew. Whatever fails, readers keep the last published version, the failure is in
+``status``, and the step is tried again after a pause that grows.
 """
 
 import logging
@@ -16,8 +18,8 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from oriel.storage.delta import DeltaLog, LogEntry, Stamp, read_definition
-from oriel.storage.errors import IndexDamaged, StorageError
+from oriel.storage.delta import DeltaLog, LogEntry, Stamp, TableSnapshot, read_definition
+from oriel.storage.errors import CorruptLog, IndexDamaged, MissingDataFile, StorageError
 from oriel.storage.index import (
     IndexFolder,
     IndexState,
@@ -28,7 +30,10 @@ from oriel.storage.index import (
     damage,
     file_rows,
     is_suspect,
+    revision_range,
 )
+from oriel.storage.position import CommitRecord
+from oriel.storage.tailer.failures import Failures
 from oriel.storage.tailer.status import StoreStatus
 
 logger = logging.getLogger(__name__)
@@ -37,8 +42,8 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.01
 #: Seconds between two looks around at what changes rarely: a replaced table, a damaged index.
 _LOOK_AROUND_SECONDS = 0.25
-#: Seconds until a failed step is tried again.
-_RETRY_SECONDS = 1.0
+#: Snapshots that a rebuild tries, each time that files of one were vacuumed while it was read.
+_SNAPSHOTS_MAX = 5
 
 
 class StoreTailer:
@@ -54,6 +59,9 @@ class StoreTailer:
         #: Identity of the last applied version's log file, and of the next one's if it was torn.
         self._stamp: Stamp | None = None
         self._torn_stamp: Stamp | None = None
+        #: Identity of the newest Delta checkpoint when the log was last looked at for a gap.
+        self._checkpoint_stamp: Stamp | None = None
+        self._failures = Failures()
         #: Whether this process has looked through the index that it found, or built it.
         self._is_checked = False
         self._looked_around_at = 0.0
@@ -67,8 +75,7 @@ class StoreTailer:
             try:
                 pause = 0.0 if self.step() else POLL_SECONDS
             except Exception as error:  # noqa: BLE001 - see the module docstring
-                self._failed(error)
-                pause = _RETRY_SECONDS
+                pause = self._failed(error)
             stop.wait(pause)
         self.close()
 
@@ -135,18 +142,36 @@ class StoreTailer:
         """Build a new generation from the newest whole version and go over to it."""
         self.close()
         self.status = replace(self.status, state="building")
-        logger.info("%s: building the index: %s", self.folder.path.name, reason)
-        snapshot = self.log.snapshot()
-        generation = self.folder.new_generation()
-        try:
-            state = build_generation(self.log.table, snapshot, generation)
-        except BaseException:
-            self.folder.discard(generation)
-            raise
+        if self._failures.is_news(reason):
+            logger.info("%s: building the index: %s", self.folder.path.name, reason)
+        state, generation = self._build()
         self.folder.publish(generation)
         self._writer = IndexWriter(generation)
         self._use(state)
         logger.info("%s: index built at version %d", self.folder.path.name, state.version)
+
+    def _build(self) -> tuple[IndexState, Path]:
+        """Build the newest version that can be read, which may change while it is read.
+
+        Raises:
+            CorruptLog: files that the newest version needs are not there.
+        """
+        for _ in range(_SNAPSHOTS_MAX):
+            snapshot = self.log.snapshot()
+            generation = self.folder.new_generation()
+            try:
+                return build_generation(self.log.table, snapshot, generation), generation
+            except MissingDataFile:
+                self.folder.discard(generation)
+                # A file is vacuumed only after a later version has removed it. With none there,
+                # trying again would not help.
+                newest = self.log.newest()
+                if newest is None or newest.version <= snapshot.version:
+                    break
+            except BaseException:
+                self.folder.discard(generation)
+                raise
+        raise _files_are_gone(self.log.table, snapshot)
 
     def _why_not_this_table(self, state: IndexState) -> str | None:
         """What shows that the index is not of this log's versions up to its own; None if nothing.
@@ -176,26 +201,52 @@ class StoreTailer:
             return False
         if self.log.stamp(state.version) != self._stamp:
             # Perhaps another table, whose next version is not to be put on ours: look first.
-            return self._look_around(writer, state)
-        reason = _why_not_applicable(self.log.table, state, entry)
+            self._look_around(writer, state)
+            return True
+        reason = self._apply(writer, state, entry)
         if reason is not None:
             self._rebuild(reason)
             return True
-        files = [self.log.table / name for name in entry.added]
-        batches = [rows for path in files for rows in file_rows(path, state.definition)]
+        self._stamp = stamp
+        self.status = replace(self.status, version=entry.version)
+        return True
+
+    def _apply(self, writer: IndexWriter, state: IndexState, entry: LogEntry) -> str | None:
+        """Put a version on top of the one before; returns why that can't be, None when it is done.
+
+        An entry that only rewrites files (compaction, OPTIMIZE) costs the same whatever it holds:
+        of its files none is read.
+        """
+        reason = _why_not_applicable(self.log.table, state, entry)
+        if reason is not None:
+            return reason
+        try:
+            files = [self.log.table / name for name in entry.added]
+            batches = [rows for path in files for rows in file_rows(path, state.definition)]
+        except CorruptLog as error:
+            # Perhaps a later version did away with the file.
+            return str(error)
+        batch = entry.batch_of(state.definition.application)
+        lowest, highest = revision_range(batches)
+        if lowest <= state.revisions.settled:
+            return (
+                f"version {entry.version} has rows of revision {lowest}, which may be older than "
+                "what the index has of their windows"
+            )
         following = replace(
             state,
             version=entry.version,
             digest=entry.digest,
-            # A commit of others (compaction) says no position: that of the batch before holds.
-            record=entry.record or state.record,
+            record=_later_record(state.record, entry, batch),
             extent=state.extent.joined(rows.extent for rows in batches),
+            revisions=state.revisions.after(highest, batch),
         )
-        writer.apply(batches, following)
+        if following.earliest_ms < state.earliest_ms:
+            # Windows that had expired are visible again, and the sweep took them.
+            return f"version {entry.version} sets the store's clock back"
+        writer.follow(batches, state.revisions, following)
         self._state = following
-        self._stamp = stamp
-        self.status = replace(self.status, version=following.version)
-        return True
+        return None
 
     def _look_around(self, writer: IndexWriter, state: IndexState) -> bool:
         """Look for what happens rarely; True when there was something to do about it."""
@@ -203,12 +254,14 @@ class StoreTailer:
         if reason is not None:
             self._rebuild(reason)
             return True
-        self.status = StoreStatus("following", state.version)
         if is_suspect(writer.generation):
             check_in_own_process(writer.generation)
             clear_suspicion(writer.generation)
         writer.forget_dead_readers()
-        return self._sweep(writer, state)
+        is_busy = self._sweep(writer, state)
+        self.status = StoreStatus("following", state.version)
+        self._failures.over()
+        return is_busy
 
     def _why_index_is_lost(self, writer: IndexWriter) -> str | None:
         if self.folder.current() != writer.generation:
@@ -226,10 +279,17 @@ class StoreTailer:
             if reason is not None:
                 return reason
         # The next version is not there or torn, yet the one after it is: it won't come any more.
-        # (Two stats; listing a log of many thousand entries each time would cost far more.)
+        # (A few stats; listing a log of many thousand entries each time would cost far more.)
         beyond = self.log.stamp(state.version + 2)
         if beyond is not None and self.log.read(state.version + 1) is None:
             return f"version {state.version + 1} is missing in the log, the next one is there"
+        # Entries behind a Delta checkpoint may have been cleaned up, ours and the next among them.
+        checkpoint = self.log.checkpoint_stamp()
+        if checkpoint != self._checkpoint_stamp:
+            later = [version for version in self.log.versions() if version > state.version]
+            if later and later[0] > state.version + 1:
+                return f"the log was cleaned up to version {later[0]}"
+            self._checkpoint_stamp = checkpoint
         return None
 
     def _sweep(self, writer: IndexWriter, state: IndexState) -> bool:
@@ -249,22 +309,23 @@ class StoreTailer:
         self._sweep_from = writer.sweep(self._sweep_from)
         return self._sweep_from is not None
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: Exception) -> float:
+        """Say what failed, each problem once; returns the seconds to wait before the next try."""
         problem = f"{type(error).__name__}: {error}"
-        if self.status.problem != problem:
-            expected = isinstance(error, StorageError)
+        if self._failures.is_news(problem):
+            expected = isinstance(error, StorageError | OSError)
             logger.error(
                 "%s: %s", self.folder.path.name, problem, exc_info=None if expected else error
             )
         self.status = replace(self.status, state="failed", problem=problem)
         self.close()
+        return self._failures.pause_seconds(problem)
 
 
 def _why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str | None:
     """Why a version can't simply be put on top of the one before it; None when it can.
 
-    It can if its rows win over all rows before: rows of the pipeline, of a later batch, which is
-    a higher revision. Everything else is left to a rebuild, which compares revisions.
+    What its rows say is still to be looked at.
     """
     metadata = entry.metadata
     if metadata is not None:
@@ -272,12 +333,35 @@ def _why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str 
             return "the table was replaced by another"
         if read_definition(table, metadata.definition_json) != state.definition:
             return "the store's definition changed"
+        if metadata.column_mapping:
+            return "column mapping was turned on"
     if entry.removes_rows:
         # The entry names the files that went, not the windows: which are left, all files say.
         return f"version {entry.version} removes rows"
-    if entry.record is None:
-        foreign = f"version {entry.version} has rows that the pipeline did not write"
-        return foreign if entry.added else None
-    if state.record is not None and entry.record.batch <= state.record.batch:
-        return f"batch {entry.record.batch} is not after batch {state.record.batch}"
+    batch = entry.batch_of(state.definition.application)
+    if batch is not None and batch <= state.revisions.settled:
+        return f"batch {batch} is not after batch {state.revisions.settled}"
     return None
+
+
+def _later_record(
+    record: CommitRecord | None, entry: LogEntry, batch: int | None
+) -> CommitRecord | None:
+    """The position after an entry: its own if it commits a batch, else the later of the two.
+
+    A commit of others (OPTIMIZE) says none, and the pipeline's maintenance, which repeats it so
+    that it outlives the entries of batches, may be late with it.
+    """
+    if entry.record is None or record is None or batch is not None:
+        return entry.record or record
+    return max(record, entry.record, key=lambda one: one.batch)
+
+
+def _files_are_gone(table: Path, snapshot: TableSnapshot) -> CorruptLog:
+    gone = [name for name in snapshot.files if not (table / name).exists()]
+    return CorruptLog(
+        f"version {snapshot.version} of {table} names {len(gone)} data files that are not there "
+        f"({gone[0] if gone else 'which is back now'}): they were deleted by hand, or by a VACUUM "
+        "that kept too little. Put them back from a backup, or rebuild the store from its source; "
+        "or give their windows up, with DeltaTable(...).repair() of delta-rs"
+    )

@@ -98,6 +98,10 @@ class Followed:
         assert generation is not None
         return generation
 
+    def generations(self) -> list[str]:
+        """Names of all generations that are there."""
+        return sorted(path.name for path in self.folder.path.glob("generation-*"))
+
 
 @contextmanager
 def check_in_this_process() -> Iterator[None]:

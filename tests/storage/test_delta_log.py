@@ -142,15 +142,19 @@ def test_an_unreadable_position_leaves_the_rows(table: StoreTable) -> None:
     assert len(read.added) == 1
 
 
-def test_deletion_vectors_are_refused(table: StoreTable) -> None:
-    """Reading such a file as it is would bring deleted rows back."""
+def test_a_deletion_vector_removes_rows(table: StoreTable) -> None:
+    """Reading such a file as it is would bring deleted rows back: which are left, a snapshot says.
+
+    Also where the file is not removed in the same entry (RESTORE).
+    """
     table.commit([{"key": "a", "start": 1}])
     entry = table.entry(1)
     entry.write_bytes(
         entry.read_bytes().replace(b'"add":{', b'"add":{"deletionVector":{"storageType":"u"},')
     )
-    with pytest.raises(CorruptLog, match="deletion vectors"):
-        DeltaLog(table.path).read(1)
+    read = DeltaLog(table.path).read(1)
+    assert read is not None
+    assert read.removes_rows
 
 
 def test_the_stamp_tells_a_replaced_entry(table: StoreTable) -> None:

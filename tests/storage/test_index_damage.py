@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import pytest
@@ -147,6 +148,35 @@ def test_the_check_is_a_command(folder: IndexFolder) -> None:
     assert done.stdout
 
 
+_KILLED = "import os; os.kill(os.getpid(), {number})"
+
+
+@pytest.mark.parametrize(
+    ("script", "error"),
+    [
+        (_KILLED.format(number=9), StoreNotReady),
+        ("raise MemoryError", StoreNotReady),
+        (_KILLED.format(number=7), IndexDamaged),
+        (_KILLED.format(number=11), IndexDamaged),
+        ("print('page 7 is garbled'); raise SystemExit(1)", IndexDamaged),
+    ],
+    ids=["killed", "no memory", "bus error", "crash", "found"],
+)
+def test_a_check_that_could_not_be_made_is_no_damage(
+    folder: IndexFolder, monkeypatch: pytest.MonkeyPatch, script: str, error: type[StoreNotReady]
+) -> None:
+    """Only what it found, or died of by reading, says that the index is damaged."""
+    run = subprocess.run
+
+    def run_script(command: list[str], **options: Any) -> Any:
+        return run([command[0], "-c", script], **options)
+
+    monkeypatch.setattr("oriel.storage.index.check.subprocess.run", run_script)
+    with pytest.raises(StoreNotReady) as raised:
+        check_in_own_process(_data_file(folder).parent)
+    assert raised.type is error
+
+
 @pytest.mark.parametrize("content", [None, b"", b"{", b"{}", b'{"format":0}', b"[]"])
 def test_a_state_that_cannot_be_read_is_damage(content: bytes | None) -> None:
     """Absent, torn, incomplete, or of another format."""
@@ -162,9 +192,18 @@ def test_a_state_reads_back() -> None:
     assert IndexState.from_json(fresh.to_json()) == fresh
 
 
-@pytest.mark.parametrize("error", [lmdb.ReadersFullError("x"), lmdb.DiskError("x")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        lmdb.ReadersFullError("x"),
+        lmdb.DiskError("x"),
+        lmdb.ReadonlyError("x"),
+        lmdb.Error("mdb_env_open: Too many open files"),
+        lmdb.Error("mdb_txn_commit: Input/output error"),
+    ],
+)
 def test_errors_that_pass_are_not_damage(error: lmdb.Error, tmp_path: Path) -> None:
-    """A full disk or a full reader table says nothing about the file."""
+    """A full disk, a full reader table or no descriptor left say nothing about the file."""
     translated = storage_error(error, tmp_path / "generation")
     assert type(translated) is StoreNotReady
 

@@ -1,0 +1,130 @@
+"""What others do to a store's table, without Spark, and what a reader must then see.
+
+``expected`` is the one rule (docs/decisions/0030), written down row by row from the rows that
+delta-rs reads.
+"""
+
+import time
+import uuid
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+from deltalake import DeltaTable, write_deltalake
+
+from oriel.storage import COMMIT_INFO_KEY, CommitRecord
+from tests.storage.store_tables import Row, StoreTable, window_fields
+
+#: A row of a table as delta-rs gives it.
+Stored = dict[str, Any]
+
+
+def live_rows(table: StoreTable) -> list[Stored]:
+    """All rows of the newest version, times in ms."""
+    rows = DeltaTable(table.path).to_pyarrow_table().to_pylist()
+    return [{name: _ms(value) for name, value in row.items()} for row in rows]
+
+
+def expected(
+    table: StoreTable, rows: Iterable[Stored], observed_ms: int = -1
+) -> list[dict[str, Any]]:
+    """What the API answers of these live rows, in its order."""
+    counting: dict[tuple[Any, ...], Stored] = {}
+    for row in rows:
+        window = (row["key"].encode(), row["window_start"], row["window_end"])
+        if window not in counting or _rank(row, table) > _rank(counting[window], table):
+            counting[window] = row
+    retention_ms = table.definition.retention_ms
+    earliest_ms = 0 if retention_ms is None else max(0, observed_ms - retention_ms + 1)
+    return [
+        _answer(row, table)
+        for (_, start, _), row in sorted(counting.items())
+        if not row["deleted"] and start >= earliest_ms
+    ]
+
+
+def append(table: StoreTable, rows: Sequence[Row]) -> None:
+    """An append by somebody who knows nothing of batches and positions."""
+    write_deltalake(table.path, table.arrow(rows), mode="append")
+
+
+def rewrite(table: StoreTable, rows: Sequence[Stored], record: CommitRecord | None) -> None:
+    """Replace all files by one with these rows, as compaction does: no data changes.
+
+    ``record`` is repeated in the entry, as the pipeline's maintenance does.
+    """
+    delta = DeltaTable(table.path)
+    old = pa.table(delta.get_add_actions()).column("path").to_pylist()
+    name = f"compacted-{uuid.uuid4()}.parquet"
+    plain = pa.schema([
+        pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type)
+        for f in table.schema
+    ])  # fmt: skip
+    microseconds = [
+        {n: v * 1000 if pa.types.is_timestamp(table.schema.field(n).type) else v
+         for n, v in row.items()}
+        for row in rows
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(microseconds, plain).cast(table.schema), table.path / name)
+    now_ms = time.time_ns() // 1_000_000
+    add = {
+        "path": name, "partitionValues": {}, "size": (table.path / name).stat().st_size,
+        "modificationTime": now_ms, "dataChange": False,
+    }  # fmt: skip
+    said = {} if record is None else {COMMIT_INFO_KEY: record.to_json()}
+    version = delta.version() + 1
+    actions = [
+        {"commitInfo": {"timestamp": now_ms, "operation": "OPTIMIZE", **said}},
+        {"add": add},
+        *({"remove": {"path": path, "deletionTimestamp": now_ms, "dataChange": False}}
+          for path in old),
+        {"txn": {"appId": f"{table.definition.application}/maintenance", "version": version}},
+    ]  # fmt: skip
+    table.entry(version).write_bytes(b"\n".join(map(orjson.dumps, actions)))
+
+
+def clean_log(table: StoreTable) -> None:
+    """A Delta checkpoint, then entries behind it go, but for the newest that says a position."""
+    delta = DeltaTable(table.path)
+    delta.create_checkpoint()
+    older = [v for v in range(delta.version()) if table.entry(v).exists()]
+    says = [v for v in older if b'"oriel"' in table.entry(v).read_bytes()]
+    for version in older:
+        if version not in says[-1:]:
+            table.entry(version).unlink()
+
+
+def vacuum(table: StoreTable) -> None:
+    """Data files that the newest version does not name go at once."""
+    named = set(pa.table(DeltaTable(table.path).get_add_actions()).column("path").to_pylist())
+    for path in table.path.glob("*.parquet"):
+        if path.name not in named:
+            path.unlink()
+
+
+def compact(table: StoreTable, record: CommitRecord | None = None) -> None:
+    """All live rows in one file, with no entry and no file of before left."""
+    rewrite(table, live_rows(table), record)
+    clean_log(table)
+    vacuum(table)
+
+
+def _ms(value: Any) -> Any:
+    """A time as ms since 1970, anything else as it is."""
+    return int(value.timestamp() * 1000) if hasattr(value, "timestamp") else value
+
+
+def _answer(row: Stored, table: StoreTable) -> dict[str, Any]:
+    times = {"start": row["window_start"], "end": row["window_end"]}
+    return window_fields({**row, **times}, table.definition)
+
+
+def _rank(row: Stored, table: StoreTable) -> tuple[int, bool, bytes]:
+    """By revision; of equal ones a window before its removal, then the greater text."""
+    fields = _answer(row, table)
+    order = ["key", "window_start_ms", "window_end_ms", "n", "mean", "last", "all",
+             "timestamp_ms", "final"]  # fmt: skip
+    text = orjson.dumps({name: fields[name] for name in order})
+    return row["revision"], not row["deleted"], text

@@ -1,0 +1,283 @@
+"""Files and entries that go from under the tailer: it takes newer ones, or says what is gone."""
+
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from deltalake import DeltaTable
+
+from oriel.storage import WindowRange
+from oriel.storage.delta import DeltaLog, TableSnapshot
+from oriel.storage.errors import CorruptLog
+from oriel.storage.index import IndexReader, IndexState, build_generation
+from tests.storage.followed import Followed
+from tests.storage.other_hands import (
+    append,
+    clean_log,
+    compact,
+    live_rows,
+    rewrite,
+    vacuum,
+)
+from tests.storage.store_tables import Row, make_record
+
+A1: Row = {"key": "a", "start": 1}
+A2: Row = {"key": "a", "start": 2}
+B1: Row = {"key": "b", "start": 1}
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_tailer_that_was_away_catches_up_from_what_is_left(
+    followed: Followed, *, restart: bool
+) -> None:
+    """Entries cleaned up and files vacuumed meanwhile: no step fails, the position is the last."""
+    followed.table.commit([A1])
+    followed.catch_up()
+    for n in range(5):
+        followed.table.commit([{**A2, "n": n}])
+    compact(followed.table, make_record(5))
+    followed.table.commit([B1])
+    if restart:
+        followed.restart()
+    followed.catch_up()
+    assert followed.tailer.status.problem is None
+    state = followed.assert_content(8, A1, {**A2, "n": 4}, B1)
+    assert state.record == make_record(6)
+
+
+def test_entries_that_went_behind_the_one_that_is_followed_are_noticed(
+    followed: Followed,
+) -> None:
+    """Clean-up keeps the newest entry that says a position; those between it and the next went."""
+    followed.table.commit([A1])
+    followed.catch_up()
+    for _ in range(3):
+        rewrite(followed.table, live_rows(followed.table), None)
+    append(followed.table, [{**B1, "revision": 0}])
+    clean_log(followed.table)
+    assert [version for version in range(6) if followed.table.entry(version).exists()] == [1, 5]
+    followed.catch_up()
+    assert followed.assert_content(5, A1, B1).record == make_record(0)
+
+
+def test_files_that_a_follower_needs_may_be_vacuumed(followed: Followed) -> None:
+    """The entry is there, its file is not: a later version has the rows elsewhere."""
+    followed.table.commit([A1])
+    followed.catch_up()
+    followed.table.commit([B1])
+    rewrite(followed.table, live_rows(followed.table), None)
+    vacuum(followed.table)
+    followed.catch_up()
+    followed.assert_content(3, A1, B1)
+
+
+class _Snapshots:
+    """Counts the snapshots that a tailer takes, and lets something happen behind each."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, then: Callable[[int], object]) -> None:
+        self.taken = 0
+        snapshot = DeltaLog.snapshot
+
+        def counted(log: DeltaLog) -> TableSnapshot:
+            found = snapshot(log)
+            self.taken += 1
+            then(self.taken)
+            return found
+
+        monkeypatch.setattr(DeltaLog, "snapshot", counted)
+
+
+def test_a_rebuild_whose_files_are_vacuumed_takes_a_newer_snapshot(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While it reads; it fails nowhere."""
+    followed.table.commit([A1])
+    followed.table.commit([B1])
+    snapshots = _Snapshots(
+        monkeypatch, lambda taken: compact(followed.table) if taken == 1 else None
+    )
+    followed.catch_up()
+    assert snapshots.taken == 2
+    followed.assert_content(3, A1, B1)
+    assert followed.tailer.status.problem is None
+
+
+def test_a_rebuild_gives_up_after_five_snapshots(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It says what is gone, and leaves the index that answers and no rubbish."""
+    followed.table.commit([A1])
+    followed.catch_up()
+    before = followed.generations()
+    with monkeypatch.context() as patched:
+        snapshots = _Snapshots(patched, lambda _: compact(followed.table))
+        with pytest.raises(CorruptLog, match="data files that are not there"):
+            followed.tailer._rebuild("the test says so")
+    assert snapshots.taken == 5
+    assert followed.generations() == before
+    followed.catch_up()
+    followed.assert_content(6, A1)
+
+
+@pytest.mark.parametrize("when", ["followed", "built"])
+def test_a_file_deleted_by_hand_is_named_once_a_try(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    """Nothing is read again in vain; put back, it is followed; given up, its windows are gone."""
+    followed.table.commit([A1])
+    followed.catch_up()
+    followed.table.commit([B1])
+    if when == "built":
+        DeltaTable(followed.table.path).delete("key = 'c'")
+    file = max(followed.table.path.glob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
+    content = file.read_bytes()
+    file.unlink()
+    with monkeypatch.context() as patched:
+        snapshots = _Snapshots(patched, lambda _: None)
+        with pytest.raises(CorruptLog, match=rf"names 1 data files.*{file.name}.*backup.*repair"):
+            followed.catch_up()
+    assert snapshots.taken == 1
+    followed.assert_content(1, A1)
+    file.write_bytes(content)
+    followed.catch_up()
+    followed.assert_content(DeltaTable(followed.table.path).version(), A1, B1)
+    file.unlink()
+    DeltaTable(followed.table.path).repair()
+    followed.catch_up()
+    followed.assert_content(DeltaTable(followed.table.path).version(), A1)
+
+
+class _Pauses(threading.Event):
+    """Stands for the event that ends a tailer: it notes each pause and waits for none."""
+
+    def __init__(self, until: int) -> None:
+        super().__init__()
+        self.seconds: list[float] = []
+        self._until = until
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.seconds.append(timeout or 0.0)
+        if len(self.seconds) == self._until:
+            self.set()
+        return self.is_set()
+
+
+def test_a_failure_that_repeats_is_told_once_and_tried_more_and_more_rarely(
+    followed: Followed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The pause is bounded, and short again for another problem."""
+    followed.table.commit([A1])
+    followed.catch_up()
+    followed.table.commit([B1])
+    for file in followed.table.path.glob("*.parquet"):
+        file.unlink()
+    stop = _Pauses(until=16)
+    with caplog.at_level(logging.INFO, "oriel.storage.tailer"):
+        followed.tailer.run(stop)
+    failing = [seconds for seconds in stop.seconds if seconds >= 1]
+    assert failing == [1, 2, 4, 8, 16, 30, 30, 30]
+    assert followed.tailer.status.state == "failed"
+    assert "data files that are not there" in (followed.tailer.status.problem or "")
+    errors = [record for record in caplog.records if record.levelno == logging.ERROR]
+    reasons = [record for record in caplog.records if "building" in record.message]
+    assert (len(errors), len(reasons)) == (1, 1)
+    assert errors[0].exc_info is None
+    caplog.clear()
+    followed.table.entry(0).unlink()
+    followed.table.entry(1).unlink()
+    stop = _Pauses(until=2)
+    followed.tailer.run(stop)
+    assert stop.seconds == [0, 1]
+
+
+def test_the_old_index_answers_while_the_new_one_is_built(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reader that was there before, and one that comes meanwhile; then both see the new one."""
+    followed.table.commit([A1])
+    followed.catch_up()
+    DeltaTable(followed.table.path).delete("key = 'a'")
+    append(followed.table, [{**B1, "revision": 0}])
+    followed.tailer.close()
+    reader = IndexReader(followed.folder)
+
+    def read() -> list[str]:
+        reader._pointer_seen_at = 0.0
+        with reader.snapshot() as snapshot:
+            return [key for key in "ab" if snapshot.fetch(WindowRange(key)).windows]
+
+    seen = [read()]
+
+    def watched(table: Path, snapshot: TableSnapshot, generation: Path) -> IndexState:
+        seen.append(read())
+        state = build_generation(table, snapshot, generation)
+        # One that comes while it is not published yet.
+        reader.close()
+        seen.append(read())
+        return state
+
+    monkeypatch.setattr("oriel.storage.tailer.store.build_generation", watched)
+    followed.tailer._rebuild("the test says so")
+    followed.tailer.close()
+    assert [*seen, read()] == [["a"], ["a"], ["a"], ["b"]]
+    reader.close()
+
+
+_REMOVED = {
+    "no revision": lambda rows: rows.set_column(
+        rows.column_names.index("revision"), "revision", pa.nulls(len(rows), pa.int64())
+    ),
+    "no Parquet": None,
+}
+
+
+@pytest.mark.parametrize("fault", _REMOVED)
+def test_files_that_are_no_rows_of_the_store_are_named(followed: Followed, fault: str) -> None:
+    """In one line with the way out; the index answers on, and goes on when they are removed."""
+    followed.table.commit([A1])
+    followed.catch_up()
+    append(followed.table, [{**B1, "revision": 7}])
+    file = max(followed.table.path.glob("*.parquet"), key=lambda path: path.stat().st_mtime_ns)
+    _spoil(file, _REMOVED[fault])
+    with pytest.raises(
+        CorruptLog, match=rf"{file.name} can't be read as rows of the store"
+    ) as told:
+        followed.catch_up()
+    assert "\n" not in str(told.value)
+    followed.assert_content(1, A1)
+    DeltaTable(followed.table.path).restore(1)
+    followed.catch_up()
+    followed.assert_content(3, A1)
+
+
+def _spoil(file: Path, change: Any) -> None:
+    if change is None:
+        file.write_bytes(b"rubbish")
+    else:
+        pq.write_table(change(pq.read_table(file)), file)
+
+
+def test_an_error_of_the_system_is_no_damage(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that may not be read is waited for: nothing is built anew."""
+    followed.table.commit([A1])
+    followed.catch_up()
+    before = followed.generations()
+    followed.table.commit([B1])
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("oriel.storage.tailer.store.file_rows", refuse)
+        with pytest.raises(PermissionError):
+            followed.catch_up()
+    followed.catch_up()
+    followed.assert_content(2, A1, B1)
+    assert followed.generations() == before

@@ -1,0 +1,146 @@
+"""Whatever others do between the pipeline's batches: the index is the one rule over the live rows.
+
+And it is the same whether it was followed, restarted or built anew (docs/decisions/0030).
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oriel.storage import CommitRecord
+from tests.storage.followed import Followed, check_in_this_process
+from tests.storage.other_hands import (
+    append,
+    clean_log,
+    expected,
+    live_rows,
+    rewrite,
+    vacuum,
+)
+from tests.storage.store_tables import Row, make_record
+
+_RETENTION_MS = 3
+
+_WINDOWS = st.fixed_dictionaries({
+    "key": st.sampled_from(["a", "a\x00"]), "start": st.integers(0, 3),
+    "n": st.integers(0, 3), "deleted": st.booleans(),
+})  # fmt: skip
+_BATCH = st.lists(_WINDOWS, max_size=6, unique_by=lambda row: (row["key"], row["start"]))
+_FOREIGN = st.lists(
+    st.builds(lambda row, revision: {**row, "revision": revision}, _WINDOWS, st.integers(-1, 6)),
+    min_size=1,
+    max_size=4,
+)
+_EVENTS = st.one_of(
+    st.tuples(st.just("batch"), _BATCH),
+    st.tuples(st.just("batch"), _BATCH),
+    st.tuples(st.just("append"), _FOREIGN),
+    st.tuples(st.just("delete"), st.sampled_from(["key = 'a'", "revision > 2", "deleted"])),
+    st.tuples(
+        st.sampled_from([
+            "optimize", "compact", "compact late", "clean log", "vacuum", "step", "restart",
+            "remove index",
+        ]),
+        st.none(),
+    ),
+)  # fmt: skip
+
+
+@dataclass
+class History:
+    """A table to which things happen; ``records`` are those of the pipeline's batches."""
+
+    followed: Followed
+    records: list[CommitRecord] = field(default_factory=list)
+
+    def happen(self, event: str, what: Any) -> None:
+        """Let one thing happen to the table, the tailer or the index."""
+        table = self.followed.table
+        if event == "batch":
+            self._commit(what)
+        elif event == "append":
+            append(table, what)
+        elif event == "delete":
+            DeltaTable(table.path).delete(what)
+        elif event == "optimize":
+            DeltaTable(table.path).optimize.compact()
+        elif event.startswith("compact"):
+            # A round that lost a race for its version repeats the record of the batch before.
+            repeated = self.records[-2:][0] if event == "compact late" else self.records[-1]
+            rewrite(table, _compacted(live_rows(table), self.observed_ms()), repeated)
+        elif event == "clean log":
+            clean_log(table)
+        elif event == "vacuum":
+            vacuum(table)
+        else:
+            self._to_the_follower(event)
+
+    def observed_ms(self) -> int:
+        """The store clock."""
+        return self.records[-1].observed_ms
+
+    def assert_one_rule(self) -> None:
+        """The index is what the rule says of the live rows, and says the last position."""
+        self.followed.catch_up()
+        state, windows = self.followed.content()
+        table = self.followed.table
+        assert state.version == DeltaTable(table.path).version()
+        assert windows == expected(table, live_rows(table), self.observed_ms())
+        assert state.record == self.records[-1]
+
+    def _commit(self, rows: list[Row]) -> None:
+        observed_ms = max([row["start"] for row in rows], default=-1)
+        if self.records:
+            observed_ms = max(observed_ms, self.observed_ms())
+        self.records.append(make_record(len(self.records), observed_ms=observed_ms))
+        self.followed.table.commit(rows, self.records[-1])
+
+    def _to_the_follower(self, event: str) -> None:
+        if event == "step":
+            self.followed.tailer.step()
+        elif event == "restart":
+            self.followed.restart()
+        else:
+            self.followed.folder.remove()
+
+
+def _compacted(rows: list[dict[str, Any]], observed_ms: int) -> list[dict[str, Any]]:
+    """Rows that compaction of everything keeps: the highest revisions that are windows in time."""
+    highest: dict[tuple[Any, ...], int] = {}
+    for row in rows:
+        window = (row["key"], row["window_start"])
+        highest[window] = max(row["revision"], highest.get(window, row["revision"]))
+    return [
+        row
+        for row in rows
+        if row["revision"] == highest[row["key"], row["window_start"]]
+        and not row["deleted"]
+        and row["window_start"] >= observed_ms - _RETENTION_MS + 1
+    ]
+
+
+@pytest.mark.slow
+@settings(max_examples=60)
+@given(_BATCH.filter(len), st.lists(st.tuples(_EVENTS, st.booleans()), max_size=14))
+def test_any_history_ends_in_the_one_rule(
+    tmp_path_factory: pytest.TempPathFactory,
+    first: list[Row],
+    events: list[tuple[tuple[str, Any], bool]],
+) -> None:
+    """Batches, appends of any revision, deletes, rewrites, clean-ups, restarts, a lost index."""
+    followed = Followed(tmp_path_factory.mktemp("hands"), retention_ms=_RETENTION_MS)
+    history = History(followed)
+    with check_in_this_process():
+        history.happen("batch", first)
+        for (event, what), is_followed in events:
+            history.happen(event, what)
+            if is_followed:
+                followed.catch_up()
+        history.assert_one_rule()
+        followed.folder.remove()
+        history.assert_one_rule()
+    followed.tailer.close()
