@@ -7,6 +7,7 @@ PipelineError
 |-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
 |-- CheckpointError       the checkpoint can't be used as it is
 |-- RecordsMiscounted     a batch's records are not all accounted for, so it is not committed
+|-- ClockRefused          a partition's clock can't be set as asked
 `-- AlreadyRunning        another process runs the same pipeline on this data folder
 """
 
@@ -37,6 +38,10 @@ class CheckpointError(PipelineError):
 
 class RecordsMiscounted(PipelineError):
     """A batch's records are not all accounted for: some would be lost, or used twice."""
+
+
+class ClockRefused(PipelineError):
+    """A partition's clock can't be shown or set as asked; the message says why."""
 
 
 class AlreadyRunning(PipelineError):

@@ -6,12 +6,15 @@ only then committed, in an order in which a crash at any instant loses and repea
 checkpoint folder and the tables of a store are opened, and refused if they do not fit, here.
 """
 
-from oriel.pipeline.commit.checkpoint import Checkpoint
+from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions
+from oriel.pipeline.commit.mend import Mend
 from oriel.pipeline.commit.store_batch import StoreBatches, prepared_batch
 from oriel.pipeline.commit.store_tables import StoreTables, define
 
 __all__ = [
     "Checkpoint",
+    "Mend",
+    "StateVersions",
     "StoreBatches",
     "StoreTables",
     "define",

@@ -11,6 +11,7 @@ import oriel
 #: Imported when called: serving needs no Spark.
 _COMMANDS = {
     "demo": ("oriel.demo", "demo"),
+    "clock": ("oriel.pipeline.operations.clock", "pipeline"),
     "run": ("oriel.pipeline.run", "pipeline"),
     "serve": ("oriel.app.server", "app"),
 }
@@ -23,11 +24,13 @@ oriel: interactive queries over materialized windows
                                    run a topology: event log -> windows -> Delta tables
   oriel serve --data FOLDER [--host 127.0.0.1] [--port 8080] [--workers 1]
                                    serve the tables of a data folder over HTTP
+  oriel clock --data FOLDER [STORE] [--set TOPIC PARTITION TIME]
+                                   show the clocks of partitions, or set one back
   oriel topology                   how to write a topology file
   oriel help                       this text
   oriel --version                  the version of this package
 
-`oriel COMMAND --help` lists all options of demo, run and serve.
+`oriel COMMAND --help` lists all options of demo, run, serve and clock.
 """
 
 

@@ -62,7 +62,11 @@ class IndexState:
         retention_ms = self.definition.retention_ms
         if retention_ms is None or not self.definition.window.kind.is_windowed:
             return 0
-        return max(0, self.extent.observed_ms - retention_ms + 1)
+        observed_ms = NOTHING_OBSERVED_MS if self.record is None else self.record.observed_ms
+        if observed_ms == NOTHING_OBSERVED_MS:
+            # Commits of earlier releases don't say it: then rows that were written tell.
+            observed_ms = self.extent.observed_ms
+        return max(0, observed_ms - retention_ms + 1)
 
     @property
     def offsets(self) -> Offsets:

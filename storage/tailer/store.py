@@ -29,6 +29,7 @@ from oriel.storage.index import (
     file_rows,
     is_suspect,
 )
+from oriel.storage.position import CommitRecord
 from oriel.storage.tailer.status import StoreStatus
 
 logger = logging.getLogger(__name__)
@@ -278,6 +279,14 @@ def _why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str 
     if entry.record is None:
         foreign = f"version {entry.version} has rows that the pipeline did not write"
         return foreign if entry.added else None
-    if state.record is not None and entry.record.batch <= state.record.batch:
-        return f"batch {entry.record.batch} is not after batch {state.record.batch}"
+    return _why_not_after(state, entry.record)
+
+
+def _why_not_after(state: IndexState, record: CommitRecord) -> str | None:
+    """Why a commit of the pipeline can't be put on top of the index."""
+    if state.record is not None and record.batch <= state.record.batch:
+        return f"batch {record.batch} is not after batch {state.record.batch}"
+    if replace(state, record=record).earliest_ms < state.earliest_ms:
+        # Decision 0032: `oriel clock --set`. What retention took from the index is visible again.
+        return "the store's clock was set back"
     return None
