@@ -42,6 +42,7 @@ class Reason(StrEnum):
     MISSING_TIMESTAMP = "missing-timestamp"
     NEGATIVE_TIMESTAMP = "negative-timestamp"
     TIMESTAMP_TOO_LARGE = "timestamp-too-large"
+    TIMESTAMP_AHEAD = "timestamp-ahead"
     NULL_KEY = "null-key"
     NULL_VALUE = "null-value"
     FUNCTION_RAISED = "function-raised"
@@ -56,6 +57,9 @@ REASONS: dict[str, str] = {
     Reason.NEGATIVE_TIMESTAMP: "timestamp_ms is negative",
     Reason.TIMESTAMP_TOO_LARGE: (
         f"timestamp_ms is above {MAX_TIMESTAMP_MS}, the end of the year 9999"
+    ),
+    Reason.TIMESTAMP_AHEAD: (
+        "timestamp_ms is further ahead of wall clock than the run allows (--max-ahead)"
     ),
     Reason.NULL_KEY: "the key to group by is missing or null",
     Reason.NULL_VALUE: "the value is missing or null, which this store can't hold",

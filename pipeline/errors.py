@@ -8,6 +8,7 @@ PipelineError
 |-- CheckpointError       the checkpoint can't be used as it is
 |-- BackupError           a backup can't be written, or read back
 |-- RecordsMiscounted     a batch's records are not all accounted for, so it is not committed
+|-- ClockRefused          a partition's clock can't be set as asked
 `-- AlreadyRunning        another process runs the same pipeline on this data folder
 """
 
@@ -42,6 +43,10 @@ class BackupError(PipelineError):
 
 class RecordsMiscounted(PipelineError):
     """A batch's records are not all accounted for: some would be lost, or used twice."""
+
+
+class ClockRefused(PipelineError):
+    """A partition's clock can't be shown or set as asked; the message says why."""
 
 
 class AlreadyRunning(PipelineError):

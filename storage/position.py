@@ -38,9 +38,9 @@ class CommitRecord:
     ``stream_time_ms`` the clock of each partition (-1 before its first record),
     ``close_ms`` the time before which every window is final (min over partitions of
     stream time - grace), ``counters`` the running totals since the store began:
-    ``input = applied + late + dead_lettered + filtered``. ``observed_ms`` is the store clock
-    (semantics 7): the greatest window start so far, of sessions the greatest end; -1 where the
-    pipeline does not say it.
+    ``input = applied + late + dead_lettered + filtered``. ``observed_ms`` is the store's clock, by
+    which retention counts: the greatest start (of a session the greatest end) of any window that
+    the store was ever put, had each record been a batch of its own (semantics 7); -1 for none.
     """
 
     batch: int

@@ -7,11 +7,13 @@ checkpoint folder and the tables of a store are opened, and refused if they do n
 """
 
 from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions
+from oriel.pipeline.commit.mend import Mend
 from oriel.pipeline.commit.store_batch import StoreBatches, prepared_batch
 from oriel.pipeline.commit.store_tables import StoreTables, define
 
 __all__ = [
     "Checkpoint",
+    "Mend",
     "StateVersions",
     "StoreBatches",
     "StoreTables",

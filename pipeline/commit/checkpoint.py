@@ -19,6 +19,7 @@ from typing import IO, Self
 
 import orjson
 
+from oriel.pipeline.commit.mend import mended
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import Offsets, replace_file, sync_file, sync_folder, sync_folders
@@ -46,7 +47,7 @@ class StateVersions:
         """
         path = self.path(batch)
         try:
-            return PreparedBatch.from_json(path.read_bytes())
+            return mended(self.folder, batch, PreparedBatch.from_json(path.read_bytes()))
         except FileNotFoundError:
             return None
         except (KeyError, TypeError, ValueError) as error:

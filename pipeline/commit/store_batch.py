@@ -21,7 +21,17 @@ from concurrent.futures import ThreadPoolExecutor
 
 from oriel.pipeline.commit.checkpoint import StateVersions
 from oriel.pipeline.commit.store_tables import StoreTables
-from oriel.pipeline.plan import BatchPlan, JoinPlan, PreparedBatch, Segments, StorePlans
+from oriel.pipeline.plan import (
+    NO_CLOCK_NOTES,
+    NO_WALL_CLOCK,
+    BatchPlan,
+    ClockNotes,
+    JoinPlan,
+    PreparedBatch,
+    Segments,
+    StorePlans,
+    WallClock,
+)
 from oriel.pipeline.tasks import (
     Counters,
     FolderFiles,
@@ -30,6 +40,7 @@ from oriel.pipeline.tasks import (
     WindowsReport,
     count_batch,
 )
+from oriel.pipeline.windows import NOTHING_OBSERVED_MS
 from oriel.storage import COMMIT_INFO_KEY, CommitRecord, ForeignCheckpoint, Offsets
 from oriel.storage.delta import CHECKPOINT_INTERVAL, add_checkpoint
 
@@ -73,6 +84,11 @@ def prepared_batch(
         counters=(Counters(**totals) + counted).as_dict(
             with_results=has_results or "late_results" in totals
         ),
+        observed_ms=max(
+            previous.record.observed_ms if previous else NOTHING_OBSERVED_MS,
+            *(report.observed_ms for report in reports),
+            NOTHING_OBSERVED_MS,
+        ),
     )
     stamp_letters = [file for stamp in upstream.stamps for file in stamp.dead_letters]
     return PreparedBatch(
@@ -84,6 +100,30 @@ def prepared_batch(
         changed=sum(report.changed for report in reports),
         open_records=sum(report.open_records for report in reports)
         + sum(report.open_records for report in upstream.joins),
+        clock_notes=_clock_notes(plan, upstream, previous),
+    )
+
+
+def _clock_notes(plan: BatchPlan, upstream: Reports, previous: PreparedBatch | None) -> ClockNotes:
+    """What the batch tells of its clocks."""
+    before = previous.clock_notes if previous else NO_CLOCK_NOTES
+    spoke = upstream.spoke()
+    idle = plan.idle(spoke)
+    times_ms = plan.close_times(upstream.clocks_after(plan.clocks), spoke)
+    return ClockNotes(
+        now_ms=plan.wall_clock.now_ms,
+        heard_ms={
+            name: {
+                str(p): plan.wall_clock.now_ms if p in spoke.get(name, ()) else heard_ms
+                for p, heard_ms in sorted(partitions.items())
+            }
+            for name, partitions in plan.heard_ms.items()
+        },
+        idle=idle,
+        idle_times=before.idle_times
+        + sum(len(set(own).difference(before.idle.get(name, ()))) for name, own in idle.items()),
+        held_by=min(times_ms, key=times_ms.__getitem__, default=None),
+        mended=before.mended,
     )
 
 
@@ -119,7 +159,15 @@ class StoreBatches:
         self._decided: PreparedBatch | None = None
         self._maintenance = ThreadPoolExecutor(1, thread_name_prefix=f"maintain-{self._store.name}")
 
-    def begin(self, batch: int, ends: Offsets) -> StoreWork | None:
+    def decided_ms(self, batch: int) -> int | None:
+        """The wall clock of batch ``batch``, if an earlier run of the pipeline has decided it."""
+        decided = self._versions.load(batch) if self._last is None else None
+        now_ms = NO_CLOCK_NOTES.now_ms if decided is None else decided.clock_notes.now_ms
+        return None if now_ms == NO_CLOCK_NOTES.now_ms else now_ms
+
+    def begin(
+        self, batch: int, ends: Offsets, wall_clock: WallClock = NO_WALL_CLOCK
+    ) -> StoreWork | None:
         """What is to be computed for batch ``batch``; None if it is decided already.
 
         Raises:
@@ -145,7 +193,7 @@ class StoreBatches:
             return None
         # Nothing refers to what the batch's tasks write.
         previous = self._previous(batch)
-        plan, joins = self.plans.plan(batch, self._files, self._tasks, previous, ends)
+        plan, joins = self.plans.plan(batch, self._files, self._tasks, previous, ends, wall_clock)
         for join in joins:
             join.refuse_places(ends)
         return StoreWork(self.plans, plan, joins)

@@ -9,21 +9,36 @@ the next one.
 
 from oriel.pipeline.hops import KEY_GROUP
 from oriel.pipeline.plan.batch import (
+    NO_PARTITION,
     BatchPlan,
     ClockPlan,
-    Clocks,
     JoinPlan,
     PreparedBatch,
     Segments,
     StampPlan,
+)
+from oriel.pipeline.plan.clocks import (
+    NO_CLOCK_NOTES,
+    NO_WALL_CLOCK,
+    UNPROTECTED,
+    ClockNotes,
+    Clocks,
+    ClockSettings,
+    WallClock,
 )
 from oriel.pipeline.plan.engine import aggregate_calls, assemble
 from oriel.pipeline.plan.store import InputPlan, Steps, StorePlans, reasons_by_store
 
 __all__ = [
     "KEY_GROUP",
+    "NO_CLOCK_NOTES",
+    "NO_PARTITION",
+    "NO_WALL_CLOCK",
+    "UNPROTECTED",
     "BatchPlan",
+    "ClockNotes",
     "ClockPlan",
+    "ClockSettings",
     "Clocks",
     "InputPlan",
     "JoinPlan",
@@ -32,6 +47,7 @@ __all__ = [
     "StampPlan",
     "Steps",
     "StorePlans",
+    "WallClock",
     "aggregate_calls",
     "assemble",
     "reasons_by_store",

@@ -6,7 +6,7 @@ folders and in a test's memory.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -15,6 +15,14 @@ import pyarrow as pa
 
 from oriel.pipeline import hops
 from oriel.pipeline.dead_letters import DeadLetters, Origin, SourceReasons
+from oriel.pipeline.plan.clocks import (
+    NO_CLOCK_NOTES,
+    NO_WALL_CLOCK,
+    ClockNotes,
+    Clocks,
+    Partitions,
+    WallClock,
+)
 from oriel.pipeline.plan.engine import Assembly
 from oriel.pipeline.plan.join import JoinStage
 from oriel.pipeline.state import Version
@@ -29,10 +37,12 @@ from oriel.pipeline.windows import (
 from oriel.storage import CommitRecord, Offsets
 from oriel.storage.delta import AddedFile
 
-#: Clock name -> partition -> stream time in ms.
-Clocks = dict[str, dict[int, int]]
 #: Task -> names of its state files.
 Segments = dict[int, list[str]]
+
+
+#: Stands for the partitions of a stream that has none yet.
+NO_PARTITION = -1
 
 
 @dataclass(frozen=True)
@@ -148,7 +158,8 @@ class BatchPlan:
     input, ``origins`` more of those that are joins.
     ``clocks`` has every partition known to this batch with its stream time before it, and
     ``close_ms`` the close time before it; ``segments`` the state files of each task of the
-    batch before, which may have had another number of tasks.
+    batch before, which may have had another number of tasks. ``wall_clock`` is read once for the
+    batch, ``heard_ms`` has when each partition was last heard of by it.
     """
 
     store: str
@@ -163,6 +174,8 @@ class BatchPlan:
     close_ms: int
     segments: Segments
     files: TaskFiles
+    wall_clock: WallClock = NO_WALL_CLOCK
+    heard_ms: Clocks = field(default_factory=dict)
 
     @cached_property
     def stamped_schema(self) -> pa.Schema:
@@ -180,18 +193,41 @@ class BatchPlan:
         """Makes dead letters of this store and batch."""
         return DeadLetters(self.store, self.batch)
 
-    def close_time_of(self, clocks: Clocks) -> int:
+    def idle(self, spoke: Partitions) -> dict[str, list[int]]:
+        """The partitions that nobody waits for; those that ``spoke`` in the batch are no more."""
+        silent = self.wall_clock.silent(self.heard_ms)
+        idle = {name: sorted(own.difference(spoke.get(name, ()))) for name, own in silent.items()}
+        return {name: partitions for name, partitions in idle.items() if partitions}
+
+    def close_times(self, clocks: Clocks, spoke: Partitions) -> dict[tuple[str, int], int]:
+        """Up to what time each partition that is waited for lets windows close.
+
+        By clock and partition; a stream without a partition, -1, lets none close. Tables that
+        are read as they are have no say, nor have idle partitions.
+        """
+        idle = self.idle(spoke)
+        times_ms: dict[tuple[str, int], int] = {}
+        for clock in self.clock_plans:
+            if clock.delay_ms is None:
+                continue
+            delay_ms = self.windows.close_delay_ms + clock.delay_ms
+            left_out = set(idle.get(clock.name, ()))
+            for partition, time_ms in clocks[clock.name].items():
+                if partition not in left_out:
+                    times_ms[clock.name, partition] = close_time_ms({partition: time_ms}, delay_ms)
+            if not clocks[clock.name]:
+                times_ms[clock.name, NO_PARTITION] = NEVER_CLOSED_MS
+        return times_ms
+
+    def close_time_of(self, clocks: Clocks, spoke: Partitions) -> int:
         """The close time of all partitions of all streams; nothing closes before all are known.
 
         A window is final when no partition can bring a record for it any more, so the slowest
-        partition of the slowest stream decides.
+        partition of the slowest stream decides. Where that was idle and speaks again, what is
+        final stays so; without anybody to wait for, nothing else becomes final.
         """
-        times_ms = [
-            close_time_ms(clocks[clock.name], self.windows.close_delay_ms + clock.delay_ms)
-            for clock in self.clock_plans
-            if clock.delay_ms is not None
-        ]
-        return min(times_ms, default=NEVER_CLOSED_MS)
+        times_ms = self.close_times(clocks, spoke).values()
+        return max(self.close_ms, min(times_ms, default=self.close_ms))
 
 
 @dataclass(frozen=True)
@@ -201,7 +237,7 @@ class PreparedBatch:
     ``segments`` are the state files of each task of the window engine, ``join_segments`` those
     of each task of each input's join, by the input's number. ``files`` and ``dead_letters`` are
     what the commit adds to the tables, ``changed`` the number of changed windows and
-    ``open_records`` that of rows in the state.
+    ``open_records`` that of rows in the state; ``clock_notes`` tell of the clocks.
     """
 
     record: CommitRecord
@@ -211,6 +247,7 @@ class PreparedBatch:
     dead_letters: list[AddedFile]
     changed: int
     open_records: int
+    clock_notes: ClockNotes = NO_CLOCK_NOTES
 
     def to_json(self) -> bytes:
         """The content of ``<n>.json``."""
@@ -231,6 +268,7 @@ class PreparedBatch:
             dead_letters=[AddedFile(**file) for file in fields["dead_letters"]],
             changed=fields["changed"],
             open_records=fields["open_records"],
+            clock_notes=ClockNotes.from_fields(fields.get("clock_notes")),
         )
 
     @property

@@ -27,11 +27,17 @@ from oriel.pipeline.language import (
 from oriel.pipeline.plan.batch import (
     BatchPlan,
     ClockPlan,
-    Clocks,
     JoinPlan,
     PreparedBatch,
     StampPlan,
     TaskFiles,
+)
+from oriel.pipeline.plan.clocks import (
+    NO_CLOCK_NOTES,
+    NO_WALL_CLOCK,
+    Clocks,
+    WallClock,
+    heard_before,
 )
 from oriel.pipeline.plan.engine import Assembly, assemble
 from oriel.pipeline.plan.join import JoinStage
@@ -149,12 +155,15 @@ class StorePlans:
         tasks: int,
         previous: PreparedBatch | None,
         ends: Offsets,
+        wall_clock: WallClock = NO_WALL_CLOCK,
     ) -> tuple[BatchPlan, list[JoinPlan]]:
         """Return the plan of one batch, and of its joins.
 
         ``previous`` is the batch before, None for the first; ``ends`` are where this one ends:
-        they name every partition that is known.
+        they name every partition that is known. ``wall_clock`` is that of all stores.
         """
+        clocks = clocks_before(self.clocks, previous, ends)
+        notes = previous.clock_notes if previous else NO_CLOCK_NOTES
         plan = BatchPlan(
             store=self.store.name,
             batch=batch,
@@ -164,10 +173,12 @@ class StorePlans:
             origins=tuple(_origin(definition) for definition in self.store.inputs),
             assembly=self.assembly,
             clock_plans=tuple(self.clocks),
-            clocks=clocks_before(self.clocks, previous, ends),
+            clocks=clocks,
             close_ms=previous.record.close_ms if previous else NEVER_CLOSED_MS,
             segments=previous.segments if previous else {},
             files=files,
+            wall_clock=wall_clock,
+            heard_ms=heard_before(notes, clocks, wall_clock.now_ms),
         )
         joins = [
             JoinPlan(

@@ -16,6 +16,11 @@ from pyspark.errors import PySparkException
 
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.run.clock_options import (
+    add_clock_options,
+    clock_settings,
+    idle_lines,
+)
 from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
@@ -29,7 +34,7 @@ _POLL_SECONDS = 0.1
 
 _OUR_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
+_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -83,15 +88,16 @@ def _parser() -> argparse.ArgumentParser:
         "--no-sync", action="store_true",
         help="do not force files to disk before committing: faster, unsafe on power loss",
     )  # fmt: skip
+    add_clock_options(parser, _duration_ms)
     return parser
 
 
 def _duration_ms(text: str) -> int:
-    for unit in ("ms", "s", "m"):
+    for unit, unit_ms in _UNITS_MS.items():
         number = text.removesuffix(unit)
         if number != text and number.isdecimal():
-            return int(number) * _UNITS_MS[unit]
-    message = f"{text!r} is not a time like 200ms, 1s or 1m"
+            return int(number) * unit_ms
+    message = f"{text!r} is not a time like 200ms, 1s, 1m, 1h or 1d"
     raise argparse.ArgumentTypeError(message)
 
 
@@ -136,6 +142,7 @@ def _run(options: argparse.Namespace) -> int:
         tasks=cores,
         key_groups=options.key_groups,
         sync=not options.no_sync,
+        clocks=clock_settings(options),
     )
     run = PipelineRun(spark, topology, log, settings)
     progress = Progress(started, log)
@@ -205,6 +212,8 @@ class Progress:
 
     def on_batch(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
         """Count batch number ``batch`` of all stores; print it if the last line is old enough."""
+        for line in idle_lines(self._last, stores):
+            print(line, file=sys.stderr, flush=True)
         self._last = stores
         self._batches += 1
         for name, prepared in stores.items():

@@ -14,10 +14,17 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
 from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define
-from oriel.pipeline.decoding import BlockDecoder
+from oriel.pipeline.decoding import BlockDecoder, refuse_ahead
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Input, Side, Source, Topology
-from oriel.pipeline.plan import PreparedBatch, StorePlans, reasons_by_store
+from oriel.pipeline.plan import (
+    UNPROTECTED,
+    ClockSettings,
+    PreparedBatch,
+    StorePlans,
+    WallClock,
+    reasons_by_store,
+)
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.run.publishing import Publisher
 from oriel.pipeline.run.spark_runner import (
@@ -43,7 +50,8 @@ class RunSettings:
     is there and stop. ``tasks`` is the number of tasks behind each shuffle; it may change with
     every start. ``key_groups`` is fixed when a store is made. ``sync``: files are forced to disk
     before anything refers to them. ``publish_options`` say to which Kafka cluster rows are
-    written back, as Spark names its options (``kafka.*``); None: to none.
+    written back, as Spark names its options (``kafka.*``); None: to none. ``clocks`` says how wall
+    clock protects those of partitions.
     """
 
     data: Path
@@ -53,6 +61,7 @@ class RunSettings:
     key_groups: int = 64
     sync: bool = True
     publish_options: Mapping[str, str] | None = None
+    clocks: ClockSettings = UNPROTECTED
 
 
 class PipelineRun:
@@ -80,6 +89,7 @@ class PipelineRun:
         self.failure: BaseException | None = None
         #: Seconds that the last batch took, by phase.
         self.phase_seconds: dict[str, float] = {}
+        self._since_ms = wall_clock_ms()
         plans = self._plans()
         #: Whether a batch can run in this process: Arrow decodes all and runs all steps.
         self._runs_here = _all_by_arrow(plans) and all(
@@ -169,10 +179,17 @@ class PipelineRun:
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         times = [time.perf_counter()]
         ends = self._checkpoint.end_offsets(batch)
-        begun = {name: store.begin(batch, ends) for name, store in self._stores.items()}
+        # Decision 0032: a batch has one wall clock. If a crash left it decided for some stores,
+        # the others judge by the same one.
+        decided_ms = (store.decided_ms(batch) for store in self._stores.values())
+        wall_clock = WallClock(wall_clock_ms(), self._since_ms, self._settings.clocks).at(
+            next((ms for ms in decided_ms if ms is not None), None)
+        )
+        begun = {name: store.begin(batch, ends, wall_clock) for name, store in self._stores.items()}
         times.append(time.perf_counter())
         stores = [work for work in begun.values() if work is not None]
-        reports = self._computed(rows, batch, ends, stores) if stores else {}
+        latest_ms = wall_clock.latest_ms
+        reports = self._computed(rows, batch, ends, stores, latest_ms) if stores else {}
         times.append(time.perf_counter())
         self._last_ends = batch, ends
         prepared = {}
@@ -190,13 +207,18 @@ class PipelineRun:
         return prepared
 
     def _computed(
-        self, rows: DataFrame, batch: int, ends: Offsets, stores: Sequence[StoreWork]
+        self,
+        rows: DataFrame,
+        batch: int,
+        ends: Offsets,
+        stores: Sequence[StoreWork],
+        latest_ms: int | None,
     ) -> dict[str, list[WindowsReport]]:
         """What the tasks of all stores report, here if the batch is small, else as a Spark job."""
         starts = self._starts(batch)
         if self._runs_here and self._log.is_small(starts, ends):
-            return run_stages(LocalRunner(self._read(rows, starts, ends)), stores)
-        runner = SparkRunner(rows, self._log, self._decoders)
+            return run_stages(LocalRunner(self._read(rows, starts, ends, latest_ms)), stores)
+        runner = SparkRunner(rows, self._log, self._decoders, latest_ms)
         try:
             return run_stages(runner, stores)
         except SPARK_ERRORS as error:
@@ -214,7 +236,7 @@ class PipelineRun:
         return self._checkpoint.end_offsets(batch - 1)
 
     def _read(
-        self, rows: DataFrame, starts: Offsets, ends: Offsets
+        self, rows: DataFrame, starts: Offsets, ends: Offsets, latest_ms: int | None
     ) -> dict[Source, list[pa.Table]]:
         """A batch's decoded records in this process, a table for each partition."""
         records: dict[Source, list[pa.Table]] = {source: [] for source in self._decoders}
@@ -223,7 +245,7 @@ class PipelineRun:
                 if source.topic == topic:
                     assert isinstance(decoder, BlockDecoder)
                     blocks = [decoder.decode(block) for block in raw]
-                    records[source].append(pa.concat_tables(blocks))
+                    records[source].append(refuse_ahead(pa.concat_tables(blocks), latest_ms))
         return records
 
     def _no_records(self, source: Source) -> DataFrame:
@@ -248,6 +270,11 @@ def _refuse_publications(topology: Topology) -> None:
                 "cluster with --publish-to HOST:PORT"
             )
             raise InvalidTopology(message)
+
+
+def wall_clock_ms() -> int:
+    """Wall clock, in ms since 1970."""
+    return time.time_ns() // 1_000_000
 
 
 def _all_by_arrow(plans: Iterable[StorePlans]) -> bool:

@@ -27,7 +27,7 @@ from oriel.pipeline.hops import REPORT, TASK
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import Steps, StorePlans
 from oriel.pipeline.rows import RowSteps
-from oriel.pipeline.sources import Decoder, Log, SparkDecoder
+from oriel.pipeline.sources import Decoder, Log, SparkDecoder, spark_refuse_ahead
 from oriel.pipeline.spark import first_line
 from oriel.pipeline.tasks import (
     CHANNEL,
@@ -53,9 +53,16 @@ _CARRIED = pa.schema([field.with_name(f"_message_{field.name}") for field in MES
 class SparkRunner(RouteRunner):
     """Runs routes as one job over one batch's ``rows``, as its log gives them."""
 
-    def __init__(self, rows: DataFrame, log: Log, decoders: Mapping[Source, Decoder]) -> None:
-        """Read ``rows``."""
+    def __init__(
+        self,
+        rows: DataFrame,
+        log: Log,
+        decoders: Mapping[Source, Decoder],
+        latest_ms: int | None = None,
+    ) -> None:
+        """Read ``rows``; a record with a time behind ``latest_ms`` is bad."""
         super().__init__()
+        self._latest_ms = latest_ms
         self._rows = rows
         self._log = log
         self._decoders = decoders
@@ -106,9 +113,9 @@ class SparkRunner(RouteRunner):
             decoder = self._decoders[source]
             if isinstance(decoder, SparkDecoder):
                 raw = self._log.raw_rows(self._rows.filter(F.col("topic") == source.topic))
-                self._records[source] = decoder.decode(raw)
+                self._records[source] = spark_refuse_ahead(decoder.decode(raw), self._latest_ms)
             else:
-                decoding = decode_task(self._log.open_rows, source, decoder)
+                decoding = decode_task(self._log.open_rows, source, decoder, self._latest_ms)
                 schema = from_arrow_schema(decoder.schema)
                 self._records[source] = self._rows.mapInArrow(decoding, schema)
         return self._records[source]
@@ -134,7 +141,7 @@ class SparkRunner(RouteRunner):
                 for source, decoder in self._decoders.items()
                 if isinstance(decoder, BlockDecoder) and source not in with_spark
             }
-            feeding = feed(self._log.open_rows, decoders, in_feed)
+            feeding = feed(self._log.open_rows, decoders, in_feed, self._latest_ms)
             frames.append(self._rows.mapInArrow(feeding, _MESSAGES))
         for source in with_spark:
             assert isinstance(source, Source)

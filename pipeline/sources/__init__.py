@@ -8,7 +8,7 @@ used has a reason and keeps its bytes. An event log that is not append-only is a
 """
 
 from oriel.pipeline.sources.logs import Decoder, EventLog, Kafka, Log, kafka_settings
-from oriel.pipeline.sources.spark_decoding import SparkDecoder
+from oriel.pipeline.sources.spark_decoding import SparkDecoder, spark_refuse_ahead
 
 __all__ = [
     "Decoder",
@@ -17,4 +17,5 @@ __all__ = [
     "Log",
     "SparkDecoder",
     "kafka_settings",
+    "spark_refuse_ahead",
 ]

@@ -71,6 +71,16 @@ class SparkDecoder:
         return raw.withColumn("_json", self._parsed).select(*self._columns)
 
 
+def spark_refuse_ahead(records: DataFrame, latest_ms: int | None) -> DataFrame:
+    """What ``oriel.pipeline.decoding.refuse_ahead`` does, for records that Spark decodes."""
+    if latest_ms is None:
+        return records
+    ahead = F.col("reason").isNull() & (F.col("timestamp_ms") > latest_ms)
+    reason = F.when(ahead, Reason.TIMESTAMP_AHEAD.value).otherwise(F.col("reason"))
+    meaning = {name: F.when(~ahead, F.col(name)) for name in ("key", "timestamp_ms", "value")}
+    return records.withColumns({**meaning, "reason": reason})
+
+
 def _check_schema(schema: str) -> None:
     """Look at a schema by itself: Spark's messages are unclear about one within another."""
     parsed = StructType.fromDDL(schema)

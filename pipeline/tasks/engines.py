@@ -90,7 +90,7 @@ def windows_task(plan: BatchPlan) -> TaskFunction:
         task = report_table[TASK.name][0].as_py()
         upstream = Reports.from_texts(report_table[REPORT.name].to_pylist())
         # All tasks have the reports of all stamps, so all close the same windows.
-        close_ms = plan.close_time_of(upstream.clocks_after(plan.clocks))
+        close_ms = plan.close_time_of(upstream.clocks_after(plan.clocks), upstream.spoke())
         read = records.select(plan.assembly.engine.record_schema.names)
         result, version = plan.files.process_records(plan, task, read, close_ms)
         letters = plan.dead_letters.of_raised(result, records, plan.topics, plan.origins)
@@ -104,6 +104,7 @@ def windows_task(plan: BatchPlan) -> TaskFunction:
             files=plan.files.write_changes(plan, task, result.changes),
             dead_letters=plan.files.write_dead_letters(plan, letters),
             upstream=upstream,
+            observed_ms=result.observed_ms(plan.windows),
         )
         yield pa.RecordBatch.from_pydict({REPORT.name: [report.to_text()]}, schema=REPORT_SCHEMA)
 

@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from oriel.pipeline.errors import RecordsMiscounted
 from oriel.pipeline.hops import KEY_GROUP, REPORT, TASK
 from oriel.pipeline.plan import Clocks
+from oriel.pipeline.windows import NOTHING_OBSERVED_MS
 from oriel.storage.delta import AddedFile
 
 
@@ -116,6 +117,13 @@ class Reports:
             after[stamp.clock_name].update(stamp.stream_time_ms)
         return after
 
+    def spoke(self) -> dict[str, set[int]]:
+        """The partitions of each clock that brought a record that moves it, however little."""
+        partitions: dict[str, set[int]] = {}
+        for stamp in self.stamps:
+            partitions.setdefault(stamp.clock_name, set()).update(stamp.stream_time_ms)
+        return partitions
+
     def to_text(self) -> str:
         """The content of a report row."""
         return orjson.dumps(self, option=orjson.OPT_NON_STR_KEYS).decode()
@@ -145,7 +153,8 @@ class Reports:
 class WindowsReport:
     """What one task of the window engine did: its files, its counts, the reports before it.
 
-    ``changed`` is the number of changed windows, ``close_ms`` the close time after the batch.
+    ``changed`` is the number of changed windows, ``close_ms`` the close time after the batch,
+    ``observed_ms`` the greatest start (of a session the end) of a window that the batch put.
     """
 
     task: int
@@ -157,6 +166,7 @@ class WindowsReport:
     files: list[AddedFile]
     dead_letters: list[AddedFile]
     upstream: Reports
+    observed_ms: int = NOTHING_OBSERVED_MS
 
     def to_text(self) -> str:
         """The content of a report row."""

@@ -23,7 +23,7 @@ from operator import itemgetter
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.decoding import BlockDecoder
+from oriel.pipeline.decoding import BlockDecoder, refuse_ahead
 from oriel.pipeline.hops import REPORT
 from oriel.pipeline.language import Source
 from oriel.pipeline.plan import Steps
@@ -152,9 +152,15 @@ class RouteRunner(ABC):
 
 
 def feed(
-    open_rows: OpenRows, decoders: Mapping[Source, BlockDecoder], routes: Sequence[Route]
+    open_rows: OpenRows,
+    decoders: Mapping[Source, BlockDecoder],
+    routes: Sequence[Route],
+    latest_ms: int | None = None,
 ) -> TaskFunction:
-    """The task from a source partition's raw rows to messages; each record is decoded once."""
+    """The task from a source partition's raw rows to messages; each record is decoded once.
+
+    A record with a time behind ``latest_ms`` is bad.
+    """
     routes_of = {source: [r for r in routes if r.base == source] for source in decoders}
 
     def feeding(batches: Batches) -> Batches:
@@ -165,7 +171,7 @@ def feed(
                 # Each route takes all of the partition's records.
                 raw = list(raw)
             for source, of_source in of_topic:
-                records: Iterable[pa.RecordBatch] = _decoded(decoders[source], raw)
+                records: Iterable[pa.RecordBatch] = _decoded(decoders[source], raw, latest_ms)
                 if len(of_source) > 1:
                     records = list(records)
                 for route in of_source:
@@ -174,13 +180,14 @@ def feed(
     return feeding
 
 
-def decode_task(open_rows: OpenRows, source: Source, decoder: BlockDecoder) -> TaskFunction:
-    """The task from raw rows to the records of one source, as rows."""
+def decode_task(
+    open_rows: OpenRows, source: Source, decoder: BlockDecoder, latest_ms: int | None = None
+) -> TaskFunction:
+    """The task from raw rows to the records of one source, as rows; ``latest_ms`` see ``feed``."""
 
     def decoding(batches: Batches) -> Batches:
-        yield from _decoded(
-            decoder, (raw for topic, raw in open_rows(batches) if topic == source.topic)
-        )
+        of_source = (raw for topic, raw in open_rows(batches) if topic == source.topic)
+        yield from _decoded(decoder, of_source, latest_ms)
 
     return decoding
 
@@ -205,9 +212,11 @@ def hop(routes: Sequence[Route]) -> TaskFunction:
     return hopping
 
 
-def _decoded(decoder: BlockDecoder, raw: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _decoded(
+    decoder: BlockDecoder, raw: Iterable[pa.RecordBatch], latest_ms: int | None
+) -> Iterator[pa.RecordBatch]:
     for block in raw:
-        yield from decoder.decode(block).combine_chunks().to_batches()
+        yield from refuse_ahead(decoder.decode(block), latest_ms).combine_chunks().to_batches()
 
 
 def _stepped(steps: Steps, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -197,6 +197,9 @@ class _Stamper:
         # the batch matter, so the answer is the same however the input is cut and interleaved;
         # and it is given once, here, so that no later stage can come to another one.
         close_ms = stream_time_ms - self._plan.windows.close_delay_ms
+        # Decision 0032: what is final stays so, also for a partition that was left out of it while
+        # it was idle, or whose clock was set back. For any other this is never the greater one.
+        close_ms = np.maximum(close_ms, self._plan.close_ms)
         late = self._plan.assembly.engine.is_late(np.asarray(rows["timestamp_ms"]), close_ms)
         return rows.append_column("close_ms", pa.array(close_ms)).filter(pa.array(~late))
 

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any, Self
 
+from oriel.pipeline.decoding import refuse_ahead
 from oriel.pipeline.language import Topology, arrow_schema
+from oriel.pipeline.plan import ClockSettings, WallClock
 from oriel.pipeline.testing.records import Record, decoded
 from oriel.pipeline.testing.store_driver import Counters, StoreDriver
 from oriel.pipeline.testing.stores import (
@@ -12,7 +14,7 @@ from oriel.pipeline.testing.stores import (
     ReadOnlySessionStore,
     ReadOnlyWindowStore,
 )
-from oriel.pipeline.windows import IllegalArgument
+from oriel.pipeline.windows import Duration, IllegalArgument, to_ms
 
 #: Kafka's partitions have 32 bits.
 _PARTITIONS = range(2**31)
@@ -36,11 +38,22 @@ class TopologyTestDriver:
     started when it is first needed; a topology without any needs neither Spark nor Java.
     """
 
-    def __init__(self, topology: Topology) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        *,
+        initial_wall_clock_ms: int = 0,
+        max_ahead_ms: Duration | None = None,
+        idle_after_ms: Duration | None = None,
+    ) -> None:
         """Check the topology and begin with empty stores.
 
+        Wall clock stands still at ``initial_wall_clock_ms`` until ``advance_wall_clock_time``. As
+        with ``oriel run``, a record more than ``max_ahead_ms`` ahead of it is a dead letter, and a
+        partition silent for more than ``idle_after_ms`` of it is not waited for; None: off.
+
         Raises:
-            IllegalArgument: it is no topology, but a builder, say.
+            IllegalArgument: it is no topology, but a builder, say; or a time is no duration.
             InvalidTopology: a step does not fit; the message names it.
         """
         if not isinstance(topology, Topology):
@@ -55,6 +68,11 @@ class TopologyTestDriver:
             source: arrow_schema(source.schema, str(source)) for source in topology.sources
         }
         self._stores = {store.name: StoreDriver(store) for store in topology.stores}
+        settings = ClockSettings(
+            None if max_ahead_ms is None else to_ms(max_ahead_ms, "max_ahead_ms"),
+            None if idle_after_ms is None else to_ms(idle_after_ms, "idle_after_ms"),
+        )
+        self._wall_clock = WallClock(initial_wall_clock_ms, initial_wall_clock_ms, settings)
         self._offsets: dict[tuple[str, int], int] = {}
 
     def pipe_input(
@@ -83,7 +101,9 @@ class TopologyTestDriver:
         batch = [records] if isinstance(records, Record) else list(records)
         first = self._offsets.get((topic, partition), 0)
         piped = {
-            source: decoded(batch, schema, partition, first)
+            source: refuse_ahead(
+                decoded(batch, schema, partition, first), self._wall_clock.latest_ms
+            )
             for source, schema in self._schemas.items()
             if source.topic == topic
         }
@@ -91,7 +111,16 @@ class TopologyTestDriver:
         for store in self._stores.values():
             store.output = []
             if topic in store.store.topics:
-                store.process(piped, partition)
+                store.process(piped, partition, self._wall_clock)
+
+    def advance_wall_clock_time(self, advance_ms: Duration) -> None:
+        """Let wall clock go on by ``advance_ms``; what that changes shows with the next batch.
+
+        Raises:
+            IllegalArgument: it is no duration.
+        """
+        now_ms = self._wall_clock.now_ms + to_ms(advance_ms, "advance_ms")
+        self._wall_clock = self._wall_clock.at(now_ms)
 
     def read_output(self, store: str) -> list[dict[str, Any]]:
         """The rows that the last batch wrote to ``store``, by key and window.

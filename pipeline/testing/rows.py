@@ -5,15 +5,12 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from oriel.pipeline.windows import STATUS_COLUMNS, WINDOW_COLUMNS
+from oriel.pipeline.windows import NOTHING_OBSERVED_MS, STATUS_COLUMNS, WINDOW_COLUMNS
 
 #: A changed row as the engine gives it: ``FIXED_COLUMNS`` and the aggregates by name.
 Row = Mapping[str, Any]
 
 FIXED_COLUMNS = frozenset((*WINDOW_COLUMNS, *STATUS_COLUMNS))
-
-#: The store clock before the first row (semantics section 7).
-_NOTHING_OBSERVED_MS = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,37 +42,31 @@ class StoreRows:
 
     With ``retention_ms`` old windows go out of sight as newer ones come: visible are those
     with ``start >= observed - retention + 1``, where observed is the greatest start of any
-    row so far; for sessions the same with their ends (semantics section 7).
+    window that was put; for sessions the same with their ends (semantics section 7).
     """
 
     def __init__(self, retention_ms: int | None = None) -> None:
         """Hold nothing; without ``retention_ms`` every window stays visible."""
         self._retention_ms = retention_ms
         self._rows: dict[str, dict[tuple[int, int], WindowedValue]] = {}
-        self._observed_start_ms = _NOTHING_OBSERVED_MS
-        self._observed_end_ms = _NOTHING_OBSERVED_MS
+        #: The store's clock: the greatest start of any window that was put, of a session the end.
+        self.observed_ms = NOTHING_OBSERVED_MS
 
     def apply(self, rows: Iterable[Row]) -> None:
         """Take changed rows in their order; a deleted one removes its window if it is there."""
         for row in rows:
             start_ms, end_ms = row["window_start_ms"], row["window_end_ms"]
-            # A session that is removed moves the clock, too (semantics section 7).
-            self._observed_start_ms = max(self._observed_start_ms, start_ms)
-            self._observed_end_ms = max(self._observed_end_ms, end_ms)
             if row["deleted"]:
                 self._remove(row["key"], start_ms, end_ms)
             else:
                 self._rows.setdefault(row["key"], {})[start_ms, end_ms] = _stored(row)
 
     @property
-    def earliest_start_ms(self) -> int:
-        """The least window start that retention leaves visible."""
-        return self._earliest(self._observed_start_ms)
-
-    @property
-    def earliest_end_ms(self) -> int:
-        """The least session end that retention leaves visible."""
-        return self._earliest(self._observed_end_ms)
+    def earliest_ms(self) -> int:
+        """The least window start, of sessions the least end, that retention leaves visible."""
+        if self._retention_ms is None:
+            return 0
+        return max(0, self.observed_ms - self._retention_ms + 1)
 
     def sorted_keys(self) -> list[str]:
         """The keys in the order of their UTF-8 bytes."""
@@ -91,11 +82,6 @@ class StoreRows:
         windows.pop((start_ms, end_ms), None)
         if not windows:
             self._rows.pop(key, None)
-
-    def _earliest(self, observed_ms: int) -> int:
-        if self._retention_ms is None:
-            return 0
-        return max(0, observed_ms - self._retention_ms + 1)
 
 
 def _stored(row: Row) -> WindowedValue:

@@ -21,6 +21,7 @@ from oriel.pipeline.plan import (
     PreparedBatch,
     Segments,
     StorePlans,
+    WallClock,
 )
 from oriel.pipeline.state import Version
 from oriel.pipeline.tasks import LocalRunner, StoreWork, run_stages
@@ -144,8 +145,8 @@ class StoreDriver:
             dropped_results=totals.get("rejected_results", 0),
         )
 
-    def process(self, piped: Piped, partition: int) -> None:
-        """Take one batch of one partition through the store.
+    def process(self, piped: Piped, partition: int, wall_clock: WallClock) -> None:
+        """Take one batch of one partition through the store, at a time of wall clock.
 
         Raises:
             InvalidTopology: the partition's number is too large for a join of streams.
@@ -155,7 +156,7 @@ class StoreDriver:
             # Only which partitions there are matters: nothing is read by offset here.
             ends.setdefault(source.topic, {})[str(partition)] = 0
         files = MemoryFiles(dict(self._states))
-        plan, joins = self._plans.plan(self._batch, files, 1, self._previous, ends)
+        plan, joins = self._plans.plan(self._batch, files, 1, self._previous, ends, wall_clock)
         for join in joins:
             join.refuse_places(ends)
         runner = LocalRunner({source: [records] for source, records in piped.items()})
@@ -168,3 +169,4 @@ class StoreDriver:
         self.dead_letters += files.dead_letters
         self.output = files.changes
         self.content.apply(self.output)
+        self.content.observed_ms = prepared.record.observed_ms

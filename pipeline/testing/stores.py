@@ -144,7 +144,7 @@ class ReadOnlyWindowStore(_WindowedStore):
         return self.fetch_all(from_ms, to_ms)[::-1]
 
     def _visible(self, key: str) -> list[WindowedValue]:
-        earliest_ms = self._rows.earliest_start_ms
+        earliest_ms = self._rows.earliest_ms
         visible = [row for row in self._rows.of_key(key) if row.window_start_ms >= earliest_ms]
         return sorted(visible, key=lambda row: (row.window_start_ms, row.window_end_ms))
 
@@ -236,7 +236,7 @@ class ReadOnlySessionStore(_WindowedStore):
         return sessions[0] if sessions else None
 
     def _visible(self, key: str) -> list[WindowedValue]:
-        earliest_ms = self._rows.earliest_end_ms
+        earliest_ms = self._rows.earliest_ms
         visible = [row for row in self._rows.of_key(key) if row.window_end_ms >= earliest_ms]
         return sorted(visible, key=lambda row: (row.window_end_ms, row.window_start_ms))
 

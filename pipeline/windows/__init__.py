@@ -66,6 +66,7 @@ from oriel.pipeline.windows.joins import (
 from oriel.pipeline.windows.records import (
     NEVER_CLOSED_MS,
     NO_STREAM_TIME_MS,
+    NOTHING_OBSERVED_MS,
     NULL_VALUE,
     REJECTED_SCHEMA,
     STATUS_COLUMNS,
@@ -81,6 +82,7 @@ __all__ = [
     "MAX_TIMESTAMP_MS",
     "MAX_WINDOWS_PER_RECORD",
     "NEVER_CLOSED_MS",
+    "NOTHING_OBSERVED_MS",
     "NO_STREAM_TIME_MS",
     "NULL_VALUE",
     "REJECTED_SCHEMA",

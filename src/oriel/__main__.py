@@ -13,6 +13,7 @@ _COMMANDS = {
     "backup": ("oriel.pipeline.operations.backup", "pipeline"),
     "demo": ("oriel.demo", "demo"),
     "restore": ("oriel.pipeline.operations.restore", "pipeline"),
+    "clock": ("oriel.pipeline.operations.clock", "pipeline"),
     "run": ("oriel.pipeline.run", "pipeline"),
     "serve": ("oriel.app.server", "app"),
     "status": ("oriel.pipeline.operations.status", "pipeline"),
@@ -26,11 +27,13 @@ oriel: interactive queries over materialized windows
                                    run a topology: event log -> windows -> Delta tables
   oriel serve --data FOLDER [--host 127.0.0.1] [--port 8080] [--workers 1]
                                    serve the tables of a data folder over HTTP
+  oriel clock --data FOLDER [STORE] [--set TOPIC PARTITION TIME]
+                                   show the clocks of partitions, or set one back
   oriel topology                   how to write a topology file
   oriel help                       this text
   oriel --version                  the version of this package
 
-`oriel COMMAND --help` lists all options of demo, run and serve.
+`oriel COMMAND --help` lists all options of demo, run, serve and clock.
 """
 
 

@@ -201,7 +201,7 @@ def _newest_of_each(keys: Any, rows: Any, definition: StoreDefinition) -> Any:
     if (~ends_run.to_numpy(zero_copy_only=False) & (revisions[1:] == revisions[:-1])).any():
         # Rare, so only then the rows' texts are made twice.
         columns["stands"] = pc.invert(_flat(rows["deleted"]))
-        order = _ascending({**columns, "json": _row_json(rows, definition)})
+        order = _ascending({**columns, "json": row_json(rows, definition)})
     return order.filter(pa.concat_arrays([_flat(ends_run), pa.array([True])]))
 
 

@@ -341,6 +341,10 @@ def _why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str 
     batch = entry.batch_of(state.definition.application)
     if batch is not None and batch <= state.revisions.settled:
         return f"batch {batch} is not after batch {state.revisions.settled}"
+    following = replace(state, record=_later_record(state.record, entry, batch))
+    if following.earliest_ms < state.earliest_ms:
+        # Decision 0032: `oriel clock --set`. What retention took from the index is visible again.
+        return "the store's clock was set back"
     return None
 
 

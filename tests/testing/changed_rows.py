@@ -39,10 +39,13 @@ def entry(key: str, timestamp_ms: int = 0, **aggregates: Any) -> Changed:
     return {**changed(key, 0, FOREVER_MS, **aggregates), "timestamp_ms": timestamp_ms}
 
 
-def stored(*rows: Changed, retention_ms: int | None = None) -> StoreRows:
-    """A store's content after these rows."""
+def stored(
+    *rows: Changed, retention_ms: int | None = None, clock: str = "window_start_ms"
+) -> StoreRows:
+    """A store's content after these rows; retention counts from their greatest ``clock``."""
     content = StoreRows(retention_ms)
     content.apply(rows)
+    content.observed_ms = max((row[clock] for row in rows), default=-1)
     return content
 
 

@@ -216,6 +216,7 @@ def test_retention_goes_by_the_end() -> None:
         *(changed("a", *span) for span in ((0, 10), (2, 11), (0, 12))),
         changed("b", 30, 30),
         retention_ms=20,
+        clock="window_end_ms",
     )
     store = ReadOnlySessionStore(rows)
     assert spans(store.fetch("a")) == spans(store.find_sessions("a", 0, 99)) == [(2, 11), (0, 12)]
@@ -247,7 +248,7 @@ def test_every_read_is_a_filter_of_the_rows(seed: int) -> None:
     random = Random(seed)
     retention_ms = random.choice([None, 5, 12])
     log = random_rows(random, _span)
-    store = ReadOnlySessionStore(stored(*log, retention_ms=retention_ms))
+    store = ReadOnlySessionStore(stored(*log, retention_ms=retention_ms, clock="window_end_ms"))
     observed_ms = max((row["window_end_ms"] for row in log), default=-1)
     visible = [
         session

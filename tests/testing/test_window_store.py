@@ -200,6 +200,7 @@ def test_retention_follows_the_greatest_start() -> None:
     store = ReadOnlyWindowStore(rows)
     assert starts(store.all()) == [0]
     rows.apply(tumbling("b", 10))
+    rows.observed_ms = 10
     assert places(store.all()) == [("b", 10, 20)]
     rows.apply(tumbling("a", 0))
     assert places(store.all()) == [("b", 10, 20)]

@@ -14,7 +14,12 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges
 from oriel.pipeline.windows.definitions import FOREVER_MS, Windows
-from oriel.pipeline.windows.records import REJECTED_SCHEMA, SUBORDER
+from oriel.pipeline.windows.records import (
+    NOTHING_OBSERVED_MS,
+    REJECTED_SCHEMA,
+    SUBORDER,
+    greatest_ms,
+)
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,8 @@ class EngineResult:
     ``rejected``: the records for which the user's function raised.
     ``left_out``: each accepted record for which it raised in one window, once for each such
     window, with what the state carries of the record.
+    ``defined_ms``: the greatest start (of a session the end) of a window that a record of the batch
+    defined, where ``changes`` may lack it: a function may make and remove it in one batch.
     """
 
     state: pa.Table
@@ -39,11 +46,24 @@ class EngineResult:
     rejected: pa.Table = field(default_factory=REJECTED_SCHEMA.empty_table)
     left_out: pa.Table = field(default_factory=REJECTED_SCHEMA.empty_table)
     added: pa.Table | None = None
+    defined_ms: int = NOTHING_OBSERVED_MS
 
     @property
     def late(self) -> int:
         """How many records only the engine could find late."""
         return len(self.late_partitions)
+
+    def observed_ms(self, windows: Windows) -> int:
+        """The store's clock after the batch alone (semantics 7): -1 where no window was put.
+
+        It is what the batch would have put if each record were a batch of its own. A window that
+        is there at its end was there before it with the same start, and a session's end is the
+        time of a record: so changes have the greatest one, but for what functions remove.
+        """
+        if windows.kind == "none":
+            return NOTHING_OBSERVED_MS
+        name = "window_end_ms" if windows.kind == "session" else "window_start_ms"
+        return max(self.defined_ms, greatest_ms(np.asarray(self.changes[name])))
 
 
 class Due(NamedTuple):

@@ -8,8 +8,10 @@ stream time of each partition, from which lateness and finality follow.
 from oriel.pipeline.windows.records.clock import (
     NEVER_CLOSED_MS,
     NO_STREAM_TIME_MS,
+    NOTHING_OBSERVED_MS,
     StreamClock,
     close_time_ms,
+    greatest_ms,
 )
 from oriel.pipeline.windows.records.rows import (
     INPUT,
@@ -29,6 +31,7 @@ from oriel.pipeline.windows.records.rows import (
 __all__ = [
     "INPUT",
     "NEVER_CLOSED_MS",
+    "NOTHING_OBSERVED_MS",
     "NO_STREAM_TIME_MS",
     "NULL_VALUE",
     "PLACE_FIELDS",
@@ -41,6 +44,7 @@ __all__ = [
     "arrival_keys",
     "changed_rows",
     "close_time_ms",
+    "greatest_ms",
     "rows_schema",
     "window_order",
 ]

@@ -17,6 +17,15 @@ NO_STREAM_TIME_MS = -1
 NEVER_CLOSED_MS = -(2**61)
 
 
+#: A store's clock before the first window (semantics 7).
+NOTHING_OBSERVED_MS = -1
+
+
+def greatest_ms(time_ms: NDArray[np.int64]) -> int:
+    """The greatest of these times, -1 for none."""
+    return int(time_ms.max(initial=NOTHING_OBSERVED_MS))
+
+
 class StreamClock:
     """One clock per partition; moves forward only."""
 

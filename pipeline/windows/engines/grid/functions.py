@@ -26,7 +26,14 @@ from oriel.pipeline.windows.functions import (
     in_partition_order,
     rejected_table,
 )
-from oriel.pipeline.windows.records import RECORD_FIELDS, arrival_keys, changed_rows, rows_schema
+from oriel.pipeline.windows.records import (
+    NOTHING_OBSERVED_MS,
+    RECORD_FIELDS,
+    arrival_keys,
+    changed_rows,
+    greatest_ms,
+    rows_schema,
+)
 
 #: A window: key and start in ms.
 _Window = tuple[str, int]
@@ -81,12 +88,19 @@ class TimeFoldEngine(GridEngine):
         changed, rejected = self._apply(batch, parts)
         carried = self._carried_of(touched_rows, batch)
         still_open = self._open_windows(parts, close_ms)
+        accepted = np.ones(len(batch), dtype=np.bool_)
+        accepted[[row for row, _ in rejected]] = False
+        last = self._grid.last_windows(np.asarray(batch["timestamp_ms"])[accepted])
         return EngineResult(
             pa.concat_tables(
                 [state.filter(pa.array(~touched)), self._state_rows(parts, still_open, carried)]
             ),
             self._changes(parts, changed, known, still_open),
             rejected=rejected_table(batch, rejected),
+            # Emission on close puts final windows only, and these it never removes.
+            defined_ms=NOTHING_OBSERVED_MS
+            if self._emit.is_on_close
+            else greatest_ms(self._grid.starts(last)),
         )
 
     def _read_parts(self, rows: pa.Table) -> _Parts:

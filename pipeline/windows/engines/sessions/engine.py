@@ -39,6 +39,7 @@ from oriel.pipeline.windows.engines.sessions.merging import (
     assign_records,
 )
 from oriel.pipeline.windows.records import (
+    NOTHING_OBSERVED_MS,
     RECORD_FIELDS,
     REJECTED_SCHEMA,
     changed_rows,
@@ -64,6 +65,8 @@ class MergedBatch:
     ``kept`` has the carried columns and what the aggregates keep, a row for each session;
     ``touched`` are the sessions that a record came into. ``late`` are rows of the batch,
     ``shrunk_pairs`` the pairs that lost a session because a function returned None for it.
+    ``accepted_ms`` is the greatest time of a record that went into a session, where a function
+    may have removed that.
     """
 
     sessions: SessionBounds
@@ -72,6 +75,7 @@ class MergedBatch:
     late: Ints
     shrunk_pairs: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     rejected: pa.Table = field(default_factory=REJECTED_SCHEMA.empty_table)
+    accepted_ms: int = NOTHING_OBSERVED_MS
 
 
 class SessionEngine(WindowEngine):
@@ -165,6 +169,8 @@ class SessionEngine(WindowEngine):
             changes,
             late_partitions=np.asarray(batch["partition"])[merged.late],
             rejected=merged.rejected,
+            # Emission on close puts final sessions only, and these it never removes.
+            defined_ms=NOTHING_OBSERVED_MS if self._emit.is_on_close else merged.accepted_ms,
         )
 
     def _changes(

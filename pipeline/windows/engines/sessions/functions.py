@@ -29,6 +29,7 @@ from oriel.pipeline.windows.functions import (
     in_partition_order,
     rejected_table,
 )
+from oriel.pipeline.windows.records import greatest_ms
 
 
 class SessionFoldEngine(SessionEngine):
@@ -68,6 +69,8 @@ class SessionFoldEngine(SessionEngine):
             rejected += result.rejected
             shrunk_pairs += [pair] if result.removed_any else []
 
+        accepted = np.ones(len(batch), dtype=np.bool_)
+        accepted[[*late, *(row for row, _ in rejected)]] = False
         # The carried columns are the key's, so any row of a session has them.
         names = [field.name for field in self._carried]
         rows = pa.concat_tables([state.select(names), batch.select(names)])
@@ -86,6 +89,7 @@ class SessionFoldEngine(SessionEngine):
             late=np.array(late, dtype=np.int64),
             shrunk_pairs=np.array(shrunk_pairs, dtype=np.int64),
             rejected=rejected_table(batch, rejected),
+            accepted_ms=greatest_ms(records.time_ms[accepted]),
         )  # fmt: skip
 
     def _aggregate_of(self, batch: pa.Table) -> AggregateOf:

@@ -1,0 +1,297 @@
+"""``oriel clock``: the clocks of a pipeline's partitions, shown; and set back where one ran ahead.
+
+What setting a clock back does (decision 0032): what is final stays final, since the close time goes
+back to the last window that was written as final and no further; all that begins behind it takes
+records again, and retention counts from the greatest clock that is left.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from oriel.pipeline.commit import Checkpoint, Mend, StateVersions
+from oriel.pipeline.errors import ClockRefused, PipelineError
+from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS, SIDE_FIELDS
+from oriel.storage import DataLayout, StorageError
+from oriel.storage.delta import DeltaLog
+
+_COLUMNS = ("store", "clock", "partition", "stream time", "ms", "wall clock", "heard", "")
+#: A version may be removed between the look for its number and the read: look again so often.
+_LOOKS = 5
+
+
+class _Version(NamedTuple):
+    """The newest state version of a store."""
+
+    store: str
+    folder: Path
+    prepared: PreparedBatch
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Show clocks, or set one back; return the process's exit code.
+
+    0: done, 1: it can't be done, in one line on stderr.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        layout = DataLayout(options.data)
+        folder = _checkpoint(layout, options.name)
+        if options.set is None:
+            _show(_versions(folder, options.store), time.time_ns() // 1_000_000)
+        else:
+            topic, partition, text = options.set
+            # The pipeline must not run meanwhile: it knows its clocks and reads none again.
+            with Checkpoint(folder, sync=True):
+                _set(layout, _versions(folder, options.store), (topic, partition), _time_ms(text))
+    except (PipelineError, StorageError, OSError) as error:
+        print(f"oriel clock: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="oriel clock",
+        description="Show the clocks of a pipeline's partitions, or set one back.",
+    )
+    parser.add_argument("store", nargs="?", help="only this store (default: every one)")
+    parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
+    parser.add_argument("--name", help="name of the checkpoint, if the data folder has several")
+    parser.add_argument(
+        "--set", nargs=3, metavar=("CLOCK", "PARTITION", "TIME"),
+        help="set a partition's clock back to TIME (ms, or like 2026-01-31T12:00:00); the pipeline "
+        "must not run. CLOCK is the topic, or as it is shown",
+    )  # fmt: skip
+    return parser
+
+
+def _time_ms(text: str) -> int:
+    if text.isdecimal():
+        return int(text)
+    try:
+        told = datetime.fromisoformat(text)
+    except ValueError as error:
+        message = f"{text!r} is no time: give ms since 1970, or a time like 2026-01-31T12:00:00"
+        raise ClockRefused(message) from error
+    told = told if told.tzinfo else told.replace(tzinfo=UTC)
+    return (told - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+
+
+def _checkpoint(layout: DataLayout, name: str | None) -> Path:
+    """The folder of the pipeline that is meant."""
+    there = sorted(path.name for path in layout.checkpoint("").glob("*") if path.is_dir())
+    if name is None and len(there) == 1:
+        return layout.checkpoint(there[0])
+    if name in there:
+        return layout.checkpoint(name)
+    which = "has no checkpoint" if name is None else f"has no checkpoint {name!r}"
+    if name is None and there:
+        which = "has several checkpoints: name one with --name"
+    message = f"{layout.root} {which}; there are: {', '.join(there) or 'none'}"
+    raise ClockRefused(message)
+
+
+def _versions(folder: Path, store: str | None) -> list[_Version]:
+    """The newest version of one store, or of each that has one."""
+    there = sorted(path.name for path in (folder / "state").glob("*") if path.is_dir())
+    if store is not None and store not in there:
+        message = (
+            f"the pipeline {folder.name!r} has no store {store!r}; there are: {', '.join(there)}"
+        )
+        raise ClockRefused(message)
+    found = []
+    for name in there if store is None else [store]:
+        versions = StateVersions(folder / "state" / name, sync=False)
+        prepared = _newest(folder, versions)
+        if prepared is not None:
+            found.append(_Version(name, versions.folder, prepared))
+    if not found:
+        message = f"{folder.name!r} has decided no batch yet: there are no clocks"
+        raise ClockRefused(message)
+    return found
+
+
+def _newest(folder: Path, versions: StateVersions) -> PreparedBatch | None:
+    """The newest batch that was decided: that of Spark's newest offsets, or the one before it."""
+    for _ in range(_LOOKS):
+        names = [path.name for path in (folder / "spark" / "offsets").glob("*")]
+        batch = max((int(name) for name in names if name.isdecimal()), default=0)
+        for number in (batch, batch - 1):
+            prepared = versions.load(number) if number >= 0 else None
+            if prepared is not None:
+                return prepared
+    return None
+
+
+# Showing.
+
+
+def _show(versions: Iterable[_Version], now_ms: int) -> None:
+    rows = [_COLUMNS]
+    below: list[str] = []
+    for version in versions:
+        rows += _rows(version, now_ms)
+        record, notes = version.prepared.record, version.prepared.clock_notes
+        final = (
+            "nothing is final" if record.close_ms < 0 else f"final before {_told(record.close_ms)}"
+        )
+        observed = "" if record.observed_ms < 0 else f", newest window {_told(record.observed_ms)}"
+        left_out = f", partitions left out {notes.idle_times} times" if notes.idle_times else ""
+        below.append(f"{version.store}: batch {record.batch}, {final}{observed}{left_out}")
+        below += [f"{version.store}: {act}" for act in notes.mended]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        print("  ".join(cells).rstrip())
+    print("\n".join(["", *below]))
+
+
+def _rows(version: _Version, now_ms: int) -> Iterator[tuple[str, ...]]:
+    """A row for each clock and partition of a store."""
+    notes = version.prepared.clock_notes
+    for name, partitions in version.prepared.record.stream_time_ms.items():
+        for partition, time_ms in sorted(partitions.items(), key=lambda item: int(item[0])):
+            heard_ms = notes.heard_ms.get(name, {}).get(partition)
+            is_idle = int(partition) in notes.idle.get(name, ())
+            holds = notes.held_by == (name, int(partition))
+            yield (
+                version.store,
+                name,
+                partition,
+                "none yet" if time_ms == NO_STREAM_TIME_MS else _told(time_ms),
+                str(time_ms),
+                "" if time_ms == NO_STREAM_TIME_MS else _beside(time_ms - now_ms),
+                "" if heard_ms is None else f"{_span(now_ms - heard_ms)} ago",
+                "idle" if is_idle else "holds windows open" if holds else "",
+            )
+        if not partitions:
+            yield (version.store, name, "none", "none yet", "", "", "", "holds windows open")
+
+
+def _told(time_ms: int) -> str:
+    """A time for people, in UTC."""
+    moment = datetime.fromtimestamp(time_ms // 1000, UTC).replace(tzinfo=None)
+    return f"{moment.isoformat()}.{time_ms % 1000:03d}Z"
+
+
+def _beside(ahead_ms: int) -> str:
+    return f"{_span(abs(ahead_ms))} {'ahead' if ahead_ms > 0 else 'behind'}"
+
+
+def _span(span_ms: int) -> str:
+    """A span of time in its two largest units."""
+    units = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
+    told, left_ms = [], max(0, span_ms)
+    for unit, unit_ms in units:
+        number, rest_ms = divmod(left_ms, unit_ms)
+        if number and len(told) < 2:
+            told.append(f"{number}{unit}")
+            left_ms = rest_ms
+    return " ".join(told) or "0ms"
+
+
+# Setting back.
+
+
+def _set(
+    layout: DataLayout, versions: Sequence[_Version], place: tuple[str, str], time_ms: int
+) -> None:
+    """Set the clock at ``place`` back in every store where it is ahead of ``time_ms``."""
+    name, partition = place
+    known = [v for v in versions if partition in v.prepared.record.stream_time_ms.get(name, {})]
+    ahead = [v for v in known if v.prepared.record.stream_time_ms[name][partition] > time_ms]
+    if not ahead:
+        why = "is not ahead of it" if known else "is not there"
+        message = (
+            f"no clock to set back to {_told(time_ms)}: {name} {partition} {why} in "
+            f"{', '.join(version.store for version in versions)}; see `oriel clock`"
+        )
+        raise ClockRefused(message)
+    # All of them are checked before any is changed.
+    mends = [(version, _mend(layout, version, place, time_ms)) for version in ahead]
+    for version, mend in mends:
+        mend.write(version.folder, version.prepared.record.batch)
+        print(f"{version.store}: {mend.acts[-1]}")
+
+
+def _mend(layout: DataLayout, version: _Version, place: tuple[str, str], time_ms: int) -> Mend:
+    """A version's clocks with the one at ``place`` set back."""
+    name, partition = place
+    record = version.prepared.record
+    _refuse_stream_join(version)
+    final_ms = _final_ms(layout, version)
+    before_ms = record.stream_time_ms[name][partition]
+    clocks = {
+        **record.stream_time_ms,
+        name: {**record.stream_time_ms[name], partition: time_ms},
+    }
+    greatest_ms = max(ms for partitions in clocks.values() for ms in partitions.values())
+    # The start (of a session the end) of no window is behind every record.
+    observed_ms = greatest_ms if record.observed_ms < 0 else min(record.observed_ms, greatest_ms)
+    act = (
+        f"{name} {partition} set back from {_told(before_ms)} to {_told(time_ms)} after batch "
+        f"{record.batch}"
+    )
+    return Mend(
+        clocks,
+        # A window that was written as final is closed whatever the clock says.
+        min(record.close_ms, NEVER_CLOSED_MS if final_ms is None else final_ms + 1),
+        observed_ms,
+        [*version.prepared.clock_notes.mended, act],
+    )
+
+
+def _refuse_stream_join(version: _Version) -> None:
+    """Refuse a store whose join would bring out again what it gave up by the clock.
+
+    Raises:
+        ClockRefused: it has one. (Tables that are joined keep rows whatever the clock is.)
+    """
+    for by_task in version.prepared.join_segments.values():
+        for file in (version.folder / name for names in by_task.values() for name in names[:1]):
+            with pa.memory_map(str(file)) as source:
+                names = pa.ipc.open_file(source).schema.names
+            if {field.name for field in SIDE_FIELDS} <= set(names):
+                message = (
+                    f"store {version.store!r} joins streams: records that left the join by this "
+                    "clock would come out of it again; build the store anew instead"
+                )
+                raise ClockRefused(message)
+
+
+def _final_ms(layout: DataLayout, version: _Version) -> int | None:
+    """The greatest last ms of a window that the table has as final; None where it has none.
+
+    Raises:
+        ClockRefused: the table isn't at the version's batch.
+    """
+    table = layout.table(version.store)
+    snapshot = DeltaLog(table).snapshot()
+    batch = version.prepared.record.batch
+    if snapshot.record is None or snapshot.record.batch < batch:
+        message = (
+            f"store {version.store!r}: batch {batch} is decided, but not in the table yet; run the "
+            "pipeline until it is, stop it, and set the clock then"
+        )
+        raise ClockRefused(message)
+    kind = snapshot.definition.window.kind
+    if not kind.is_windowed:
+        return None
+    greatest_ms = None
+    for name in snapshot.files:
+        rows = pq.read_table(table / name, columns=["window_end", "final"])
+        ends_ms = rows["window_end"].filter(rows["final"]).cast(pa.timestamp("ms", "UTC"))
+        if len(ends_ms):
+            last_ms = pc.max(ends_ms.cast(pa.int64())).as_py() - (not kind.has_inclusive_end)
+            greatest_ms = last_ms if greatest_ms is None else max(last_ms, greatest_ms)
+    return greatest_ms
