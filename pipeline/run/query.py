@@ -1,5 +1,6 @@
 """Run a topology: one streaming query that brings every store forward batch by batch."""
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
@@ -11,12 +12,23 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
-from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define
+from oriel.pipeline.commit import (
+    Checkpoint,
+    StoreBatches,
+    StoreTables,
+    committed_batch,
+    define,
+    follow_topics,
+    newest_batch,
+    remove_left,
+    stores_left,
+)
 from oriel.pipeline.decoding import BlockDecoder
-from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.errors import CheckpointError, InvalidTopology
 from oriel.pipeline.language import Input, Side, Source, Topology
 from oriel.pipeline.plan import PreparedBatch, StorePlans, reasons_by_store
 from oriel.pipeline.rows import RowSteps
+from oriel.pipeline.run.rebuild import Rebuild
 from oriel.pipeline.run.spark_runner import (
     SPARK_ERRORS,
     SparkRunner,
@@ -54,12 +66,20 @@ class PipelineRun:
     """One run of a topology, from ``start`` until its query ends."""
 
     def __init__(
-        self, spark: SparkSession, topology: Topology, log: Log, settings: RunSettings
+        self,
+        spark: SparkSession,
+        topology: Topology,
+        log: Log,
+        settings: RunSettings,
+        rebuild: str | None = None,
     ) -> None:
-        """Open the checkpoint and the tables.
+        """Open the checkpoint and the tables; a store that is new is computed up to the others.
+
+        With ``rebuild`` that store, and no other, is opened and computed anew; then there is
+        nothing to ``start``.
 
         Raises:
-            InvalidTopology: a step does not fit the schema.
+            InvalidTopology: a step does not fit the schema, or there is no store ``rebuild``.
             AlreadyRunning, CheckpointError, ForeignCheckpoint, IncompatibleStore: what is
                 in the data folder can't be gone on with.
         """
@@ -67,6 +87,7 @@ class PipelineRun:
         self._log = log
         self._settings = settings
         self._topology = topology
+        self._rebuilt = rebuild
         self._decoders = {source: log.decoder(source.schema) for source in topology.sources}
         self.failure: BaseException | None = None
         plans = self._plans()
@@ -80,7 +101,13 @@ class PipelineRun:
         folder = self._layout.checkpoint(settings.application)
         self._checkpoint = Checkpoint(folder, sync=settings.sync)
         try:
-            self._stores = {plan.store.name: self._open(plan) for plan in plans}
+            self._stores = {
+                plan.store.name: self._open(plan)
+                for plan in plans
+                if rebuild in {None, plan.store.name}
+            }
+            if rebuild is None:
+                self._leave_others()
         except BaseException:
             self._checkpoint.close()
             raise
@@ -141,23 +168,43 @@ class PipelineRun:
         return RowSteps(records, origin, store)
 
     def _open(self, plans: StorePlans) -> StoreBatches:
-        """Open one store's tables and state."""
+        """Open one store's tables and state; compute them anew if that is asked for or needed."""
         settings = self._settings
         types = plans.assembly.engine.aggregate_types
-        application = self._checkpoint.application
-        definition = define(plans.store, types, application, settings.key_groups)
-        return StoreBatches(
-            plans,
-            StoreTables(self._layout, definition, types, sync=settings.sync),
-            self._checkpoint.versions(plans.store.name),
-            tasks=settings.tasks,
-        )
+        defined = define(plans.store, types, self._checkpoint.application, settings.key_groups)
+        rebuild = Rebuild(
+            self._spark, self._log, self._compute, self._layout, self._checkpoint,
+            settings.tasks, settings.sync,
+        )  # fmt: skip
+        newest = newest_batch(self._checkpoint.spark)
+        if self._rebuilt is not None:
+            if newest is None:
+                message = f"store {defined.name!r}: nothing has run yet, so there is no need to"
+                raise CheckpointError(message)
+            rebuild.run(plans, defined, newest)
+        tables = StoreTables(self._layout, defined, types, sync=settings.sync)
+        versions = self._checkpoint.versions(tables.definition.state_name)
+        is_empty = tables.recorded_batch() < 0 and not any(versions.folder.iterdir())
+        if newest is not None and is_empty and committed_batch(self._checkpoint.spark) is not None:
+            # The store is new in a topology that has run: a batch that all others have is not
+            # offered again.
+            rebuild.run(plans, defined, newest)
+            tables = StoreTables(self._layout, defined, types, sync=settings.sync)
+            versions = self._checkpoint.versions(tables.definition.state_name)
+        remove_left(self._layout, self._checkpoint, tables.definition)
+        return StoreBatches(plans, tables, versions, tasks=settings.tasks)
+
+    def _leave_others(self) -> None:
+        """Say which stores are not in the topology any more, and let Spark follow its topics."""
+        for store in stores_left(self._checkpoint, self._stores):
+            sys.stderr.write(f"store {store} is not in the topology: its table stays as it is\n")
+        follow_topics(self._checkpoint.spark, self._topology.topics, sync=self._settings.sync)
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         ends = self._checkpoint.end_offsets(batch)
         begun = {name: store.begin(batch, ends) for name, store in self._stores.items()}
         stores = [work for work in begun.values() if work is not None]
-        reports = self._computed(rows, batch, ends, stores) if stores else {}
+        reports = self._compute(rows, self._starts(batch), ends, stores) if stores else {}
         self._last_ends = batch, ends
         prepared = {}
         for name, work in begun.items():
@@ -165,11 +212,10 @@ class PipelineRun:
             prepared[name] = self._stores[name].finish(batch, ends, computed)
         return prepared
 
-    def _computed(
-        self, rows: DataFrame, batch: int, ends: Offsets, stores: Sequence[StoreWork]
+    def _compute(
+        self, rows: DataFrame, starts: Offsets, ends: Offsets, stores: Sequence[StoreWork]
     ) -> dict[str, list[WindowsReport]]:
         """What the tasks of all stores report, here if the batch is small, else as a Spark job."""
-        starts = self._starts(batch)
         if self._runs_here and self._log.is_small(starts, ends):
             return run_stages(LocalRunner(self._read(rows, starts, ends)), stores)
         runner = SparkRunner(rows, self._log, self._decoders)

@@ -17,6 +17,7 @@ from oriel.storage.delta.log import (
     TableSnapshot,
     read_definition,
 )
+from oriel.storage.delta.replacement import TableContent, replace_rows
 from oriel.storage.delta.table import (
     CHECKPOINT_INTERVAL,
     Table,
@@ -33,12 +34,14 @@ __all__ = [
     "LogEntry",
     "Stamp",
     "Table",
+    "TableContent",
     "TableSnapshot",
     "add_checkpoint",
     "arrow_type",
     "delta_type",
     "open_table",
     "read_definition",
+    "replace_rows",
     "store_schema",
     "table_rows",
     "write_file",
