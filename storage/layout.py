@@ -49,13 +49,18 @@ class DataLayout:
         """The index folder of ``store``."""
         return self.indexes / check_store_name(store)
 
+    @property
+    def checkpoints(self) -> Path:
+        """Parent folder of all checkpoints."""
+        return self.root / "checkpoints"
+
     def rebuild(self, store: str) -> Path:
         """Where ``store`` is computed anew: a data folder of its own."""
         return self.root / "rebuilds" / check_store_name(store)
 
     def checkpoint(self, application: str) -> Path:
         """Checkpoint folder of the streaming query of one topology."""
-        return self.root / "checkpoints" / application
+        return self.checkpoints / application
 
 
 def check_store_name(store: str) -> str:

@@ -8,6 +8,8 @@ checkpoint folder and the tables of a store are opened, and refused if they do n
 
 from oriel.pipeline.commit.checkpoint import Checkpoint
 from oriel.pipeline.commit.differences import define
+from oriel.pipeline.commit.log_identity import settle_log
+from oriel.pipeline.commit.rescale import rescale
 from oriel.pipeline.commit.spark_log import committed_batch, follow_topics, newest_batch
 from oriel.pipeline.commit.store_batch import StoreBatches, prepared_batch
 from oriel.pipeline.commit.store_tables import StoreTables
@@ -25,5 +27,7 @@ __all__ = [
     "newest_batch",
     "prepared_batch",
     "remove_left",
+    "rescale",
+    "settle_log",
     "stores_left",
 ]

@@ -21,6 +21,7 @@ from oriel.pipeline.commit import (
     follow_topics,
     newest_batch,
     remove_left,
+    settle_log,
     stores_left,
 )
 from oriel.pipeline.decoding import BlockDecoder
@@ -79,6 +80,7 @@ class PipelineRun:
         nothing to ``start``.
 
         Raises:
+            KafkaUnavailable: the brokers don't answer.
             InvalidTopology: a step does not fit the schema, or there is no store ``rebuild``.
             AlreadyRunning, CheckpointError, ForeignCheckpoint, IncompatibleStore: what is
                 in the data folder can't be gone on with.
@@ -88,6 +90,10 @@ class PipelineRun:
         self._settings = settings
         self._topology = topology
         self._rebuilt = rebuild
+        names = [store.name for store in topology.stores]
+        if rebuild is not None and rebuild not in names:
+            message = f"the topology has no store {rebuild!r}; it has {', '.join(names)}"
+            raise InvalidTopology(message)
         self._decoders = {source: log.decoder(source.schema) for source in topology.sources}
         self.failure: BaseException | None = None
         plans = self._plans()
@@ -101,6 +107,8 @@ class PipelineRun:
         folder = self._layout.checkpoint(settings.application)
         self._checkpoint = Checkpoint(folder, sync=settings.sync)
         try:
+            identity = log.identity(spark, sorted(topology.topics))
+            settle_log(folder, identity, sync=settings.sync)
             self._stores = {
                 plan.store.name: self._open(plan)
                 for plan in plans

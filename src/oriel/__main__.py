@@ -11,6 +11,8 @@ import oriel
 #: Imported when called: serving needs no Spark.
 _COMMANDS = {
     "demo": ("oriel.demo", "demo"),
+    "rebuild": ("oriel.pipeline.operations.rebuild", "pipeline"),
+    "rescale": ("oriel.pipeline.operations.rescale", "pipeline"),
     "run": ("oriel.pipeline.run", "pipeline"),
     "serve": ("oriel.app.server", "app"),
 }
@@ -23,6 +25,10 @@ oriel: interactive queries over materialized windows
                                    run a topology: event log -> windows -> Delta tables
   oriel serve --data FOLDER [--host 127.0.0.1] [--port 8080] [--workers 1]
                                    serve the tables of a data folder over HTTP
+  oriel rebuild STORE TOPOLOGY.py --event-log FOLDER --data FOLDER
+                                   compute a store anew from its topics, in one step
+  oriel rescale STORE KEY_GROUPS --data FOLDER
+                                   change how many tasks a store can ever use
   oriel topology                   how to write a topology file
   oriel help                       this text
   oriel --version                  the version of this package
