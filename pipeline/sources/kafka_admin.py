@@ -1,7 +1,7 @@
 """What Kafka's brokers say of a cluster and its topics, asked through the client in Spark's JVM."""
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
@@ -19,7 +19,7 @@ class KafkaAdmin:
     def __init__(self, spark: SparkSession, bootstrap_servers: str) -> None:
         """Ask the cluster behind ``bootstrap_servers``."""
         # Py4J gives Java's classes as attributes.
-        self._jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no public name for it
+        self._jvm = cast("Any", spark._jvm)  # noqa: SLF001 - pyspark has no public name for it
         self._kafka = self._jvm.org.apache.kafka
         self._servers = bootstrap_servers
         settings = self._jvm.java.util.Properties()

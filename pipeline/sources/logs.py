@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from itertools import groupby
 from pathlib import Path
 from typing import ClassVar, Protocol
@@ -132,7 +132,7 @@ class EventLog:
         """
         # Looked at here for the sake of the message: in the source it is inside a Java error.
         partition_files(ensure_topic_folder(self.root, topic))
-        spark.dataSource.register(EventLogSource)
+        _register(spark)
         return (
             spark.readStream.format(FORMAT)
             .option("root", str(self.root.resolve()))
@@ -200,7 +200,7 @@ class EventLog:
 
     def between(self, spark: SparkSession, starts: Offsets, ends: Offsets) -> DataFrame:
         """See ``Log``."""
-        spark.dataSource.register(EventLogSource)
+        _register(spark)
         frames = [
             spark.read.format(FORMAT)
             .option("root", str(self.root.resolve()))
@@ -212,6 +212,12 @@ class EventLog:
             if _size({topic: starts.get(topic, {})}, {topic: of_topic})
         ]
         return reduce(DataFrame.union, frames)
+
+
+@cache
+def _register(spark: SparkSession) -> None:
+    """Let a session know the event log's source; it warns when it is told twice."""
+    spark.dataSource.register(EventLogSource)
 
 
 def ensure_topic_folder(root: Path, topic: str) -> Path:

@@ -10,9 +10,11 @@ import pytest
 
 from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, texts
 
-COMMANDS = ("demo", "run", "serve", "topology", "test", "bench", "lock", "help")
+COMMANDS = (
+    "demo", "rebuild", "rescale", "run", "serve", "topology", "test", "bench", "lock", "help",
+)  # fmt: skip
 #: Commands of the package, which have options of their own.
-PACKAGED = ("demo", "run", "serve")
+PACKAGED = ("demo", "rebuild", "rescale", "run", "serve")
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
