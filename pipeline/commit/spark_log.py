@@ -27,33 +27,54 @@ def committed_batch(spark: Path) -> int | None:
     return max(_batches(spark / "commits"), default=None)
 
 
-def follow_topics(spark: Path, topics: Iterable[str], *, sync: bool) -> None:
+def follow_topics(checkpoint: Path, topics: Iterable[str], *, sync: bool) -> None:
     """Let the entries from which Spark goes on name ``topics`` and no others.
 
     Spark knows its sources by their order, so that it could not go on with one more, or one less.
     A topic that comes to a topology begins where nothing of it is read; one that goes is
-    forgotten. It changes nothing where the topics are those that the entries name. Killed in
-    between, it is done again.
+    forgotten. Killed in between, it is done again: ``topics.json`` is written at the end.
+
+    Raises:
+        CheckpointError: an entry has other topics than the pipeline had: a part of it is lost.
     """
     wanted = sorted(topics)
+    path = checkpoint / "topics.json"
+    try:
+        recorded = orjson.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):
+        # The entries say it as well.
+        recorded = None
+    if recorded == wanted:
+        return
+    offsets = checkpoint / "spark" / "offsets"
     # The batch before the newest one tells where that begins, if it is still to be done.
-    for batch in sorted(_batches(spark / "offsets"))[-2:]:
-        path = spark / "offsets" / str(batch)
-        lines = path.read_text().splitlines()
-        try:
-            known = {topic: of_topic for line in lines[_HEAD:]
-                     for topic, of_topic in orjson.loads(line).items()}  # fmt: skip
-        except (ValueError, AttributeError) as error:
-            message = f"Spark's offset log entry {path} can't be read: {error}"
-            raise CheckpointError(message) from error
-        if list(known) == wanted:
-            continue
-        # Kafka's source keeps by its number where its topic began.
-        rmtree(spark / "sources", ignore_errors=True)
-        named = [orjson.dumps({topic: known.get(topic, {})}).decode() for topic in wanted]
-        # Spark would find that a checksum of the old entry is wrong.
-        path.with_name(f".{batch}.crc").unlink(missing_ok=True)
-        replace_file(path, "\n".join([*lines[:_HEAD], *named]).encode(), sync=sync)
+    for batch in sorted(_batches(offsets))[-2:]:
+        _name_topics(offsets / str(batch), recorded, wanted, sync=sync)
+    # Kafka's source keeps there, by its number, where its topic began.
+    rmtree(checkpoint / "spark" / "sources", ignore_errors=True)
+    replace_file(path, orjson.dumps(wanted), sync=sync)
+
+
+def _name_topics(entry: Path, recorded: list[str] | None, wanted: list[str], *, sync: bool) -> None:
+    """Let one entry name the topics ``wanted``, where it named ``recorded`` (None: not known)."""
+    lines = entry.read_text().splitlines()
+    try:
+        named = [orjson.loads(line) for line in lines[_HEAD:]]
+        ends = {topic: of_topic for line in named for topic, of_topic in line.items()}
+    except (ValueError, AttributeError):
+        ends = {}
+    if list(ends) == wanted:
+        return
+    if not ends or (recorded is not None and list(ends) != recorded):
+        message = (
+            f"Spark's offset log entry {entry} names the topics {list(ends)}, the pipeline read "
+            f"{recorded}: a part of it is lost; restore the checkpoint"
+        )
+        raise CheckpointError(message)
+    new_lines = [orjson.dumps({topic: ends.get(topic, {})}).decode() for topic in wanted]
+    # Spark would find that a checksum of the old entry is wrong.
+    entry.with_name(f".{entry.name}.crc").unlink(missing_ok=True)
+    replace_file(entry, "\n".join([*lines[:_HEAD], *new_lines]).encode(), sync=sync)
 
 
 def _batches(folder: Path) -> list[int]:

@@ -4,7 +4,7 @@ A store's table names the generation of its state, ``state/<store>@<generation>`
 So everything new is made beside what is there: files that no version of the table names, the state
 in a folder of the next generation. One commit of the table then says the new generation and has
 the new rows: before it all is as it was, behind it all is new. Whoever is killed leaves what
-nothing refers to, which the next start removes.
+nothing refers to, which the next one removes.
 """
 
 from collections.abc import Iterable, Sequence
@@ -125,7 +125,10 @@ def as_version(computed: PreparedBatch, batch: int) -> PreparedBatch:
 
 
 def remove_left(layout: DataLayout, checkpoint: Checkpoint, definition: StoreDefinition) -> None:
-    """Remove what a switch made useless: earlier generations, and what was computed for it."""
+    """Remove what a switch made useless: earlier generations, and what was computed for it.
+
+    Never later ones: a process that slept while another took over may hold an old definition.
+    """
     for generation in range(definition.generation):
         name = replace(definition, generation=generation).state_name
         rmtree(checkpoint.folder / "state" / name, ignore_errors=True)

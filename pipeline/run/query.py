@@ -206,7 +206,7 @@ class PipelineRun:
         """Say which stores are not in the topology any more, and let Spark follow its topics."""
         for store in stores_left(self._checkpoint, self._stores):
             sys.stderr.write(f"store {store} is not in the topology: its table stays as it is\n")
-        follow_topics(self._checkpoint.spark, self._topology.topics, sync=self._settings.sync)
+        follow_topics(self._checkpoint.folder, self._topology.topics, sync=self._settings.sync)
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         ends = self._checkpoint.end_offsets(batch)

@@ -87,16 +87,16 @@ def test_stores_of_a_cluster_are_rebuilt_and_other_logs_refused(tmp_path: Path) 
         assert cluster.oriel("rebuild", "a", above=1) == ""
         assert cluster.total("a") == 6
         # Another topic in front of it: Spark tells its sources by their order.
-        cluster.create("A", 8)
+        cluster.create("B", 8)
         cluster.send("a", 16)
-        assert cluster.oriel("run", above=1, topics=("a", "A")) == ""
-        assert (cluster.total("a"), cluster.total("A")) == (22, 8)
-        cluster.send("A", 32)
-        assert cluster.oriel("run", above=1, topics=("a", "A")) == ""
-        assert (cluster.total("a"), cluster.total("A")) == (22, 40)
+        assert cluster.oriel("run", above=1, topics=("a", "B")) == ""
+        assert (cluster.total("a"), cluster.total("B")) == (22, 8)
+        cluster.send("B", 32)
+        assert cluster.oriel("run", above=1, topics=("a", "B")) == ""
+        assert (cluster.total("a"), cluster.total("B")) == (22, 40)
         cluster.admin.delete_records([TopicPartition("a", 0, 3)])
         _wait_for_deletion(cluster)
-        assert cluster.oriel("rebuild", "a", topics=("a", "A")) == ""
+        assert cluster.oriel("rebuild", "a", topics=("a", "B")) == ""
         assert "topic a has lost its first records (partition 0 below 3)" in cluster.told
         assert cluster.total("a") == 16
         (tmp_path / "log").mkdir()
@@ -104,8 +104,8 @@ def test_stores_of_a_cluster_are_rebuilt_and_other_logs_refused(tmp_path: Path) 
         assert "has read another log (Kafka cluster " in told
         cluster.admin.delete_topics(["a"])["a"].result(timeout=30)
         _recreate(cluster)
-        assert "has read another topic a (id " in cluster.oriel("run", topics=("a", "A"))
-    told = cluster.oriel("run", topics=("a", "A"))
+        assert "has read another topic a (id " in cluster.oriel("run", topics=("a", "B"))
+    told = cluster.oriel("run", topics=("a", "B"))
     assert told.startswith(f"oriel run: Kafka at {address} does not answer as it should: ")
 
 
