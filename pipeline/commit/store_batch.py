@@ -211,7 +211,8 @@ class StoreBatches:
         message = (
             f"store {self._store.name!r}: the checkpoint is at batch {batch}, the table at batch "
             f"{recorded}. They do not belong together, so going on would lose or repeat records. "
-            "Restore the one that is older from a backup, or start anew with an empty data folder"
+            "Restore the one that is older from a backup, or let `oriel rebuild "
+            f"{self._store.name}` compute the store anew from its topics"
         )
         raise ForeignCheckpoint(message)
 

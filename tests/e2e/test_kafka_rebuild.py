@@ -49,7 +49,7 @@ class Cluster:
         producer.flush()
 
     def oriel(self, *command: str, above: int = 0, topics: tuple[str, ...] = ("a",)) -> str:
-        """Run a command over the topology; "" or what it said on stderr when it failed."""
+        """Run a command over the topology; "" or the one line that it said when it failed."""
         path = self.folder / "app.py"
         path.write_text(TOPOLOGY.format(topics=topics, above=above))
         source = ["--kafka", self.address] if "--event-log" not in command else []
@@ -64,7 +64,11 @@ class Cluster:
                 cwd=ROOT, capture_output=True, text=True, check=False,
             )  # fmt: skip
         self.told = done.stderr
-        return "" if done.returncode == 0 else done.stderr.splitlines()[-1]
+        if done.returncode == 0:
+            return ""
+        # Spark may say something of its own when it is ended.
+        (line,) = (one for one in done.stderr.splitlines() if one.startswith("oriel "))
+        return line
 
     def total(self, store: str) -> int:
         """The newest row of the one key."""

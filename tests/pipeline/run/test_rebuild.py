@@ -17,7 +17,7 @@ from oriel.pipeline.errors import CheckpointError, InvalidTopology
 from oriel.pipeline.sources import EventLog
 from oriel.storage import DataLayout, ForeignCheckpoint, IncompatibleStore, WindowRange
 from oriel.storage.delta import DeltaLog
-from oriel.storage.index import IndexFolder, IndexReader
+from oriel.storage.index import IndexFolder, IndexReader, build_generation
 from oriel.storage.tailer import store as tailing
 from tests.e2e import kinds_topology
 from tests.e2e.event_logs import random_logs, write_lines
@@ -238,7 +238,7 @@ def test_a_reader_sees_the_old_rows_or_the_new_ones(
     look()
     bench.run(counting("v % 2 = 0"), "s")
     look()
-    build = tailing.build_generation
+    build = build_generation
 
     def building(*given: Any) -> Any:
         made = build(*given)
