@@ -4,6 +4,7 @@ PipelineError
 |-- InvalidTopology       the topology breaks a rule; the message names the step
 |-- ExpressionFailed      a row-wise expression fails on a record
 |-- EventLogError         the event log is not what was promised (shrunk, odd file name)
+|-- KafkaUnavailable      the brokers don't answer, or know no such topic
 |-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
 |-- CheckpointError       the checkpoint can't be used as it is
 |-- BackupError           a backup can't be written, or read back
@@ -27,6 +28,10 @@ class ExpressionFailed(PipelineError):
 
 class EventLogError(PipelineError):
     """The event log broke its promise: append-only files named by partition number."""
+
+
+class KafkaUnavailable(PipelineError):
+    """Kafka's brokers don't answer, or know no such topic; the message says what Kafka said."""
 
 
 class ConnectorUnavailable(PipelineError):

@@ -22,9 +22,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadLimit,
@@ -99,9 +105,30 @@ class EventLogSource(DataSource):
         """Return the columns of slices."""
         return from_arrow_schema(_SLICE_SCHEMA)
 
+    def reader(self, schema: StructType) -> "EventLogSlices":  # noqa: ARG002
+        """Return the reader of what lies between the options ``starts`` and ``ends`` (JSON)."""
+        starts, ends = (orjson.loads(self.options[name]) for name in ("starts", "ends"))
+        return EventLogSlices(slices(self._topic, self._folder, starts, ends))
+
     def streamReader(self, schema: StructType) -> "EventLogReader":  # noqa: ARG002, N802 - Spark's name
         """Return the reader of a streaming query."""
         return EventLogReader(self._folder, self._topic, self._max_batch_bytes)
+
+
+class EventLogSlices(DataSourceReader):
+    """Reads slices that were planned before; at least one."""
+
+    def __init__(self, planned: Sequence[Slice]) -> None:
+        """Read ``planned``."""
+        self._planned = planned
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return one partition of Spark's for each slice."""
+        return self._planned
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the slice as one row, as ``EventLogReader`` does."""
+        yield pa.RecordBatch.from_pylist([vars(partition)], schema=_SLICE_SCHEMA)
 
 
 class EventLogReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -195,6 +222,27 @@ def slices(
         for p, end in ends.items()
         if end > starts.get(p, 0)
     ]
+
+
+def next_ends(
+    folder: Path, starts: Mapping[str, int], ends: Mapping[str, int], max_bytes: int
+) -> dict[str, int]:
+    """Where a batch from ``starts`` ends that takes about ``max_bytes`` on the way to ``ends``.
+
+    Raises:
+        EventLogError: a file is gone, or was not only appended to.
+    """
+    behind = [p for p, end in ends.items() if end > starts.get(p, 0)]
+    share_bytes = max(1, max_bytes // max(1, len(behind)))
+    files = partition_files(folder)
+    lost = sorted(set(behind) - set(files))
+    if lost:
+        message = f"event log partitions {lost} of {folder} are gone: restore the files"
+        raise EventLogError(message)
+    return {
+        p: _slice_end(files[p], starts.get(p, 0), end, share_bytes) if p in behind else end
+        for p, end in ends.items()
+    }
 
 
 def opened_slices(

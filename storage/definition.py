@@ -3,7 +3,8 @@
 The definition travels in the table property ``oriel.store`` as JSON, so that whoever
 opens the table (tailer, API, a later run of the pipeline) knows what it holds.
 
-Format 1 knew sliding windows only, written at each update; its texts are still read.
+Format 1 knew sliding windows only, written at each update; formats 1 and 2 say neither sources,
+steps nor functions. Their texts are still read.
 """
 
 from dataclasses import asdict, dataclass
@@ -15,7 +16,7 @@ import orjson
 from oriel.storage.errors import InvalidDefinition
 from oriel.storage.layout import check_store_name
 
-FORMAT = 2
+FORMAT = 3
 STORE_PROPERTY = "oriel.store"
 
 
@@ -146,6 +147,11 @@ class StoreDefinition:
     window is visible while its start (a session while its end) is at least the store clock
     - ``retention_ms`` + 1 (semantics 7). ``application`` is the id under which the pipeline
     commits. ``format`` is that of the text it was read from.
+
+    ``sources`` are the topics with their schemas, ``steps`` each input's row-wise steps and joins,
+    ``functions`` the names of the user's functions and their schema: texts that are compared and
+    shown. None is of an older format, which does not say them. ``generation`` counts how often
+    the table's content or its state were replaced as a whole; each has a state of its own.
     """
 
     name: str
@@ -158,6 +164,10 @@ class StoreDefinition:
     application: str = ""
     emit: str = WINDOW_UPDATE
     format: int = FORMAT
+    sources: tuple[str, ...] | None = None
+    steps: tuple[str, ...] | None = None
+    functions: tuple[str, ...] | None = None
+    generation: int = 0
 
     def __post_init__(self) -> None:
         """Refuse names that can't be a store's or a column's.
@@ -181,6 +191,11 @@ class StoreDefinition:
             message = f"store {self.name!r}: two aggregates have the same name: {names}"
             raise InvalidDefinition(message)
 
+    @property
+    def state_name(self) -> str:
+        """What the state of this generation is called in a checkpoint; no store has this name."""
+        return f"{self.name}@{self.generation}" if self.generation else self.name
+
     def to_json(self) -> str:
         """The definition as the table property's text, with sorted names."""
         return orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS).decode()
@@ -202,6 +217,9 @@ class StoreDefinition:
                 raise InvalidDefinition(message)
             fields["window"] = WindowSpec(**fields["window"])
             fields["aggregates"] = tuple(AggregateSpec(**a) for a in fields["aggregates"])
+            for name in ("sources", "steps", "functions"):
+                texts = fields.get(name)
+                fields[name] = None if texts is None else tuple(texts)
             return cls(**fields)
         except (KeyError, TypeError, orjson.JSONDecodeError) as error:
             message = f"not a store definition: {error}"

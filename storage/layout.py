@@ -4,6 +4,7 @@
     DATA/tables/_dead_letters/         the dead-letter Delta table
     DATA/checkpoints/<application>/    Spark's checkpoint and the engine's state
     DATA/index/<store>/                the disposable LMDB index
+    DATA/rebuilds/<store>/             what `oriel rebuild` computes, until it is in its place
 
 A store name can't begin with an underscore, so it never meets ``_dead_letters``.
 """
@@ -52,6 +53,10 @@ class DataLayout:
     def checkpoints(self) -> Path:
         """Parent folder of all checkpoints."""
         return self.root / "checkpoints"
+
+    def rebuild(self, store: str) -> Path:
+        """Where ``store`` is computed anew: a data folder of its own."""
+        return self.root / "rebuilds" / check_store_name(store)
 
     def checkpoint(self, application: str) -> Path:
         """Checkpoint folder of the streaming query of one topology."""

@@ -7,16 +7,30 @@ checkpoint folder and the tables of a store are opened, and refused if they do n
 """
 
 from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions
+from oriel.pipeline.commit.differences import define
+from oriel.pipeline.commit.log_identity import settle_log
 from oriel.pipeline.commit.mend import Mend
+from oriel.pipeline.commit.rescale import rescale
+from oriel.pipeline.commit.spark_log import committed_batch, follow_topics, newest_batch
 from oriel.pipeline.commit.store_batch import StoreBatches, prepared_batch
-from oriel.pipeline.commit.store_tables import StoreTables, define
+from oriel.pipeline.commit.store_tables import StoreTables
+from oriel.pipeline.commit.switch import Replacement, as_version, remove_left, stores_left
 
 __all__ = [
     "Checkpoint",
     "Mend",
+    "Replacement",
     "StateVersions",
     "StoreBatches",
     "StoreTables",
+    "as_version",
+    "committed_batch",
     "define",
+    "follow_topics",
+    "newest_batch",
     "prepared_batch",
+    "remove_left",
+    "rescale",
+    "settle_log",
+    "stores_left",
 ]

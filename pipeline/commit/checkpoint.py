@@ -5,6 +5,8 @@
     CHECKPOINT/spark/                    Spark's own checkpoint
     CHECKPOINT/state/<store>/<n>.json    batch n as prepared: state version n and its commit
     CHECKPOINT/state/<store>/*.arrow     the segments that the versions name
+    CHECKPOINT/state/<store>@<g>/        the same of a store's generation g (see ``switch``)
+    CHECKPOINT/log.json, topics.json     which log the offsets belong to, and which topics
 
 ``<n>.json`` is written when all of batch n is computed and before anything of it is
 committed. From then on batch n is never computed again, only committed: whatever

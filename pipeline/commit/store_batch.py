@@ -246,11 +246,12 @@ class StoreBatches:
 
     def _refuse_foreign(self, batch: int, recorded: int) -> None:
         """Go on only if the table is exactly at the batch before, or has this one already."""
-        if batch > 0 and self._previous(batch) is None:
+        # A store that was rebuilt up to this very batch has no version before it.
+        if batch > 0 and self._previous(batch) is None and self._versions.load(batch) is None:
             message = (
                 f"store {self._store.name!r}: the checkpoint has no state version {batch - 1}. The "
-                "store is new in a topology that has run before, or its state was removed; start "
-                "the topology anew with an empty data folder"
+                "store was out of the topology for a while, or its state was removed: `oriel "
+                f"rebuild {self._store.name}` computes it anew from its topics"
             )
             raise ForeignCheckpoint(message)
         if recorded in {batch - 1, batch}:
@@ -258,7 +259,8 @@ class StoreBatches:
         message = (
             f"store {self._store.name!r}: the checkpoint is at batch {batch}, the table at batch "
             f"{recorded}. They do not belong together, so going on would lose or repeat records. "
-            "Restore the one that is older from a backup, or start anew with an empty data folder"
+            "Restore the one that is older from a backup, or let `oriel rebuild "
+            f"{self._store.name}` compute the store anew from its topics"
         )
         raise ForeignCheckpoint(message)
 

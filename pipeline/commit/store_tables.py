@@ -1,35 +1,14 @@
 """A store's two Delta tables as the pipeline writes them: its windows and its dead letters."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from oriel.pipeline.commit.differences import settled
 from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
-from oriel.pipeline.language import Functions, Store, TableRows
-from oriel.pipeline.plan import aggregate_calls
-from oriel.pipeline.windows import TimeWindows
-from oriel.storage import (
-    STORE_PROPERTY,
-    AggregateSpec,
-    DataLayout,
-    ForeignCheckpoint,
-    IncompatibleStore,
-    StoreDefinition,
-    StoreKind,
-    WindowSpec,
-)
-from oriel.storage.delta import AddedFile, Table, delta_type, open_table, store_schema
-
-#: What may not change as long as a table lives, and what messages call it.
-_FIXED = {
-    "topic": "topic",
-    "grouped_by": "grouping",
-    "window": "window",
-    "aggregates": "aggregation",
-    "emit": "emission",
-}
+from oriel.storage import STORE_PROPERTY, DataLayout, IncompatibleStore, StoreDefinition
+from oriel.storage.delta import AddedFile, Table, open_table, store_schema
 
 
 class StoreTables:
@@ -76,75 +55,22 @@ class StoreTables:
             self._dead_letters.commit(files, self._dead_letter_id, batch, {})
 
 
-def define(
-    store: Store, aggregates: Mapping[str, pa.DataType], application: str, key_groups: int
-) -> StoreDefinition:
-    """Return what the table will say about ``store``."""
-    calls = aggregate_calls(store)
-    windows = store.windows
-    advance_ms = windows.advance_ms if isinstance(windows, TimeWindows) else None
-    return StoreDefinition(
-        name=store.name,
-        topic=", ".join(store.topics),
-        grouped_by=store.grouped_by,
-        window=WindowSpec(
-            StoreKind(windows.kind),
-            windows.length_ms,
-            windows.grace_ms,
-            advance_ms if windows.kind == "hopping" else None,
-        ),
-        aggregates=tuple(
-            AggregateSpec(name, calls.get(name, _made_by(store)), delta_type(column_type))
-            for name, column_type in aggregates.items()
-        ),
-        key_groups=key_groups,
-        retention_ms=store.retention_ms,
-        application=application,
-        emit=store.emit.name,
-    )
-
-
-def _made_by(store: Store) -> str:
-    """How columns that no declarative aggregate makes come about, for people."""
-    if isinstance(store.aggregation, Functions):
-        return store.aggregation.step
-    if isinstance(store.aggregation, TableRows) and len(store.inputs) > 1:
-        return f"{store.aggregation.how} join of tables"
-    return "the table's own column"
-
-
 def _settled(table: Table, defined: StoreDefinition) -> StoreDefinition:
-    """Return the definition to run with: the table's key groups, the topology's retention.
+    """Return the definition to run with, and let the table say it from here on."""
+    definition = settled(recorded_definition(table, defined.name), defined)
+    if definition.to_json() != table.properties[STORE_PROPERTY]:
+        table.set_property(STORE_PROPERTY, definition.to_json())
+    return definition
 
-    Key groups are fixed when the table is made: another number of them would look for a key's
-    state with another task.
+
+def recorded_definition(table: Table, store: str) -> StoreDefinition:
+    """What ``table`` says of ``store``.
+
+    Raises:
+        IncompatibleStore: it is no table of this system.
     """
     text = table.properties.get(STORE_PROPERTY)
     if text is None:
-        message = f"store {defined.name!r}: the Delta table there is not one of this system"
+        message = f"store {store!r}: the Delta table there is not one of this system"
         raise IncompatibleStore(message)
-    recorded = StoreDefinition.from_json(text)
-    if recorded.application != defined.application:
-        message = (
-            f"store {defined.name!r}: the table was written by application "
-            f"{recorded.application}, this checkpoint is of {defined.application}. A new "
-            "checkpoint over an old table would repeat records: restore the checkpoint, or start "
-            "anew with an empty data folder"
-        )
-        raise ForeignCheckpoint(message)
-    settled = replace(defined, key_groups=recorded.key_groups)
-    for name, title in _FIXED.items():
-        before, now = getattr(recorded, name), getattr(settled, name)
-        if before != now:
-            message = (
-                f"store {defined.name!r}: its {title} was {_written(before)}, the topology says "
-                f"{_written(now)}. Use another store name, or start anew with an empty data folder"
-            )
-            raise IncompatibleStore(message)
-    if settled != recorded:
-        table.set_property(STORE_PROPERTY, settled.to_json())
-    return settled
-
-
-def _written(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return StoreDefinition.from_json(text)

@@ -7,6 +7,12 @@ wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way ou
 expressions and schemas fit together is found out by the rooms that have Spark.
 """
 
+from oriel.pipeline.language.descriptions import (
+    function_texts,
+    schema_text,
+    source_texts,
+    step_texts,
+)
 from oriel.pipeline.language.grouped import until_window_closes
 from oriel.pipeline.language.names import (
     SCOPE,
@@ -59,8 +65,12 @@ __all__ = [
     "arrow_schema",
     "check_names",
     "check_topic",
+    "function_texts",
     "grouping_text",
     "refuse_hidden",
     "refuse_taken",
+    "schema_text",
+    "source_texts",
+    "step_texts",
     "until_window_closes",
 ]

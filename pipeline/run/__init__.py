@@ -1,4 +1,4 @@
-"""Running a topology: the command ``oriel run`` and the streaming query that it starts.
+"""Running a topology: the commands ``oriel run`` and ``oriel rebuild``, and what they start.
 
 In come a topology file, a log (event log or Kafka) and a data folder. Out go the stores' tables,
 brought forward batch by batch until the log's end (``--once``) or a signal, and a summary. An
@@ -6,7 +6,7 @@ error that the user can mend is one line; an expression that fails on a record i
 store and step.
 """
 
-from oriel.pipeline.run.command import main
+from oriel.pipeline.run.command import main, rebuild
 from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.run.spark_runner import SPARK_ERRORS, refuse_failing
 
@@ -15,5 +15,6 @@ __all__ = [
     "PipelineRun",
     "RunSettings",
     "main",
+    "rebuild",
     "refuse_failing",
 ]

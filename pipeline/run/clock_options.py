@@ -27,8 +27,12 @@ def add_clock_options(parser: argparse.ArgumentParser, duration_ms: Callable[[st
 
 
 def clock_settings(options: argparse.Namespace) -> ClockSettings:
-    """What the options say; a run with ``--once`` is a replay, whose times may be any."""
-    default_ms = None if options.once else DEFAULT_MAX_AHEAD_MS
+    """What the options say; a run with ``--once`` is a replay, whose times may be any.
+
+    A store that is computed anew is protected as it was when it was computed first.
+    """
+    is_replay = options.once and options.store is None
+    default_ms = None if is_replay else DEFAULT_MAX_AHEAD_MS
     return ClockSettings(getattr(options, "max_ahead", default_ms), options.idle_after)
 
 

@@ -43,17 +43,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done or stopped, 1: an error that the user can mend, in one line on stderr. Any other error
     is raised.
     """
-    options = _parser().parse_args(arguments)
+    return _main("oriel run", _parser().parse_args(arguments))
+
+
+def rebuild(arguments: Sequence[str] | None = None) -> int:
+    """Compute one store of a topology anew; return the process's exit code, as ``main`` does."""
+    parser = argparse.ArgumentParser(
+        prog="oriel rebuild",
+        description="Compute a store anew from its topics, and put it into its place in one step.",
+    )
+    parser.add_argument("store", help="name of the store; its pipeline must not run")
+    _add_options(parser)
+    # As a run that ends by itself.
+    parser.set_defaults(once=True)
+    return _main(parser.prog, parser.parse_args(arguments))
+
+
+def _main(program: str, options: argparse.Namespace) -> int:
     try:
         return _run(options)
     except (PipelineError, StorageError, IllegalArgument, OSError) as error:
-        print(f"oriel run: {error}", file=sys.stderr)
+        print(f"{program}: {error}", file=sys.stderr)
     except PySparkException as error:
         # An error of ours inside one of Spark's workers comes back as text.
         ours = _OUR_ERROR.search(str(error))
         if ours is None:
             raise
-        print(f"oriel run: {ours[1]}", file=sys.stderr)
+        print(f"{program}: {ours[1]}", file=sys.stderr)
     return 1
 
 
@@ -61,6 +77,19 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="oriel run", description="Run a topology over an event log or a Kafka topic."
     )
+    parser.set_defaults(store=None)
+    _add_options(parser)
+    pace = parser.add_mutually_exclusive_group()
+    pace.add_argument(
+        "--trigger", type=_duration_ms, default=200, metavar="TIME",
+        help="least time between two batches, like 200ms or 1s (default 200ms)",
+    )  # fmt: skip
+    pace.add_argument("--once", action="store_true", help="process all that is there, then stop")
+    return parser
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what says what is run, over which log and into which folder."""
     parser.add_argument("topology", type=Path, help="Python file that defines `topology`")
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument(
@@ -69,12 +98,6 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("--kafka", metavar="HOST:PORT", help="bootstrap servers of a Kafka cluster")
     parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
     parser.add_argument("--name", help="name of the checkpoint (default: the file's name)")
-    pace = parser.add_mutually_exclusive_group()
-    pace.add_argument(
-        "--trigger", type=_duration_ms, default=200, metavar="TIME",
-        help="least time between two batches, like 200ms or 1s (default 200ms)",
-    )  # fmt: skip
-    pace.add_argument("--once", action="store_true", help="process all that is there, then stop")
     parser.add_argument(
         "--max-batch-bytes", type=_positive, default=64 * 2**20,
         help="how much of an event log one batch reads at most (default 64 MiB)",
@@ -89,7 +112,6 @@ def _parser() -> argparse.ArgumentParser:
         help="do not force files to disk before committing: faster, unsafe on power loss",
     )  # fmt: skip
     add_clock_options(parser, _duration_ms)
-    return parser
 
 
 def _duration_ms(text: str) -> int:
@@ -144,7 +166,11 @@ def _run(options: argparse.Namespace) -> int:
         sync=not options.no_sync,
         clocks=clock_settings(options),
     )
-    run = PipelineRun(spark, topology, log, settings)
+    run = PipelineRun(spark, topology, log, settings, options.store)
+    if options.store is not None:
+        run.close()
+        spark.stop()
+        return 0
     progress = Progress(started, log)
     stop = _stop_on_signal()
     try:

@@ -1,5 +1,6 @@
 """Run a topology: one streaming query that brings every store forward batch by batch."""
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +14,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
-from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define
+from oriel.pipeline.commit import (
+    Checkpoint,
+    StoreBatches,
+    StoreTables,
+    committed_batch,
+    define,
+    follow_topics,
+    newest_batch,
+    remove_left,
+    settle_log,
+    stores_left,
+)
 from oriel.pipeline.decoding import BlockDecoder, refuse_ahead
-from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.errors import CheckpointError, InvalidTopology
 from oriel.pipeline.language import Input, Side, Source, Topology
 from oriel.pipeline.plan import (
     UNPROTECTED,
@@ -27,6 +39,7 @@ from oriel.pipeline.plan import (
 )
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.run.publishing import Publisher
+from oriel.pipeline.run.rebuild import Rebuild
 from oriel.pipeline.run.spark_runner import (
     SPARK_ERRORS,
     SparkRunner,
@@ -68,12 +81,21 @@ class PipelineRun:
     """One run of a topology, from ``start`` until its query ends."""
 
     def __init__(
-        self, spark: SparkSession, topology: Topology, log: Log, settings: RunSettings
+        self,
+        spark: SparkSession,
+        topology: Topology,
+        log: Log,
+        settings: RunSettings,
+        rebuild: str | None = None,
     ) -> None:
-        """Open the checkpoint and the tables.
+        """Open the checkpoint and the tables; a store that is new is computed up to the others.
+
+        With ``rebuild`` that store, and no other, is opened and computed anew; then there is
+        nothing to ``start``.
 
         Raises:
-            InvalidTopology: a step does not fit the schema.
+            KafkaUnavailable: the brokers don't answer.
+            InvalidTopology: a step does not fit the schema, or there is no store ``rebuild``.
             AlreadyRunning, CheckpointError, ForeignCheckpoint, IncompatibleStore: what is
                 in the data folder can't be gone on with.
         """
@@ -85,6 +107,11 @@ class PipelineRun:
             _refuse_publications(topology)
         self._publisher = Publisher(spark, settings.publish_options or {})
         self._tables: dict[str, StoreTables] = {}
+        self._rebuilt = rebuild
+        names = [store.name for store in topology.stores]
+        if rebuild is not None and rebuild not in names:
+            message = f"the topology has no store {rebuild!r}; it has {', '.join(names)}"
+            raise InvalidTopology(message)
         self._decoders = {source: log.decoder(source.schema) for source in topology.sources}
         self.failure: BaseException | None = None
         #: Seconds that the last batch took, by phase.
@@ -101,7 +128,15 @@ class PipelineRun:
         folder = self._layout.checkpoint(settings.application)
         self._checkpoint = Checkpoint(folder, sync=settings.sync)
         try:
-            self._stores = {plan.store.name: self._open(plan) for plan in plans}
+            identity = log.identity(spark, sorted(topology.topics))
+            settle_log(folder, identity, sync=settings.sync)
+            self._stores = {
+                plan.store.name: self._open(plan)
+                for plan in plans
+                if rebuild in {None, plan.store.name}
+            }
+            if rebuild is None:
+                self._leave_others()
         except BaseException:
             self._checkpoint.close()
             raise
@@ -162,19 +197,40 @@ class PipelineRun:
         return RowSteps(records, origin, store)
 
     def _open(self, plans: StorePlans) -> StoreBatches:
-        """Open one store's tables and state."""
+        """Open one store's tables and state; compute them anew if that is asked for or needed."""
         settings = self._settings
         types = plans.assembly.engine.aggregate_types
-        application = self._checkpoint.application
-        definition = define(plans.store, types, application, settings.key_groups)
-        tables = StoreTables(self._layout, definition, types, sync=settings.sync)
+        defined = define(plans.store, types, self._checkpoint.application, settings.key_groups)
+        rebuild = Rebuild(
+            self._spark, self._log, self._compute, self._layout, self._checkpoint,
+            settings.tasks, settings.sync,
+            # A partition may be silent from here on, but never was before.
+            WallClock(self._since_ms, self._since_ms, settings.clocks),
+        )  # fmt: skip
+        newest = newest_batch(self._checkpoint.spark)
+        if self._rebuilt is not None:
+            if newest is None:
+                message = f"store {defined.name!r}: nothing has run yet, so there is no need to"
+                raise CheckpointError(message)
+            rebuild.run(plans, defined, newest)
+        tables = StoreTables(self._layout, defined, types, sync=settings.sync)
+        versions = self._checkpoint.versions(tables.definition.state_name)
+        is_empty = tables.recorded_batch() < 0 and not any(versions.folder.iterdir())
+        if newest is not None and is_empty and committed_batch(self._checkpoint.spark) is not None:
+            # The store is new in a topology that has run: a batch that all others have is not
+            # offered again.
+            rebuild.run(plans, defined, newest)
+            tables = StoreTables(self._layout, defined, types, sync=settings.sync)
+            versions = self._checkpoint.versions(tables.definition.state_name)
+        remove_left(self._layout, self._checkpoint, tables.definition)
         self._tables[plans.store.name] = tables
-        return StoreBatches(
-            plans,
-            tables,
-            self._checkpoint.versions(plans.store.name),
-            tasks=settings.tasks,
-        )
+        return StoreBatches(plans, tables, versions, tasks=settings.tasks)
+
+    def _leave_others(self) -> None:
+        """Say which stores are not in the topology any more, and let Spark follow its topics."""
+        for store in stores_left(self._checkpoint, self._stores):
+            sys.stderr.write(f"store {store} is not in the topology: its table stays as it is\n")
+        follow_topics(self._checkpoint.folder, self._topology.topics, sync=self._settings.sync)
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         times = [time.perf_counter()]
@@ -188,8 +244,8 @@ class PipelineRun:
         begun = {name: store.begin(batch, ends, wall_clock) for name, store in self._stores.items()}
         times.append(time.perf_counter())
         stores = [work for work in begun.values() if work is not None]
-        latest_ms = wall_clock.latest_ms
-        reports = self._computed(rows, batch, ends, stores, latest_ms) if stores else {}
+        starts = self._starts(batch)
+        reports = self._compute(rows, starts, ends, stores, wall_clock) if stores else {}
         times.append(time.perf_counter())
         self._last_ends = batch, ends
         prepared = {}
@@ -206,16 +262,16 @@ class PipelineRun:
         self.phase_seconds = dict(zip(("plan", "compute", "commit"), spans, strict=True))
         return prepared
 
-    def _computed(
+    def _compute(
         self,
         rows: DataFrame,
-        batch: int,
+        starts: Offsets,
         ends: Offsets,
         stores: Sequence[StoreWork],
-        latest_ms: int | None,
+        wall_clock: WallClock,
     ) -> dict[str, list[WindowsReport]]:
         """What the tasks of all stores report, here if the batch is small, else as a Spark job."""
-        starts = self._starts(batch)
+        latest_ms = wall_clock.latest_ms
         if self._runs_here and self._log.is_small(starts, ends):
             return run_stages(LocalRunner(self._read(rows, starts, ends, latest_ms)), stores)
         runner = SparkRunner(rows, self._log, self._decoders, latest_ms)

@@ -10,12 +10,14 @@ beside it (docs/decisions/0008).
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, reduce
 from itertools import groupby
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -28,12 +30,14 @@ from oriel.pipeline.event_log import (
     FORMAT,
     RAW_SCHEMA,
     EventLogSource,
+    next_ends,
     opened_slices,
     partition_files,
     read_lines,
     slices,
 )
 from oriel.pipeline.language import check_topic
+from oriel.pipeline.sources.kafka_admin import KafkaAdmin
 from oriel.pipeline.sources.spark_decoding import (
     SparkDecoder,
     spark_event_log_decoder,
@@ -81,6 +85,18 @@ class Log(Protocol):
     def share_behind(self, ends: Offsets) -> float | None:
         """How much of the topics' logs lies behind offsets, from 0 to 1; None: it can't tell."""
 
+    def identity(self, spark: SparkSession, topics: Sequence[str]) -> dict[str, str]:
+        """What the offsets of a checkpoint belong to: the log, and topics where they have an id."""
+
+    def begins(self, spark: SparkSession, ends: Offsets) -> Offsets:
+        """The first offset that is still there in each partition of ``ends``."""
+
+    def next_ends(self, starts: Offsets, ends: Offsets) -> Offsets:
+        """Where a batch of the usual size ends that begins at ``starts``, at ``ends`` at most."""
+
+    def between(self, spark: SparkSession, starts: Offsets, ends: Offsets) -> DataFrame:
+        """The rows between two offsets, as ``stream`` gives them; there is at least one."""
+
 
 #: Up to this size a batch runs in the driver: a Spark job costs 0.2 to 0.3 s, however little it
 #: has to do, and in that time the driver alone takes so much through decoder and engine.
@@ -116,7 +132,7 @@ class EventLog:
         """
         # Looked at here for the sake of the message: in the source it is inside a Java error.
         partition_files(ensure_topic_folder(self.root, topic))
-        spark.dataSource.register(EventLogSource)
+        _register(spark)
         return (
             spark.readStream.format(FORMAT)
             .option("root", str(self.root.resolve()))
@@ -161,6 +177,47 @@ class EventLog:
             for path in partition_files(self.root / topic).values()
         ]
         return _size({}, ends) / sum(sizes) if any(sizes) else None
+
+    def identity(self, _spark: SparkSession, _topics: Sequence[str]) -> dict[str, str]:
+        """See ``Log``: the folder may be moved, and a file that is not the same one shows."""
+        return {"log": "an event log"}
+
+    def begins(self, _spark: SparkSession, ends: Offsets) -> Offsets:
+        """See ``Log``: nothing is ever removed."""
+        return {topic: dict.fromkeys(of_topic, 0) for topic, of_topic in ends.items()}
+
+    def next_ends(self, starts: Offsets, ends: Offsets) -> Offsets:
+        """See ``Log``."""
+        return {
+            topic: next_ends(
+                ensure_topic_folder(self.root, topic),
+                starts.get(topic, {}),
+                of_topic,
+                self.max_batch_bytes,
+            )
+            for topic, of_topic in ends.items()
+        }
+
+    def between(self, spark: SparkSession, starts: Offsets, ends: Offsets) -> DataFrame:
+        """See ``Log``."""
+        _register(spark)
+        frames = [
+            spark.read.format(FORMAT)
+            .option("root", str(self.root.resolve()))
+            .option("topic", topic)
+            .option("starts", orjson.dumps(starts.get(topic, {})).decode())
+            .option("ends", orjson.dumps(of_topic).decode())
+            .load()
+            for topic, of_topic in ends.items()
+            if _size({topic: starts.get(topic, {})}, {topic: of_topic})
+        ]
+        return reduce(DataFrame.union, frames)
+
+
+@cache
+def _register(spark: SparkSession) -> None:
+    """Let a session know the event log's source; it warns when it is told twice."""
+    spark.dataSource.register(EventLogSource)
 
 
 def ensure_topic_folder(root: Path, topic: str) -> Path:
@@ -251,6 +308,48 @@ class Kafka:
     def share_behind(self, _ends: Offsets) -> float | None:
         """See ``Log``: only the brokers know."""
         return None
+
+    def identity(self, spark: SparkSession, topics: Sequence[str]) -> dict[str, str]:
+        """See ``Log``: addresses of a cluster may change, a topic made anew has another id."""
+        with KafkaAdmin(spark, self.bootstrap_servers) as admin:
+            ids = {f"topic {name}": f"id {one}" for name, one in admin.topic_ids(topics).items()}
+            return {"log": f"Kafka cluster {admin.cluster_id()}", **ids}
+
+    def begins(self, spark: SparkSession, ends: Offsets) -> Offsets:
+        """See ``Log``: retention may have removed the first ones."""
+        with KafkaAdmin(spark, self.bootstrap_servers) as admin:
+            return admin.earliest(ends)
+
+    def next_ends(self, starts: Offsets, ends: Offsets) -> Offsets:
+        """See ``Log``."""
+        behind = sum(
+            end > starts.get(topic, {}).get(p, 0)
+            for topic, of_topic in ends.items()
+            for p, end in of_topic.items()
+        )
+        share = max(1, self.max_batch_records // max(1, behind))
+        return {
+            topic: {
+                p: min(end, starts.get(topic, {}).get(p, 0) + share) for p, end in of_topic.items()
+            }
+            for topic, of_topic in ends.items()
+        }
+
+    def between(self, spark: SparkSession, starts: Offsets, ends: Offsets) -> DataFrame:
+        """See ``Log``."""
+        assigned = {topic: [int(p) for p in of_topic] for topic, of_topic in ends.items()}
+        begins = {
+            topic: {p: starts[topic][p] for p in of_topic} for topic, of_topic in ends.items()
+        }
+        return (
+            spark.read.format("kafka")
+            .option("kafka.bootstrap.servers", self.bootstrap_servers)
+            .option("assign", orjson.dumps(assigned).decode())
+            .option("startingOffsets", orjson.dumps(begins).decode())
+            .option("endingOffsets", orjson.dumps(ends).decode())
+            .load()
+            .selectExpr("topic", *self._raw_columns)
+        )
 
     @property
     def _raw_columns(self) -> list[str]:

@@ -12,7 +12,7 @@ from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.state.keyed_state import KeyedState
 from oriel.pipeline.state.layout import Layout
 from oriel.pipeline.state.open_records import OpenRecords
-from oriel.pipeline.state.segments import Version
+from oriel.pipeline.state.segments import Version, write_regrouped
 
 __all__ = [
     "KeyedState",
@@ -20,4 +20,5 @@ __all__ = [
     "OpenRecords",
     "Version",
     "key_hashes",
+    "write_regrouped",
 ]

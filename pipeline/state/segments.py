@@ -20,13 +20,17 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.windows import Flags
 from oriel.storage import sync_file
 
 FORMAT = b"3"
 _FORMAT_KEY = b"oriel.state_format"
+
+_KEY_GROUP = "key_group"
 
 #: A version has no more segments than this: each one is searched by every batch.
 MAX_SEGMENTS = 12
@@ -56,7 +60,7 @@ def own_files(segments: Mapping[int, Sequence[str]], share: TaskShare) -> list[s
 def in_share(rows: pa.Table, share: TaskShare) -> Flags:
     """Which rows are of a task's key groups."""
     task, tasks = share
-    of_task: Flags = np.asarray(rows["key_group"]) % tasks == task
+    of_task: Flags = np.asarray(rows[_KEY_GROUP]) % tasks == task
     return of_task
 
 
@@ -117,6 +121,30 @@ def write_segment(
     if sync:
         sync_file(path)
     return path.name
+
+
+def write_regrouped(source: Path, target: Path, name: str, key_groups: int, *, sync: bool) -> None:
+    """Write segment ``name`` of folder ``source`` to ``target``, its keys in ``key_groups``.
+
+    Nothing else of it changes, so that segments that know each other by name go on doing so.
+
+    Raises:
+        CheckpointError: the file is missing, or of another format.
+    """
+    table = open_segment(source, name)
+    if _KEY_GROUP in table.column_names:
+        keys = table["key"]
+        # A tombstone has neither key nor group.
+        groups = pa.array(key_hashes(keys.fill_null("")) % key_groups, pa.int32())
+        groups = pc.if_else(keys.is_valid(), groups, pa.scalar(None, pa.int32()))
+        number = table.schema.get_field_index(_KEY_GROUP)
+        field = table.schema.field(number)
+        table = table.set_column(number, field, groups).combine_chunks()
+    path = target / name
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    if sync:
+        sync_file(path)
 
 
 def segments_kept(sizes: Sequence[int], count: int) -> int:

@@ -14,6 +14,8 @@ _COMMANDS = {
     "demo": ("oriel.demo", "demo"),
     "restore": ("oriel.pipeline.operations.restore", "pipeline"),
     "clock": ("oriel.pipeline.operations.clock", "pipeline"),
+    "rebuild": ("oriel.pipeline.operations.rebuild", "pipeline"),
+    "rescale": ("oriel.pipeline.operations.rescale", "pipeline"),
     "run": ("oriel.pipeline.run", "pipeline"),
     "serve": ("oriel.app.server", "app"),
     "status": ("oriel.pipeline.operations.status", "pipeline"),
@@ -29,6 +31,10 @@ oriel: interactive queries over materialized windows
                                    serve the tables of a data folder over HTTP
   oriel clock --data FOLDER [STORE] [--set TOPIC PARTITION TIME]
                                    show the clocks of partitions, or set one back
+  oriel rebuild STORE TOPOLOGY.py --event-log FOLDER --data FOLDER
+                                   compute a store anew from its topics, in one step
+  oriel rescale STORE KEY_GROUPS --data FOLDER
+                                   change how many tasks a store can ever use
   oriel topology                   how to write a topology file
   oriel help                       this text
   oriel --version                  the version of this package

@@ -14,10 +14,12 @@ from oriel.storage.delta.log import (
     DeltaLog,
     LogEntry,
     Stamp,
+    TableMetadata,
     TableSnapshot,
     entry_name,
     read_definition,
 )
+from oriel.storage.delta.replacement import TableContent, replace_rows
 from oriel.storage.delta.table import (
     CHECKPOINT_INTERVAL,
     Table,
@@ -34,6 +36,8 @@ __all__ = [
     "LogEntry",
     "Stamp",
     "Table",
+    "TableContent",
+    "TableMetadata",
     "TableSnapshot",
     "add_checkpoint",
     "arrow_type",
@@ -41,6 +45,7 @@ __all__ = [
     "entry_name",
     "open_table",
     "read_definition",
+    "replace_rows",
     "store_schema",
     "table_rows",
     "write_file",

@@ -18,7 +18,14 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-from oriel.storage.delta import DeltaLog, LogEntry, Stamp, TableSnapshot, read_definition
+from oriel.storage.delta import (
+    DeltaLog,
+    LogEntry,
+    Stamp,
+    TableMetadata,
+    TableSnapshot,
+    read_definition,
+)
 from oriel.storage.errors import CorruptLog, IndexDamaged, MissingDataFile, StorageError
 from oriel.storage.index import (
     IndexFolder,
@@ -327,14 +334,8 @@ def _why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str 
 
     What its rows say is still to be looked at.
     """
-    metadata = entry.metadata
-    if metadata is not None:
-        if metadata.table_id != state.table_id:
-            return "the table was replaced by another"
-        if read_definition(table, metadata.definition_json) != state.definition:
-            return "the store's definition changed"
-        if metadata.column_mapping:
-            return "column mapping was turned on"
+    if (reason := _why_another_table(table, state, entry.metadata)) is not None:
+        return reason
     if entry.removes_rows:
         # The entry names the files that went, not the windows: which are left, all files say.
         return f"version {entry.version} removes rows"
@@ -346,6 +347,19 @@ def _why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str 
         # Decision 0032: `oriel clock --set`. What retention took from the index is visible again.
         return "the store's clock was set back"
     return None
+
+
+def _why_another_table(
+    table: Path, state: IndexState, metadata: TableMetadata | None
+) -> str | None:
+    """What an entry's metadata says of the table that the index doesn't know; None if nothing."""
+    if metadata is None:
+        return None
+    if metadata.table_id != state.table_id:
+        return "the table was replaced by another"
+    if read_definition(table, metadata.definition_json) != state.definition:
+        return "the store's definition changed"
+    return "column mapping was turned on" if metadata.column_mapping else None
 
 
 def _later_record(

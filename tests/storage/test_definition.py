@@ -32,7 +32,7 @@ def test_a_definition_comes_back_as_it_was(window: WindowSpec, emit: str) -> Non
     """The table property holds all of it, for every kind."""
     definition = replace(DEFINITION, window=window, emit=emit)
     assert StoreDefinition.from_json(definition.to_json()) == definition
-    assert definition.format == 2
+    assert definition.format == 3
 
 
 def test_format_1_is_read() -> None:

@@ -10,9 +10,14 @@ import pytest
 
 from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, texts
 
-COMMANDS = ("demo", "run", "serve", "clock", "topology", "test", "bench", "lock", "help")
+COMMANDS = (
+    "backup", "clock", "demo", "rebuild", "rescale", "restore", "run", "serve", "status",
+    "topology", "test", "bench", "lock", "help",
+)  # fmt: skip
 #: Commands of the package, which have options of their own.
-PACKAGED = ("demo", "run", "serve", "clock")
+PACKAGED = (
+    "backup", "clock", "demo", "rebuild", "rescale", "restore", "run", "serve", "status",
+)  # fmt: skip
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 

@@ -254,7 +254,6 @@ def _put_back_old_table(bench: Bench) -> None:
             IncompatibleStore,
             "its emission was window-upd",
         ),
-        (lambda _: None, topology(stores=("s", "new")), ForeignCheckpoint, "store is new"),
     ],
 )
 def test_what_would_lose_or_repeat_records_is_refused(

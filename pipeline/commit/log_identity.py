@@ -1,0 +1,43 @@
+"""Which log a checkpoint's offsets belong to: read from another one they would mean other records.
+
+CHECKPOINT/log.json    what the log said of itself when the pipeline last started
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+
+from oriel.pipeline.commit.spark_log import newest_batch
+from oriel.pipeline.errors import CheckpointError
+from oriel.storage import replace_file
+
+
+def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> None:
+    """Remember that the pipeline reads the log of ``identity``, a text for each part of it.
+
+    A checkpoint without a batch has no offsets that could be wrong, and one of an earlier version
+    doesn't say what it read: both take the log as it is.
+
+    Raises:
+        CheckpointError: the checkpoint was made from another log.
+    """
+    path = checkpoint / "log.json"
+    try:
+        recorded: dict[str, str] = orjson.loads(path.read_bytes())
+    except FileNotFoundError:
+        recorded = {}
+    except ValueError as error:
+        message = f"{path} is damaged ({error}): remove it if the log is the one that it was"
+        raise CheckpointError(message) from error
+    if newest_batch(checkpoint / "spark") is not None:
+        for part in sorted(recorded.keys() & identity.keys()):
+            if recorded[part] != identity[part]:
+                message = (
+                    f"the pipeline in {checkpoint} has read another {part} ({recorded[part]}, this "
+                    f"one is {identity[part]}), where its offsets mean other records: run it with "
+                    "that one, or start anew with an empty data folder"
+                )
+                raise CheckpointError(message)
+    if recorded != identity:
+        replace_file(path, orjson.dumps(identity, option=orjson.OPT_SORT_KEYS), sync=sync)

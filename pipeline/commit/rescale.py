@@ -1,0 +1,101 @@
+"""Another number of key groups for a store, while its pipeline does not run.
+
+The state has each row's key group. It is written again beside the old one, as the next generation,
+and the table's commit that says the new number says the generation, too (see ``switch``).
+"""
+
+from dataclasses import replace
+from pathlib import Path
+from shutil import rmtree
+
+import orjson
+
+from oriel.pipeline.commit.checkpoint import Checkpoint
+from oriel.pipeline.commit.spark_log import newest_batch
+from oriel.pipeline.commit.switch import remove_left
+from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.plan import PreparedBatch, Segments
+from oriel.pipeline.state import write_regrouped
+from oriel.storage import STORE_PROPERTY, DataLayout, StoreDefinition, UnknownStore
+from oriel.storage.delta import DeltaLog, open_table, store_schema
+
+
+def rescale(layout: DataLayout, store: str, key_groups: int, *, sync: bool) -> StoreDefinition:
+    """Divide the keys of ``store`` into ``key_groups``; what its table says from here on.
+
+    Raises:
+        UnknownStore: there is no such store.
+        AlreadyRunning: its pipeline runs.
+        CheckpointError: its checkpoint is not there, or has no state that it could go on from.
+    """
+    folder = layout.table(store)
+    if not folder.is_dir():
+        message = f"there is no store {store!r} in {layout.tables}"
+        raise UnknownStore(message)
+    definition = DeltaLog(folder).snapshot().definition
+    with Checkpoint(_checkpoint_of(layout, definition), sync=sync) as checkpoint:
+        return _rescaled(layout, checkpoint, key_groups, store, sync=sync)
+
+
+def _rescaled(
+    layout: DataLayout, checkpoint: Checkpoint, key_groups: int, store: str, *, sync: bool
+) -> StoreDefinition:
+    # Read again: whoever ran before may have changed it.
+    definition = DeltaLog(layout.table(store)).snapshot().definition
+    rescaled = replace(definition, key_groups=key_groups, generation=definition.generation + 1)
+    old = checkpoint.versions(definition.state_name)
+    # What a process left that was killed before the switch.
+    rmtree(checkpoint.versions(rescaled.state_name).folder)
+    new = checkpoint.versions(rescaled.state_name)
+    newest = newest_batch(checkpoint.spark)
+    batches = [] if newest is None else [newest, newest - 1]
+    # Spark may offer the newest batch again, which then begins with the one before.
+    versions = {batch: old.load(batch) for batch in batches}
+    found = {batch: version for batch, version in versions.items() if version is not None}
+    if batches and not found:
+        message = (
+            f"store {store!r} has no state of batch {newest}: it is not in its topology any more, "
+            f"or new; `oriel rebuild {store}` computes it anew"
+        )
+        raise CheckpointError(message)
+    for name in {name for version in found.values() for name in version.state_files}:
+        write_regrouped(old.folder, new.folder, name, key_groups, sync=sync)
+    for batch, version in found.items():
+        new.save(batch, _of_no_tasks(version, key_groups), [])
+    schema = store_schema({}, windowed=rescaled.window.is_windowed)
+    table = open_table(layout.table(store), schema, {}, sync=sync)
+    table.set_property(STORE_PROPERTY, rescaled.to_json())
+    remove_left(layout, checkpoint, rescaled)
+    return rescaled
+
+
+def _of_no_tasks(version: PreparedBatch, key_groups: int) -> PreparedBatch:
+    """A version whose files are of no number of tasks that there can be.
+
+    Its files have keys that are other tasks' now. So each task of the next batch reads them all
+    and takes its own, as it does whenever the number of tasks has changed.
+    """
+
+    def padded(segments: Segments) -> Segments:
+        tasks = max(len(segments), key_groups + 1) if segments else 0
+        return {task: segments.get(task, []) for task in range(tasks)}
+
+    joins = {number: padded(segments) for number, segments in version.join_segments.items()}
+    return replace(version, segments=padded(version.segments), join_segments=joins)
+
+
+def _checkpoint_of(layout: DataLayout, definition: StoreDefinition) -> Path:
+    """The checkpoint of the application that writes the store."""
+    for path in layout.checkpoints.glob("*/application.json"):
+        try:
+            application = orjson.loads(path.read_bytes())["application"]
+        except (KeyError, TypeError, ValueError):
+            # Another pipeline's trouble.
+            continue
+        if application == definition.application:
+            return path.parent
+    message = (
+        f"store {definition.name!r}: the checkpoint of its application {definition.application} is "
+        f"not in {layout.checkpoints}: restore it"
+    )
+    raise CheckpointError(message)

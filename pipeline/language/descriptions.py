@@ -1,0 +1,112 @@
+"""A store's definition as texts: sources, steps and functions, the same in every run.
+
+A store's table keeps them, so that a topology that would go on otherwise than it began is noticed.
+So a text must not change while the topology doesn't, and must change with it. Of a Python function
+it has the name alone: byte code differs from one version of Python to the next, and what a
+function calls is not in it. A changed body is not noticed.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import MISSING, fields
+from typing import Any
+
+from oriel.pipeline.language.topology import (
+    Columns,
+    Functions,
+    Input,
+    Join,
+    Side,
+    Source,
+    Step,
+    Store,
+)
+
+_DDL_WORD = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\w+|[^\s\w]")
+_NAME = re.compile(r"[\w`']")
+#: Spark's other names of types.
+_SYNONYMS = {
+    "BYTE": "TINYINT", "SHORT": "SMALLINT", "INTEGER": "INT", "LONG": "BIGINT", "REAL": "FLOAT",
+    "DEC": "DECIMAL", "NUMERIC": "DECIMAL",
+}  # fmt: skip
+
+
+def source_texts(store: Store) -> tuple[str, ...]:
+    """Each source of ``store``: its topic, its schema, and what else it says of its records."""
+    return tuple(_source_text(source) for source in store.sources)
+
+
+def step_texts(store: Store) -> tuple[str, ...]:
+    """Each input of ``store``: what is read, its row-wise steps, its join with both sides."""
+    texts = [_input_text(origin) for origin in store.inputs]
+    if len(texts) > 1 and isinstance(store.aggregation, Columns):
+        columns = [", ".join(of_input) for of_input in store.aggregation.of_input]
+        texts = [f"{text}: {names}" for text, names in zip(texts, columns, strict=True)]
+    return tuple(texts)
+
+
+def function_texts(store: Store) -> tuple[str, ...]:
+    """The names of the functions that ``store`` calls, and the schema of what they give."""
+    aggregation = store.aggregation
+    if not isinstance(aggregation, Functions):
+        return ()
+    named = [
+        ("initializer", aggregation.initializer),
+        *(("aggregator", function) for function in aggregation.aggregators),
+        ("merger", aggregation.merger),
+    ]
+    texts = [f"{role} {_name(function)}" for role, function in named if function is not None]
+    if aggregation.schema is not None:
+        texts.append(f"schema {schema_text(aggregation.schema)}")
+    return tuple(texts)
+
+
+def schema_text(ddl: str) -> str:
+    """A schema in one spelling: ``a  long, b: array<int>`` is ``a BIGINT, b ARRAY<INT>``."""
+    words = [word for word in _DDL_WORD.findall(ddl) if not word.startswith(":")]
+    text = ""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        # A name has its type behind it, a type has not: names keep their case.
+        is_type = word.isidentifier() and not _NAME.match(following)
+        needs_space = text.endswith(",") or (_NAME.match(word) and _NAME.match(text[-1:]))
+        spelled = _SYNONYMS.get(word.upper(), word.upper()) if is_type else word
+        text += f" {spelled}" if needs_space else spelled
+    return text
+
+
+def _source_text(source: Source) -> str:
+    """A source, with each of its fields that is not left as it is by default."""
+    extras = [
+        f"{field.name} {value}"
+        for field in fields(source)
+        if field.compare and field.name not in {"topic", "schema"}
+        if (value := getattr(source, field.name)) != _default(field)
+    ]
+    return "; ".join([f"{source.topic} ({schema_text(source.schema)})", *extras])
+
+
+def _default(field: Any) -> object:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _input_text(origin: Input) -> str:
+    read = origin.source.topic if origin.join is None else _join_text(origin.join)
+    return read + _steps_text(origin.steps)
+
+
+def _join_text(join: Join) -> str:
+    return f"({_side_text(join.left)}).{join} with ({_side_text(join.right)})"
+
+
+def _side_text(side: Side) -> str:
+    return side.source.topic + _steps_text(side.steps)
+
+
+def _steps_text(steps: tuple[Step, ...]) -> str:
+    return "".join(f".{step}" for step in steps)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    """How a function is called where it is defined; an object that is called, by its class."""
+    name: str = getattr(function, "__qualname__", type(function).__qualname__)
+    return name

@@ -1,0 +1,14 @@
+"""``oriel rebuild STORE TOPOLOGY.py``: compute a store anew, and put it into its place in one step.
+
+It is a run of the topology over the log (``oriel.pipeline.run.rebuild``), so its options are those
+of ``oriel run``. The service goes on answering from the old rows until the new ones are there.
+"""
+
+from collections.abc import Sequence
+
+from oriel.pipeline.run import rebuild
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; 0: done, 1: an error that the user can mend, in one line on stderr."""
+    return rebuild(arguments)

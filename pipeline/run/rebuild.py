@@ -1,0 +1,180 @@
+"""A store computed anew from the beginning of its topics, up to a batch of its application.
+
+It is a run of its own over what the log has: in a data folder of its own
+(``DATA/rebuilds/<store>``), in batches of the usual size, by the same stages. Its rows then go to
+the store's table as one revision, the newest of each window, and take the place of the old ones
+with their state in one step (``Replacement``). The pipeline goes on from there as if the store had
+always been so.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import rmtree
+
+import orjson
+import pyarrow as pa
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from oriel.pipeline.commit import (
+    Checkpoint,
+    Replacement,
+    StoreBatches,
+    StoreTables,
+    as_version,
+    remove_left,
+)
+from oriel.pipeline.plan import PreparedBatch, StorePlans, WallClock
+from oriel.pipeline.sources import Log
+from oriel.pipeline.tasks import StoreWork, WindowsReport
+from oriel.storage import DataLayout, Offsets, StoreDefinition
+from oriel.storage.delta import AddedFile, store_schema, write_file
+
+#: Computes a batch of some stores: its rows, where it starts and where it ends.
+Compute = Callable[
+    [DataFrame, Offsets, Offsets, Sequence[StoreWork], WallClock], dict[str, list[WindowsReport]]
+]
+
+#: How much of a table goes into one of its files, about.
+_FILE_BYTES = 64 * 2**20
+#: Least time between two lines that say how far it is.
+_LINE_SECONDS = 1
+
+_REPORT = "report STRING"
+
+
+@dataclass(frozen=True)
+class Rebuild:
+    """What a store is computed with: ``compute`` runs a batch, ``tasks`` tasks behind a shuffle."""
+
+    spark: SparkSession
+    log: Log
+    compute: Compute
+    layout: DataLayout
+    checkpoint: Checkpoint
+    tasks: int
+    sync: bool
+    wall_clock: WallClock
+
+    def run(self, plans: StorePlans, defined: StoreDefinition, batch: int) -> None:
+        """Compute the store of ``plans`` up to the end of ``batch``, and put it into its place.
+
+        Raises:
+            ForeignCheckpoint: the store's table belongs to another application.
+            RecordsMiscounted: a record was lost or used twice.
+        """
+        windowed = defined.window.is_windowed
+        types = plans.assembly.engine.aggregate_types
+        schema = store_schema(types, windowed=windowed)
+        target = Replacement(self.layout, self.checkpoint, defined, schema, sync=self.sync)
+        of_application = self.checkpoint.end_offsets(batch)
+        # A topic that is new in the topology is read from its beginning by the next batch.
+        ends = {topic: of_application.get(topic, {}) for topic in plans.store.topics}
+        scratch = DataLayout(self.layout.rebuild(defined.name))
+        rmtree(scratch.root, ignore_errors=True)
+        with Checkpoint(scratch.checkpoint("rebuild"), sync=False) as checkpoint:
+            versions = checkpoint.versions(defined.name)
+            # Its own table is of the same store, in its first generation.
+            definition = replace(target.definition, generation=0)
+            tables = StoreTables(scratch, definition, types, sync=False)
+            batches = StoreBatches(plans, tables, versions, tasks=self.tasks)
+            try:
+                computed = self._compute(batches, ends)
+            finally:
+                batches.close()
+            files = self._newest_rows(tables.table_folder, target.table_folder, schema, batch)
+            prepared = as_version(computed, batch)
+            target.take_state(versions.folder, prepared)
+        target.add_dead_letters(scratch.dead_letters, batch)
+        target.switch_to(files, prepared)
+        remove_left(self.layout, self.checkpoint, target.definition)
+        self._say(f"{defined.name}: computed anew up to batch {batch}")
+
+    def _compute(self, batches: StoreBatches, ends: Offsets) -> PreparedBatch:
+        """Run batches from the log's beginning to ``ends``; what the last one prepared."""
+        store = batches.plans.store.name
+        begins = self.log.begins(self.spark, ends)
+        self._say_what_is_gone(store, begins)
+        starts = {
+            topic: {p: min(begins[topic][p], end) for p, end in partitions.items()}
+            for topic, partitions in ends.items()
+        }
+        all_ = max(1, _distance(starts, ends))
+        number, said = 0, time.monotonic()
+        while True:
+            until = self.log.next_ends(starts, ends)
+            work = batches.begin(number, until, self.wall_clock)
+            assert work is not None
+            reports = []
+            if _distance(starts, until):
+                rows = self.log.between(self.spark, starts, until)
+                reports = self.compute(rows, starts, until, [work], self.wall_clock)[store]
+            prepared = batches.finish(number, until, (work, reports))
+            if until == ends:
+                return prepared
+            starts, number = until, number + 1
+            if time.monotonic() - said >= _LINE_SECONDS:
+                said = time.monotonic()
+                self._say(f"{store}: {1 - _distance(starts, ends) / all_:.0%} of the log")
+
+    def _newest_rows(
+        self, table: Path, target: Path, schema: pa.Schema, batch: int
+    ) -> list[AddedFile]:
+        """The newest row of each window, as files for ``target`` of revision ``batch``.
+
+        Rows must not have a higher revision than the next batch's, whose rows win over them.
+        """
+        files = DeltaTable(table).file_uris()
+        if not files:
+            return []
+        window = [name for name in ("key", "window_start", "window_end") if name in schema.names]
+        newest = Window.partitionBy(*window).orderBy(F.desc("revision"))
+        # The dot keeps it apart from columns of users.
+        rank = "oriel.rank"
+        rows = (
+            self.spark.read.schema(from_arrow_schema(schema)).parquet(*files)
+            .withColumn(rank, F.row_number().over(newest))
+            .filter(f"`{rank}` = 1 AND NOT deleted")
+            .drop(rank)
+            .withColumn("revision", F.lit(batch).cast("bigint"))
+        )  # fmt: skip
+        size = sum(Path(file).stat().st_size for file in files)
+        rows = rows.repartition(1 + size // _FILE_BYTES, "key").sortWithinPartitions(*window)
+        name, sync = f"part-{batch:012d}-rebuilt", self.sync
+
+        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            gathered = list(batches)
+            if sum(one.num_rows for one in gathered):
+                table = pa.Table.from_batches(gathered).cast(schema)
+                report = orjson.dumps(write_file(target, table, name, sync=sync)).decode()
+                yield pa.RecordBatch.from_pydict({"report": [report]})
+
+        reports = rows.mapInArrow(write, _REPORT).toArrow()["report"].to_pylist()
+        return [AddedFile(**orjson.loads(report)) for report in reports]
+
+    def _say_what_is_gone(self, store: str, begins: Offsets) -> None:
+        for topic, partitions in begins.items():
+            gone = [f"{p} below {offset}" for p, offset in partitions.items() if offset]
+            if gone:
+                self._say(
+                    f"{store}: topic {topic} has lost its first records (partition "
+                    f"{', '.join(gone)}): windows that had some of them are of what is left"
+                )
+
+    def _say(self, line: str) -> None:
+        sys.stderr.write(f"rebuild {line}\n")
+        sys.stderr.flush()
+
+
+def _distance(starts: Offsets, ends: Offsets) -> int:
+    """How far all partitions together go between two offsets."""
+    return sum(
+        end - starts.get(topic, {}).get(partition, 0)
+        for topic, partitions in ends.items()
+        for partition, end in partitions.items()
+    )

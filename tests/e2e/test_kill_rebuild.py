@@ -1,0 +1,46 @@
+"""A rebuild that is killed with SIGKILL at each step, again and again, and then done."""
+
+from pathlib import Path
+from random import Random
+from subprocess import CompletedProcess
+
+import pytest
+
+from tests.e2e import kinds_topology
+from tests.e2e.event_logs import random_logs, write_lines
+from tests.e2e.killed_rebuild import STEPS
+from tests.e2e.killed_runs import start
+from tests.pipeline.run.rebuilt_stores import newest_rows
+
+STORE = "session_update"
+
+
+@pytest.mark.e2e
+def test_a_rebuild_survives_being_killed_at_every_step(tmp_path: Path) -> None:
+    """The table always has the same windows, and the pipeline goes on from them."""
+    lines = random_logs(Random(8))
+    half = {p: of_partition[: len(of_partition) // 2] for p, of_partition in lines.items()}
+    write_lines(tmp_path / "log" / kinds_topology.TOPIC, half)
+    table = tmp_path / "data" / "tables" / STORE
+    _ends_well(start("oriel", "run", *_arguments(tmp_path, "data"), "--once"))
+    before = newest_rows(table)
+    for step in STEPS:
+        arguments = (step, STORE, *_arguments(tmp_path, "data"))
+        killed = start("tests.e2e.killed_rebuild", *arguments)
+        assert killed.returncode == -9, f"{step}: {killed.stderr[-3000:]}"
+        assert newest_rows(table) == before, step
+    for partition in lines:
+        (tmp_path / "log" / kinds_topology.TOPIC / f"{partition}.jsonl").unlink()
+    write_lines(tmp_path / "log" / kinds_topology.TOPIC, lines)
+    for data in ("data", "fresh"):
+        _ends_well(start("oriel", "run", *_arguments(tmp_path, data), "--once"))
+    assert newest_rows(table) == newest_rows(tmp_path / "fresh" / "tables" / STORE) != before
+
+
+def _arguments(folder: Path, data: str) -> list[str]:
+    paths = [str(kinds_topology.__file__), "--event-log", str(folder / "log")]
+    return [*paths, "--data", str(folder / data), "--max-batch-bytes", "5000", "--cores", "2"]
+
+
+def _ends_well(done: "CompletedProcess[str]") -> None:
+    assert done.returncode == 0, done.stderr[-3000:]

@@ -1,0 +1,224 @@
+"""Each part of a store's definition is remembered, and a change of it is refused by name."""
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from oriel import EmitStrategy, JoinWindows, TimeWindows, count, sum
+from oriel.pipeline.commit.differences import FIXED, define, differences, settled
+from oriel.pipeline.language import (
+    Columns,
+    Filter,
+    Functions,
+    Input,
+    MapValues,
+    Side,
+    Source,
+    Store,
+    StreamJoin,
+    TableLookup,
+    TableRows,
+    TableUpdates,
+    schema_text,
+)
+from oriel.storage import IncompatibleStore, StoreDefinition
+
+SOURCE = Source("t", "v INT")
+OTHER = Source("u", "w INT")
+LEFT = Side(SOURCE, (Filter("v > 1"),))
+RIGHT = Side(OTHER, ())
+
+
+def made() -> dict[str, Any]:
+    """An initializer."""
+    return {}
+
+
+def other_made() -> dict[str, Any]:
+    """Another one."""
+    return {}
+
+
+def told(_key: str, _value: Any, old: Any) -> Any:
+    """An aggregator."""
+    return old
+
+
+def other_told(_key: str, _value: Any, old: Any) -> Any:
+    """Another one."""
+    return old
+
+
+def merged(_key: str, left: Any, _right: Any) -> Any:
+    """A merger."""
+    return left
+
+
+FUNCTIONS = Functions(made, (told,), merged, "n BIGINT", "aggregate")
+COLUMNS = Columns(({"n": count()},))
+
+
+def store(*inputs: Input, aggregation: Any = COLUMNS) -> Store:
+    """A store of tumbling windows."""
+    windows = TimeWindows.of_size_and_grace(10, 5)
+    read = inputs or (Input(SOURCE, (), ()),)
+    return Store("s", read, windows, aggregation, EmitStrategy.on_window_update(), None)
+
+
+def joined(join: Any) -> Store:
+    """A store of a join's results."""
+    return store(Input(join.left.source, (), (), join))
+
+
+STREAMS = StreamJoin(LEFT, RIGHT, "inner", JoinWindows.of_time_difference_and_grace(5, 0))
+LOOKUP = TableLookup(LEFT, RIGHT, "inner")
+UPDATES = TableUpdates(LEFT, RIGHT, "inner")
+OTHER_LEFT, OTHER_RIGHT = Side(SOURCE, (Filter("v > 2"),)), Side(OTHER, (Filter("w > 0"),))
+OTHER_WINDOWS = JoinWindows.of_time_difference_and_grace(6, 0)
+PLAIN = Input(SOURCE, (), ())
+
+
+def _of_input(**changed: Any) -> tuple[Store, Store]:
+    return store(PLAIN), store(replace(PLAIN, **changed))
+
+
+def _of_source(**changed: Any) -> tuple[Store, Store]:
+    return store(PLAIN), store(Input(replace(SOURCE, **changed), (), ()))
+
+
+def _of_step(one: Any, other: Any) -> tuple[Store, Store]:
+    return store(Input(SOURCE, (one,), ())), store(Input(SOURCE, (other,), ()))
+
+
+def _of_join(join: Any, **changed: Any) -> tuple[Store, Store]:
+    return joined(join), joined(replace(join, **changed))
+
+
+def _of_functions(**changed: Any) -> tuple[Store, Store]:
+    return store(aggregation=FUNCTIONS), store(aggregation=replace(FUNCTIONS, **changed))
+
+
+TWO = (PLAIN, Input(OTHER, (), ()))
+#: Class and field -> a store, and one that differs in that field alone.
+CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
+    (Store, "inputs"): (store(*TWO, aggregation=Columns(({"n": count()}, {"m": count()}))),
+                        store(*TWO[::-1], aggregation=Columns(({"n": count()}, {"m": count()})))),
+    (Store, "windows"): (store(), replace(store(), windows=TimeWindows.of_size_and_grace(10, 6))),
+    (Store, "aggregation"): (store(), store(aggregation=Columns(({"n": sum("v")},)))),
+    (Store, "emit"): (store(), replace(store(), emit=EmitStrategy.on_window_close())),
+    (Input, "source"): _of_input(source=OTHER),
+    (Input, "steps"): _of_input(steps=(Filter("v > 0"),)),
+    (Input, "group_by"): _of_input(group_by=("v",)),
+    (Input, "join"): _of_input(join=STREAMS),
+    (Source, "topic"): _of_source(topic="u"),
+    (Source, "schema"): _of_source(schema="v INT, w INT"),
+    (Filter, "condition"): _of_step(Filter("v > 0"), Filter("v > 1")),
+    (MapValues, "keep"): _of_step(MapValues(("v",), {}), MapValues(("*",), {})),
+    (MapValues, "columns"): _of_step(MapValues((), {"v": "1"}), MapValues((), {"v": "2"})),
+    (Side, "source"): _of_join(STREAMS, right=Side(Source("x", "w INT"), ())),
+    (Side, "steps"): _of_join(STREAMS, left=OTHER_LEFT),
+    (StreamJoin, "left"): _of_join(STREAMS, left=OTHER_LEFT),
+    (StreamJoin, "right"): _of_join(STREAMS, right=OTHER_RIGHT),
+    (StreamJoin, "how"): _of_join(STREAMS, how="left"),
+    (StreamJoin, "windows"): _of_join(STREAMS, windows=OTHER_WINDOWS),
+    (TableLookup, "left"): _of_join(LOOKUP, left=OTHER_LEFT),
+    (TableLookup, "right"): _of_join(LOOKUP, right=OTHER_RIGHT),
+    (TableLookup, "how"): _of_join(LOOKUP, how="left"),
+    (TableUpdates, "left"): _of_join(UPDATES, left=OTHER_LEFT),
+    (TableUpdates, "right"): _of_join(UPDATES, right=OTHER_RIGHT),
+    (TableUpdates, "how"): _of_join(UPDATES, how="left"),
+    (Columns, "of_input"): (store(*TWO, aggregation=Columns(({"n": count()}, {"m": count()}))),
+                            store(*TWO, aggregation=Columns(({"n": count(), "m": count()}, {})))),
+    (Functions, "initializer"): _of_functions(initializer=other_made),
+    (Functions, "aggregators"): _of_functions(aggregators=(other_told,)),
+    (Functions, "merger"): _of_functions(merger=other_told),
+    (Functions, "schema"): _of_functions(schema="n INT"),
+    (Functions, "step"): _of_functions(step="cogroup"),
+    (TableRows, "how"): (store(*TWO, aggregation=TableRows("inner")),
+                         store(*TWO, aggregation=TableRows("left"))),
+}  # fmt: skip
+#: Fields that may change: they have no influence on what is in the rows.
+FREE = {(Store, "name"), (Store, "retention_ms")}
+
+
+def defined(of: Store) -> StoreDefinition:
+    """What the table says of a store."""
+    names = of.aggregation.names if isinstance(of.aggregation, Columns) else ["n"]
+    return define(of, dict.fromkeys(names, pa.int64()), "app", 64)
+
+
+@pytest.mark.parametrize("where", CHANGES, ids=lambda where: f"{where[0].__name__}.{where[1]}")
+def test_each_change_is_refused_with_the_difference(where: tuple[type, str]) -> None:
+    """The message has both texts, and the way out."""
+    before, after = map(defined, CHANGES[where])
+    recorded = StoreDefinition.from_json(before.to_json())
+    assert settled(recorded, before) == before
+    found = differences(recorded, after)
+    assert found
+    with pytest.raises(IncompatibleStore, match="oriel rebuild s") as refused:
+        settled(recorded, after)
+    assert all(line in str(refused.value) for line in found)
+
+
+def test_no_field_is_forgotten() -> None:
+    """A new field of a store, a step or a join is remembered, or said to be free, here."""
+    classes = {owner for owner, _ in CHANGES}
+    of_classes = {(one, each.name) for one in classes for each in fields(one) if each.compare}
+    assert of_classes == CHANGES.keys() | FREE
+
+
+def test_no_field_of_a_definition_is_forgotten() -> None:
+    """Each is compared, or the table knows it best, or it is of the table alone."""
+    free = {"name", "key_groups", "retention_ms", "application", "format", "generation"}
+    assert {each.name for each in fields(StoreDefinition)} == FIXED.keys() | free
+
+
+@pytest.mark.parametrize("old_format", [1, 2])
+def test_what_an_older_format_does_not_say_is_no_difference(old_format: int) -> None:
+    """It is filled in instead."""
+    definition = defined(store(Input(SOURCE, (Filter("v > 0"),), ())))
+    older = replace(definition, format=old_format, sources=None, steps=None, functions=None)
+    assert settled(older, definition) == definition
+
+
+def test_what_the_table_knows_best_stays() -> None:
+    """Key groups and generation are the state's."""
+    definition = defined(store())
+    recorded = replace(definition, key_groups=7, generation=3, retention_ms=5)
+    assert settled(recorded, definition) == replace(definition, key_groups=7, generation=3)
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("a  long,b: array< integer >", "a BIGINT, b ARRAY<INT>"),
+        ("`a b` string", "`a b` STRING"),
+        ("A struct<Bb: byte>, m map<string,real>", "A STRUCT<Bb TINYINT>, m MAP<STRING, FLOAT>"),
+    ],
+)
+def test_one_schema_has_one_text(written: str, text: str) -> None:
+    """Spaces, colons and other names of types make no difference; names of columns do."""
+    assert schema_text(written) == schema_text(text) == text
+
+
+def _lambda() -> Callable[..., Any]:
+    return lambda _key, _value, old: old
+
+
+class Caller:
+    """An object that is called."""
+
+    def __call__(self, *_given: Any) -> None:
+        """Do nothing."""
+
+
+def test_any_function_has_a_name() -> None:
+    """Also one without a name of its own."""
+    functions = replace(FUNCTIONS, aggregators=(_lambda(), Caller()), merger=None)
+    assert defined(store(aggregation=functions)).functions == (
+        "initializer made", "aggregator _lambda.<locals>.<lambda>", "aggregator Caller",
+        "schema n BIGINT",
+    )  # fmt: skip

@@ -1,0 +1,98 @@
+"""Runs and rebuilds over one data folder, and what is in its tables then."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+from deltalake import DeltaTable
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from oriel import StreamsBuilder, TimeWindows, Topology, count, sum
+from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.run import PipelineRun, RunSettings
+from oriel.pipeline.sources import EventLog
+
+Rows = list[dict[str, Any]]
+
+
+class Bench:
+    """A folder with a log and data folders, and the runs over them."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        """Begin without a topic."""
+        self.spark = spark
+        self.log = folder / "log"
+        self.settings = RunSettings(folder / "data", "app", trigger_ms=None, tasks=2, sync=False)
+        self.last: dict[str, PreparedBatch] = {}
+
+    def append(self, topic: str, partition: int, *records: tuple[str, Any, int]) -> None:
+        """Append records: key, value, time in ms."""
+        path = self.log / topic / f"{partition}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("ab") as file:
+            for key, value, time in records:
+                record = {"key": key, "value": {"v": value}, "timestamp_ms": time}
+                file.write(orjson.dumps(record) + b"\n")
+
+    def run(
+        self, what: Topology, rebuild: str | None = None, *, log: EventLog | None = None
+    ) -> dict[str, PreparedBatch]:
+        """Run to the end of the log, or rebuild; return the last batch of each store."""
+        last: dict[str, PreparedBatch] = {}
+        read = log or EventLog(self.log)
+        run = PipelineRun(self.spark, what, read, self.settings, rebuild)
+        try:
+            if rebuild is None:
+                run.start(lambda _batch, stores: last.update(stores)).awaitTermination()
+        except PySparkException:
+            assert run.failure is not None
+            raise run.failure from None
+        finally:
+            run.close()
+        return last
+
+    def fresh(self, what: Topology) -> "Bench":
+        """The same log, run by ``what`` into an empty data folder."""
+        other = Bench(self.spark, self.log.parent)
+        other.settings = replace(self.settings, data=self.log.parent / "fresh")
+        shutil.rmtree(other.settings.data, ignore_errors=True)
+        other.last = other.run(what)
+        return other
+
+    def assert_as_fresh(self, what: Topology, *stores: str) -> None:
+        """Run; rows and counters of each store are those of a run that began with ``what``."""
+        last, fresh = self.run(what), self.fresh(what)
+        for store in stores:
+            assert self.newest(store) == fresh.newest(store) != []
+            assert last[store].record.counters == fresh.last[store].record.counters
+
+    def newest(self, store: str) -> Rows:
+        """The newest row of each window, without its revision."""
+        return newest_rows(self.settings.data / "tables" / store)
+
+
+def newest_rows(table: Path) -> Rows:
+    """The newest row of each window in a table, in order, without revisions and removed ones."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for row in DeltaTable(table).to_pyarrow_table().sort_by("revision").to_pylist():
+        place = (row["key"], row.get("window_start"), row.get("window_end"))
+        assert found.get(place, {}).get("revision") != row["revision"], "a batch came twice"
+        found[place] = row
+    rows = [found[place] for place in sorted(found, key=str)]
+    return [{**row, "revision": 0} for row in rows if not row["deleted"]]
+
+
+def counting(condition: str = "v >= 0", *stores: str) -> Topology:
+    """Stores that count the records of topic ``t`` for which ``condition`` holds."""
+    builder = StreamsBuilder()
+    for store in stores or ("s",):
+        grouped = builder.stream("t", "v INT").filter(condition).group_by_key()
+        windowed = grouped.windowed_by(TimeWindows.of_size_and_grace(10, 5))
+        windowed.aggregate(n=count(), total=sum("v")).materialize(store)
+    return builder.build()
+
+
+RECORDS = [(key, value, 3 * value) for value in range(12) for key in "ab"]
