@@ -6,6 +6,8 @@ PipelineError
 |-- EventLogError         the event log is not what was promised (shrunk, odd file name)
 |-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
 |-- CheckpointError       the checkpoint can't be used as it is
+|-- ClusterUnavailable    Spark's cluster gives no session
+|-- FolderNotShared       a machine of the cluster lacks a folder that all must have
 |-- RecordsMiscounted     a batch's records are not all accounted for, so it is not committed
 `-- AlreadyRunning        another process runs the same pipeline on this data folder
 """
@@ -33,6 +35,14 @@ class ConnectorUnavailable(PipelineError):
 
 class CheckpointError(PipelineError):
     """The checkpoint can't be used as it is; the message says why and what to do."""
+
+
+class ClusterUnavailable(PipelineError):
+    """Spark's cluster gives no session: it can't be reached, or its address is none."""
+
+
+class FolderNotShared(PipelineError):
+    """A machine of the cluster does not see a folder that the driver sees under the same path."""
 
 
 class RecordsMiscounted(PipelineError):

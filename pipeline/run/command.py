@@ -1,7 +1,6 @@
 """The command line of the pipeline: ``oriel run TOPOLOGY.py ...``."""
 
 import argparse
-import os
 import re
 import signal
 import sys
@@ -20,7 +19,7 @@ from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
-from oriel.pipeline.spark import build_session
+from oriel.pipeline.spark import build_session, is_cluster, send_package, tasks_at_a_time, with_conf
 from oriel.pipeline.windows import IllegalArgument
 from oriel.storage import InvalidDefinition, StorageError, check_store_name
 
@@ -80,6 +79,13 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--cores", type=_positive, help="cores to use (default: all)")
     parser.add_argument(
+        "--master", help="Spark's address of a cluster, like spark://HOST:7077 (docs/cluster.md)"
+    )
+    parser.add_argument(
+        "--conf", type=_setting, action="append", default=[], metavar="KEY=VALUE",
+        help="a setting of Spark's; may be given many times",
+    )  # fmt: skip
+    parser.add_argument(
         "--no-sync", action="store_true",
         help="do not force files to disk before committing: faster, unsafe on power loss",
     )  # fmt: skip
@@ -102,6 +108,14 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _setting(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name.startswith("spark."):
+        message = f"{text!r} is not a setting of Spark's like spark.executor.memory=4g"
+        raise argparse.ArgumentTypeError(message)
+    return name, value
+
+
 def _run(options: argparse.Namespace) -> int:
     started = time.monotonic()
     # Mistakes are reported before Spark, which takes seconds to start.
@@ -120,10 +134,18 @@ def _run(options: argparse.Namespace) -> int:
     topology = None if needs_spark(options.topology) else load_topology(options.topology)
 
     print("starting Spark", file=sys.stderr, flush=True)
-    cores = options.cores or os.cpu_count() or 1
-    connector = kafka_settings() if options.kafka else {}
-    spark = build_session(f"oriel {name}", cores=cores, extra=connector, is_short_run=options.once)
-    warm_up(spark, cores)
+    spark = build_session(
+        f"oriel {name}",
+        cores=options.cores,
+        extra=with_conf(kafka_settings() if options.kafka else {}, dict(options.conf)),
+        is_short_run=options.once,
+        master=options.master,
+    )
+    on_cluster = is_cluster(options.master)
+    if on_cluster:
+        send_package(spark)
+    tasks = options.cores or tasks_at_a_time(spark)
+    warm_up(spark, tasks)
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)
     log: Log = (
@@ -133,9 +155,10 @@ def _run(options: argparse.Namespace) -> int:
         data=data.resolve(),
         application=name,
         trigger_ms=None if options.once else options.trigger,
-        tasks=cores,
+        tasks=tasks,
         key_groups=options.key_groups,
         sync=not options.no_sync,
+        on_cluster=on_cluster,
     )
     run = PipelineRun(spark, topology, log, settings)
     progress = Progress(started, log)

@@ -39,7 +39,8 @@ class RunSettings:
     it. ``trigger_ms`` is the least time between two batches, None for ``--once``: process what
     is there and stop. ``tasks`` is the number of tasks behind each shuffle; it may change with
     every start. ``key_groups`` is fixed when a store is made. ``sync``: files are forced to disk
-    before anything refers to them.
+    before anything refers to them. ``on_cluster``: tasks run on other machines, which have ``data``
+    and an event log under the same paths.
     """
 
     data: Path
@@ -48,6 +49,7 @@ class RunSettings:
     tasks: int
     key_groups: int = 64
     sync: bool = True
+    on_cluster: bool = False
 
 
 class PipelineRun:
@@ -151,6 +153,7 @@ class PipelineRun:
             StoreTables(self._layout, definition, types, sync=settings.sync),
             self._checkpoint.versions(plans.store.name),
             tasks=settings.tasks,
+            on_cluster=settings.on_cluster,
         )
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:

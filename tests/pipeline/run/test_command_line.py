@@ -30,6 +30,8 @@ topology = builder.build()
         (["--event-log", "x", "--once", "--trigger", "1s"], "not allowed with"),
         (["--event-log", "x", "--cores", "0"], "'0' is not a positive whole number"),
         (["--event-log", "x", "--max-batch-bytes", "-5"], "not a positive whole number"),
+        (["--event-log", "x", "--conf", "spark.x"], "'spark.x' is not a setting of Spark's"),
+        (["--event-log", "x", "--conf", "x=1"], "'x=1' is not a setting of Spark's"),
     ],
 )
 def test_wrong_options_are_explained(
@@ -113,6 +115,22 @@ def test_a_topic_that_is_none_is_told_before_spark_starts(
     assert told.startswith("oriel run: ")
     assert repr(topic) in told
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_none_is_one_line(tmp_path: Path) -> None:
+    """Spark tells it inside a Java error; ours is the last line, and there is no trace of it."""
+    (tmp_path / "topology.py").write_text(TOPOLOGY)
+    (tmp_path / "log").mkdir()
+    command = [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py")]
+    command += ["--event-log", str(tmp_path / "log"), "--data", str(tmp_path / "data")]
+    command += ["--once", "--master", "nowhere", "--conf", "spark.driver.host=127.0.0.1"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+    told = ended.stderr.splitlines()[-1]
+    assert told.startswith("oriel run: no session on the cluster nowhere: "), ended.stderr
+    assert "check --master" in told
 
 
 @pytest.mark.slow
