@@ -12,6 +12,7 @@ from types import FrameType
 
 import orjson
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.plan import PreparedBatch
@@ -134,17 +135,7 @@ def _run(options: argparse.Namespace) -> int:
     topology = None if needs_spark(options.topology) else load_topology(options.topology)
 
     print("starting Spark", file=sys.stderr, flush=True)
-    spark = build_session(
-        f"oriel {name}",
-        cores=options.cores,
-        extra=with_conf(kafka_settings() if options.kafka else {}, dict(options.conf)),
-        is_short_run=options.once,
-        master=options.master,
-    )
-    on_cluster = is_cluster(options.master)
-    if on_cluster:
-        send_package(spark)
-    tasks = options.cores or tasks_at_a_time(spark)
+    spark, tasks = _session(options, name)
     warm_up(spark, tasks)
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)
@@ -158,7 +149,7 @@ def _run(options: argparse.Namespace) -> int:
         tasks=tasks,
         key_groups=options.key_groups,
         sync=not options.no_sync,
-        on_cluster=on_cluster,
+        on_cluster=is_cluster(options.master),
     )
     run = PipelineRun(spark, topology, log, settings)
     progress = Progress(started, log)
@@ -180,6 +171,20 @@ def _run(options: argparse.Namespace) -> int:
     progress.print_summary()
     spark.stop()
     return 0
+
+
+def _session(options: argparse.Namespace, name: str) -> tuple[SparkSession, int]:
+    """Spark's session, whose workers find this package, and how many tasks a stage has."""
+    spark = build_session(
+        f"oriel {name}",
+        cores=options.cores,
+        extra=with_conf(kafka_settings() if options.kafka else {}, dict(options.conf)),
+        is_short_run=options.once,
+        master=options.master,
+    )
+    if is_cluster(options.master):
+        send_package(spark)
+    return spark, options.cores or tasks_at_a_time(spark)
 
 
 def _checkpoint_name(options: argparse.Namespace) -> str:

@@ -50,8 +50,17 @@ class Worker:
 class StandaloneCluster:
     """A running cluster: its address, and its workers."""
 
+    folder: Path
     master: str
     workers: list[Worker]
+
+    def start_worker(self) -> None:
+        """Start one more worker, and wait until the master knows it."""
+        folder = self.folder / f"worker-{len(self.workers)}"
+        options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{folder}/work", self.master]
+        worker = Worker(folder, _start(folder, _WORKER, options))
+        self.workers.append(worker)
+        _waited_for(folder / "log", r"(Successfully registered)", worker.process)
 
     def run_options(self) -> list[str]:
         """What `oriel run` is told to run there, all over loopback."""
@@ -70,27 +79,20 @@ class StandaloneCluster:
 @contextmanager
 def running_cluster(folder: Path, workers: int = 2) -> Iterator[StandaloneCluster]:
     """Start a master and workers below ``folder``, and end them with the block."""
-    started: list[subprocess.Popen[bytes]] = []
+    process = _start(folder / "master", _MASTER, [])
+    started: list[Worker] = []
     try:
-        master = _start(folder / "master", _MASTER, [])
-        started.append(master)
         log = folder / "master" / "log"
-        address = _waited_for(log, r"Starting Spark master at (spark://\S+)", master)
-        cluster = StandaloneCluster(address, [])
-        for number in range(workers):
-            place = folder / f"worker-{number}"
-            options = ["--cores", "1", "--memory", "1g", "--work-dir", f"{place}/work", address]
-            process = _start(place, _WORKER, options)
-            started.append(process)
-            cluster.workers.append(Worker(place, process))
-        for worker in cluster.workers:
-            _waited_for(worker.folder / "log", r"(Successfully registered)", worker.process)
+        address = _waited_for(log, r"Starting Spark master at (spark://\S+)", process)
+        cluster = StandaloneCluster(folder, address, started)
+        for _ in range(workers):
+            cluster.start_worker()
         yield cluster
     finally:
-        for process in started:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+        for each in (process, *(worker.process for worker in started)):
+            if each.poll() is None:
+                os.killpg(each.pid, signal.SIGKILL)
+                each.wait()
 
 
 def _start(folder: Path, name: str, options: list[str]) -> "subprocess.Popen[bytes]":

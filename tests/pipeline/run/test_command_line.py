@@ -1,5 +1,7 @@
 """The command line: mistakes are one clear line, and a signal ends a run well."""
 
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -8,9 +10,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from oriel.pipeline.run.command import main
+from oriel.pipeline.run.command import _parser, main
+from oriel.pipeline.spark import is_cluster
 
 ROOT = Path(__file__).resolve().parents[3]
+_CLUSTER_PAGE = ROOT / "docs" / "cluster.md"
 TOPOLOGY = """
 from oriel import SlidingWindows, StreamsBuilder
 
@@ -42,6 +46,20 @@ def test_wrong_options_are_explained(
         main(["topology.py", "--data", "d", *options])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def _documented_commands() -> list[str]:
+    commands = re.findall(r"^oriel run (?:.*\\\n)*.*$", _CLUSTER_PAGE.read_text(), re.MULTILINE)
+    return [command.replace("\\\n", "") for command in commands]
+
+
+def test_the_commands_for_clusters_are_understood() -> None:
+    """Each that docs/cluster.md shows, whatever manages the cluster."""
+    told = [_parser().parse_args(shlex.split(command)[2:]) for command in _documented_commands()]
+    managers = [options.master.split(":")[0] for options in told]
+    assert sorted(set(managers)) == ["k8s", "spark", "yarn"]
+    assert all(is_cluster(options.master) for options in told)
+    assert all(str(options.data).startswith("/") for options in told)
 
 
 @pytest.mark.parametrize(
