@@ -8,6 +8,8 @@ PipelineError
 |-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
 |-- CheckpointError       the checkpoint can't be used as it is
 |-- BackupError           a backup can't be written, or read back
+|-- ClusterUnavailable    Spark's cluster gives no session
+|-- FolderNotShared       a machine of the cluster lacks a folder that all must have
 |-- RecordsMiscounted     a batch's records are not all accounted for, so it is not committed
 |-- ClockRefused          a partition's clock can't be set as asked
 `-- AlreadyRunning        another process runs the same pipeline on this data folder
@@ -44,6 +46,14 @@ class CheckpointError(PipelineError):
 
 class BackupError(PipelineError):
     """A backup can't be written or read back; the message says why and what to do."""
+
+
+class ClusterUnavailable(PipelineError):
+    """Spark's cluster gives no session: it can't be reached, or its address is none."""
+
+
+class FolderNotShared(PipelineError):
+    """A machine of the cluster does not see a folder that the driver sees under the same path."""
 
 
 class RecordsMiscounted(PipelineError):

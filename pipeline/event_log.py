@@ -16,10 +16,11 @@ For each query Spark starts a Python process that does nothing but read the log'
 classes of this module, so it imports little: it lies beside the rooms, not behind a door.
 """
 
+import socket
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import orjson
@@ -345,9 +346,9 @@ def read_lines(part: Slice) -> Iterator[pa.RecordBatch]:
     """Yield the lines of a slice as (partition, offset, raw) batches of a few MB.
 
     Raises:
-        EventLogError: the file is shorter than when the batch was planned.
+        EventLogError: the file is not there, or shorter than when the batch was planned.
     """
-    with Path(part.path).open("rb") as file:
+    with _opened(part.path) as file:
         position = part.start
         file.seek(position)
         rest = b""
@@ -363,6 +364,17 @@ def read_lines(part: Slice) -> Iterator[pa.RecordBatch]:
             if lines_end:
                 yield _lines(part.partition, position, data[:lines_end])
                 position += lines_end
+
+
+def _opened(path: str) -> BinaryIO:
+    try:
+        return Path(path).open("rb")
+    except FileNotFoundError as error:
+        message = (
+            f"machine {socket.gethostname()} has no event log {path}: restore the file; on a "
+            "cluster, --event-log has to be on a mount that all machines have under the same path"
+        )
+        raise EventLogError(message) from error
 
 
 def _lines(partition: int, position: int, data: bytes) -> pa.RecordBatch:

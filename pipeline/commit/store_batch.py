@@ -141,9 +141,18 @@ class StoreBatches:
     """Runs the batches of one store, in order."""
 
     def __init__(
-        self, plans: StorePlans, tables: StoreTables, versions: StateVersions, *, tasks: int
+        self,
+        plans: StorePlans,
+        tables: StoreTables,
+        versions: StateVersions,
+        *,
+        tasks: int,
+        on_cluster: bool = False,
     ) -> None:
-        """Run the store of ``plans`` with ``tasks`` tasks a stage, at most one a key group."""
+        """Run the store of ``plans`` with ``tasks`` tasks a stage, at most one a key group.
+
+        ``on_cluster``: some of them run on other machines.
+        """
         self.plans = plans
         self._store = plans.store
         self._tables = tables
@@ -151,7 +160,11 @@ class StoreBatches:
         key_groups = tables.definition.key_groups
         self._tasks = min(tasks, key_groups)
         self._files = FolderFiles(
-            tables.table_folder, versions.folder, tables.dead_letters_folder, versions.sync
+            tables.table_folder,
+            versions.folder,
+            tables.dead_letters_folder,
+            versions.sync,
+            on_cluster,
         )
         plans.select_columns(key_groups)
         self._last: tuple[int, PreparedBatch] | None = None

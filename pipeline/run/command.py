@@ -1,7 +1,6 @@
 """The command line of the pipeline: ``oriel run TOPOLOGY.py ...``."""
 
 import argparse
-import os
 import re
 import signal
 import sys
@@ -13,6 +12,7 @@ from types import FrameType
 
 import orjson
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.plan import PreparedBatch
@@ -25,7 +25,7 @@ from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
-from oriel.pipeline.spark import build_session
+from oriel.pipeline.spark import build_session, is_cluster, send_package, tasks_at_a_time, with_conf
 from oriel.pipeline.windows import IllegalArgument
 from oriel.storage import InvalidDefinition, StorageError, check_store_name
 
@@ -108,6 +108,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--cores", type=_positive, help="cores to use (default: all)")
     parser.add_argument(
+        "--master", help="Spark's address of a cluster, like spark://HOST:7077 (docs/cluster.md)"
+    )
+    parser.add_argument(
+        "--conf", type=_setting, action="append", default=[], metavar="KEY=VALUE",
+        help="a setting of Spark's; may be given many times",
+    )  # fmt: skip
+    parser.add_argument(
         "--no-sync", action="store_true",
         help="do not force files to disk before committing: faster, unsafe on power loss",
     )  # fmt: skip
@@ -130,6 +137,14 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+def _setting(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator or not name.startswith("spark."):
+        message = f"{text!r} is not a setting of Spark's like spark.executor.memory=4g"
+        raise argparse.ArgumentTypeError(message)
+    return name, value
+
+
 def _run(options: argparse.Namespace) -> int:
     started = time.monotonic()
     # Mistakes are reported before Spark, which takes seconds to start.
@@ -148,10 +163,8 @@ def _run(options: argparse.Namespace) -> int:
     topology = None if needs_spark(options.topology) else load_topology(options.topology)
 
     print("starting Spark", file=sys.stderr, flush=True)
-    cores = options.cores or os.cpu_count() or 1
-    connector = kafka_settings() if options.kafka else {}
-    spark = build_session(f"oriel {name}", cores=cores, extra=connector, is_short_run=options.once)
-    warm_up(spark, cores)
+    spark, tasks = _session(options, name)
+    warm_up(spark, tasks)
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)
     log: Log = (
@@ -161,10 +174,11 @@ def _run(options: argparse.Namespace) -> int:
         data=data.resolve(),
         application=name,
         trigger_ms=None if options.once else options.trigger,
-        tasks=cores,
+        tasks=tasks,
         key_groups=options.key_groups,
         sync=not options.no_sync,
         clocks=clock_settings(options),
+        on_cluster=is_cluster(options.master),
     )
     run = PipelineRun(spark, topology, log, settings, options.store)
     if options.store is not None:
@@ -190,6 +204,20 @@ def _run(options: argparse.Namespace) -> int:
     progress.print_summary()
     spark.stop()
     return 0
+
+
+def _session(options: argparse.Namespace, name: str) -> tuple[SparkSession, int]:
+    """Spark's session, whose workers find this package, and how many tasks a stage has."""
+    spark = build_session(
+        f"oriel {name}",
+        cores=options.cores,
+        extra=with_conf(kafka_settings() if options.kafka else {}, dict(options.conf)),
+        is_short_run=options.once,
+        master=options.master,
+    )
+    if is_cluster(options.master):
+        send_package(spark)
+    return spark, options.cores or tasks_at_a_time(spark)
 
 
 def _checkpoint_name(options: argparse.Namespace) -> str:

@@ -64,7 +64,8 @@ class RunSettings:
     every start. ``key_groups`` is fixed when a store is made. ``sync``: files are forced to disk
     before anything refers to them. ``publish_options`` say to which Kafka cluster rows are
     written back, as Spark names its options (``kafka.*``); None: to none. ``clocks`` says how wall
-    clock protects those of partitions.
+    clock protects those of partitions. ``on_cluster``: tasks run on other machines, which have
+    ``data`` and an event log under the same paths.
     """
 
     data: Path
@@ -75,6 +76,7 @@ class RunSettings:
     sync: bool = True
     publish_options: Mapping[str, str] | None = None
     clocks: ClockSettings = UNPROTECTED
+    on_cluster: bool = False
 
 
 class PipelineRun:
@@ -224,7 +226,9 @@ class PipelineRun:
             versions = self._checkpoint.versions(tables.definition.state_name)
         remove_left(self._layout, self._checkpoint, tables.definition)
         self._tables[plans.store.name] = tables
-        return StoreBatches(plans, tables, versions, tasks=settings.tasks)
+        return StoreBatches(
+            plans, tables, versions, tasks=settings.tasks, on_cluster=settings.on_cluster
+        )
 
     def _leave_others(self) -> None:
         """Say which stores are not in the topology any more, and let Spark follow its topics."""

@@ -14,8 +14,6 @@ get there, and each serves what the other can't:
 import importlib.util
 import os
 import sys
-import tempfile
-import zipfile
 from collections.abc import Iterator
 from functools import cache
 from importlib.machinery import (
@@ -33,7 +31,7 @@ from pyspark.sql import SparkSession
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Topology, check_topic
-from oriel.pipeline.spark import scratch_folder
+from oriel.pipeline.spark import send_python_files
 
 
 def load_topology(path: Path) -> Topology:
@@ -83,17 +81,10 @@ def send_modules(spark: SparkSession, path: Path) -> None:
     modules = list(_modules_beside(path))
     if not modules:
         return
-    # A file that is sent keeps its name on the workers, so each has a name of its own.
-    with tempfile.NamedTemporaryFile(
-        dir=scratch_folder(), prefix="topology-", suffix=".zip", delete=False
-    ) as file:
-        with zipfile.ZipFile(file, "w") as archive:
-            # A module may import from the topology's file in its turn.
-            archive.write(path, path.resolve().name)
-            for module in modules:
-                archive.write(module, module.relative_to(path.resolve().parent))
-        sent = file.name
-    spark.sparkContext.addPyFile(sent)
+    folder = path.resolve().parent
+    # A module may import from the topology's file in its turn.
+    files = [path.resolve(), *modules]
+    send_python_files(spark, "topology", ((file, str(file.relative_to(folder))) for file in files))
 
 
 def _modules_beside(path: Path) -> Iterator[Path]:

@@ -1,11 +1,14 @@
 """Spark itself: the session with its settings, its folder for temporary files, its errors.
 
-In come a name, a number of cores and settings; out goes a local session whose Python workers run
-this Python and find this package. Nothing here knows of topologies. An error of Spark's or Java's
-is turned into one line for people, and into its kind for programs.
+In come a name, a number of cores or the address of a cluster, and settings; out goes a session
+whose Python workers find this package: those of this machine where it lies, those of a cluster in
+what they are sent. Nothing here knows of topologies. An error of Spark's or Java's is turned into
+one line for people, and into its kind for programs.
 """
 
+from oriel.pipeline.spark.cluster import is_cluster, tasks_at_a_time, with_conf
 from oriel.pipeline.spark.errors import error_kind, first_line
+from oriel.pipeline.spark.python_files import send_package, send_python_files
 from oriel.pipeline.spark.session import WORKER_ENVIRONMENT, build_session, scratch_folder
 
 __all__ = [
@@ -13,5 +16,10 @@ __all__ = [
     "build_session",
     "error_kind",
     "first_line",
+    "is_cluster",
     "scratch_folder",
+    "send_package",
+    "send_python_files",
+    "tasks_at_a_time",
+    "with_conf",
 ]

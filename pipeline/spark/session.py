@@ -14,10 +14,21 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 import oriel
+from oriel.pipeline.errors import ClusterUnavailable
+from oriel.pipeline.spark.cluster import (
+    STACK_OPTION,
+    cluster_settings,
+    is_cluster,
+    with_conf,
+    worker_python,
+)
+from oriel.pipeline.spark.errors import first_line
 from oriel.pipeline.spark.packages import remember_packages, with_resolved_packages
 
 _PREFIX = "oriel-spark-"
@@ -58,9 +69,7 @@ _IMPORT_ROOT = Path(oriel.__file__).parent.parent
 _LOGGING = Path(__file__).resolve().with_name("log4j2.properties")
 
 _JAVA_OPTIONS = (
-    # Stopping a query while its Python worker runs can overflow the stack inside an
-    # error-matching regular expression of Spark.
-    "-Xss16m",
+    STACK_OPTION,
     # A URI, because the folder's name may hold spaces.
     f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
 )
@@ -72,9 +81,6 @@ _SHORT_RUN_OPTIONS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 _SETTINGS = {
     "spark.driver.memory": "2g",
-    # Nothing outside this machine is to reach the driver, and no name is looked up.
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     # A run lasts for months: keep little of the past.
@@ -90,8 +96,6 @@ _SETTINGS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # The stamp and the engine are vectorised: fewer, larger Arrow batches cost less.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    # The shuffle stays on this machine; compressing it only costs time.
-    "spark.shuffle.compress": "false",
     "spark.sql.catalogImplementation": "in-memory",
     # Spark writes two small log files a batch (what it is to read, that it is done). Its usual
     # way to write to a local disk makes a checksum file beside each and starts a process for
@@ -107,6 +111,15 @@ _SETTINGS = {
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     # Nobody looks at plans, so they needn't be written out at length for every job.
     "spark.sql.ui.explainMode": "simple",
+}
+
+#: Beside them, where all tasks run in the driver's own process.
+_LOCAL_SETTINGS = {
+    # Nothing outside this machine is to reach the driver, and no name is looked up.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # The shuffle stays on this machine; compressing it only costs time.
+    "spark.shuffle.compress": "false",
 }
 
 #: Environment variables of Spark's Python workers. The engines make and drop arrays of
@@ -125,27 +138,34 @@ def build_session(
     packages: Sequence[str] = (),
     extra: Mapping[str, str] | None = None,
     is_short_run: bool = False,
+    master: str | None = None,
 ) -> SparkSession:
-    """Start the local Spark session for ``application``, or return the one that runs.
+    """Start the Spark session for ``application``, or return the one that runs.
 
     Args:
         application: name of the application in Spark's logs.
         cores: threads for tasks, which is also the number of shuffle partitions; None: all of
-            the machine's.
+            the machine's, or all that the cluster gives.
         packages: Maven coordinates (``group:artifact:version``) that Spark fetches with
             their dependencies into its Ivy cache.
-        extra: Spark settings that override those made here.
+        extra: Spark settings that override those made here, and make lists of them longer.
         is_short_run: the JVM is to start quickly rather than to run fast for hours.
+        master: the address of a cluster, as Spark writes it; None: this machine.
 
     Needs Java 17 or 21 in ``JAVA_HOME`` or on the ``PATH``. Only one session runs in a
     process: settings of the JVM (memory, packages, Java options) hold from its first start.
+
+    Raises:
+        ClusterUnavailable: the cluster gives no session.
     """
     threads = cores or os.cpu_count() or 1
-    _prepare_children()
+    is_remote = is_cluster(master)
+    _prepare_children(worker_python(extra or {}) if is_remote else sys.executable)
     _quiet_query_contexts()
     scratch = scratch_folder()
     settings = {
         **_SETTINGS,
+        **(cluster_settings(cores) if is_remote else _LOCAL_SETTINGS),
         "spark.driver.extraJavaOptions": " ".join(
             [
                 *_JAVA_OPTIONS,
@@ -160,14 +180,23 @@ def build_session(
         "spark.jars.ivy": str(Path.home() / ".ivy2.5.2"),
         **{f"spark.executorEnv.{name}": value for name, value in WORKER_ENVIRONMENT.items()},
         **({"spark.jars.packages": ",".join(packages)} if packages else {}),
-        **(extra or {}),
     }
-    builder = SparkSession.builder.appName(application).master(f"local[{threads}]")
+    settings = with_conf(settings, extra or {})
+    builder = SparkSession.builder.appName(application).master(master or f"local[{threads}]")
     is_first = SparkSession.getActiveSession() is None
     resolved = with_resolved_packages(settings)
     for name, value in resolved.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except (Py4JJavaError, PySparkException) as error:
+        if not is_remote:
+            raise
+        message = (
+            f"no session on the cluster {master}: {first_line(error)}; check --master, that the "
+            "cluster runs, and that this machine and its workers reach each other"
+        )
+        raise ClusterUnavailable(message) from error
     if is_first and resolved == settings:
         # Where spark-submit notes all jars; ``spark.jars`` has only those that were asked for.
         remember_packages(settings, spark.sparkContext.getConf().get("spark.repl.local.jars", ""))
@@ -180,14 +209,15 @@ def _quiet_query_contexts() -> None:
         PySparkLogger.getLogger(name).disabled = True
 
 
-def _prepare_children() -> None:
-    """Make Spark's Python workers run this Python and find the package ``oriel``.
+def _prepare_children(python: str) -> None:
+    """Make Spark's Python workers run ``python`` and those of this machine find ``oriel``.
 
-    The JVM hands its own environment on to them, so this comes before its start.
+    The JVM hands its own environment on to them, so this comes before its start. Those of other
+    machines are sent the package (``send_package``).
     """
     # The JVM that works out the command line of the other lives for half a second.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(_SHORT_RUN_OPTIONS))
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = python
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(_IMPORT_ROOT) not in folders:

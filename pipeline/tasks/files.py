@@ -5,6 +5,7 @@ again writes other files. What nothing refers to in the end is removed with the 
 or by the tables' vacuum.
 """
 
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +13,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from oriel.pipeline.errors import FolderNotShared
 from oriel.pipeline.plan import BatchPlan, Clocks, JoinPlan
 from oriel.pipeline.state import KeyedState, Layout, OpenRecords, Version
 from oriel.pipeline.windows import EngineResult, JoinResult
+from oriel.storage import sync_folder
 from oriel.storage.delta import AddedFile, table_rows, write_file
 
 
@@ -22,18 +25,21 @@ from oriel.storage.delta import AddedFile, table_rows, write_file
 class FolderFiles:
     """``TaskFiles`` in folders: of the store's table, its state, and the dead-letter table.
 
-    ``sync``: files are forced to disk before anything refers to them.
+    ``sync``: files are forced to disk before anything refers to them. ``on_cluster``: tasks run on
+    other machines than the driver, which share the folders.
     """
 
     table: Path
     state: Path
     dead_letters: Path
     sync: bool
+    on_cluster: bool = False
 
     def process_records(
         self, plan: BatchPlan, task: int, records: pa.Table, close_ms: int
     ) -> tuple[EngineResult, Version]:
         """See ``TaskFiles``."""
+        self._refuse_not_shared(self.state)
         engine, share = plan.assembly.engine, (task, plan.tasks)
         layout = Layout.of_engine(engine)
         keyed = KeyedState.of_task(self.state, plan.segments, share, layout)
@@ -45,6 +51,7 @@ class FolderFiles:
         version = keyed.replaced(
             touched, result.state, _name(plan, task), sync=self.sync, added=result.added
         )
+        self._sync_names(self.state)
         return result, version
 
     def join_records(
@@ -56,6 +63,7 @@ class FolderFiles:
         clocks: tuple[Clocks, Clocks],
     ) -> tuple[JoinResult, Version]:
         """See ``TaskFiles``."""
+        self._refuse_not_shared(self.state)
         before, after = map(join.stream_times_ms, clocks)
         share = (task, plan.tasks)
         name = f"{_name(plan, task)}-join-{join.input_number}"
@@ -74,6 +82,7 @@ class FolderFiles:
             version = open_records.replaced(
                 rows[joined.stayed], joined.state, stays, name, sync=self.sync
             )
+            self._sync_names(self.state)
             return joined, version
         # Tables: the rows of the batch's keys.
         layout = Layout(join.stage.state_schema)
@@ -82,6 +91,7 @@ class FolderFiles:
         joined = join.stage.process(touched.rows, records, after)
         changing = join.stage.changing(records)
         version = keyed.replaced(touched, joined.state, name, sync=self.sync, changing=changing)
+        self._sync_names(self.state)
         return joined, version
 
     def write_changes(self, plan: BatchPlan, task: int, changes: pa.Table) -> list[AddedFile]:
@@ -91,7 +101,7 @@ class FolderFiles:
         types = plan.assembly.engine.aggregate_types
         windowed = plan.windows.kind != "none"
         rows = table_rows(changes, types, plan.batch, windowed=windowed)
-        return [write_file(self.table, rows, f"part-{_name(plan, task)}", sync=self.sync)]
+        return [self._added(self.table, rows, f"part-{_name(plan, task)}")]
 
     def write_dead_letters(self, plan: BatchPlan, letters: Sequence[pa.Table]) -> list[AddedFile]:
         """See ``TaskFiles``."""
@@ -99,7 +109,34 @@ class FolderFiles:
         if not letters:
             return []
         name = f"dead-{plan.store}-{plan.batch:012d}"
-        return [write_file(self.dead_letters, pa.concat_tables(letters), name, sync=self.sync)]
+        return [self._added(self.dead_letters, pa.concat_tables(letters), name)]
+
+    def _added(self, folder: Path, rows: pa.Table, name: str) -> AddedFile:
+        self._refuse_not_shared(folder)
+        added = write_file(folder, rows, name, sync=self.sync)
+        self._sync_names(folder)
+        return added
+
+    def _sync_names(self, folder: Path) -> None:
+        """Force the names of new files to disk where the driver can't do it for all tasks.
+
+        A sync of a folder may settle only what its own machine has done there (decision 0036).
+        """
+        if self.sync and self.on_cluster:
+            sync_folder(folder)
+
+    def _refuse_not_shared(self, folder: Path) -> None:
+        """Say so if this machine lacks a folder; else its files would seem to be lost.
+
+        Raises:
+            FolderNotShared: it does.
+        """
+        if self.on_cluster and not folder.is_dir():
+            message = (
+                f"machine {socket.gethostname()} of the cluster has no folder {folder}: --data has "
+                "to be on a mount that all machines have under the same path (docs/cluster.md)"
+            )
+            raise FolderNotShared(message)
 
 
 def _name(plan: BatchPlan, task: int) -> str:

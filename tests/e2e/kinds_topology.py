@@ -4,6 +4,7 @@ Beside them a store without windows, and one of sessions with functions of our o
 pipeline runs this file, the model (tests/e2e/expected_rows.py) imports it.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from oriel import (
@@ -63,22 +64,27 @@ def merged(key: str, left: Text, right: Text) -> Text:
     return {"text": f"({key}:{left['text']}|{right['text']})", "n": left["n"] + right["n"]}
 
 
-builder = StreamsBuilder()
-_events = builder.stream(TOPIC, "v DOUBLE, word STRING")
-_values: dict[str, Any] = {
-    "n": count(), "total": sum("v"), "mean": avg("v"), "least": min("v"), "most": max("v"),
-    "all": collect_list("v"),
-}  # fmt: skip
-for _kind, _windows in WINDOWS.items():
-    for _emit, _strategy in STRATEGIES.items():
-        _windowed = _events.group_by_key().windowed_by(_windows).emit(_strategy)
-        _windowed.aggregate(**_values).materialize(f"{_kind}_{_emit}")
-_events.group_by_key().aggregate(**_values).materialize(TOTALS)
-(
-    _events.filter(f"coalesce(word, '') <> '{SKIPPED}'")
-    .group_by_key()
-    .windowed_by(WINDOWS["session"])
-    .aggregate(begun, told, merged, schema="text STRING, n BIGINT")
-    .materialize(TEXTS)
-)
-topology = builder.build()
+def add_every_kind(builder: StreamsBuilder, strategies: Iterable[str] = STRATEGIES) -> None:
+    """Add a store of every kind; of each window kind one by each of the ``strategies``."""
+    events = builder.stream(TOPIC, "v DOUBLE, word STRING")
+    values: dict[str, Any] = {
+        "n": count(), "total": sum("v"), "mean": avg("v"), "least": min("v"), "most": max("v"),
+        "all": collect_list("v"),
+    }  # fmt: skip
+    for kind, windows in WINDOWS.items():
+        for emit in strategies:
+            windowed = events.group_by_key().windowed_by(windows).emit(STRATEGIES[emit])
+            windowed.aggregate(**values).materialize(f"{kind}_{emit}")
+    events.group_by_key().aggregate(**values).materialize(TOTALS)
+    (
+        events.filter(f"coalesce(word, '') <> '{SKIPPED}'")
+        .group_by_key()
+        .windowed_by(WINDOWS["session"])
+        .aggregate(begun, told, merged, schema="text STRING, n BIGINT")
+        .materialize(TEXTS)
+    )
+
+
+_builder = StreamsBuilder()
+add_every_kind(_builder)
+topology = _builder.build()

@@ -1,5 +1,7 @@
 """The command line: mistakes are one clear line, and a signal ends a run well."""
 
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -8,9 +10,11 @@ from pathlib import Path
 import orjson
 import pytest
 
-from oriel.pipeline.run.command import main
+from oriel.pipeline.run.command import _parser, main
+from oriel.pipeline.spark import is_cluster
 
 ROOT = Path(__file__).resolve().parents[3]
+_CLUSTER_PAGE = ROOT / "docs" / "cluster.md"
 TOPOLOGY = """
 from oriel import SlidingWindows, StreamsBuilder
 
@@ -30,6 +34,8 @@ topology = builder.build()
         (["--event-log", "x", "--once", "--trigger", "1s"], "not allowed with"),
         (["--event-log", "x", "--cores", "0"], "'0' is not a positive whole number"),
         (["--event-log", "x", "--max-batch-bytes", "-5"], "not a positive whole number"),
+        (["--event-log", "x", "--conf", "spark.x"], "'spark.x' is not a setting of Spark's"),
+        (["--event-log", "x", "--conf", "x=1"], "'x=1' is not a setting of Spark's"),
     ],
 )
 def test_wrong_options_are_explained(
@@ -40,6 +46,20 @@ def test_wrong_options_are_explained(
         main(["topology.py", "--data", "d", *options])
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
+
+
+def _documented_commands() -> list[str]:
+    commands = re.findall(r"^oriel run (?:.*\\\n)*.*$", _CLUSTER_PAGE.read_text(), re.MULTILINE)
+    return [command.replace("\\\n", "") for command in commands]
+
+
+def test_the_commands_for_clusters_are_understood() -> None:
+    """Each that docs/cluster.md shows, whatever manages the cluster."""
+    told = [_parser().parse_args(shlex.split(command)[2:]) for command in _documented_commands()]
+    managers = [options.master.split(":")[0] for options in told]
+    assert sorted(set(managers)) == ["k8s", "spark", "yarn"]
+    assert all(is_cluster(options.master) for options in told)
+    assert all(str(options.data).startswith("/") for options in told)
 
 
 @pytest.mark.parametrize(
@@ -113,6 +133,22 @@ def test_a_topic_that_is_none_is_told_before_spark_starts(
     assert told.startswith("oriel run: ")
     assert repr(topic) in told
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.slow
+def test_a_cluster_that_is_none_is_one_line(tmp_path: Path) -> None:
+    """Spark tells it inside a Java error; ours is the last line, and there is no trace of it."""
+    (tmp_path / "topology.py").write_text(TOPOLOGY)
+    (tmp_path / "log").mkdir()
+    command = [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py")]
+    command += ["--event-log", str(tmp_path / "log"), "--data", str(tmp_path / "data")]
+    command += ["--once", "--master", "nowhere", "--conf", "spark.driver.host=127.0.0.1"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+    told = ended.stderr.splitlines()[-1]
+    assert told.startswith("oriel run: no session on the cluster nowhere: "), ended.stderr
+    assert "check --master" in told
 
 
 @pytest.mark.slow

@@ -153,3 +153,10 @@ def test_offsets_of_another_topic_are_refused(folder: Path) -> None:
     (folder / "0.jsonl").write_bytes(b"a\n")
     with pytest.raises(EventLogError, match="offsets of topic other where those of topic t"):
         reader(folder).latestOffset({"other": {"0": 2}}, ReadMaxBytes(10))
+
+
+def test_a_file_that_a_machine_lacks_is_told(folder: Path) -> None:
+    """On a cluster it is read elsewhere than planned: without a shared mount it is not there."""
+    missing = event_log.Slice("t", str(folder / "0.jsonl"), 0, 0, 10)
+    with pytest.raises(EventLogError, match=r"has no event log .*0\.jsonl: restore the file"):
+        list(event_log.read_lines(missing))

@@ -1,0 +1,97 @@
+"""One machine, a cluster, and a cluster that loses a worker: ``oriel bench cluster``.
+
+1,000,000 records (1,000 keys, one a second each; tumbling, hopping, sliding and session windows)
+through ``oriel run --once``: with two cores here, with two workers of one core (a Spark cluster on
+loopback, whose Python has no ``oriel``), and there again with a worker killed after the first
+batch and another one started in its place. The three leave the same tables, digest by digest, or
+the benchmark fails.
+
+On one machine this tells what a cluster costs, not what more machines gain.
+"""
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+
+from benchmarks.ingest import write_log
+from tests.e2e.cluster_runs import FinishedRun, run_to_the_end
+from tests.e2e.standalone_cluster import running_cluster
+
+RECORDS = 1_000_000
+QUICK_RECORDS = 100_000
+KEYS = 1000
+#: Large enough for executors, and several of them in the log, quick or not.
+BATCH_BYTES = 8 * 2**20
+QUICK_BATCH_BYTES = 5 * 2**20
+
+TOPOLOGY = """
+from oriel import SessionWindows, SlidingWindows, StreamsBuilder, TimeWindows, avg, count
+
+SECOND = 1000
+WINDOWS = {
+    "tumbling": TimeWindows.of_size_with_no_grace(10 * SECOND),
+    "hopping": TimeWindows.of_size_with_no_grace(10 * SECOND).advance_by(5 * SECOND),
+    "sliding": SlidingWindows.of_time_difference_with_no_grace(2 * SECOND),
+    "session": SessionWindows.of_inactivity_gap_with_no_grace(5 * SECOND),
+}
+builder = StreamsBuilder()
+events = builder.stream("events", "v DOUBLE").group_by_key()
+for kind, windows in WINDOWS.items():
+    events.windowed_by(windows).aggregate(n=count(), mean=avg("v")).materialize(kind)
+topology = builder.build()
+"""
+
+
+def measure(folder: Path, records: int, batch_bytes: int) -> dict[str, FinishedRun]:
+    """Run the three over one log of so many records.
+
+    Raises:
+        AssertionError: a cluster left other rows or counted other numbers than one machine.
+    """
+    write_log(folder / "log" / "events", keys=KEYS, records=records, step_ms=1000)
+    topology = folder / "topology.py"
+    topology.write_text(TOPOLOGY)
+    options = ["--event-log", str(folder / "log"), "--cores", "2"]
+    options += ["--max-batch-bytes", str(batch_bytes)]
+    found = {"one machine": run_to_the_end(topology, folder / "local", options)}
+    with running_cluster(folder / "cluster") as cluster:
+        data = folder / "undisturbed"
+        found["two workers"] = run_to_the_end(topology, data, options, cluster)
+
+        def replace_a_worker() -> None:
+            cluster.workers[0].kill()
+            cluster.start_worker()
+
+        data = folder / "killed"
+        run = run_to_the_end(topology, data, options, cluster, replace_a_worker)
+        assert "Lost executor" in run.told, "no executor was lost"
+        found["a worker killed"] = run
+    local = found["one machine"]
+    for name, run in found.items():
+        assert run.digests == local.digests, f"{name}: other rows than on one machine"
+        assert run.counters == local.counters, f"{name}: other counters than on one machine"
+    return found
+
+
+def main() -> None:
+    """Measure, print a small table and one line of JSON."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_RECORDS:,} records only")
+    options = parser.parse_args()
+    records, batch_bytes = RECORDS, BATCH_BYTES
+    if options.quick:
+        records, batch_bytes = QUICK_RECORDS, QUICK_BATCH_BYTES
+    with tempfile.TemporaryDirectory(prefix="oriel-bench-") as folder:
+        found = measure(Path(folder), records, batch_bytes)
+    print(f"{'':20}{'whole run, s':>14}{'records/s':>12}")
+    for name, run in found.items():
+        print(f"{name:20}{run.seconds:14.1f}{records / run.seconds:12,.0f}")
+    digests = found["one machine"].digests
+    print("the same tables: " + ", ".join(f"{name} {digests[name][:12]}" for name in digests))
+    seconds = {name: run.seconds for name, run in found.items()}
+    print(json.dumps({"records": records, "seconds": seconds, "digests": dict(digests)}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""A cluster in the place of this machine: which master is one, and what Spark is told there.
+
+The driver is the process of ``oriel run`` (Spark's client mode), and executors run its tasks on
+other machines. docs/cluster.md tells what has to be there.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+
+from pyspark.sql import SparkSession
+
+#: Stopping a query while its Python worker runs can overflow the stack inside an error-matching
+#: regular expression of Spark.
+STACK_OPTION = "-Xss16m"
+
+_LOCAL_MASTER = re.compile(r"local(\[[^\]]*\])?")
+_PYTHON = "spark.pyspark.python"
+
+#: Settings that are lists, and what stands between their elements.
+_SEPARATORS = {
+    "spark.jars": ",",
+    "spark.jars.packages": ",",
+    "spark.jars.excludes": ",",
+    "spark.driver.extraJavaOptions": " ",
+    "spark.executor.extraJavaOptions": " ",
+}
+
+
+def is_cluster(master: str | None) -> bool:
+    """Whether a master (None: this machine) runs tasks in other processes than the driver's."""
+    return master is not None and _LOCAL_MASTER.fullmatch(master) is None
+
+
+def cluster_settings(cores: int | None) -> dict[str, str]:
+    """Spark settings of a cluster alone; ``cores``: how many of its cores to use, None: all."""
+    return {
+        "spark.executor.extraJavaOptions": STACK_OPTION,
+        # Spark's standalone master would give an application each core that is free. Other
+        # masters go by the number of executors and their cores.
+        **({"spark.cores.max": str(cores)} if cores else {}),
+    }
+
+
+def worker_python(conf: Mapping[str, str]) -> str:
+    """The Python of the workers: what the user says in one of Spark's ways, or this one's path."""
+    return conf.get(_PYTHON) or os.environ.get("PYSPARK_PYTHON") or sys.executable
+
+
+def with_conf(settings: Mapping[str, str], conf: Mapping[str, str]) -> dict[str, str]:
+    """Settings with others, ``conf``, that override them; lists of them become longer instead."""
+    lists = {
+        name: separator.join([settings[name], conf[name]])
+        for name, separator in _SEPARATORS.items()
+        if name in settings and name in conf
+    }
+    return {**settings, **conf, **lists}
+
+
+def tasks_at_a_time(spark: SparkSession) -> int:
+    """How many tasks the session runs at a time: the cores of all executors that it has.
+
+    On a cluster it waits for them as any job does: for the first one, or for as many as Spark's
+    settings of minimal resources demand.
+    """
+    if is_cluster(spark.sparkContext.master):
+        spark.range(0, 1, 1, 1).collect()
+    return int(spark.sparkContext.defaultParallelism)

@@ -1,0 +1,91 @@
+"""What a cluster is told that one machine is not; no cluster is needed for it."""
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from oriel.pipeline.spark import is_cluster, with_conf
+from oriel.pipeline.spark.cluster import cluster_settings, worker_python
+from oriel.pipeline.spark.python_files import send_package
+
+
+@pytest.mark.parametrize("master", [None, "local", "local[2]", "local[*]", "local[2,4]"])
+def test_one_machine_is_no_cluster(master: str | None) -> None:
+    """All of these run tasks in the driver's process."""
+    assert not is_cluster(master)
+
+
+@pytest.mark.parametrize(
+    "master", ["spark://a:7077,b:7077", "yarn", "k8s://https://h:6443", "local-cluster[2,1,1024]"]
+)
+def test_a_master_with_executors_is_a_cluster(master: str) -> None:
+    """Whatever runs tasks in processes that begin without this one's environment."""
+    assert is_cluster(master)
+
+
+def test_conf_overrides_settings_and_adds_to_lists() -> None:
+    """A user's jar or Java option comes beside ours, which are needed as well."""
+    ours = {"spark.jars": "a.jar", "spark.driver.extraJavaOptions": "-Xss16m", "spark.x": "1"}
+    conf = {"spark.jars": "b.jar", "spark.driver.extraJavaOptions": "-Da=b", "spark.x": "2"}
+    assert with_conf(ours, {**conf, "spark.jars.packages": "g:a:1"}) == {
+        "spark.jars": "a.jar,b.jar",
+        "spark.driver.extraJavaOptions": "-Xss16m -Da=b",
+        "spark.x": "2",
+        "spark.jars.packages": "g:a:1",
+    }
+
+
+def test_cores_bound_what_a_standalone_master_gives() -> None:
+    """Without a number it gives all it has."""
+    assert cluster_settings(6)["spark.cores.max"] == "6"
+    assert "spark.cores.max" not in cluster_settings(None)
+
+
+def test_workers_run_the_python_that_the_user_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By Spark's setting, by its variable, and else at the path of this one."""
+    monkeypatch.setenv("PYSPARK_PYTHON", "variable")
+    assert worker_python({"spark.pyspark.python": "setting"}) == "setting"
+    assert worker_python({}) == "variable"
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    assert worker_python({}) == sys.executable
+
+
+class Sent:
+    """Takes the place of a session and its context, and keeps what is sent."""
+
+    def __init__(self) -> None:
+        """Nothing is sent yet."""
+        self.files: list[str] = []
+
+    @property
+    def sparkContext(self) -> "Sent":  # noqa: N802 - Spark's name
+        """The context of the session."""
+        return self
+
+    def addPyFile(self, path: str) -> None:  # noqa: N802
+        """Keep the path."""
+        self.files.append(path)
+
+
+def test_tasks_run_from_the_package_that_is_sent(tmp_path: Path) -> None:
+    """All that tasks import is in the zip, and nothing that only the service needs."""
+    session = Sent()
+    send_package(session)  # type: ignore[arg-type]
+    (sent,) = session.files
+    code = "import oriel.pipeline.tasks, oriel.pipeline.event_log; print(oriel.__file__)"
+    ran = subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=tmp_path,
+        env={"PYTHONPATH": sent},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ran.stdout.strip() == f"{sent}/oriel/__init__.py", ran.stderr
+    with zipfile.ZipFile(sent) as archive:
+        assert not any(
+            name.startswith(("oriel/app/", "oriel/demo/")) for name in archive.namelist()
+        )

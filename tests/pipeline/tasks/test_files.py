@@ -1,0 +1,64 @@
+"""The files of tasks on a cluster: folders that all machines share, and names that stay."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from oriel import StreamsBuilder, count
+from oriel.pipeline.errors import FolderNotShared
+from oriel.pipeline.plan import BatchPlan
+from oriel.pipeline.tasks import FolderFiles, files
+from oriel.pipeline.windows import NEVER_CLOSED_MS
+from tests.pipeline.tasks.task_runs import files_of, plan_of
+
+VALUES = pa.schema([("v", pa.float64())])
+LETTERS = pa.table({"store": ["s"]})
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> BatchPlan:
+    """A first batch of a store without windows."""
+    builder = StreamsBuilder()
+    stream = builder.stream("t", "v DOUBLE").group_by_key()
+    stream.aggregate(n=count()).materialize("s")
+    return plan_of(tmp_path, builder.build(), 1, VALUES)
+
+
+@pytest.fixture
+def on_cluster(plan: BatchPlan) -> FolderFiles:
+    """Its files, as tasks on other machines get them."""
+    return replace(files_of(plan), on_cluster=True)
+
+
+def test_a_machine_without_the_folders_says_so(plan: BatchPlan, on_cluster: FolderFiles) -> None:
+    """A mount that is missing on one machine must not look like a state file that is lost."""
+    records = plan.assembly.engine.record_schema.empty_table()
+    on_cluster.state.rmdir()
+    with pytest.raises(FolderNotShared, match=f"has no folder {on_cluster.state}: --data has"):
+        on_cluster.process_records(plan, 0, records, NEVER_CLOSED_MS)
+    on_cluster.dead_letters.rmdir()
+    with pytest.raises(FolderNotShared, match=f"has no folder {on_cluster.dead_letters}: --data"):
+        on_cluster.write_dead_letters(plan, [LETTERS])
+
+
+@pytest.mark.parametrize(("sync", "on_cluster", "synced"), [
+    (True, True, ["state", "dead"]), (True, False, []), (False, True, []),
+])  # fmt: skip
+def test_names_are_on_disk_where_the_driver_can_not_see_to_it(
+    plan: BatchPlan,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    sync: bool,
+    on_cluster: bool,
+    synced: list[str],
+) -> None:
+    """A sync of the driver's settles what its own machine did, so tasks elsewhere sync folders."""
+    folders: list[str] = []
+    monkeypatch.setattr(files, "sync_folder", lambda folder: folders.append(folder.name))
+    task_files = replace(files_of(plan), sync=sync, on_cluster=on_cluster)
+    records = plan.assembly.engine.record_schema.empty_table()
+    task_files.process_records(plan, 0, records, NEVER_CLOSED_MS)
+    task_files.write_dead_letters(plan, [LETTERS])
+    assert folders == synced

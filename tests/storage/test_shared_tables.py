@@ -1,0 +1,42 @@
+"""Tables on a mount that several machines share, and an index of each machine's own."""
+
+from pathlib import Path
+
+from oriel.storage import DataLayout, StoreNotReady
+from oriel.storage.index import IndexFolder, IndexReader
+from oriel.storage.tailer.process import Tailer, take_lock
+from tests.storage.store_tables import StoreTable, make_definition
+from tests.storage.waiting import wait_until
+
+
+def test_each_machine_follows_linked_tables_into_an_index_of_its_own(tmp_path: Path) -> None:
+    """A folder with a link to ``tables`` is a data folder; nothing is written to the mount."""
+    mount = tmp_path / "mount"
+    table = StoreTable(mount, make_definition())
+    table.commit([{"key": "a", "start": 1}])
+    before = set(mount.rglob("*"))
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / "tables").symlink_to(mount / "tables")
+        assert take_lock(folder, wait=False) is not None, "another tailer serves the folder"
+    tailers = [Tailer(folder) for folder in folders]
+    try:
+        for tailer, folder in zip(tailers, folders, strict=True):
+            tailer.round()
+            wait_until(lambda folder=folder: _version(folder) == 1, "version 1")
+    finally:
+        for tailer in tailers:
+            tailer.end()
+    assert set(mount.rglob("*")) == before
+
+
+def _version(data: Path) -> int:
+    reader = IndexReader(IndexFolder(DataLayout(data).index("store")))
+    try:
+        with reader.snapshot() as snapshot:
+            return snapshot.state.version
+    except StoreNotReady:
+        return -1
+    finally:
+        reader.close()
