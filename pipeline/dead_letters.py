@@ -42,6 +42,10 @@ class Reason(StrEnum):
     MISSING_TIMESTAMP = "missing-timestamp"
     NEGATIVE_TIMESTAMP = "negative-timestamp"
     TIMESTAMP_TOO_LARGE = "timestamp-too-large"
+    INVALID_TIMESTAMP = "invalid-timestamp"
+    NOT_AVRO = "not-avro"
+    NOT_PROTOBUF = "not-protobuf"
+    UNKNOWN_SCHEMA = "unknown-schema"
     NULL_KEY = "null-key"
     NULL_VALUE = "null-value"
     FUNCTION_RAISED = "function-raised"
@@ -57,6 +61,10 @@ REASONS: dict[str, str] = {
     Reason.TIMESTAMP_TOO_LARGE: (
         f"timestamp_ms is above {MAX_TIMESTAMP_MS}, the end of the year 9999"
     ),
+    Reason.INVALID_TIMESTAMP: "the column of the time is no time in ISO 8601 with a zone",
+    Reason.NOT_AVRO: "the value is not one Avro record of its schema, or lacks its header",
+    Reason.NOT_PROTOBUF: "the value is not one Protobuf message, or lacks its header",
+    Reason.UNKNOWN_SCHEMA: "the schema registry has no schema with the id that the value names",
     Reason.NULL_KEY: "the key to group by is missing or null",
     Reason.NULL_VALUE: "the value is missing or null, which this store can't hold",
     Reason.FUNCTION_RAISED: "a function of the topology raised on the record",

@@ -5,6 +5,7 @@ PipelineError
 |-- ExpressionFailed      a row-wise expression fails on a record
 |-- EventLogError         the event log is not what was promised (shrunk, odd file name)
 |-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
+|-- RegistryUnavailable   the schema registry does not answer, so a batch can't be read
 |-- CheckpointError       the checkpoint can't be used as it is
 |-- RecordsMiscounted     a batch's records are not all accounted for, so it is not committed
 `-- AlreadyRunning        another process runs the same pipeline on this data folder
@@ -29,6 +30,10 @@ class EventLogError(PipelineError):
 
 class ConnectorUnavailable(PipelineError):
     """Spark's Kafka connector could not be fetched; the message says what was tried."""
+
+
+class RegistryUnavailable(PipelineError):
+    """The schema registry gave no answer in time, or refused; nothing is decided or lost."""
 
 
 class CheckpointError(PipelineError):

@@ -7,6 +7,13 @@ wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way ou
 expressions and schemas fit together is found out by the rooms that have Spark.
 """
 
+from oriel.pipeline.language.consumed import (
+    JSON_RECORDS,
+    SINGLE_VALUES,
+    Consumed,
+    FieldTimestamp,
+    Timestamp,
+)
 from oriel.pipeline.language.grouped import until_window_closes
 from oriel.pipeline.language.names import (
     SCOPE,
@@ -16,6 +23,7 @@ from oriel.pipeline.language.names import (
     refuse_taken,
 )
 from oriel.pipeline.language.schemas import arrow_schema
+from oriel.pipeline.language.serdes import AvroSerde, ProtobufSerde, Serde, Serdes, ValueSerde
 from oriel.pipeline.language.streams import StreamsBuilder
 from oriel.pipeline.language.topology import (
     Columns,
@@ -37,13 +45,21 @@ from oriel.pipeline.language.topology import (
 )
 
 __all__ = [
+    "JSON_RECORDS",
     "SCOPE",
+    "SINGLE_VALUES",
+    "AvroSerde",
     "Columns",
+    "Consumed",
+    "FieldTimestamp",
     "Filter",
     "Functions",
     "Input",
     "Join",
     "MapValues",
+    "ProtobufSerde",
+    "Serde",
+    "Serdes",
     "Side",
     "Source",
     "Step",
@@ -53,7 +69,9 @@ __all__ = [
     "TableLookup",
     "TableRows",
     "TableUpdates",
+    "Timestamp",
     "Topology",
+    "ValueSerde",
     "arrow_schema",
     "check_names",
     "check_topic",

@@ -14,6 +14,7 @@ from types import FrameType
 import orjson
 from pyspark.errors import PySparkException
 
+from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.query import PipelineRun, RunSettings
@@ -28,6 +29,9 @@ from oriel.storage import InvalidDefinition, StorageError, check_store_name
 _POLL_SECONDS = 0.1
 
 _OUR_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
+
+#: ``user:password`` of the schema registry: an argument would be seen in the list of processes.
+_REGISTRY_USER_INFO = "ORIEL_SCHEMA_REGISTRY_USER_INFO"
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
 
@@ -62,6 +66,10 @@ def _parser() -> argparse.ArgumentParser:
         "--event-log", type=Path, metavar="ROOT", help="folder with <topic>/<partition>.jsonl"
     )
     source.add_argument("--kafka", metavar="HOST:PORT", help="bootstrap servers of a Kafka cluster")
+    parser.add_argument(
+        "--schema-registry", metavar="URL",
+        help="registry of the schemas that Avro values name by their ids, like http://host:8081",
+    )  # fmt: skip
     parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
     parser.add_argument("--name", help="name of the checkpoint (default: the file's name)")
     pace = parser.add_mutually_exclusive_group()
@@ -127,7 +135,9 @@ def _run(options: argparse.Namespace) -> int:
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)
     log: Log = (
-        Kafka(options.kafka) if options.kafka else EventLog(event_log, options.max_batch_bytes)
+        Kafka(options.kafka, schema_registry=_schema_registry(options))
+        if options.kafka
+        else EventLog(event_log, options.max_batch_bytes)
     )
     settings = RunSettings(
         data=data.resolve(),
@@ -157,6 +167,13 @@ def _run(options: argparse.Namespace) -> int:
     progress.print_summary()
     spark.stop()
     return 0
+
+
+def _schema_registry(options: argparse.Namespace) -> SchemaRegistry | None:
+    """The registry of ``--schema-registry``, with the user and password of the environment."""
+    if options.schema_registry is None:
+        return None
+    return SchemaRegistry.at(options.schema_registry, os.environ.get(_REGISTRY_USER_INFO))
 
 
 def _checkpoint_name(options: argparse.Namespace) -> str:

@@ -67,7 +67,7 @@ class PipelineRun:
         self._log = log
         self._settings = settings
         self._topology = topology
-        self._decoders = {source: log.decoder(source.schema) for source in topology.sources}
+        self._decoders = {source: log.decoder(source) for source in topology.sources}
         self.failure: BaseException | None = None
         plans = self._plans()
         #: Whether a batch can run in this process: Arrow decodes all and runs all steps.
@@ -97,7 +97,7 @@ class PipelineRun:
                 raise
 
         streams = [
-            self._log.stream(self._spark, topic)
+            self._log.stream(self._spark, topic, self._topology.sources)
             # Spark knows its sources by their order, which must not follow that of the stores.
             for topic in sorted(self._topology.topics)
         ]
