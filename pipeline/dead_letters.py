@@ -70,8 +70,16 @@ REASONS: dict[str, str] = {
     Reason.FUNCTION_RAISED: "a function of the topology raised on the record",
 }
 
+#: Between the code of a reason and its detail, on the hops of a batch.
+_DETAIL = ": "
+
 #: Reasons that hold for one store only: another one may well have use for the record.
 _STORE_REASONS = pa.array([Reason.NULL_KEY, Reason.NULL_VALUE, Reason.FUNCTION_RAISED])
+
+
+def with_detail(reason: str, detail: str) -> str:
+    """A reason that is told in words of its own, for a row on its hops."""
+    return f"{reason}{_DETAIL}{detail}"
 
 
 class SourceReasons(Enum):
@@ -114,17 +122,19 @@ class DeadLetters:
         source_reasons: SourceReasons = SourceReasons.NOT_REPORTED,
     ) -> pa.Table:
         """Letters of bad records of ``topic``: partition, offset, reason, raw, perhaps detail."""
-        for_this_store = pc.is_in(rows["reason"], _STORE_REASONS)
+        # Of a bad record the reason may have its detail with it.
+        told = [text.partition(_DETAIL) for text in rows["reason"].to_pylist()]
+        reasons = pa.array([code for code, _, _ in told], pa.string())
+        rows = rows.set_column(rows.column_names.index("reason"), "reason", reasons)
+        if "detail" not in rows.column_names:
+            details = [detail or REASONS[code] for code, _, detail in told]
+            rows = rows.append_column("detail", pa.array(details, pa.string()))
+        for_this_store = pc.is_in(reasons, _STORE_REASONS)
         if source_reasons is SourceReasons.NOT_REPORTED:
             rows = rows.filter(for_this_store)
             for_this_store = for_this_store.filter(for_this_store)
         if source_reasons is SourceReasons.FOR_ITSELF:
             for_this_store = pa.repeat(pa.scalar(value=True), len(rows))
-        detail = (
-            rows["detail"]
-            if "detail" in rows.column_names
-            else pa.array([REASONS[reason] for reason in rows["reason"].to_pylist()], pa.string())
-        )
         store = pc.if_else(for_this_store, pa.scalar(self.store), pa.scalar(None, pa.string()))
         columns = {
             "topic": pa.repeat(topic, len(rows)),
@@ -132,7 +142,7 @@ class DeadLetters:
             "offset": rows["offset"],
             "store": store,
             "reason": rows["reason"],
-            "detail": detail,
+            "detail": rows["detail"],
             "raw": rows["raw"],
             "revision": pa.repeat(pa.scalar(self.batch, pa.int64()), len(rows)),
         }

@@ -25,7 +25,7 @@ from fastavro.schema import (
 )
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.reasons import CODES, Reasons, set_reason
+from oriel.pipeline.decoding.faults import Faults, WrongType
 from oriel.pipeline.decoding.registry import SchemaRegistry
 from oriel.pipeline.decoding.suspicious import Bytes
 from oriel.pipeline.decoding.values import struct_rows
@@ -42,6 +42,9 @@ _ID_BYTES = 4
 REGISTRY_HEADER_BYTES = 1 + _ID_BYTES
 #: Avro's single-object encoding: this marker, and the fingerprint of the schema.
 _MARKER = b"\xc3\x01"
+
+#: Values that are shown where they don't fit; of others only what they are.
+_SHOWN_TYPES = (bool, int, float, str)
 
 #: The Python types that fit a column as they are, by what Avro calls them.
 _FITTING = {
@@ -91,48 +94,50 @@ class AvroReader:
             message = f"the Avro schema has no field for the columns {missing}"
             raise InvalidTopology(message)
 
-    def read(self, values: pa.BinaryArray, reasons: Reasons) -> pa.StructArray:
+    def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
         """See ``ValueReader``."""
         rows: list[dict[str, Any] | None] = [None] * len(values)
-        for schemas, header_bytes, numbers in self._by_schema(values, reasons):
+        for schemas, header_bytes, numbers in self._by_schema(values, faults):
             schema = writer_schema(schemas)
             if isinstance(schema, str):
-                reasons[numbers] = CODES[Reason.UNKNOWN_SCHEMA]
+                for number in numbers.tolist():
+                    faults.set_one(number, Reason.UNKNOWN_SCHEMA, schema)
                 continue
             is_plain = _fits(schema.expanded, self.row_type)
             of_schema = values.take(pa.array(numbers)).to_pylist()
             for number, value in zip(numbers.tolist(), of_schema, strict=True):
                 row = _record(value[header_bytes:], schema.parsed)
-                if not is_plain and not isinstance(row, Reason):
-                    row = _converted_record(row, self.row_type)
-                if isinstance(row, Reason):
-                    reasons[number] = CODES[row]
-                else:
-                    rows[number] = row
-        return struct_rows(rows, self.row_type, reasons)
+                if row is None:
+                    faults.set_one(number, Reason.NOT_AVRO)
+                    continue
+                try:
+                    rows[number] = row if is_plain else _converted(row, self.row_type)
+                except WrongType as error:
+                    faults.set_one(number, Reason.WRONG_TYPE, error.detail)
+        return struct_rows(rows, self.row_type, faults)
 
     def _by_schema(
-        self, values: pa.BinaryArray, reasons: Reasons
+        self, values: pa.BinaryArray, faults: Faults
     ) -> Iterator[tuple[tuple[str, ...], int, np.ndarray]]:
         """The values of each schema: the schema, the length of their header, their numbers."""
-        some = np.asarray(values.is_valid()) & (reasons == 0)
+        some = np.asarray(values.is_valid()) & ~faults.bad
         if self.serde.header == "none":
             yield (str(self.serde.schema),), 0, np.flatnonzero(some)
         elif self.serde.header == "single-object":
             header = _MARKER + _fingerprint(str(self.serde.schema))
             begins = pc.starts_with(values, header)
             fits = some & np.asarray(pc.fill_null(begins, False))  # noqa: FBT003
-            set_reason(reasons, some & ~fits, Reason.NOT_AVRO)
+            faults.set(some & ~fits, Reason.NOT_AVRO)
             yield (str(self.serde.schema),), len(header), np.flatnonzero(fits)
         else:
             assert self.registry is not None
             ids, has_header = schema_ids(values)
-            set_reason(reasons, some & ~has_header, Reason.NOT_AVRO)
+            faults.set(some & ~has_header, Reason.NOT_AVRO)
             for schema_id in np.unique(ids[some & has_header]).tolist():
                 named = some & has_header & (ids == schema_id)
                 schemas = self.registry.avro_schemas(schema_id)
                 if schemas is None:
-                    set_reason(reasons, named, Reason.UNKNOWN_SCHEMA)
+                    faults.set(named, Reason.UNKNOWN_SCHEMA)
                 else:
                     yield schemas, REGISTRY_HEADER_BYTES, np.flatnonzero(named)
 
@@ -241,26 +246,20 @@ def _fits(written: Any, column_type: pa.DataType) -> bool:
 
 
 def _record(value: bytes, schema: Any) -> Any:
+    """The record of a value, None where it is not one and nothing else."""
     stream = BytesIO(value)
     try:
         record = fastavro.schemaless_reader(stream, schema, None)
     except _NO_RECORD:
-        return Reason.NOT_AVRO
-    return record if stream.tell() == len(value) else Reason.NOT_AVRO
-
-
-def _converted_record(record: Any, row_type: pa.StructType) -> Any:
-    try:
-        return _converted(record, row_type)
-    except (TypeError, UnicodeDecodeError):
-        return Reason.WRONG_TYPE
+        return None
+    return record if stream.tell() == len(value) else None
 
 
 def _converted(value: Any, column_type: pa.DataType) -> Any:
-    """A value as Arrow takes it for a column; TypeError where it doesn't fit."""
+    """A value as Arrow takes it for a column; WrongType where it doesn't fit."""
     types, kind = pa.types, type(value)
     if kind is dict and types.is_struct(column_type):
-        return {each.name: _converted(value.get(each.name), each.type) for each in column_type}
+        return _converted_fields(value, column_type)
     if kind is dict and types.is_map(column_type) and types.is_string(column_type.key_type):
         return [(name, _converted(item, column_type.item_type)) for name, item in value.items()]
     if kind is list and types.is_list(column_type):
@@ -268,10 +267,24 @@ def _converted(value: Any, column_type: pa.DataType) -> Any:
     return None if value is None else _scalar(value, column_type)
 
 
+def _converted_fields(record: dict[str, Any], row_type: pa.StructType) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for field in row_type:
+        try:
+            row[field.name] = _converted(record.get(field.name), field.type)
+        except WrongType as error:
+            error.path.insert(0, field.name)
+            raise
+    return row
+
+
 def _scalar(value: Any, column_type: pa.DataType) -> Any:
     types, kind = pa.types, type(value)
     if kind is bytes and types.is_string(column_type):
-        return value.decode()
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            raise WrongType(column_type, "bytes that are not UTF-8") from error
     if kind in {int, float} and types.is_floating(column_type):
         return float(value)
     fits = (
@@ -280,5 +293,5 @@ def _scalar(value: Any, column_type: pa.DataType) -> Any:
         or (kind is bool and types.is_boolean(column_type))
     )
     if not fits:
-        raise TypeError
+        raise WrongType(column_type, repr(value) if kind in _SHOWN_TYPES else f"a {kind.__name__}")
     return value

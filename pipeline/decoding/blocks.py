@@ -15,17 +15,14 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding.arrow_json import BlockReader
+from oriel.pipeline.decoding.faults import (
+    Faults,
+    WrongType,
+)
 from oriel.pipeline.decoding.formats import value_reader
 from oriel.pipeline.decoding.headers import header_columns
 from oriel.pipeline.decoding.keys import read_keys
 from oriel.pipeline.decoding.lines import decode_line
-from oriel.pipeline.decoding.reasons import (
-    CODES,
-    Reasons,
-    no_reasons,
-    reason_names,
-    set_reason,
-)
 from oriel.pipeline.decoding.registry import SchemaRegistry
 from oriel.pipeline.decoding.suspicious import suspicious_lines
 from oriel.pipeline.decoding.times import field_times_ms, judge_times, message_times_ms
@@ -84,27 +81,27 @@ class BlockDecoder:
     def _decoded(self, block: pa.RecordBatch, *, careful: bool) -> tuple[pa.Table, bool]:
         """The records of a block, and whether Arrow's reader refused one."""
         texts = block["raw"]
-        reasons, refused = no_reasons(len(texts)), False
+        faults, refused = Faults(len(texts)), False
         if self.values is not None:
-            value = self.values.read(texts, reasons)
+            value = self.values.read(texts, faults)
         else:
             text_field = "key" if self.has_envelope else None
-            value, refused = _read(texts, self.line_type, text_field, reasons, careful=careful)
+            value, refused = _read(texts, self.line_type, text_field, faults, careful=careful)
         if self.has_envelope:
             if value.null_count:  # a line that is null is no object
-                set_reason(reasons, np.asarray(value.is_null()), Reason.WRONG_TYPE)
+                faults.set(np.asarray(value.is_null()), Reason.WRONG_TYPE)
             key, time_ms, headers, value = self._opened(value)
         else:
-            key, time_ms, headers = self._of_message(block, reasons)
+            key, time_ms, headers = self._of_message(block, faults)
         if isinstance(self.consumed.timestamp, FieldTimestamp):
-            time_ms = field_times_ms(self.consumed.timestamp, value, time_ms, reasons)
+            time_ms = field_times_ms(self.consumed.timestamp, value, time_ms, faults)
         if headers:
             columns, mask = [*value.flatten(), *headers], value.is_null()
             fields = list(self.schema.field("value").type)
             value = pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
-        have_bad_times = judge_times(time_ms, reasons)
+        have_bad_times = judge_times(time_ms, faults)
         if have_bad_times or not self.has_envelope:
-            bad = pa.array(reasons != 0)
+            bad = pa.array(faults.bad)
             key, time_ms, value = (
                 pc.if_else(bad, pa.scalar(None, column.type), column)
                 for column in (key, time_ms, value)
@@ -116,7 +113,7 @@ class BlockDecoder:
             "key": key,
             "timestamp_ms": time_ms,
             "value": value,
-            "reason": reason_names(reasons),
+            "reason": faults.reasons(),
         }
         return pa.table(columns, schema=self.schema), refused
 
@@ -146,11 +143,11 @@ class BlockDecoder:
         return key, time_ms, headers, value
 
     def _of_message(
-        self, block: pa.RecordBatch, reasons: Reasons
+        self, block: pa.RecordBatch, faults: Faults
     ) -> tuple[pa.Array, pa.Array, list[pa.Array]]:
         """Key, time and headers of Kafka's messages."""
         consumed = self.consumed
-        key = read_keys(consumed.key_serde.name, block["key"], reasons)
+        key = read_keys(consumed.key_serde.name, block["key"], faults)
         clock = "ingested" if consumed.timestamp == "ingestion" else "timestamp"
         headers = header_columns(block["headers"], consumed.headers) if consumed.headers else []
         return key, message_times_ms(block[clock]), headers
@@ -239,7 +236,7 @@ def _read(
     texts: pa.BinaryArray,
     row_type: pa.StructType,
     text_field: str | None,
-    reasons: Reasons,
+    faults: Faults,
     *,
     careful: bool,
 ) -> tuple[pa.StructArray, bool]:
@@ -250,7 +247,7 @@ def _read(
     are_few = len(texts) <= _FEW_LINES and texts.nbytes <= _FEW_BYTES
     # Arrow's reader knows no maps.
     if are_few or any(map(pa.types.is_map, _types_in(row_type))):
-        found = _read_slowly(texts, range(len(texts)), row_type, text_field, reasons)
+        found = _read_slowly(texts, range(len(texts)), row_type, text_field, faults)
         return pa.array(list(found.values()), row_type), False
     no_text = np.asarray(texts.is_null())
     lines = texts.fill_null(b"") if no_text.any() else texts
@@ -258,7 +255,7 @@ def _read(
     suspicious = suspicious_lines(lines, has_floats=has_floats)
     rows, unread = BlockReader(row_type).read(lines, suspicious, careful=careful)
     slow = np.flatnonzero(unread & ~no_text)
-    found = _read_slowly(texts, slow.tolist(), row_type, text_field, reasons)
+    found = _read_slowly(texts, slow.tolist(), row_type, text_field, faults)
     good = slow[[found[number] is not None for number in slow.tolist()]]
     if len(good):
         order = np.arange(len(texts))
@@ -273,15 +270,18 @@ def _read_slowly(
     numbers: Iterable[int],
     row_type: pa.StructType,
     text_field: str | None,
-    reasons: Reasons,
+    faults: Faults,
 ) -> dict[int, dict[str, Any] | None]:
     """The rows of some lines by their numbers, None without one; a bad one sets its reason."""
     found = {}
     for number in numbers:
         line = texts[number].as_py()
         row = None if line is None else decode_line(line, row_type, text_field)
-        if isinstance(row, Reason):
-            reasons[number] = CODES[row]
+        if isinstance(row, WrongType):
+            faults.set_one(number, Reason.WRONG_TYPE, row.detail)
+            row = None
+        elif isinstance(row, Reason):
+            faults.set_one(number, row)
             row = None
         found[number] = row
     return found

@@ -8,23 +8,23 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.reasons import CODES, Reasons
+from oriel.pipeline.decoding.faults import Faults
 from oriel.pipeline.decoding.values import numbers, texts
 
 
-def read_keys(serde: str, keys: pa.BinaryArray, reasons: Reasons) -> pa.StringArray:
+def read_keys(serde: str, keys: pa.BinaryArray, faults: Faults) -> pa.StringArray:
     """The keys of ``serde`` as text, null where there is none; a bad one sets its reason.
 
     Numbers are written in decimal.
     """
     if serde == "string":
-        return texts(serde, keys, reasons)
+        return texts(serde, keys, faults)
     if serde == "json":
-        return _json_texts(keys, reasons)
-    return numbers(serde, keys, reasons).cast(pa.string())
+        return _json_texts(keys, faults)
+    return numbers(serde, keys, faults).cast(pa.string())
 
 
-def _json_texts(keys: pa.BinaryArray, reasons: Reasons) -> pa.StringArray:
+def _json_texts(keys: pa.BinaryArray, faults: Faults) -> pa.StringArray:
     """JSON in one spelling: names sorted, no blanks; a text without its quotes, null as none.
 
     Each distinct key is read once.
@@ -34,12 +34,10 @@ def _json_texts(keys: pa.BinaryArray, reasons: Reasons) -> pa.StringArray:
     spellings = pa.array(
         [None if isinstance(each, Reason) else each for each in found], pa.string()
     )
-    codes = np.array([CODES[each] if isinstance(each, Reason) else 0 for each in found], np.int8)
-    has_key = np.asarray(coded.indices.is_valid())
-    codes_of_rows = np.zeros(len(keys), np.int8)
-    codes_of_rows[has_key] = codes[np.asarray(coded.indices.drop_null())]
-    free = reasons == 0
-    reasons[free] = codes_of_rows[free]
+    for reason in (Reason.NOT_UTF8, Reason.NOT_JSON):
+        is_bad = pa.array([each is reason for each in found], pa.bool_())
+        bad = pc.fill_null(is_bad.take(coded.indices), False)  # noqa: FBT003
+        faults.set(np.asarray(bad), reason)
     return spellings.take(coded.indices)
 
 

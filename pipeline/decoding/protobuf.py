@@ -19,7 +19,7 @@ from google.protobuf.message import DecodeError
 from google.protobuf.message_factory import GetMessageClass
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.reasons import Reasons, set_reason
+from oriel.pipeline.decoding.faults import Faults
 from oriel.pipeline.decoding.values import struct_rows
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import ProtobufSerde
@@ -56,7 +56,7 @@ class ProtobufReader:
         """
         self._row_getter()
 
-    def read(self, values: pa.BinaryArray, reasons: Reasons) -> pa.StructArray:
+    def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
         """See ``ValueReader``."""
         message_class, get_row = _message_class(self.serde), self._row_getter()
         header = _header(message_class.DESCRIPTOR) if self.serde.header == "registry" else None
@@ -70,8 +70,8 @@ class ProtobufReader:
                 except DecodeError:
                     fault[number] = True
             rows.append(row)
-        set_reason(reasons, fault, Reason.NOT_PROTOBUF)
-        return struct_rows(rows, self.row_type, reasons)
+        faults.set(fault, Reason.NOT_PROTOBUF)
+        return struct_rows(rows, self.row_type, faults)
 
     def _row_getter(self) -> Getter:
         descriptor = _message_class(self.serde).DESCRIPTOR

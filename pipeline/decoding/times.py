@@ -5,7 +5,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.reasons import Reasons, set_reason
+from oriel.pipeline.decoding.faults import Faults
 from oriel.pipeline.language import FieldTimestamp
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
 
@@ -28,7 +28,7 @@ def message_times_ms(timestamps: pa.Array) -> pa.Array:
 
 
 def field_times_ms(
-    timestamp: FieldTimestamp, rows: pa.StructArray, message_ms: pa.Array, reasons: Reasons
+    timestamp: FieldTimestamp, rows: pa.StructArray, message_ms: pa.Array, faults: Faults
 ) -> pa.Array:
     """Milliseconds by a column of ``rows``; a text that is no time sets its reason.
 
@@ -36,11 +36,11 @@ def field_times_ms(
     """
     column = pc.struct_field(rows, timestamp.column)
     read = _iso_times_ms if timestamp.unit == "iso" else _scaled_times_ms
-    times_ms = read(timestamp.unit, column, reasons)
+    times_ms = read(timestamp.unit, column, faults)
     return pc.if_else(rows.is_null(), message_ms, times_ms)
 
 
-def judge_times(time_ms: pa.Int64Array, reasons: Reasons) -> bool:
+def judge_times(time_ms: pa.Int64Array, faults: Faults) -> bool:
     """Set the reason of each record, if it has none, whose time is no time; whether one is set."""
     values = np.asarray(time_ms.fill_null(0))
     cases = (
@@ -48,13 +48,13 @@ def judge_times(time_ms: pa.Int64Array, reasons: Reasons) -> bool:
         (values < 0, Reason.NEGATIVE_TIMESTAMP),
         (values > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE),
     )
-    before = np.count_nonzero(reasons)
+    before = faults.count
     for fault, reason in cases:
-        set_reason(reasons, fault, reason)
-    return bool(np.count_nonzero(reasons) > before)
+        faults.set(fault, reason)
+    return faults.count > before
 
 
-def _scaled_times_ms(unit: str, column: pa.Array, _reasons: Reasons) -> pa.Array:
+def _scaled_times_ms(unit: str, column: pa.Array, _faults: Faults) -> pa.Array:
     values = np.asarray(column.cast(pa.int64()).fill_null(0))
     if unit == "s":
         # What would leave 64 bits is too large (or negative) before and after.
@@ -65,7 +65,7 @@ def _scaled_times_ms(unit: str, column: pa.Array, _reasons: Reasons) -> pa.Array
     return pa.array(values, mask=np.asarray(column.is_null()))
 
 
-def _iso_times_ms(_unit: str, column: pa.StringArray, reasons: Reasons) -> pa.Array:
+def _iso_times_ms(_unit: str, column: pa.StringArray, faults: Faults) -> pa.Array:
     shaped = pc.fill_null(pc.match_substring_regex(column, _ISO), False)  # noqa: FBT003
     texts = pc.if_else(shaped, column, pa.scalar(None, pa.string()))
     texts = pc.replace_substring_regex(texts, _BEYOND_MICROSECONDS, r"\1")
@@ -75,7 +75,7 @@ def _iso_times_ms(_unit: str, column: pa.StringArray, reasons: Reasons) -> pa.Ar
         # A date or a time of day that doesn't exist, like the 30th of February: rare.
         times = pa.array([_iso_time(text) for text in texts], _MICROSECONDS)
     fault = np.asarray(pc.and_(times.is_null(), column.is_valid()))
-    set_reason(reasons, fault, Reason.INVALID_TIMESTAMP)
+    faults.set(fault, Reason.INVALID_TIMESTAMP)
     return message_times_ms(times)
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.reasons import Reasons, set_reason
+from oriel.pipeline.decoding.faults import Faults
 from oriel.pipeline.decoding.suspicious import Bytes
 
 #: How Kafka's serializers write a number: big-endian.
@@ -19,8 +19,8 @@ _NUMBERS = {"long": ">i8", "integer": ">i4", "short": ">i2", "double": ">f8", "f
 class ValueReader(Protocol):
     """Reads the values of messages; without state but for what it may cache, and picklable."""
 
-    def read(self, values: pa.BinaryArray, reasons: Reasons) -> pa.StructArray:
-        """The rows of ``values``, null where there is none; a bad one sets its reason."""
+    def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
+        """The rows of ``values``, null where there is none; a bad one sets its fault."""
 
 
 @dataclass(frozen=True)
@@ -30,23 +30,22 @@ class SingleValueReader:
     name: str
     row_type: pa.StructType
 
-    def read(self, values: pa.BinaryArray, reasons: Reasons) -> pa.StructArray:
+    def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
         """See ``ValueReader``."""
         read = texts if self.name == "string" else numbers
-        column = read(self.name, values, reasons)
-        mask = pa.array(np.asarray(values.is_null()) | (reasons != 0))
+        column = read(self.name, values, faults)
+        mask = pa.array(np.asarray(values.is_null()) | faults.bad)
         return pa.StructArray.from_arrays([column], fields=list(self.row_type), mask=mask)
 
 
-def texts(_serde: str, values: pa.BinaryArray, reasons: Reasons) -> pa.StringArray:
+def texts(_serde: str, values: pa.BinaryArray, faults: Faults) -> pa.StringArray:
     """UTF-8 text; bytes that are none set a reason and give null."""
     try:
         return values.cast(pa.string())
     except pa.ArrowInvalid:
         found = valid_texts(values)
-        set_reason(
-            reasons, np.asarray(pc.and_(found.is_null(), values.is_valid())), Reason.NOT_UTF8
-        )
+        fault = pc.and_(found.is_null(), values.is_valid())
+        faults.set(np.asarray(fault), Reason.NOT_UTF8)
         return found
 
 
@@ -64,31 +63,36 @@ def valid_texts(values: pa.BinaryArray) -> pa.StringArray:
         return pa.array(found, pa.string())
 
 
-def numbers(serde: str, values: pa.BinaryArray, reasons: Reasons) -> pa.Array:
+def numbers(serde: str, values: pa.BinaryArray, faults: Faults) -> pa.Array:
     """The numbers of one of Kafka's serdes; a wrong number of bytes sets a reason."""
     number_type = np.dtype(_NUMBERS[serde])
     is_null = np.asarray(values.is_null())
     lengths = np.asarray(pc.fill_null(pc.binary_length(values), 0))
     fits = ~is_null & (lengths == number_type.itemsize)
-    set_reason(reasons, ~fits & ~is_null, Reason.WRONG_TYPE)
+    for row in np.flatnonzero(~fits & ~is_null).tolist():
+        detail = f"the serde {serde} takes {number_type.itemsize} bytes, not {lengths[row]}"
+        faults.set_one(row, Reason.WRONG_TYPE, detail)
     found = np.zeros(len(values), number_type.newbyteorder("="))
     found[fits] = Bytes(values.filter(pa.array(fits))).data.view(number_type)
     return pa.array(found, mask=~fits)
 
 
 def struct_rows(
-    rows: Sequence[dict[str, Any] | None], row_type: pa.StructType, reasons: Reasons
+    rows: Sequence[dict[str, Any] | None], row_type: pa.StructType, faults: Faults, first: int = 0
 ) -> pa.StructArray:
-    """Rows as an array; one with a number that is out of its column's range sets its reason."""
+    """Rows as an array; one with a number that is out of its column's range sets its fault.
+
+    ``first`` is the place of the first row among the faults.
+    """
     try:
         return pa.array(rows, row_type)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):
         # Arrow takes all or none: look for the row in halves.
         if len(rows) == 1:
-            set_reason(reasons, np.ones(1, np.bool_), Reason.WRONG_TYPE)
+            faults.set_one(first, Reason.WRONG_TYPE, "a number is out of its column's range")
             return pa.nulls(1, row_type)
         half = len(rows) // 2
         return pa.concat_arrays([
-            struct_rows(rows[:half], row_type, reasons[:half]),
-            struct_rows(rows[half:], row_type, reasons[half:]),
+            struct_rows(rows[:half], row_type, faults, first),
+            struct_rows(rows[half:], row_type, faults, first + half),
         ])  # fmt: skip

@@ -52,4 +52,6 @@ def values_of(
 ) -> list[Any]:
     """Each message's value, or the reason why it is bad."""
     found = decoded(raw_rows(values), schema, consumed, registry)
-    return [row["reason"] or row["value"] for row in found]
+    return [
+        row["value"] if row["reason"] is None else row["reason"].partition(": ")[0] for row in found
+    ]

@@ -42,7 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
 def running_registry() -> Iterator[Registry]:
     """A registry that answers until the block ends; it knows nothing as yet."""
     with Registry() as registry:
-        thread = Thread(target=registry.serve_forever)
+        thread = Thread(target=registry.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield registry

@@ -49,7 +49,9 @@ def test_integer_keys_are_decimal_texts() -> None:
     rows = raw_rows([b"{}"] * 4, keys=keys)
     found = decoded(rows, "v INT", Consumed(key_serde=Serdes.long()))
     assert [row["key"] for row in found] == ["-12", None, None, str(2**62)]
-    assert [row["reason"] for row in found] == [None, None, "wrong-type", None]
+    assert [row["reason"] for row in found] == [
+        None, None, "wrong-type: the serde long takes 8 bytes, not 2", None,
+    ]  # fmt: skip
 
 
 JSON_KEYS: list[tuple[bytes, str | None, str | None]] = [
@@ -185,7 +187,7 @@ def test_an_event_log_has_headers_and_times_of_columns() -> None:
         (6, {"at": 6, "trace_id": None}, None),
         (1, None, None),
         (None, None, "missing-timestamp"),
-        (None, None, "wrong-type"),
+        (None, None, "wrong-type: headers: STRUCT expected, not a list"),
     ]
     for batch in (log_rows(lines), log_rows(lines * 30)):
         found = decoder.decode(batch).to_pylist()[-len(lines) :]
@@ -210,5 +212,5 @@ def test_maps_are_read_beside_headers() -> None:
     rows = raw_rows([b'{"m":{"a":1}}', b'{"m":1}'], headers=[[("h", b"1")], None])
     found = decoded(rows, "m MAP<STRING, INT>", Consumed(headers={"h": "h"}))
     assert [row["reason"] or row["value"] for row in found] == [
-        {"m": [("a", 1)], "h": "1"}, "wrong-type",
+        {"m": [("a", 1)], "h": "1"}, "wrong-type: m: MAP expected, not 1",
     ]  # fmt: skip

@@ -48,7 +48,9 @@ def test_each_value_is_read_with_the_schema_that_it_names(server: Registry) -> N
     ]  # fmt: skip
     values_of(values, "n INT", CONSUMED, SchemaRegistry.at(server.url))
     asked = [path for path, _ in server.asked]
-    assert sorted(asked) == ["/schemas/ids/300", "/schemas/ids/7", "/schemas/ids/8"]
+    # One that it has not may come to it: that is asked for with each batch.
+    assert asked.count("/schemas/ids/7") == asked.count("/schemas/ids/300") == 1
+    assert asked.count("/schemas/ids/8") == 2
 
 
 def test_a_schema_may_refer_to_others(server: Registry) -> None:
