@@ -114,6 +114,7 @@ def _run(options: argparse.Namespace) -> int:
     started = time.monotonic()
     # Mistakes are reported before Spark, which takes seconds to start.
     name = _checkpoint_name(options)
+    registry = _schema_registry(options)
     data, event_log = options.data, options.event_log
     if data.exists() and not data.is_dir():
         message = f"--data {data} is a file: name a folder, which is made if it is not there"
@@ -135,7 +136,7 @@ def _run(options: argparse.Namespace) -> int:
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)
     log: Log = (
-        Kafka(options.kafka, schema_registry=_schema_registry(options))
+        Kafka(options.kafka, schema_registry=registry)
         if options.kafka
         else EventLog(event_log, options.max_batch_bytes)
     )
