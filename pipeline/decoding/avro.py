@@ -208,7 +208,7 @@ def _may_be_empty(schema: Any) -> bool:
     node = _node(schema)
     if node["type"] == "record":
         return all(map(_may_be_empty, _children(node)))
-    return node["type"] == "null" or (node["type"] == "fixed" and node["size"] == 0)
+    return bool(node["type"] == "null" or (node["type"] == "fixed" and node["size"] == 0))
 
 
 def _node(schema: Any) -> dict[str, Any]:

@@ -15,10 +15,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding.arrow_json import BlockReader
-from oriel.pipeline.decoding.faults import (
-    Faults,
-    WrongType,
-)
+from oriel.pipeline.decoding.faults import Faults, WrongType
 from oriel.pipeline.decoding.formats import value_reader
 from oriel.pipeline.decoding.headers import header_columns
 from oriel.pipeline.decoding.keys import read_keys
@@ -93,20 +90,20 @@ class BlockDecoder:
             key, time_ms, headers, value = self._opened(value)
         else:
             key, time_ms, headers = self._of_message(block, faults)
-        if isinstance(self.consumed.timestamp, FieldTimestamp):
-            time_ms = field_times_ms(self.consumed.timestamp, value, time_ms, faults)
+        count, timestamp = faults.count, self.consumed.timestamp
+        if isinstance(timestamp, FieldTimestamp):
+            time_ms = field_times_ms(timestamp, value, time_ms, faults)
+        judge_times(time_ms, faults, timestamp)
         if headers:
-            columns, mask = [*value.flatten(), *headers], value.is_null()
-            fields = list(self.schema.field("value").type)
-            value = pa.StructArray.from_arrays(columns, fields=fields, mask=mask)
-        have_bad_times = judge_times(time_ms, faults)
-        if have_bad_times or not self.has_envelope:
+            fields, mask = list(self.schema.field("value").type), value.is_null()
+            value = pa.StructArray.from_arrays([*value.flatten(), *headers], None, fields, mask)
+        if faults.count > count or not self.has_envelope:
             bad = pa.array(faults.bad)
             key, time_ms, value = (
                 pc.if_else(bad, pa.scalar(None, column.type), column)
                 for column in (key, time_ms, value)
             )
-        columns = {
+        decoded = {
             "partition": block["partition"],
             "offset": block["offset"],
             "raw": pc.coalesce(texts, _NOTHING) if texts.null_count else texts,
@@ -115,7 +112,7 @@ class BlockDecoder:
             "value": value,
             "reason": faults.reasons(),
         }
-        return pa.table(columns, schema=self.schema), refused
+        return pa.table(decoded, schema=self.schema), refused
 
     @property
     def line_type(self) -> pa.StructType:

@@ -1,12 +1,14 @@
 """What a record's time is, and whether it is one: the message's, or a column of the value."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.faults import Faults
-from oriel.pipeline.language import FieldTimestamp
+from oriel.pipeline.decoding.faults import Faults, WrongType
+from oriel.pipeline.language import FieldTimestamp, Timestamp
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
 
 #: ISO 8601 as it is read: date and time to the second or finer, and the zone.
@@ -36,36 +38,41 @@ def field_times_ms(
     """
     column = pc.struct_field(rows, timestamp.column)
     read = _iso_times_ms if timestamp.unit == "iso" else _scaled_times_ms
-    times_ms = read(timestamp.unit, column, faults)
+    times_ms = read(timestamp, column, faults)
     return pc.if_else(rows.is_null(), message_ms, times_ms)
 
 
-def judge_times(time_ms: pa.Int64Array, faults: Faults) -> bool:
-    """Set the reason of each record, if it has none, whose time is no time; whether one is set."""
+def judge_times(time_ms: pa.Int64Array, faults: Faults, timestamp: Timestamp) -> None:
+    """Set the reason of each record, if it has none, whose time is no time.
+
+    The detail says so of the column, if ``timestamp`` names one.
+    """
     values = np.asarray(time_ms.fill_null(0))
     cases = (
-        (np.asarray(time_ms.is_null()), Reason.MISSING_TIMESTAMP),
-        (values < 0, Reason.NEGATIVE_TIMESTAMP),
-        (values > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE),
+        (np.asarray(time_ms.is_null()), Reason.MISSING_TIMESTAMP, "is missing or null"),
+        (values < 0, Reason.NEGATIVE_TIMESTAMP, "is negative"),
+        (values > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE, "is behind the year 9999"),
     )
-    before = faults.count
-    for fault, reason in cases:
-        faults.set(fault, reason)
-    return faults.count > before
+    for fault, reason, text in cases:
+        if isinstance(timestamp, FieldTimestamp):
+            for row in np.flatnonzero(fault).tolist():
+                faults.set_one(row, reason, f"{timestamp.column}, the record's time, {text}")
+        else:
+            faults.set(fault, reason)
 
 
-def _scaled_times_ms(unit: str, column: pa.Array, _faults: Faults) -> pa.Array:
+def _scaled_times_ms(timestamp: FieldTimestamp, column: pa.Array, _faults: Faults) -> pa.Array:
     values = np.asarray(column.cast(pa.int64()).fill_null(0))
-    if unit == "s":
+    if timestamp.unit == "s":
         # What would leave 64 bits is too large (or negative) before and after.
         bound = _MAX_INT64 // 1000
         values = np.clip(values, -bound, bound) * 1000
-    elif unit == "us":
+    elif timestamp.unit == "us":
         values = np.floor_divide(values, 1000)
     return pa.array(values, mask=np.asarray(column.is_null()))
 
 
-def _iso_times_ms(_unit: str, column: pa.StringArray, faults: Faults) -> pa.Array:
+def _iso_times_ms(timestamp: FieldTimestamp, column: pa.StringArray, faults: Faults) -> pa.Array:
     shaped = pc.fill_null(pc.match_substring_regex(column, _ISO), False)  # noqa: FBT003
     texts = pc.if_else(shaped, column, pa.scalar(None, pa.string()))
     texts = pc.replace_substring_regex(texts, _BEYOND_MICROSECONDS, r"\1")
@@ -75,7 +82,10 @@ def _iso_times_ms(_unit: str, column: pa.StringArray, faults: Faults) -> pa.Arra
         # A date or a time of day that doesn't exist, like the 30th of February: rare.
         times = pa.array([_iso_time(text) for text in texts], _MICROSECONDS)
     fault = np.asarray(pc.and_(times.is_null(), column.is_valid()))
-    faults.set(fault, Reason.INVALID_TIMESTAMP)
+    for row in np.flatnonzero(fault).tolist():
+        wrong = WrongType("a time like 2026-03-01T12:00:00Z", json.dumps(column[row].as_py()))
+        wrong.path.append(timestamp.column)
+        faults.set_one(row, Reason.INVALID_TIMESTAMP, wrong.detail)
     return message_times_ms(times)
 
 

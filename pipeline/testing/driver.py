@@ -83,7 +83,7 @@ class TopologyTestDriver:
         batch = [records] if isinstance(records, Record) else list(records)
         first = self._offsets.get((topic, partition), 0)
         piped = {
-            source: decoded(batch, schema, source.consumed, partition, first)
+            source: decoded(batch, schema, partition, first, source.consumed)
             for source, schema in self._schemas.items()
             if source.topic == topic
         }

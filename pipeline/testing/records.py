@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding import BlockDecoder
-from oriel.pipeline.language import Consumed
+from oriel.pipeline.language import JSON_RECORDS, Consumed
 from oriel.pipeline.windows import Flags
 
 
@@ -33,9 +33,9 @@ class Record:
 def decoded(
     records: Sequence[Record],
     schema: pa.Schema,
-    consumed: Consumed,
     partition: int,
     first_offset: int,
+    consumed: Consumed = JSON_RECORDS,
 ) -> pa.Table:
     """Records as the lines of an event log, decoded by the pipeline's decoder.
 

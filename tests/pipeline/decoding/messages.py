@@ -38,10 +38,14 @@ def decoded(
     consumed: Consumed,
     registry: SchemaRegistry | None = None,
 ) -> list[dict[str, Any]]:
-    """What the decoder of blocks makes of ``rows``."""
+    """What the decoder of blocks makes of ``rows``: reasons without details, these beside them."""
     decoder = kafka_decoder(schema, consumed, registry)
     assert decoder is not None
-    return decoder.decode(rows).to_pylist()
+    found: list[dict[str, Any]] = decoder.decode(rows).to_pylist()
+    for row in found:
+        if row["reason"] is not None:
+            row["reason"], _, row["detail"] = row["reason"].partition(": ")
+    return found
 
 
 def values_of(
@@ -52,6 +56,4 @@ def values_of(
 ) -> list[Any]:
     """Each message's value, or the reason why it is bad."""
     found = decoded(raw_rows(values), schema, consumed, registry)
-    return [
-        row["value"] if row["reason"] is None else row["reason"].partition(": ")[0] for row in found
-    ]
+    return [row["reason"] or row["value"] for row in found]

@@ -49,9 +49,8 @@ def test_integer_keys_are_decimal_texts() -> None:
     rows = raw_rows([b"{}"] * 4, keys=keys)
     found = decoded(rows, "v INT", Consumed(key_serde=Serdes.long()))
     assert [row["key"] for row in found] == ["-12", None, None, str(2**62)]
-    assert [row["reason"] for row in found] == [
-        None, None, "wrong-type: the serde long takes 8 bytes, not 2", None,
-    ]  # fmt: skip
+    assert [row["reason"] for row in found] == [None, None, "wrong-type", None]
+    assert found[2]["detail"] == "the serde long takes 8 bytes, not 2"
 
 
 JSON_KEYS: list[tuple[bytes, str | None, str | None]] = [
@@ -109,6 +108,15 @@ def test_record_time_by_a_column_of_text() -> None:
     consumed = Consumed(timestamp=FieldTimestamp("at", "iso"))
     found = decoded(raw_rows(values), "at STRING", consumed)
     assert [row["reason"] or row["timestamp_ms"] for row in found] == list(texts.values())
+    (told,) = (row["detail"] for row in found if b"yesterday" in row["raw"])
+    assert told == 'at: a time like 2026-03-01T12:00:00Z expected, not "yesterday"'
+    log = event_log_decoder("at STRING", consumed)
+    assert log is not None
+    lines = [b'{"key":"k","value":%b}' % value for value in values]
+    for row, message in zip(log.decode(log_rows(lines)).to_pylist(), found, strict=True):
+        names = ("key", "timestamp_ms", "value")
+        assert [row[name] for name in names] == [message[name] for name in names]
+        assert (row["reason"] or "").partition(": ")[0] == (message["reason"] or "")
 
 
 @given(
@@ -186,7 +194,7 @@ def test_an_event_log_has_headers_and_times_of_columns() -> None:
         (5, {"at": 5, "trace_id": "t"}, None),
         (6, {"at": 6, "trace_id": None}, None),
         (1, None, None),
-        (None, None, "missing-timestamp"),
+        (None, None, "missing-timestamp: at, the record's time, is missing or null"),
         (None, None, "wrong-type: headers: STRUCT expected, not a list"),
     ]
     for batch in (log_rows(lines), log_rows(lines * 30)):
@@ -212,5 +220,5 @@ def test_maps_are_read_beside_headers() -> None:
     rows = raw_rows([b'{"m":{"a":1}}', b'{"m":1}'], headers=[[("h", b"1")], None])
     found = decoded(rows, "m MAP<STRING, INT>", Consumed(headers={"h": "h"}))
     assert [row["reason"] or row["value"] for row in found] == [
-        {"m": [("a", 1)], "h": "1"}, "wrong-type: m: MAP expected, not 1",
+        {"m": [("a", 1)], "h": "1"}, "wrong-type",
     ]  # fmt: skip

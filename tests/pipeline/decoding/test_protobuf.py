@@ -29,22 +29,20 @@ def _file() -> FileDescriptorProto:
     counts.field.add(name="key", number=1, type=Field.TYPE_STRING, label=1)
     counts.field.add(name="value", number=2, type=Field.TYPE_INT32, label=1)
     order.oneof_decl.add(name="_note")
-    for number, (name, kind, label, more) in enumerate(
-        (
-            ("id", Field.TYPE_INT64, 1, {}),
-            ("price", Field.TYPE_DOUBLE, 1, {}),
-            ("note", Field.TYPE_STRING, 1, {"oneof_index": 0, "proto3_optional": True}),
-            ("big", Field.TYPE_UINT64, 1, {}),
-            ("tags", Field.TYPE_STRING, 3, {}),
-            ("state", Field.TYPE_ENUM, 1, {"type_name": ".shop.Order.State"}),
-            ("line", Field.TYPE_MESSAGE, 1, {"type_name": ".shop.Order.Line"}),
-            ("lines", Field.TYPE_MESSAGE, 3, {"type_name": ".shop.Order.Line"}),
-            ("counts", Field.TYPE_MESSAGE, 3, {"type_name": ".shop.Order.CountsEntry"}),
-            ("paid", Field.TYPE_BOOL, 1, {}),
-            ("hash", Field.TYPE_BYTES, 1, {}),
-        ),
-        start=1,
-    ):
+    fields: tuple[tuple[str, Any, int, dict[str, Any]], ...] = (
+        ("id", Field.TYPE_INT64, 1, {}),
+        ("price", Field.TYPE_DOUBLE, 1, {}),
+        ("note", Field.TYPE_STRING, 1, {"oneof_index": 0, "proto3_optional": True}),
+        ("big", Field.TYPE_UINT64, 1, {}),
+        ("tags", Field.TYPE_STRING, 3, {}),
+        ("state", Field.TYPE_ENUM, 1, {"type_name": ".shop.Order.State"}),
+        ("line", Field.TYPE_MESSAGE, 1, {"type_name": ".shop.Order.Line"}),
+        ("lines", Field.TYPE_MESSAGE, 3, {"type_name": ".shop.Order.Line"}),
+        ("counts", Field.TYPE_MESSAGE, 3, {"type_name": ".shop.Order.CountsEntry"}),
+        ("paid", Field.TYPE_BOOL, 1, {}),
+        ("hash", Field.TYPE_BYTES, 1, {}),
+    )
+    for number, (name, kind, label, more) in enumerate(fields, start=1):
         order.field.add(name=name, number=number, type=kind, label=label, **more)
     return file
 
@@ -61,7 +59,7 @@ COLUMNS = (
 PLAIN = Consumed(value_serde=Serdes.protobuf(DESCRIPTORS, "shop.Order"))
 WITH_HEADER = Consumed(value_serde=Serdes.protobuf(DESCRIPTORS, "shop.Order", header="registry"))
 
-EMPTY = {
+EMPTY: dict[str, Any] = {
     "id": 0, "price": 0.0, "note": None, "big": 0, "tags": [], "state": "NEW", "line": None,
     "lines": [], "counts": [], "paid": False,
 }  # fmt: skip
