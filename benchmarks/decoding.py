@@ -2,20 +2,32 @@
 
 One process decodes batches of an event log's lines with the pipeline's block decoder, without
 Spark: lines that are all good, and one bad line in a hundred, of each kind by itself and of all
-kinds. What is measured is the processor's time, the least of several runs, in turn.
+kinds; then Kafka's messages with such values in each format. What is measured is the processor's
+time, the least of several runs, in turn.
 
 stdout gets a table, and JSON in the last line.
 """
 
 import argparse
 import json
+import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 
+import fastavro
 import pyarrow as pa
+from google.protobuf.descriptor_pb2 import (
+    FieldDescriptorProto,
+    FileDescriptorProto,
+    FileDescriptorSet,
+)
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 
-from oriel.pipeline.decoding import BlockDecoder, event_log_decoder
+from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
+from oriel.pipeline.language import Consumed, Serdes
 
 _SCHEMA = "amount BIGINT, price DOUBLE"
 _GOOD = b'{"key":"k%d","value":{"amount":3,"price":1.5},"timestamp_ms":%d}'
@@ -52,7 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     batches = {"all good": _batch(sizes.lines, [])}
     batches |= {f"1 %: {name}": _batch(sizes.lines, [line]) for name, line in FAULTS.items()}
     batches["1 %: all of these"] = _batch(sizes.lines, every_fault)
-    seconds = _least_seconds(decoder, batches, sizes.runs)
+    cases = {name: (decoder, batch) for name, batch in batches.items()}
+    cases |= {f"Kafka: {name}": case for name, case in _messages(sizes.lines).items()}
+    seconds = _least_seconds(cases, sizes.runs)
     print(f"{'lines':28}{'lines/s':>12}{'us/line':>10}{'of all good':>13}")
     found = {}
     for name, least in seconds.items():
@@ -77,13 +91,64 @@ def _batch(count: int, bad: list[bytes]) -> pa.RecordBatch:
     })  # fmt: skip
 
 
+def _messages(count: int) -> dict[str, tuple[BlockDecoder, pa.RecordBatch]]:
+    """So many messages in each format, and what decodes them."""
+    avro = {
+        "type": "record", "name": "Line",
+        "fields": [{"name": "amount", "type": "long"}, {"name": "price", "type": "double"}],
+    }  # fmt: skip
+    parsed = fastavro.parse_schema(avro)
+    file = FileDescriptorProto(name="line.proto", syntax="proto3")
+    fields = file.message_type.add(name="Line").field
+    kind = FieldDescriptorProto
+    fields.add(name="amount", number=1, type=kind.TYPE_INT64, label=1)
+    fields.add(name="price", number=2, type=kind.TYPE_DOUBLE, label=1)
+    pool = DescriptorPool()
+    pool.Add(file)
+    line_class = GetMessageClass(pool.FindMessageTypeByName("Line"))
+    descriptors = FileDescriptorSet(file=[file]).SerializeToString()
+
+    def in_avro(number: int) -> bytes:
+        stream = BytesIO()
+        fastavro.schemaless_writer(stream, parsed, {"amount": number, "price": 1.5})
+        return stream.getvalue()
+
+    def in_protobuf(number: int) -> bytes:
+        written: bytes = line_class(amount=number, price=1.5).SerializeToString()
+        return written
+
+    formats: dict[str, tuple[str, Consumed, Callable[[int], bytes]]] = {
+        "JSON": (_SCHEMA, Consumed(), lambda number: b'{"amount":%d,"price":1.5}' % number),
+        "Avro": (_SCHEMA, Consumed(value_serde=Serdes.avro(json.dumps(avro))), in_avro),
+        "Protobuf": (
+            _SCHEMA,
+            Consumed(value_serde=Serdes.protobuf(descriptors, "Line")),
+            in_protobuf,
+        ),
+        "long": ("v BIGINT", Consumed(value_serde=Serdes.long()), lambda n: struct.pack(">q", n)),
+        "string": ("v STRING", Consumed(value_serde=Serdes.string()), lambda n: b"text %d" % n),
+    }
+    cases = {}
+    for name, (schema, consumed, write) in formats.items():
+        decoder = kafka_decoder(schema, consumed)
+        assert decoder is not None
+        cases[name] = decoder, pa.record_batch({
+            "key": pa.array([b"k%d" % (number % 1_000) for number in range(count)], pa.binary()),
+            "raw": pa.array([write(number) for number in range(count)], pa.binary()),
+            "partition": pa.array([0] * count, pa.int32()),
+            "offset": pa.array(range(count), pa.int64()),
+            "timestamp": pa.array([1_000_000] * count, pa.timestamp("us", tz="UTC")),
+        })  # fmt: skip
+    return cases
+
+
 def _least_seconds(
-    decoder: BlockDecoder, batches: dict[str, pa.RecordBatch], runs: int
+    cases: dict[str, tuple[BlockDecoder, pa.RecordBatch]], runs: int
 ) -> dict[str, float]:
     """The least processor time of each batch; a run decodes all of them in turn."""
-    least = dict.fromkeys(batches, float("inf"))
+    least = dict.fromkeys(cases, float("inf"))
     for _ in range(runs):
-        for name, batch in batches.items():
+        for name, (decoder, batch) in cases.items():
             begun = time.process_time()
             decoder.decode(batch)
             least[name] = min(least[name], time.process_time() - begun)

@@ -94,7 +94,7 @@ def floor_query(
     """Start the same reading, parsing and shuffling, with Python tasks that do nothing."""
     log = EventLog(folder / "log", batch_bytes)
     (origin,) = what.stores[0].inputs
-    decoder = log.decoder(origin.source.schema)
+    decoder = log.decoder(origin.source)
     steps = arrow_steps(origin, origin.source)
     assert isinstance(decoder, BlockDecoder)
     assert steps is not None

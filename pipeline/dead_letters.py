@@ -43,6 +43,10 @@ class Reason(StrEnum):
     NEGATIVE_TIMESTAMP = "negative-timestamp"
     TIMESTAMP_TOO_LARGE = "timestamp-too-large"
     TIMESTAMP_AHEAD = "timestamp-ahead"
+    INVALID_TIMESTAMP = "invalid-timestamp"
+    NOT_AVRO = "not-avro"
+    NOT_PROTOBUF = "not-protobuf"
+    UNKNOWN_SCHEMA = "unknown-schema"
     NULL_KEY = "null-key"
     NULL_VALUE = "null-value"
     FUNCTION_RAISED = "function-raised"
@@ -61,13 +65,25 @@ REASONS: dict[str, str] = {
     Reason.TIMESTAMP_AHEAD: (
         "timestamp_ms is further ahead of wall clock than the run allows (--max-ahead)"
     ),
+    Reason.INVALID_TIMESTAMP: "the column of the time is no time in ISO 8601 with a zone",
+    Reason.NOT_AVRO: "the value is not one Avro record of its schema, or lacks its header",
+    Reason.NOT_PROTOBUF: "the value is not one Protobuf message, or lacks its header",
+    Reason.UNKNOWN_SCHEMA: "the schema registry has no schema with the id that the value names",
     Reason.NULL_KEY: "the key to group by is missing or null",
     Reason.NULL_VALUE: "the value is missing or null, which this store can't hold",
     Reason.FUNCTION_RAISED: "a function of the topology raised on the record",
 }
 
+#: Between the code of a reason and its detail, on the hops of a batch.
+_DETAIL = ": "
+
 #: Reasons that hold for one store only: another one may well have use for the record.
 _STORE_REASONS = pa.array([Reason.NULL_KEY, Reason.NULL_VALUE, Reason.FUNCTION_RAISED])
+
+
+def with_detail(reason: str, detail: str) -> str:
+    """A reason that is told in words of its own, for a row on its hops."""
+    return f"{reason}{_DETAIL}{detail}"
 
 
 class SourceReasons(Enum):
@@ -110,17 +126,19 @@ class DeadLetters:
         source_reasons: SourceReasons = SourceReasons.NOT_REPORTED,
     ) -> pa.Table:
         """Letters of bad records of ``topic``: partition, offset, reason, raw, perhaps detail."""
-        for_this_store = pc.is_in(rows["reason"], _STORE_REASONS)
+        # Of a bad record the reason may have its detail with it.
+        told = [text.partition(_DETAIL) for text in rows["reason"].to_pylist()]
+        reasons = pa.array([code for code, _, _ in told], pa.string())
+        rows = rows.set_column(rows.column_names.index("reason"), "reason", reasons)
+        if "detail" not in rows.column_names:
+            details = [detail or REASONS[code] for code, _, detail in told]
+            rows = rows.append_column("detail", pa.array(details, pa.string()))
+        for_this_store = pc.is_in(reasons, _STORE_REASONS)
         if source_reasons is SourceReasons.NOT_REPORTED:
             rows = rows.filter(for_this_store)
             for_this_store = for_this_store.filter(for_this_store)
         if source_reasons is SourceReasons.FOR_ITSELF:
             for_this_store = pa.repeat(pa.scalar(value=True), len(rows))
-        detail = (
-            rows["detail"]
-            if "detail" in rows.column_names
-            else pa.array([REASONS[reason] for reason in rows["reason"].to_pylist()], pa.string())
-        )
         store = pc.if_else(for_this_store, pa.scalar(self.store), pa.scalar(None, pa.string()))
         columns = {
             "topic": pa.repeat(topic, len(rows)),
@@ -128,7 +146,7 @@ class DeadLetters:
             "offset": rows["offset"],
             "store": store,
             "reason": rows["reason"],
-            "detail": detail,
+            "detail": rows["detail"],
             "raw": rows["raw"],
             "revision": pa.repeat(pa.scalar(self.batch, pa.int64()), len(rows)),
         }

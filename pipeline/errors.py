@@ -6,6 +6,7 @@ PipelineError
 |-- EventLogError         the event log is not what was promised (shrunk, odd file name)
 |-- KafkaUnavailable      the brokers don't answer, or know no such topic
 |-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
+|-- RegistryUnavailable   the schema registry does not answer, so a batch can't be read
 |-- CheckpointError       the checkpoint can't be used as it is
 |-- BackupError           a backup can't be written, or read back
 |-- ClusterUnavailable    Spark's cluster gives no session
@@ -38,6 +39,10 @@ class KafkaUnavailable(PipelineError):
 
 class ConnectorUnavailable(PipelineError):
     """Spark's Kafka connector could not be fetched; the message says what was tried."""
+
+
+class RegistryUnavailable(PipelineError):
+    """The schema registry gave no answer in time, or refused; nothing is decided or lost."""
 
 
 class CheckpointError(PipelineError):

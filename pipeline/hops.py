@@ -31,7 +31,7 @@ ADDRESS_FIELDS = (TASK, REPORT)
 KEY_GROUP = pa.field("key_group", pa.int32())
 #: A record's bytes, for a dead letter.
 RAW = pa.field("raw", pa.binary())
-#: Why the record is bad (``dead_letters.Reason``), null for a good one.
+#: Why the record is bad, null for a good one: a ``dead_letters.Reason``, perhaps with a detail.
 REASON = pa.field("reason", pa.string())
 #: Whether no filter has dropped the record. It stays in the stream until it is counted.
 KEEP = pa.field("keep", pa.bool_())

@@ -155,7 +155,7 @@ def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | 
         InvalidTopology: the source's schema can't be read, or has a name that is taken.
     """
     if isinstance(read, Source):
-        values = arrow_schema(read.schema)
+        values = arrow_schema(read.columns)
         refuse_taken(str(read), values.names)
     else:
         values = joined_values(read)

@@ -7,5 +7,6 @@ bad. Nothing here imports Spark, so Python tasks, the driver process and the tes
 
 from oriel.pipeline.decoding.ahead import refuse_ahead
 from oriel.pipeline.decoding.blocks import BlockDecoder, event_log_decoder, kafka_decoder
+from oriel.pipeline.decoding.registry import SchemaRegistry
 
-__all__ = ["BlockDecoder", "event_log_decoder", "kafka_decoder", "refuse_ahead"]
+__all__ = ["BlockDecoder", "SchemaRegistry", "event_log_decoder", "kafka_decoder", "refuse_ahead"]

@@ -15,12 +15,18 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding.arrow_json import BlockReader
+from oriel.pipeline.decoding.faults import Faults, WrongType
+from oriel.pipeline.decoding.formats import value_reader
+from oriel.pipeline.decoding.headers import header_columns
+from oriel.pipeline.decoding.keys import read_keys
 from oriel.pipeline.decoding.lines import decode_line
+from oriel.pipeline.decoding.registry import SchemaRegistry
 from oriel.pipeline.decoding.suspicious import suspicious_lines
+from oriel.pipeline.decoding.times import field_times_ms, judge_times, message_times_ms
+from oriel.pipeline.decoding.values import ValueReader
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import decoded_schema
-from oriel.pipeline.language import arrow_schema
-from oriel.pipeline.windows import MAX_TIMESTAMP_MS, Flags
+from oriel.pipeline.language import JSON_RECORDS, Consumed, FieldTimestamp, arrow_schema
 
 #: So many bytes are parsed at once: enough that the start of a parse costs nothing beside it, and
 #: so few that they stay in a processor's cache.
@@ -31,11 +37,6 @@ _FIRST_BLOCK_BYTES = 1 << 15
 _FEW_LINES = 32
 _FEW_BYTES = 1 << 13
 
-#: Reasons by their codes; 0 is none.
-_REASONS = [None, *Reason]
-_CODES = {reason: code for code, reason in enumerate(_REASONS)}
-_REASON_NAMES = pa.array([reason and reason.value for reason in _REASONS], pa.string())
-
 _NOTHING = pa.scalar(b"", pa.binary())
 
 
@@ -44,23 +45,28 @@ class BlockDecoder:
     """Decodes batches of raw rows; made once per source, without state between calls.
 
     ``value_type`` has the columns of the value. Where ``has_envelope`` a line is
-    ``{"key": ..., "value": {...}, "timestamp_ms": ...}``, else it is the value alone, and key and
-    timestamp are columns of the batch.
+    ``{"key": ..., "value": {...}, "timestamp_ms": ..., "headers": {...}}``, else it is the value
+    alone, and key, timestamp and headers are columns of the batch; then ``values`` reads values
+    that are no JSON. ``consumed`` says what the keys are, which time counts, and which headers.
     """
 
     value_type: pa.StructType
     has_envelope: bool
+    consumed: Consumed = JSON_RECORDS
+    values: ValueReader | None = None
 
     @property
     def schema(self) -> pa.Schema:
         """The columns of decoded records."""
-        return decoded_schema(self.value_type)
+        headers = [pa.field(name, pa.string()) for name in self.consumed.headers.values()]
+        return decoded_schema(pa.struct([*self.value_type, *headers]))
 
     def decode(self, raw: pa.RecordBatch) -> pa.Table:
         """Turn raw rows into records, each with its value or the reason why not.
 
         ``raw`` has the columns partition, offset and raw; without an envelope also key (binary)
-        and timestamp (in microseconds). A bad record's key, time and value are null.
+        and timestamp (in microseconds), and where they are wanted headers and ingested. A bad
+        record's key, time and value are null.
         """
         decoded = []
         careful = False
@@ -72,65 +78,114 @@ class BlockDecoder:
     def _decoded(self, block: pa.RecordBatch, *, careful: bool) -> tuple[pa.Table, bool]:
         """The records of a block, and whether Arrow's reader refused one."""
         texts = block["raw"]
-        text_field = "key" if self.has_envelope else None
-        rows, reasons, refused = _read(texts, self.line_type, text_field, careful=careful)
-        if self.has_envelope:
-            key, time_ms, value = (
-                pc.struct_field(rows, name) for name in ("key", "timestamp_ms", "value")
-            )
-            if rows.null_count:  # a line that is null is no object
-                _set_reason(reasons, np.asarray(rows.is_null()), Reason.WRONG_TYPE)
+        faults, refused = Faults(len(texts)), False
+        if self.values is not None:
+            value = self.values.read(texts, faults)
         else:
-            key, value, time_ms = _keys(block["key"], reasons), rows, _times_ms(block["timestamp"])
-        have_bad_times = _judge_times(time_ms, reasons)
-        if have_bad_times or not self.has_envelope:
-            bad = pa.array(reasons != 0)
+            text_field = "key" if self.has_envelope else None
+            value, refused = _read(texts, self.line_type, text_field, faults, careful=careful)
+        if self.has_envelope:
+            if value.null_count:  # a line that is null is no object
+                faults.set(np.asarray(value.is_null()), Reason.WRONG_TYPE)
+            key, time_ms, headers, value = self._opened(value)
+        else:
+            key, time_ms, headers = self._of_message(block, faults)
+        count, timestamp = faults.count, self.consumed.timestamp
+        if isinstance(timestamp, FieldTimestamp):
+            time_ms = field_times_ms(timestamp, value, time_ms, faults)
+        judge_times(time_ms, faults, timestamp)
+        if headers:
+            fields, mask = list(self.schema.field("value").type), value.is_null()
+            value = pa.StructArray.from_arrays([*value.flatten(), *headers], None, fields, mask)
+        if faults.count > count or not self.has_envelope:
+            bad = pa.array(faults.bad)
             key, time_ms, value = (
                 pc.if_else(bad, pa.scalar(None, column.type), column)
                 for column in (key, time_ms, value)
             )
-        columns = {
+        decoded = {
             "partition": block["partition"],
             "offset": block["offset"],
             "raw": pc.coalesce(texts, _NOTHING) if texts.null_count else texts,
             "key": key,
             "timestamp_ms": time_ms,
             "value": value,
-            "reason": _REASON_NAMES.take(pa.array(reasons)),
+            "reason": faults.reasons(),
         }
-        return pa.table(columns, schema=self.schema), refused
+        return pa.table(decoded, schema=self.schema), refused
 
     @property
     def line_type(self) -> pa.StructType:
         """What a line holds: the envelope, or the columns of the value."""
         if not self.has_envelope:
             return self.value_type
+        names = self.consumed.headers
+        headers = [("headers", pa.struct([(name, pa.string()) for name in names]))] if names else []
         return pa.struct([
             ("key", pa.string()), ("timestamp_ms", pa.int64()), ("value", self.value_type),
+            *headers,
         ])  # fmt: skip
 
+    def _opened(
+        self, rows: pa.StructArray
+    ) -> tuple[pa.Array, pa.Array, list[pa.Array], pa.StructArray]:
+        """Key, time, headers and value of lines with an envelope."""
+        key, time_ms, value = (
+            pc.struct_field(rows, name) for name in ("key", "timestamp_ms", "value")
+        )
+        headers = []
+        if self.consumed.headers:
+            of_lines = pc.struct_field(rows, "headers")
+            headers = [pc.struct_field(of_lines, name) for name in self.consumed.headers]
+        return key, time_ms, headers, value
 
-def event_log_decoder(value_schema: str) -> BlockDecoder | None:
-    """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``.
+    def _of_message(
+        self, block: pa.RecordBatch, faults: Faults
+    ) -> tuple[pa.Array, pa.Array, list[pa.Array]]:
+        """Key, time and headers of Kafka's messages."""
+        consumed = self.consumed
+        key = read_keys(consumed.key_serde.name, block["key"], faults)
+        clock = "ingested" if consumed.timestamp == "ingestion" else "timestamp"
+        headers = header_columns(block["headers"], consumed.headers) if consumed.headers else []
+        return key, message_times_ms(block[clock]), headers
+
+
+def event_log_decoder(value_schema: str, consumed: Consumed = JSON_RECORDS) -> BlockDecoder | None:
+    """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ..., "headers": {...}}``.
 
     None: ``value_schema`` has a type that only Spark's reader reads as Spark does, or a fault that
-    Spark's decoder names.
+    Spark's decoder names. Where ``consumed`` says more than Spark's decoder knows, it is told here.
+
+    Raises:
+        InvalidTopology: ``consumed`` is given, and the schema can't be read.
     """
-    value_type = _value_type(value_schema)
-    return None if value_type is None else BlockDecoder(value_type, has_envelope=True)
+    value_type = _value_type(value_schema, consumed)
+    return None if value_type is None else BlockDecoder(value_type, True, consumed)  # noqa: FBT003
 
 
-def kafka_decoder(value_schema: str) -> BlockDecoder | None:
-    """Decode Kafka messages: key as text, JSON value, the message's timestamp.
+def kafka_decoder(
+    value_schema: str,
+    consumed: Consumed = JSON_RECORDS,
+    registry: SchemaRegistry | None = None,
+) -> BlockDecoder | None:
+    """Decode Kafka messages: key, value, time and headers as ``consumed`` says.
 
-    A message without a value, or whose text is ``null``, is a tombstone: its value is null.
-    None: see ``event_log_decoder``.
+    A message without a value, or whose text is JSON's ``null``, is a tombstone: its value is null.
+    ``registry`` is asked for the schemas of values that name them. None: see ``event_log_decoder``.
+
+    Raises:
+        InvalidTopology: ``consumed`` is given, and the schema can't be read or does not fit.
     """
-    value_type = _value_type(value_schema)
-    return None if value_type is None else BlockDecoder(value_type, has_envelope=False)
+    value_type = _value_type(value_schema, consumed)
+    if value_type is None:
+        return None
+    values = value_reader(consumed.value_serde, value_type, registry)
+    return BlockDecoder(value_type, False, consumed, values)  # noqa: FBT003
 
 
-def _value_type(value_schema: str) -> pa.StructType | None:
+def _value_type(value_schema: str, consumed: Consumed) -> pa.StructType | None:
+    if consumed != JSON_RECORDS:
+        return pa.struct(list(arrow_schema(value_schema)))
     try:
         value_type = pa.struct(list(arrow_schema(value_schema)))
     except InvalidTopology:
@@ -175,32 +230,36 @@ def _blocks(raw: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _read(
-    texts: pa.BinaryArray, row_type: pa.StructType, text_field: str | None, *, careful: bool
-) -> tuple[pa.StructArray, np.ndarray, bool]:
-    """Rows of ``texts``, null where there is none; the codes of the reasons why not.
+    texts: pa.BinaryArray,
+    row_type: pa.StructType,
+    text_field: str | None,
+    faults: Faults,
+    *,
+    careful: bool,
+) -> tuple[pa.StructArray, bool]:
+    """Rows of ``texts``, null where there is none; a bad one sets its reason.
 
     And whether Arrow's reader refused one of them; ``careful`` if it is likely to.
     """
-    reasons = np.zeros(len(texts), np.int8)
     are_few = len(texts) <= _FEW_LINES and texts.nbytes <= _FEW_BYTES
     # Arrow's reader knows no maps.
     if are_few or any(map(pa.types.is_map, _types_in(row_type))):
-        found = _read_slowly(texts, range(len(texts)), row_type, text_field, reasons)
-        return pa.array(list(found.values()), row_type), reasons, False
+        found = _read_slowly(texts, range(len(texts)), row_type, text_field, faults)
+        return pa.array(list(found.values()), row_type), False
     no_text = np.asarray(texts.is_null())
     lines = texts.fill_null(b"") if no_text.any() else texts
     has_floats = any(map(pa.types.is_floating, _types_in(row_type)))
     suspicious = suspicious_lines(lines, has_floats=has_floats)
     rows, unread = BlockReader(row_type).read(lines, suspicious, careful=careful)
     slow = np.flatnonzero(unread & ~no_text)
-    found = _read_slowly(texts, slow.tolist(), row_type, text_field, reasons)
+    found = _read_slowly(texts, slow.tolist(), row_type, text_field, faults)
     good = slow[[found[number] is not None for number in slow.tolist()]]
     if len(good):
         order = np.arange(len(texts))
         order[good] = len(texts) + np.arange(len(good))
         read_slowly = pa.array([found[number] for number in good.tolist()], row_type)
         rows = pa.concat_arrays([rows, read_slowly]).take(pa.array(order))
-    return rows, reasons, bool((unread & ~suspicious).any())
+    return rows, bool((unread & ~suspicious).any())
 
 
 def _read_slowly(
@@ -208,56 +267,18 @@ def _read_slowly(
     numbers: Iterable[int],
     row_type: pa.StructType,
     text_field: str | None,
-    reasons: np.ndarray,
+    faults: Faults,
 ) -> dict[int, dict[str, Any] | None]:
     """The rows of some lines by their numbers, None without one; a bad one sets its reason."""
     found = {}
     for number in numbers:
         line = texts[number].as_py()
         row = None if line is None else decode_line(line, row_type, text_field)
-        if isinstance(row, Reason):
-            reasons[number] = _CODES[row]
+        if isinstance(row, WrongType):
+            faults.set_one(number, Reason.WRONG_TYPE, row.detail)
+            row = None
+        elif isinstance(row, Reason):
+            faults.set_one(number, row)
             row = None
         found[number] = row
     return found
-
-
-def _keys(keys: pa.BinaryArray, reasons: np.ndarray) -> pa.StringArray:
-    """The keys of messages as text; a reason where one is no UTF-8."""
-    try:
-        return keys.cast(pa.string())
-    except pa.ArrowInvalid:
-        texts = []
-        for number, key in enumerate(keys.to_pylist()):
-            try:
-                texts.append(None if key is None else key.decode())
-            except UnicodeDecodeError:
-                texts.append(None)
-                reasons[number] = _CODES[Reason.NOT_UTF8]
-        return pa.array(texts, pa.string())
-
-
-def _times_ms(timestamps: pa.Array) -> pa.Array:
-    """Milliseconds, rounded down like Spark's ``unix_millis``, before 1970, too."""
-    microseconds = timestamps.cast(pa.timestamp("us", timestamps.type.tz)).cast(pa.int64())
-    values = np.floor_divide(np.asarray(microseconds.fill_null(0)), 1000)
-    return pa.array(values, mask=np.asarray(timestamps.is_null()))
-
-
-def _judge_times(time_ms: pa.Int64Array, reasons: np.ndarray) -> bool:
-    """Set the reason of each record, if it has none, whose time is no time; whether one is set."""
-    values = np.asarray(time_ms.fill_null(0))
-    cases = (
-        (np.asarray(time_ms.is_null()), Reason.MISSING_TIMESTAMP),
-        (values < 0, Reason.NEGATIVE_TIMESTAMP),
-        (values > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE),
-    )
-    before = np.count_nonzero(reasons)
-    for fault, reason in cases:
-        _set_reason(reasons, fault, reason)
-    return bool(np.count_nonzero(reasons) > before)
-
-
-def _set_reason(reasons: np.ndarray, fault: Flags, reason: Reason) -> None:
-    """Set the reason where there is a fault and no reason as yet."""
-    reasons[fault & (reasons == 0)] = _CODES[reason]

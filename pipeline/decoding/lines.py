@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import pyarrow as pa
 
 from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.decoding.faults import WrongType
 
 #: Jackson refuses texts with more: levels (two are taken by the list that Spark's decoder puts
 #: around a line), digits of a number, and characters, in UTF-16, of a name or of text that is read.
@@ -69,7 +70,9 @@ class _Object(list[tuple[str, Any]]):
 
 
 def decode_line(line: bytes, row_type: pa.StructType, text_field: str | None = None) -> Any:
-    """One line as a dict with the fields of ``row_type``, None for null, or the ``Reason`` why not.
+    """One line as a dict with the fields of ``row_type``, None for null, or the fault that it has.
+
+    A fault is a ``Reason``, or ``WrongType``, which names the field.
 
     Where a field is repeated, the last one counts, but each of them must have its type. The last
     ``text_field`` must be text; any other column of text takes every value, as its JSON text.
@@ -83,14 +86,16 @@ def decode_line(line: bytes, row_type: pa.StructType, text_field: str | None = N
         with _stack_for(depth):
             token = _SCANNER.decode(text) if depth <= MAX_DEPTH else _refuse(text)
             row = None if token is None else _row_reader(row_type, text_field)(token)
-    except TypeError:
-        return Reason.WRONG_TYPE
+    except WrongType as error:
+        return error
     except ValueError:
         return Reason.NOT_JSON
     if _has_lone_surrogate(text):
         return Reason.NOT_JSON
     if text_field is not None and row is not None and row[text_field] is _NOT_TEXT:
-        return Reason.WRONG_TYPE
+        wrong = WrongType(pa.string(), "what is no text")
+        wrong.path.append(text_field)
+        return wrong
     return row
 
 
@@ -162,7 +167,7 @@ def _has_lone_surrogate(text: str) -> bool:
 
 @cache
 def _row_reader(row_type: pa.StructType, text_field: str | None) -> Reader:
-    """What reads an object as a dict of ``row_type``; it raises TypeError where a type is wrong."""
+    """What reads an object as a dict of ``row_type``; it raises WrongType where a type is wrong."""
     readers = {field.name: _reader(field.type) for field in row_type}
     if text_field is not None:
         readers[text_field] = _read_only_text
@@ -170,14 +175,32 @@ def _row_reader(row_type: pa.StructType, text_field: str | None) -> Reader:
 
     def read(token: Any) -> dict[str, Any]:
         if type(token) is not _Object:
-            raise TypeError
+            raise _wrong(row_type, token)
         row: dict[str, Any] = dict(names)
-        for name, item in token:
-            if name in readers:
-                row[name] = None if item is None else readers[name](item)
+        name = ""
+        try:
+            for name, item in token:
+                if name in readers:
+                    row[name] = None if item is None else readers[name](item)
+        except WrongType as error:
+            error.path.insert(0, name)
+            raise
         return row
 
     return read
+
+
+def _wrong(column_type: pa.DataType, token: Any) -> WrongType:
+    return WrongType(column_type, _shown(token))
+
+
+def _shown(token: Any) -> str:
+    """What stands in the place of a value: its JSON, of what holds others only what it is."""
+    if type(token) is _Object:
+        return "an object"
+    if type(token) is list:
+        return "a list"
+    return str(token) if isinstance(token, _Integer | _Decimal) else json.dumps(token)
 
 
 def _read_only_text(token: Any) -> Any:
@@ -193,7 +216,7 @@ def _reader(column_type: pa.DataType) -> Reader:
     if types.is_list(column_type):
         return _list_reader(column_type)
     if types.is_integer(column_type):
-        return _integer_reader(column_type.bit_width)
+        return _integer_reader(column_type)
     return {
         pa.string(): _read_text,
         pa.bool_(): _read_boolean,
@@ -208,7 +231,8 @@ def _read_text(token: Any) -> str:
 
 def _checked_text(text: str) -> str:
     if len(text) > MAX_TEXT_LENGTH // 2 and _java_length(text) > MAX_TEXT_LENGTH:
-        raise TypeError
+        wanted = f"a text of at most {MAX_TEXT_LENGTH} characters"
+        raise WrongType(wanted, "a longer one")
     return text
 
 
@@ -218,16 +242,17 @@ def _java_length(text: str) -> int:
 
 def _read_boolean(token: Any) -> bool:
     if type(token) is not bool:
-        raise TypeError
+        raise _wrong(pa.bool_(), token)
     return token
 
 
-def _integer_reader(bits: int) -> Reader:
+def _integer_reader(column_type: pa.DataType) -> Reader:
+    bits = column_type.bit_width
     fitting = range(-(2 ** (bits - 1)), 2 ** (bits - 1))
 
     def read(token: Any) -> int:
         if type(token) is not _Integer or (number := _whole_number(token)) not in fitting:
-            raise TypeError
+            raise _wrong(column_type, token)
         return number
 
     return read
@@ -243,7 +268,7 @@ def _read_double(token: Any) -> float:
     if type(token) is _Integer:
         return float(token) + 0.0
     if type(token) is not _Decimal:
-        raise TypeError
+        raise _wrong(pa.float64(), token)
     return float(token)
 
 
@@ -264,7 +289,7 @@ def _map_reader(column_type: pa.MapType) -> Reader:
 
     def read(token: Any) -> list[tuple[str, Any]]:
         if type(token) is not _Object or not pa.types.is_string(column_type.key_type):
-            raise TypeError
+            raise _wrong(column_type, token)
         return [(name, None if item is None else read_item(item)) for name, item in token]
 
     return read
@@ -275,7 +300,7 @@ def _list_reader(column_type: pa.ListType) -> Reader:
 
     def read(token: Any) -> list[Any]:
         if type(token) is not list:
-            raise TypeError
+            raise _wrong(column_type, token)
         return [None if item is None else read_item(item) for item in token]
 
     return read

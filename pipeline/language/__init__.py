@@ -7,6 +7,13 @@ wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way ou
 expressions and schemas fit together is found out by the rooms that have Spark.
 """
 
+from oriel.pipeline.language.consumed import (
+    JSON_RECORDS,
+    SINGLE_VALUES,
+    Consumed,
+    FieldTimestamp,
+    Timestamp,
+)
 from oriel.pipeline.language.descriptions import (
     function_texts,
     schema_text,
@@ -22,6 +29,7 @@ from oriel.pipeline.language.names import (
     refuse_taken,
 )
 from oriel.pipeline.language.schemas import arrow_schema
+from oriel.pipeline.language.serdes import AvroSerde, ProtobufSerde, Serde, Serdes, ValueSerde
 from oriel.pipeline.language.streams import StreamsBuilder
 from oriel.pipeline.language.topology import (
     Columns,
@@ -44,14 +52,22 @@ from oriel.pipeline.language.topology import (
 )
 
 __all__ = [
+    "JSON_RECORDS",
     "SCOPE",
+    "SINGLE_VALUES",
+    "AvroSerde",
     "Columns",
+    "Consumed",
+    "FieldTimestamp",
     "Filter",
     "Functions",
     "Input",
     "Join",
     "MapValues",
+    "ProtobufSerde",
     "Publication",
+    "Serde",
+    "Serdes",
     "Side",
     "Source",
     "Step",
@@ -61,7 +77,9 @@ __all__ = [
     "TableLookup",
     "TableRows",
     "TableUpdates",
+    "Timestamp",
     "Topology",
+    "ValueSerde",
     "arrow_schema",
     "check_names",
     "check_topic",

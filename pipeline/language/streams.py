@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
+from oriel.pipeline.language.consumed import JSON_RECORDS, Consumed, checked_consumed
 from oriel.pipeline.language.grouped import KGroupedStream, Registry
 from oriel.pipeline.language.names import check_topic
 from oriel.pipeline.language.topology import (
@@ -50,26 +51,30 @@ class StreamsBuilder:
         """Begin an empty topology."""
         self.registry = Registry()
 
-    def stream(self, topic: str, schema: str) -> "KStream":
+    def stream(self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS) -> "KStream":
         """Read ``topic``; ``schema`` names the value's columns in Spark's DDL.
 
         For example ``"carrier STRING, dep_delay DOUBLE"``. A record whose value does not fit goes
-        to the dead letters.
+        to the dead letters. ``consumed`` says in what bytes keys and values are, what the
+        records' time is, and which headers are columns.
 
         Raises:
-            InvalidTopology: the topic's name is not valid (Kafka's rule), or the schema is empty
-                or no text. (Whether it can be read shows when the topology is run.)
+            InvalidTopology: the topic's name is not valid (Kafka's rule), the schema is empty or
+                no text, or does not fit ``consumed``. (Whether it can be read shows when the
+                topology is run.)
         """
-        return KStream(self.registry, Input(_source("stream", topic, schema), (), ()))
+        source = _source("stream", topic, schema, consumed)
+        return KStream(self.registry, Input(source, (), ()))
 
-    def table(self, topic: str, schema: str) -> "SourceTable":
+    def table(self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS) -> "SourceTable":
         """Read ``topic`` as a table: a key's newest record is its row, no value deletes it.
 
         Raises:
-            InvalidTopology: the topic's name is not valid (Kafka's rule), or the schema is empty
-                or no text.
+            InvalidTopology: the topic's name is not valid (Kafka's rule), the schema is empty or
+                no text, or does not fit ``consumed``.
         """
-        return SourceTable(self.registry, Input(_source("table", topic, schema), (), ()))
+        source = _source("table", topic, schema, consumed)
+        return SourceTable(self.registry, Input(source, (), ()))
 
     def build(self) -> Topology:
         """Return the topology.
@@ -280,12 +285,15 @@ class SourceTable:
         return SourceTable(self.registry, self.origin, other.origin, how)
 
 
-def _source(step: Literal["stream", "table"], topic: str, schema: str) -> Source:
+def _source(
+    step: Literal["stream", "table"], topic: str, schema: str, consumed: Consumed
+) -> Source:
     for argument, text in (("topic", topic), ("schema", schema)):
         if not isinstance(text, str) or not text.strip():
             message = f"{step}: {argument} must be a text that is not empty, not {text!r}"
             raise InvalidTopology(message)
-    return Source(check_topic(topic), schema, step)
+    check_topic(topic)
+    return Source(topic, schema, step, checked_consumed(f"{step}({topic!r})", schema, consumed))
 
 
 def _check_builder(step: str, registry: Registry, other: Registry) -> None:

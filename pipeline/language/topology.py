@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+from oriel.pipeline.language.consumed import JSON_RECORDS, Consumed
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,
@@ -80,16 +81,25 @@ Step = Filter | MapValues
 class Source:
     """A topic and the columns of its records' values (a Spark DDL string).
 
-    ``step`` is how it was first written; a stream and a table of a topic are one source.
+    ``consumed`` is in what bytes they are. ``step`` is how it was first written; a stream and a
+    table of a topic are one source.
     """
 
     topic: str
     schema: str
     step: Literal["stream", "table"] = field(default="stream", compare=False)
+    consumed: Consumed = JSON_RECORDS
 
     def __str__(self) -> str:
         """The source as it is written."""
-        return f"{self.step}({self.topic!r})"
+        consumed = str(self.consumed)
+        return f"{self.step}({self.topic!r}{', ' if consumed else ''}{consumed})"
+
+    @property
+    def columns(self) -> str:
+        """The columns of the value, and behind them those of headers (a Spark DDL string)."""
+        names = (name.replace("`", "``") for name in self.consumed.headers.values())
+        return ", ".join([self.schema, *(f"`{name}` STRING" for name in names)])
 
 
 @dataclass(frozen=True)

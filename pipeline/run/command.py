@@ -14,6 +14,7 @@ import orjson
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.clock_options import (
@@ -35,6 +36,8 @@ _POLL_SECONDS = 0.1
 _OUR_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+#: ``user:password`` of the schema registry: an argument would be seen in the list of processes.
+_REGISTRY_USER_INFO = "ORIEL_SCHEMA_REGISTRY_USER_INFO"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -96,6 +99,10 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--event-log", type=Path, metavar="ROOT", help="folder with <topic>/<partition>.jsonl"
     )
     source.add_argument("--kafka", metavar="HOST:PORT", help="bootstrap servers of a Kafka cluster")
+    parser.add_argument(
+        "--schema-registry", metavar="URL",
+        help="registry of the schemas that Avro values name by their ids, like http://host:8081",
+    )  # fmt: skip
     parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
     parser.add_argument("--name", help="name of the checkpoint (default: the file's name)")
     parser.add_argument(
@@ -149,6 +156,7 @@ def _run(options: argparse.Namespace) -> int:
     started = time.monotonic()
     # Mistakes are reported before Spark, which takes seconds to start.
     name = _checkpoint_name(options)
+    registry = _schema_registry(options)
     data, event_log = options.data, options.event_log
     if data.exists() and not data.is_dir():
         message = f"--data {data} is a file: name a folder, which is made if it is not there"
@@ -168,7 +176,9 @@ def _run(options: argparse.Namespace) -> int:
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)
     log: Log = (
-        Kafka(options.kafka) if options.kafka else EventLog(event_log, options.max_batch_bytes)
+        Kafka(options.kafka, schema_registry=registry)
+        if options.kafka
+        else EventLog(event_log, options.max_batch_bytes)
     )
     settings = RunSettings(
         data=data.resolve(),
@@ -218,6 +228,13 @@ def _session(options: argparse.Namespace, name: str) -> tuple[SparkSession, int]
     if is_cluster(options.master):
         send_package(spark)
     return spark, options.cores or tasks_at_a_time(spark)
+
+
+def _schema_registry(options: argparse.Namespace) -> SchemaRegistry | None:
+    """The registry of ``--schema-registry``, with the user and password of the environment."""
+    if options.schema_registry is None:
+        return None
+    return SchemaRegistry.at(options.schema_registry, os.environ.get(_REGISTRY_USER_INFO))
 
 
 def _checkpoint_name(options: argparse.Namespace) -> str:

@@ -114,7 +114,7 @@ class PipelineRun:
         if rebuild is not None and rebuild not in names:
             message = f"the topology has no store {rebuild!r}; it has {', '.join(names)}"
             raise InvalidTopology(message)
-        self._decoders = {source: log.decoder(source.schema) for source in topology.sources}
+        self._decoders = {source: log.decoder(source) for source in topology.sources}
         self.failure: BaseException | None = None
         #: Seconds that the last batch took, by phase.
         self.phase_seconds: dict[str, float] = {}
@@ -155,7 +155,7 @@ class PipelineRun:
                 raise
 
         streams = [
-            self._log.stream(self._spark, topic)
+            self._log.stream(self._spark, topic, self._topology.sources)
             # Spark knows its sources by their order, which must not follow that of the stores.
             for topic in sorted(self._topology.topics)
         ]

@@ -112,7 +112,7 @@ class Rebuild:
             assert work is not None
             reports = []
             if _distance(starts, until):
-                rows = self.log.between(self.spark, starts, until)
+                rows = self.log.between(self.spark, starts, until, batches.plans.store.sources)
                 reports = self.compute(rows, starts, until, [work], self.wall_clock)[store]
             prepared = batches.finish(number, until, (work, reports))
             if until == ends:

@@ -23,8 +23,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
-from oriel.pipeline.errors import ConnectorUnavailable, EventLogError
+from oriel.pipeline.decoding import (
+    BlockDecoder,
+    SchemaRegistry,
+    event_log_decoder,
+    kafka_decoder,
+)
+from oriel.pipeline.errors import ConnectorUnavailable, EventLogError, InvalidTopology
 from oriel.pipeline.event_log import (
     DEFAULT_MAX_BATCH_BYTES,
     FORMAT,
@@ -36,7 +41,7 @@ from oriel.pipeline.event_log import (
     read_lines,
     slices,
 )
-from oriel.pipeline.language import check_topic
+from oriel.pipeline.language import Source, check_topic
 from oriel.pipeline.sources.kafka_admin import KafkaAdmin
 from oriel.pipeline.sources.spark_decoding import (
     SparkDecoder,
@@ -62,11 +67,18 @@ class Log(Protocol):
     #: Spark DDL of raw rows.
     raw_schema: ClassVar[str]
 
-    def decoder(self, value_schema: str) -> Decoder:
-        """What turns raw rows into records: Spark only where Arrow's reader lacks a type."""
+    def decoder(self, source: Source) -> Decoder:
+        """What turns raw rows into records: Spark only where Arrow's reader lacks a type.
 
-    def stream(self, spark: SparkSession, topic: str) -> DataFrame:
-        """The topic as a streaming DataFrame, from its beginning."""
+        Raises:
+            InvalidTopology: the source's records can't be in this log as it says.
+        """
+
+    def stream(self, spark: SparkSession, topic: str, sources: Sequence[Source] = ()) -> DataFrame:
+        """The topic as a streaming DataFrame, from its beginning.
+
+        ``sources`` are all that the run reads: what one of them needs has a column in each topic.
+        """
 
     def open_rows(self, rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The topic and the raw rows of ``rows``, by partition in the order of offsets."""
@@ -94,7 +106,9 @@ class Log(Protocol):
     def next_ends(self, starts: Offsets, ends: Offsets) -> Offsets:
         """Where a batch of the usual size ends that begins at ``starts``, at ``ends`` at most."""
 
-    def between(self, spark: SparkSession, starts: Offsets, ends: Offsets) -> DataFrame:
+    def between(
+        self, spark: SparkSession, starts: Offsets, ends: Offsets, sources: Sequence[Source] = ()
+    ) -> DataFrame:
         """The rows between two offsets, as ``stream`` gives them; there is at least one."""
 
 
@@ -102,6 +116,8 @@ class Log(Protocol):
 #: has to do, and in that time the driver alone takes so much through decoder and engine.
 SMALL_BATCH_BYTES = 4 * 2**20
 SMALL_BATCH_RECORDS = 30_000
+#: In the place of a topic's headers that no source reads: Spark leaves them out unless asked.
+_NO_HEADERS = "CAST(NULL AS ARRAY<STRUCT<key: STRING, value: BINARY>>)"
 #: How much Kafka's messages are decoded at a time.
 _BLOCK_BYTES = 4 * 2**20
 
@@ -120,11 +136,19 @@ class EventLog:
 
     raw_schema: ClassVar[str] = "partition INT, offset BIGINT, raw BINARY"
 
-    def decoder(self, value_schema: str) -> Decoder:
+    def decoder(self, source: Source) -> Decoder:
         """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
-        return event_log_decoder(value_schema) or spark_event_log_decoder(value_schema)
+        consumed = source.consumed
+        if not consumed.is_json or consumed.timestamp == "ingestion":
+            message = (
+                f"{source}: an event log has text keys, JSON values and times of its own; leave "
+                "the serdes (and the time 'ingestion') out, or read the topic from Kafka"
+            )
+            raise InvalidTopology(message)
+        decoder = event_log_decoder(source.schema, consumed)
+        return decoder or spark_event_log_decoder(source.schema)
 
-    def stream(self, spark: SparkSession, topic: str) -> DataFrame:
+    def stream(self, spark: SparkSession, topic: str, _sources: Sequence[Source] = ()) -> DataFrame:
         """The slices of the topic's files, as lines are appended to them.
 
         Raises:
@@ -198,7 +222,9 @@ class EventLog:
             for topic, of_topic in ends.items()
         }
 
-    def between(self, spark: SparkSession, starts: Offsets, ends: Offsets) -> DataFrame:
+    def between(
+        self, spark: SparkSession, starts: Offsets, ends: Offsets, _sources: Sequence[Source] = ()
+    ) -> DataFrame:
         """See ``Log``."""
         _register(spark)
         frames = [
@@ -241,22 +267,29 @@ class Kafka:
     """A Kafka cluster (``host:port``), read by Spark's own connector.
 
     ``max_batch_records`` is how much one batch reads at most, over all partitions of a topic;
-    up to ``small_batch_records`` it is computed by the driver.
+    up to ``small_batch_records`` it is computed by the driver. ``schema_registry`` has the schemas
+    that values name by their ids.
     """
 
     bootstrap_servers: str
     max_batch_records: int = 500_000
     small_batch_records: int = SMALL_BATCH_RECORDS
+    schema_registry: SchemaRegistry | None = None
 
     raw_schema: ClassVar[str] = (
         "key BINARY, raw BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
     )
 
-    def decoder(self, value_schema: str) -> Decoder:
-        """Decode messages: key as text, JSON value, the message's timestamp."""
-        return kafka_decoder(value_schema) or spark_kafka_decoder(value_schema)
+    def decoder(self, source: Source) -> Decoder:
+        """Decode messages as the source's ``Consumed`` says."""
+        try:
+            decoder = kafka_decoder(source.schema, source.consumed, self.schema_registry)
+        except InvalidTopology as error:
+            message = f"{source}: {error}"
+            raise InvalidTopology(message) from error
+        return decoder or spark_kafka_decoder(source.schema)
 
-    def stream(self, spark: SparkSession, topic: str) -> DataFrame:
+    def stream(self, spark: SparkSession, topic: str, sources: Sequence[Source] = ()) -> DataFrame:
         """The topic's messages from its beginning."""
         return (
             spark.readStream.format("kafka")
@@ -271,8 +304,9 @@ class Kafka:
             .option("kafka.max.poll.records", "20000")
             .option("kafka.max.partition.fetch.bytes", str(16 * 2**20))
             .option("kafka.fetch.max.bytes", str(64 * 2**20))
+            .option("includeHeaders", str(_reads_headers(sources, topic)).lower())
             .load()
-            .selectExpr("topic", *self._raw_columns)
+            .selectExpr("topic", *_raw_columns(sources, topic))
         )
 
     def open_rows(self, rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -335,7 +369,9 @@ class Kafka:
             for topic, of_topic in ends.items()
         }
 
-    def between(self, spark: SparkSession, starts: Offsets, ends: Offsets) -> DataFrame:
+    def between(
+        self, spark: SparkSession, starts: Offsets, ends: Offsets, sources: Sequence[Source] = ()
+    ) -> DataFrame:
         """See ``Log``."""
         assigned = {topic: [int(p) for p in of_topic] for topic, of_topic in ends.items()}
         begins = {
@@ -347,13 +383,27 @@ class Kafka:
             .option("assign", orjson.dumps(assigned).decode())
             .option("startingOffsets", orjson.dumps(begins).decode())
             .option("endingOffsets", orjson.dumps(ends).decode())
+            .option("includeHeaders", str(_reads_headers(sources)).lower())
             .load()
-            .selectExpr("topic", *self._raw_columns)
+            .selectExpr("topic", *_raw_columns(sources))
         )
 
-    @property
-    def _raw_columns(self) -> list[str]:
-        return ["key", "value AS raw", "partition", "offset", "timestamp"]
+
+def _raw_columns(sources: Sequence[Source], topic: str | None = None) -> list[str]:
+    """The columns of a topic's raw rows; the topics of a run have the same ones."""
+    columns = ["key", "value AS raw", "partition", "offset", "timestamp"]
+    if _reads_headers(sources):
+        columns.append("headers" if _reads_headers(sources, topic) else f"{_NO_HEADERS} AS headers")
+    if any(source.consumed.timestamp == "ingestion" for source in sources):
+        # In a batch it is the time of its entry in the offset log, so a batch that runs again
+        # has the same one.
+        columns.append("current_timestamp() AS ingested")
+    return columns
+
+
+def _reads_headers(sources: Sequence[Source], topic: str | None = None) -> bool:
+    """Whether a source of the topic, or any one, has columns of headers."""
+    return any(source.consumed.headers and topic in (None, source.topic) for source in sources)
 
 
 def _size(starts: Offsets, ends: Offsets) -> int:

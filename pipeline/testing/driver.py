@@ -102,7 +102,8 @@ class TopologyTestDriver:
         first = self._offsets.get((topic, partition), 0)
         piped = {
             source: refuse_ahead(
-                decoded(batch, schema, partition, first), self._wall_clock.latest_ms
+                decoded(batch, schema, partition, first, source.consumed),
+                self._wall_clock.latest_ms,
             )
             for source, schema in self._schemas.items()
             if source.topic == topic

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding import BlockDecoder
+from oriel.pipeline.language import JSON_RECORDS, Consumed
 from oriel.pipeline.windows import Flags
 
 
@@ -19,7 +20,8 @@ class Record:
     """One record: ``value`` has the columns of the topic's schema, None is no value.
 
     Columns that are missing are null, those that the schema does not name are ignored.
-    ``headers`` are kept for symmetry with Kafka's; no step reads them.
+    ``headers`` are those that the topic's ``Consumed`` may name as columns. Its serdes play no
+    part here, and the time ``"ingestion"`` is ``timestamp_ms``.
     """
 
     key: str | None
@@ -29,7 +31,11 @@ class Record:
 
 
 def decoded(
-    records: Sequence[Record], schema: pa.Schema, partition: int, first_offset: int
+    records: Sequence[Record],
+    schema: pa.Schema,
+    partition: int,
+    first_offset: int,
+    consumed: Consumed = JSON_RECORDS,
 ) -> pa.Table:
     """Records as the lines of an event log, decoded by the pipeline's decoder.
 
@@ -48,17 +54,29 @@ def decoded(
             )
             raise TypeError(message)
         plain = _plain(record.value)
-        lines.append(
-            _as_json({"key": record.key, "value": plain, "timestamp_ms": record.timestamp_ms})
-        )
+        line = {"key": record.key, "value": plain, "timestamp_ms": record.timestamp_ms}
+        if record.headers:
+            line["headers"] = _texts(record.headers)
+        lines.append(_as_json(line))
         foreign[number] = _is_foreign(plain, value_type)
     raw = pa.record_batch({
         "partition": pa.array([partition] * len(lines), pa.int32()),
         "offset": pa.array(range(first_offset, first_offset + len(lines)), pa.int64()),
         "raw": pa.array(lines, pa.binary()),
     })  # fmt: skip
-    rows = BlockDecoder(value_type, has_envelope=True).decode(raw)
+    rows = BlockDecoder(value_type, has_envelope=True, consumed=consumed).decode(raw)
     return _refused(rows, foreign) if foreign.any() else rows
+
+
+def _texts(headers: Mapping[str, bytes]) -> dict[str, str | None]:
+    """Headers as an event log has them: what is no UTF-8 is null, as it is from Kafka."""
+    found: dict[str, str | None] = {}
+    for name, value in headers.items():
+        try:
+            found[name] = value.decode()
+        except UnicodeDecodeError:
+            found[name] = None
+    return found
 
 
 def _refused(rows: pa.Table, foreign: Flags) -> pa.Table:

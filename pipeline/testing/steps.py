@@ -39,7 +39,7 @@ class SparkSteps:
         self._spark = spark_session()
         self._store = store
         if isinstance(read, Source):
-            read = decoded_schema(pa.struct(list(arrow_schema(read.schema))))
+            read = decoded_schema(pa.struct(list(arrow_schema(read.columns))))
         self._schema = read
         empty = self._spark.createDataFrame([], from_arrow_schema(read))
         self._steps = RowSteps(empty, origin, store)

@@ -16,6 +16,9 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from oriel.pipeline import InvalidTopology, PipelineError
     from oriel.pipeline.language import (
+        Consumed,
+        FieldTimestamp,
+        Serdes,
         StreamsBuilder,
         Topology,
         until_window_closes,
@@ -42,11 +45,14 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Consumed",
     "EmitStrategy",
+    "FieldTimestamp",
     "IllegalArgument",
     "InvalidTopology",
     "JoinWindows",
     "PipelineError",
+    "Serdes",
     "SessionWindows",
     "SlidingWindows",
     "StreamsBuilder",

@@ -8,12 +8,15 @@ from benchmarks.decoding import FAULTS, main
 from oriel.pipeline.decoding import event_log_decoder
 from tests.pipeline.decoding.both_decoders import log_rows
 
+FORMATS = ("JSON", "Avro", "Protobuf", "long", "string")
+
 
 def test_every_kind_of_line_is_measured(capsys: pytest.CaptureFixture[str]) -> None:
     """Each beside lines that are all good."""
     main(["--quick"])
     found = json.loads(capsys.readouterr().out.splitlines()[-1])["decoding"]
-    assert len(found) == len(FAULTS) + 2
+    assert len(found) == len(FAULTS) + 2 + len(FORMATS)
+    assert {f"Kafka: {name}" for name in FORMATS} < set(found)
     assert found["all good"]["share_of_all_good"] == 1.0
     assert all(one["lines_per_second"] > 0 for one in found.values())
 

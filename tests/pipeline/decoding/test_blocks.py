@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
 from oriel.pipeline.decoding.lines import decode_line
+from oriel.pipeline.language import arrow_schema
 from tests.pipeline.decoding.both_decoders import Message, alone, log_rows, message_rows
 from tests.pipeline.decoding.hostile_lines import HostileLines
 
@@ -148,7 +149,7 @@ def test_messages_have_key_and_time_beside_them(count: int) -> None:
         (b"k", b'{"n": 1}', None): (None, None, None, "missing-timestamp"),
         (b"k", None, -1): (None, None, None, "negative-timestamp"),
         (b"k", b'{"n": 1}', 253402300800000000): (None, None, None, "timestamp-too-large"),
-        (b"k", b'{"n": "1"}', -1): (None, None, None, "wrong-type"),
+        (b"k", b'{"n": "1"}', -1): (None, None, None, 'wrong-type: n: BIGINT expected, not "1"'),
     }
     decoder = kafka_decoder("n BIGINT")
     assert decoder is not None
@@ -172,3 +173,29 @@ def test_other_types_are_left_to_spark(schema: str) -> None:
     """So are schemas that are none: Spark's decoder names the fault."""
     assert event_log_decoder(schema) is None
     assert kafka_decoder(schema) is None
+
+
+def test_a_wrong_field_is_named() -> None:
+    """The way to it, its type, and what stands there instead, clipped; among others and alone."""
+    schema = "n INT, a STRUCT<zip: ARRAY<DOUBLE>>, b BOOLEAN, m MAP<STRING, INT>"
+    decoder = BlockDecoder(pa.struct(list(arrow_schema(schema))), has_envelope=True)
+    values = {
+        '{"n":2147483648}': "value.n: INT expected, not 2147483648",
+        '{"n":1.0}': "value.n: INT expected, not 1.0",
+        '{"a":{"zip":[1,"x"]}}': 'value.a.zip: DOUBLE expected, not "x"',
+        '{"a":[]}': "value.a: STRUCT expected, not a list",
+        '{"b":"' + "t" * 99 + '"}': f'value.b: BOOLEAN expected, not "{"t" * 59}...',
+        '{"m":{"k":{}}}': "value.m: INT expected, not an object",
+        "5": "value: STRUCT expected, not 5",
+    }
+    lines = [b'{"key":"k","timestamp_ms":1,"value":%b}' % value.encode() for value in values]
+    expected = [f"wrong-type: {detail}" for detail in values.values()]
+    lines += [b'{"key":5,"timestamp_ms":1,"value":{}}', b'{"timestamp_ms":true}', b"[]"]
+    expected += [
+        "wrong-type: key: STRING expected, not what is no text",
+        "wrong-type: timestamp_ms: BIGINT expected, not true",
+        "wrong-type: the whole: STRUCT expected, not a list",
+    ]
+    assert decoder.decode(log_rows(lines))["reason"].to_pylist() == expected
+    among = decoder.decode(log_rows([GOOD % (n, n) for n in range(99)] + lines))
+    assert among["reason"].to_pylist()[-len(lines) :] == expected

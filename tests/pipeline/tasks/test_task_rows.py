@@ -91,6 +91,10 @@ def test_a_letter_says_why_in_words(plan: BatchPlan) -> None:
         (None, "not-json", REASONS["not-json"]),
         ("s", "null-key", REASONS["null-key"]),
     ]
+    told = bad_rows().set_column(2, "reason", pa.array(["wrong-type: n: INT expected", "null-key"]))
+    letters = plan.dead_letters.of_records("t", told, SourceReasons.FOR_ALL)
+    assert letters["reason"].to_pylist() == ["wrong-type", "null-key"]
+    assert letters["detail"].to_pylist() == ["n: INT expected", REASONS["null-key"]]
     detailed = plan.dead_letters.of_records("t", bad_rows(detail="because"), SourceReasons.FOR_ALL)
     assert detailed["detail"].to_pylist() == ["because", "because"]
 

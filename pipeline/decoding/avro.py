@@ -1,0 +1,297 @@
+"""Avro values, by fastavro: each with the schema that it was written with.
+
+A column takes the field of its name, or is null if the writer has none. What a field holds must fit
+the column, as JSON's values must: whole numbers their range, any number a DOUBLE, texts and enums
+(and bytes that are UTF-8) a STRING.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from io import BytesIO
+from struct import error as struct_error
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from fastavro.schema import (
+    SchemaParseException,
+    UnknownType,
+    fingerprint,
+    to_parsing_canonical_form,
+)
+
+from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.decoding.faults import Faults, WrongType
+from oriel.pipeline.decoding.registry import SchemaRegistry
+from oriel.pipeline.decoding.suspicious import Bytes
+from oriel.pipeline.decoding.values import struct_rows
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language import AvroSerde
+
+#: What fastavro raises on bytes that are no record of the schema.
+_NO_RECORD = (
+    EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError, MemoryError, struct_error,
+)  # fmt: skip
+
+#: Confluent's header: a zero, and the id of the schema in four bytes.
+_ID_BYTES = 4
+REGISTRY_HEADER_BYTES = 1 + _ID_BYTES
+#: Avro's single-object encoding: this marker, and the fingerprint of the schema.
+_MARKER = b"\xc3\x01"
+
+#: Values that are shown where they don't fit; of others only what they are.
+_SHOWN_TYPES = (bool, int, float, str)
+
+#: The Python types that fit a column as they are, by what Avro calls them.
+_FITTING = {
+    pa.bool_(): {"boolean"},
+    pa.int32(): {"int"},
+    pa.int64(): {"int", "long"},
+    pa.float32(): {"float", "double"},
+    pa.float64(): {"float", "double"},
+    pa.string(): {"string", "enum"},
+}
+
+
+@dataclass(frozen=True)
+class WriterSchema:
+    """A schema as fastavro reads with it, and with every name replaced by what it stands for."""
+
+    parsed: Any
+    expanded: Any
+
+
+@dataclass(frozen=True)
+class AvroReader:
+    """Reads Avro values as rows of ``row_type``."""
+
+    serde: AvroSerde
+    row_type: pa.StructType
+    registry: SchemaRegistry | None
+
+    def __post_init__(self) -> None:
+        """Look at the schema, if there is one, before any record comes.
+
+        Raises:
+            InvalidTopology: it can't be read, or lacks a column; or no registry is known.
+        """
+        if self.serde.schema is None:
+            if self.registry is None:
+                message = "values that name their Avro schema need --schema-registry URL"
+                raise InvalidTopology(message)
+            return
+        schema = writer_schema((self.serde.schema,))
+        if isinstance(schema, str):
+            message = f"the Avro schema can't be used: {schema}"
+            raise InvalidTopology(message)
+        names = {field["name"] for field in schema.expanded["fields"]}
+        missing = [field.name for field in self.row_type if field.name not in names]
+        if missing:
+            message = f"the Avro schema has no field for the columns {missing}"
+            raise InvalidTopology(message)
+
+    def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
+        """See ``ValueReader``."""
+        rows: list[dict[str, Any] | None] = [None] * len(values)
+        for schemas, header_bytes, numbers in self._by_schema(values, faults):
+            schema = writer_schema(schemas)
+            if isinstance(schema, str):
+                for number in numbers.tolist():
+                    faults.set_one(number, Reason.UNKNOWN_SCHEMA, schema)
+                continue
+            is_plain = _fits(schema.expanded, self.row_type)
+            of_schema = values.take(pa.array(numbers)).to_pylist()
+            for number, value in zip(numbers.tolist(), of_schema, strict=True):
+                row = _record(value[header_bytes:], schema.parsed)
+                if row is None:
+                    faults.set_one(number, Reason.NOT_AVRO)
+                    continue
+                try:
+                    rows[number] = row if is_plain else _converted(row, self.row_type)
+                except WrongType as error:
+                    faults.set_one(number, Reason.WRONG_TYPE, error.detail)
+        return struct_rows(rows, self.row_type, faults)
+
+    def _by_schema(
+        self, values: pa.BinaryArray, faults: Faults
+    ) -> Iterator[tuple[tuple[str, ...], int, np.ndarray]]:
+        """The values of each schema: the schema, the length of their header, their numbers."""
+        some = np.asarray(values.is_valid()) & ~faults.bad
+        if self.serde.header == "none":
+            yield (str(self.serde.schema),), 0, np.flatnonzero(some)
+        elif self.serde.header == "single-object":
+            header = _MARKER + _fingerprint(str(self.serde.schema))
+            begins = pc.starts_with(values, header)
+            fits = some & np.asarray(pc.fill_null(begins, False))  # noqa: FBT003
+            faults.set(some & ~fits, Reason.NOT_AVRO)
+            yield (str(self.serde.schema),), len(header), np.flatnonzero(fits)
+        else:
+            assert self.registry is not None
+            ids, has_header = schema_ids(values)
+            faults.set(some & ~has_header, Reason.NOT_AVRO)
+            for schema_id in np.unique(ids[some & has_header]).tolist():
+                named = some & has_header & (ids == schema_id)
+                schemas = self.registry.avro_schemas(schema_id)
+                if schemas is None:
+                    faults.set(named, Reason.UNKNOWN_SCHEMA)
+                else:
+                    yield schemas, REGISTRY_HEADER_BYTES, np.flatnonzero(named)
+
+
+def schema_ids(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of Confluent's headers, and which values have a header."""
+    found = Bytes(values.fill_null(b""))
+    has_header = found.ends - found.starts >= REGISTRY_HEADER_BYTES
+    starts = found.starts[has_header].astype(np.int64)
+    ids = np.zeros(len(values), np.int64)
+    digits = found.data[starts[:, None] + np.arange(1, REGISTRY_HEADER_BYTES)].astype(np.int64)
+    ids[has_header] = digits @ (256 ** np.arange(_ID_BYTES)[::-1])
+    has_header[has_header] = found.data[starts] == 0
+    return ids, has_header
+
+
+@lru_cache(maxsize=1024)
+def writer_schema(schemas: tuple[str, ...]) -> WriterSchema | str:
+    """The last one of ``schemas``, which may refer to those before it; or what is wrong."""
+    named: dict[str, Any] = {}
+    expanded_names: dict[str, Any] = {}
+    try:
+        for text in schemas:
+            plain = _without_logical_types(json.loads(text))
+            parsed = fastavro.parse_schema(plain, named_schemas=named)
+            expanded = fastavro.parse_schema(plain, named_schemas=expanded_names, expand=True)
+    except (SchemaParseException, UnknownType, ValueError, KeyError, TypeError) as error:
+        return f"{type(error).__name__}: {error}"
+    except RecursionError:
+        return "it is too deep"
+    if not isinstance(expanded, dict) or expanded["type"] != "record":
+        return "it is not one of a record"
+    return _fault(expanded, ()) or WriterSchema(parsed, expanded)
+
+
+@lru_cache(maxsize=64)
+def _fingerprint(schema: str) -> bytes:
+    canonical = to_parsing_canonical_form(json.loads(schema))
+    return bytes.fromhex(fingerprint(canonical, "CRC-64-AVRO"))
+
+
+def _without_logical_types(schema: Any) -> Any:
+    """The schema with each value as it is written: a time is a number, a decimal its bytes."""
+    if isinstance(schema, list):
+        return [_without_logical_types(each) for each in schema]
+    if isinstance(schema, dict):
+        return {
+            name: _without_logical_types(each)
+            for name, each in schema.items()
+            if name not in {"logicalType", "default", "doc"}
+        }
+    return schema
+
+
+def _fault(schema: Any, around: tuple[str, ...]) -> str | None:
+    """What would let a few bytes take the process down: no end of items, or of depth."""
+    node = _node(schema)
+    kind = node["type"]
+    if kind in around:
+        return f"{kind} holds itself, without an end"
+    if kind == "array" and _may_be_empty(node["items"]):
+        return "it has an array whose items may take no byte"
+    inner = (*around, node["name"]) if kind == "record" else around
+    return next(filter(None, (_fault(each, inner) for each in _children(node))), None)
+
+
+def _may_be_empty(schema: Any) -> bool:
+    node = _node(schema)
+    if node["type"] == "record":
+        return all(map(_may_be_empty, _children(node)))
+    return bool(node["type"] == "null" or (node["type"] == "fixed" and node["size"] == 0))
+
+
+def _node(schema: Any) -> dict[str, Any]:
+    """A schema as an object with its type, however it is written; a list is of type union."""
+    while isinstance(schema, dict) and isinstance(schema["type"], dict | list):
+        schema = schema["type"]
+    if isinstance(schema, list):
+        return {"type": "union", "branches": schema}
+    return schema if isinstance(schema, dict) else {"type": schema}
+
+
+def _children(node: dict[str, Any]) -> list[Any]:
+    fields = [field["type"] for field in node.get("fields", ())]
+    return [
+        *fields,
+        *node.get("branches", ()),
+        *(node[n] for n in ("items", "values") if n in node),
+    ]
+
+
+def _fits(written: Any, column_type: pa.DataType) -> bool:
+    """Whether Arrow makes the column of what fastavro reads, with no look at each value."""
+    node = _node(written)
+    kind = node["type"]
+    if kind == "union":
+        return all(_fits(each, column_type) for each in node["branches"] if each != "null")
+    if pa.types.is_struct(column_type) and kind == "record":
+        types = {field["name"]: field["type"] for field in node["fields"]}
+        return all(
+            field.name not in types or _fits(types[field.name], field.type) for field in column_type
+        )
+    if pa.types.is_list(column_type) and kind == "array":
+        return _fits(node["items"], column_type.value_type)
+    return kind in _FITTING.get(column_type, set())
+
+
+def _record(value: bytes, schema: Any) -> Any:
+    """The record of a value, None where it is not one and nothing else."""
+    stream = BytesIO(value)
+    try:
+        record = fastavro.schemaless_reader(stream, schema, None)
+    except _NO_RECORD:
+        return None
+    return record if stream.tell() == len(value) else None
+
+
+def _converted(value: Any, column_type: pa.DataType) -> Any:
+    """A value as Arrow takes it for a column; WrongType where it doesn't fit."""
+    types, kind = pa.types, type(value)
+    if kind is dict and types.is_struct(column_type):
+        return _converted_fields(value, column_type)
+    if kind is dict and types.is_map(column_type) and types.is_string(column_type.key_type):
+        return [(name, _converted(item, column_type.item_type)) for name, item in value.items()]
+    if kind is list and types.is_list(column_type):
+        return [_converted(item, column_type.value_type) for item in value]
+    return None if value is None else _scalar(value, column_type)
+
+
+def _converted_fields(record: dict[str, Any], row_type: pa.StructType) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for field in row_type:
+        try:
+            row[field.name] = _converted(record.get(field.name), field.type)
+        except WrongType as error:
+            error.path.insert(0, field.name)
+            raise
+    return row
+
+
+def _scalar(value: Any, column_type: pa.DataType) -> Any:
+    types, kind = pa.types, type(value)
+    if kind is bytes and types.is_string(column_type):
+        try:
+            return value.decode()
+        except UnicodeDecodeError as error:
+            raise WrongType(column_type, "bytes that are not UTF-8") from error
+    if kind in {int, float} and types.is_floating(column_type):
+        return float(value)
+    fits = (
+        (kind is str and types.is_string(column_type))
+        or (kind is int and types.is_integer(column_type))
+        or (kind is bool and types.is_boolean(column_type))
+    )
+    if not fits:
+        raise WrongType(column_type, repr(value) if kind in _SHOWN_TYPES else f"a {kind.__name__}")
+    return value

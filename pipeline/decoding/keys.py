@@ -1,0 +1,68 @@
+"""The keys of messages: whatever their serde, a key is a text from here on."""
+
+import json
+from typing import NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.decoding.faults import Faults
+from oriel.pipeline.decoding.values import numbers, texts
+
+
+def read_keys(serde: str, keys: pa.BinaryArray, faults: Faults) -> pa.StringArray:
+    """The keys of ``serde`` as text, null where there is none; a bad one sets its reason.
+
+    Numbers are written in decimal.
+    """
+    if serde == "string":
+        return texts(serde, keys, faults)
+    if serde == "json":
+        return _json_texts(keys, faults)
+    return numbers(serde, keys, faults).cast(pa.string())
+
+
+def _json_texts(keys: pa.BinaryArray, faults: Faults) -> pa.StringArray:
+    """JSON in one spelling: names sorted, no blanks; a text without its quotes, null as none.
+
+    Each distinct key is read once.
+    """
+    coded = pc.dictionary_encode(keys)
+    found = [_json_text(key) for key in coded.dictionary.to_pylist()]
+    spellings = pa.array(
+        [None if isinstance(each, Reason) else each for each in found], pa.string()
+    )
+    for reason in (Reason.NOT_UTF8, Reason.NOT_JSON):
+        is_bad = pa.array([each is reason for each in found], pa.bool_())
+        bad = pc.fill_null(is_bad.take(coded.indices), False)  # noqa: FBT003
+        faults.set(np.asarray(bad), reason)
+    return spellings.take(coded.indices)
+
+
+def _json_text(key: bytes) -> str | Reason | None:
+    try:
+        content = json.loads(key.decode(), parse_constant=_refuse)
+        if isinstance(content, str | None):
+            text = content
+        else:
+            text = json.dumps(
+                content,
+                sort_keys=True,
+                ensure_ascii=False,
+                allow_nan=False,
+                separators=(",", ":"),
+            )
+        if text is not None:
+            text.encode()
+    except UnicodeDecodeError:
+        return Reason.NOT_UTF8
+    except (ValueError, RecursionError):
+        # Half a surrogate pair is a UnicodeEncodeError, which is a ValueError.
+        return Reason.NOT_JSON
+    return text
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(name)

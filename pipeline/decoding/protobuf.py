@@ -1,0 +1,206 @@
+"""Protobuf values, by Google's own library: messages of one type, with its descriptor.
+
+A column takes the field of its name. A field without presence (proto3's plain numbers and texts)
+has its default where a message lacks it, any other is null. Enums are their names for a STRING,
+and numbers for an INT.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message import DecodeError
+from google.protobuf.message_factory import GetMessageClass
+
+from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.decoding.faults import Faults
+from oriel.pipeline.decoding.values import struct_rows
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language import ProtobufSerde
+
+#: Takes a message, and gives what Arrow takes for a column.
+Getter = Callable[[Any], Any]
+
+#: Confluent's header: a zero, the schema's id in four bytes, then the place of the message in its
+#: file: how many numbers, and each, as zigzag varints; a single 0 stands for the first message.
+_ID_END = 5
+
+_Field = FieldDescriptor
+_INTEGERS = {
+    _Field.CPPTYPE_INT32,
+    _Field.CPPTYPE_INT64,
+    _Field.CPPTYPE_UINT32,
+    _Field.CPPTYPE_UINT64,
+}
+_FLOATS = {_Field.CPPTYPE_FLOAT, _Field.CPPTYPE_DOUBLE}
+
+
+@dataclass(frozen=True)
+class ProtobufReader:
+    """Reads Protobuf values as rows of ``row_type``."""
+
+    serde: ProtobufSerde
+    row_type: pa.StructType
+
+    def __post_init__(self) -> None:
+        """Look at the descriptors before any record comes.
+
+        Raises:
+            InvalidTopology: they can't be read, have no such message, or a column doesn't fit.
+        """
+        self._row_getter()
+
+    def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
+        """See ``ValueReader``."""
+        message_class, get_row = _message_class(self.serde), self._row_getter()
+        header = _header(message_class.DESCRIPTOR) if self.serde.header == "registry" else None
+        rows: list[dict[str, Any] | None] = []
+        fault = np.zeros(len(values), np.bool_)
+        for number, value in enumerate(values.to_pylist()):
+            row = None
+            if value is not None:
+                try:
+                    row = get_row(message_class.FromString(_body(value, header)))
+                except DecodeError:
+                    fault[number] = True
+            rows.append(row)
+        faults.set(fault, Reason.NOT_PROTOBUF)
+        return struct_rows(rows, self.row_type, faults)
+
+    def _row_getter(self) -> Getter:
+        descriptor = _message_class(self.serde).DESCRIPTOR
+        return _row_getter(descriptor, self.row_type, "")
+
+
+@lru_cache(maxsize=64)
+def _message_class(serde: ProtobufSerde) -> Any:
+    pool = DescriptorPool()
+    try:
+        # In the order of the set: a file stands behind those that it imports.
+        for file in FileDescriptorSet.FromString(serde.descriptors).file:
+            pool.Add(file)
+        return GetMessageClass(pool.FindMessageTypeByName(serde.message))
+    except (DecodeError, TypeError, KeyError) as error:
+        message = (
+            f"the Protobuf descriptors have no message {serde.message!r} that can be read: write "
+            "them with protoc --include_imports --descriptor_set_out=FILE, and name the message "
+            "with its package"
+        )
+        raise InvalidTopology(message) from error
+
+
+def _row_getter(descriptor: Descriptor, row_type: pa.StructType, path: str) -> Getter:
+    """What makes a row of ``row_type`` of a message."""
+    getters = [
+        (field.name, _field_getter(descriptor, field, f"{path}{field.name}")) for field in row_type
+    ]
+
+    def get(message: Any) -> dict[str, Any]:
+        return {name: getter(message) for name, getter in getters}
+
+    return get
+
+
+def _field_getter(descriptor: Descriptor, column: pa.Field, path: str) -> Getter:
+    field = descriptor.fields_by_name.get(column.name)
+    if field is None:
+        message = f"the Protobuf message {descriptor.full_name} has no field for the column {path}"
+        raise InvalidTopology(message)
+    name = column.name
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        return _map_getter(field, column.type, path)
+    if field.is_repeated:
+        if not pa.types.is_list(column.type):
+            raise _misfit(field, path)
+        convert = _converter(field, column.type.value_type, path)
+        return lambda message: [convert(item) for item in getattr(message, name)]
+    convert = _converter(field, column.type, path)
+    if field.has_presence:
+        return lambda m: convert(getattr(m, name)) if m.HasField(name) else None
+    return lambda message: convert(getattr(message, name))
+
+
+def _map_getter(field: FieldDescriptor, column_type: pa.DataType, path: str) -> Getter:
+    if not pa.types.is_map(column_type):
+        raise _misfit(field, path)
+    entry, name = field.message_type.fields_by_name, field.name
+    key = _converter(entry["key"], column_type.key_type, path)
+    item = _converter(entry["value"], column_type.item_type, path)
+
+    def get(message: Any) -> list[tuple[Any, Any]]:
+        # In the order of keys: that of the message is lost, and one record gives one row.
+        return [(key(k), item(v)) for k, v in sorted(getattr(message, name).items(), key=_first)]
+
+    return get
+
+
+def _first(pair: tuple[Any, Any]) -> Any:
+    return pair[0]
+
+
+def _converter(field: FieldDescriptor, column_type: pa.DataType, path: str) -> Getter:
+    """What makes a column's value of one value of ``field``."""
+    types, kind = pa.types, field.cpp_type
+    if field.message_type is not None and types.is_struct(column_type):
+        return _row_getter(field.message_type, column_type, f"{path}.")
+    if field.enum_type is not None and types.is_string(column_type):
+        names = {number: value.name for number, value in field.enum_type.values_by_number.items()}
+        return lambda number: names.get(number, str(number))
+    fits = (
+        (types.is_string(column_type) and field.type == _Field.TYPE_STRING)
+        or (types.is_boolean(column_type) and kind == _Field.CPPTYPE_BOOL)
+        or (types.is_integer(column_type) and (kind in _INTEGERS or field.enum_type is not None))
+    )
+    if fits:
+        return _unchanged
+    if types.is_floating(column_type) and kind in _INTEGERS | _FLOATS:
+        return float
+    raise _misfit(field, path)
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _misfit(field: FieldDescriptor, path: str) -> InvalidTopology:
+    return InvalidTopology(
+        f"the column {path} has another type than the Protobuf field {field.full_name}"
+    )
+
+
+def _header(descriptor: Descriptor) -> tuple[bytes, ...]:
+    """How values of the message begin behind the schema's id: the ways to write its place."""
+    places: list[int] = []
+    while descriptor is not None:
+        outer = descriptor.containing_type
+        beside = outer.nested_types if outer else descriptor.file.message_types_by_name.values()
+        places.insert(0, [each.full_name for each in beside].index(descriptor.full_name))
+        descriptor = outer
+    whole = b"".join(_zigzag(number) for number in (len(places), *places))
+    return (b"\x00", whole) if places == [0] else (whole,)
+
+
+def _zigzag(number: int) -> bytes:
+    rest, written = number << 1, bytearray()
+    while rest > 0x7F:
+        written.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*written, rest])
+
+
+def _body(value: bytes, headers: tuple[bytes, ...] | None) -> bytes:
+    """The message of a value, without Confluent's header if it is to have one."""
+    if headers is None:
+        return value
+    behind = value[_ID_END:]
+    for header in headers:
+        if value[:1] == b"\x00" and len(value) >= _ID_END and behind.startswith(header):
+            return behind[len(header) :]
+    message = "the header of a schema registry is missing, or is of another message"
+    raise DecodeError(message)

@@ -1,0 +1,96 @@
+"""What a record's time is, and whether it is one: the message's, or a column of the value."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.decoding.faults import Faults, WrongType
+from oriel.pipeline.language import FieldTimestamp, Timestamp
+from oriel.pipeline.windows import MAX_TIMESTAMP_MS
+
+#: ISO 8601 as it is read: date and time to the second or finer, and the zone.
+_ISO = (
+    r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?"
+    r"(Z|[+-][0-9]{2}:?[0-9]{2})$"
+)
+_BEYOND_MICROSECONDS = r"(\.[0-9]{6})[0-9]+"
+_MICROSECONDS = pa.timestamp("us", "UTC")
+
+_MAX_INT64 = 2**63 - 1
+
+
+def message_times_ms(timestamps: pa.Array) -> pa.Array:
+    """Milliseconds, rounded down like Spark's ``unix_millis``, before 1970, too."""
+    microseconds = timestamps.cast(pa.timestamp("us", timestamps.type.tz)).cast(pa.int64())
+    values = np.floor_divide(np.asarray(microseconds.fill_null(0)), 1000)
+    return pa.array(values, mask=np.asarray(timestamps.is_null()))
+
+
+def field_times_ms(
+    timestamp: FieldTimestamp, rows: pa.StructArray, message_ms: pa.Array, faults: Faults
+) -> pa.Array:
+    """Milliseconds by a column of ``rows``; a text that is no time sets its reason.
+
+    A record without a value has its message's time: it has no other, and deletes a table's row.
+    """
+    column = pc.struct_field(rows, timestamp.column)
+    read = _iso_times_ms if timestamp.unit == "iso" else _scaled_times_ms
+    times_ms = read(timestamp, column, faults)
+    return pc.if_else(rows.is_null(), message_ms, times_ms)
+
+
+def judge_times(time_ms: pa.Int64Array, faults: Faults, timestamp: Timestamp) -> None:
+    """Set the reason of each record, if it has none, whose time is no time.
+
+    The detail says so of the column, if ``timestamp`` names one.
+    """
+    values = np.asarray(time_ms.fill_null(0))
+    cases = (
+        (np.asarray(time_ms.is_null()), Reason.MISSING_TIMESTAMP, "is missing or null"),
+        (values < 0, Reason.NEGATIVE_TIMESTAMP, "is negative"),
+        (values > MAX_TIMESTAMP_MS, Reason.TIMESTAMP_TOO_LARGE, "is behind the year 9999"),
+    )
+    for fault, reason, text in cases:
+        if isinstance(timestamp, FieldTimestamp):
+            for row in np.flatnonzero(fault).tolist():
+                faults.set_one(row, reason, f"{timestamp.column}, the record's time, {text}")
+        else:
+            faults.set(fault, reason)
+
+
+def _scaled_times_ms(timestamp: FieldTimestamp, column: pa.Array, _faults: Faults) -> pa.Array:
+    values = np.asarray(column.cast(pa.int64()).fill_null(0))
+    if timestamp.unit == "s":
+        # What would leave 64 bits is too large (or negative) before and after.
+        bound = _MAX_INT64 // 1000
+        values = np.clip(values, -bound, bound) * 1000
+    elif timestamp.unit == "us":
+        values = np.floor_divide(values, 1000)
+    return pa.array(values, mask=np.asarray(column.is_null()))
+
+
+def _iso_times_ms(timestamp: FieldTimestamp, column: pa.StringArray, faults: Faults) -> pa.Array:
+    shaped = pc.fill_null(pc.match_substring_regex(column, _ISO), False)  # noqa: FBT003
+    texts = pc.if_else(shaped, column, pa.scalar(None, pa.string()))
+    texts = pc.replace_substring_regex(texts, _BEYOND_MICROSECONDS, r"\1")
+    try:
+        times = texts.cast(_MICROSECONDS)
+    except pa.ArrowInvalid:
+        # A date or a time of day that doesn't exist, like the 30th of February: rare.
+        times = pa.array([_iso_time(text) for text in texts], _MICROSECONDS)
+    fault = np.asarray(pc.and_(times.is_null(), column.is_valid()))
+    for row in np.flatnonzero(fault).tolist():
+        wrong = WrongType("a time like 2026-03-01T12:00:00Z", json.dumps(column[row].as_py()))
+        wrong.path.append(timestamp.column)
+        faults.set_one(row, Reason.INVALID_TIMESTAMP, wrong.detail)
+    return message_times_ms(times)
+
+
+def _iso_time(text: pa.StringScalar) -> pa.TimestampScalar:
+    try:
+        return text.cast(_MICROSECONDS)
+    except pa.ArrowInvalid:
+        return pa.scalar(None, _MICROSECONDS)

@@ -1,0 +1,98 @@
+"""Values that are read whole: text, the numbers of Kafka's serializers, and rows from a library."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.decoding.faults import Faults
+from oriel.pipeline.decoding.suspicious import Bytes
+
+#: How Kafka's serializers write a number: big-endian.
+_NUMBERS = {"long": ">i8", "integer": ">i4", "short": ">i2", "double": ">f8", "float": ">f4"}
+
+
+class ValueReader(Protocol):
+    """Reads the values of messages; without state but for what it may cache, and picklable."""
+
+    def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
+        """The rows of ``values``, null where there is none; a bad one sets its fault."""
+
+
+@dataclass(frozen=True)
+class SingleValueReader:
+    """Reads values of Kafka's serde ``name`` as rows of one column, ``row_type``."""
+
+    name: str
+    row_type: pa.StructType
+
+    def read(self, values: pa.BinaryArray, faults: Faults) -> pa.StructArray:
+        """See ``ValueReader``."""
+        read = texts if self.name == "string" else numbers
+        column = read(self.name, values, faults)
+        mask = pa.array(np.asarray(values.is_null()) | faults.bad)
+        return pa.StructArray.from_arrays([column], fields=list(self.row_type), mask=mask)
+
+
+def texts(_serde: str, values: pa.BinaryArray, faults: Faults) -> pa.StringArray:
+    """UTF-8 text; bytes that are none set a reason and give null."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        found = valid_texts(values)
+        fault = pc.and_(found.is_null(), values.is_valid())
+        faults.set(np.asarray(fault), Reason.NOT_UTF8)
+        return found
+
+
+def valid_texts(values: pa.BinaryArray) -> pa.StringArray:
+    """UTF-8 text; null where bytes are none."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        found: list[str | None] = []
+        for value in values.to_pylist():
+            try:
+                found.append(None if value is None else value.decode())
+            except UnicodeDecodeError:
+                found.append(None)
+        return pa.array(found, pa.string())
+
+
+def numbers(serde: str, values: pa.BinaryArray, faults: Faults) -> pa.Array:
+    """The numbers of one of Kafka's serdes; a wrong number of bytes sets a reason."""
+    number_type = np.dtype(_NUMBERS[serde])
+    is_null = np.asarray(values.is_null())
+    lengths = np.asarray(pc.fill_null(pc.binary_length(values), 0))
+    fits = ~is_null & (lengths == number_type.itemsize)
+    for row in np.flatnonzero(~fits & ~is_null).tolist():
+        detail = f"the serde {serde} takes {number_type.itemsize} bytes, not {lengths[row]}"
+        faults.set_one(row, Reason.WRONG_TYPE, detail)
+    found = np.zeros(len(values), number_type.newbyteorder("="))
+    found[fits] = Bytes(values.filter(pa.array(fits))).data.view(number_type)
+    return pa.array(found, mask=~fits)
+
+
+def struct_rows(
+    rows: Sequence[dict[str, Any] | None], row_type: pa.StructType, faults: Faults, first: int = 0
+) -> pa.StructArray:
+    """Rows as an array; one with a number that is out of its column's range sets its fault.
+
+    ``first`` is the place of the first row among the faults.
+    """
+    try:
+        return pa.array(rows, row_type)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        # Arrow takes all or none: look for the row in halves.
+        if len(rows) == 1:
+            faults.set_one(first, Reason.WRONG_TYPE, "a number is out of its column's range")
+            return pa.nulls(1, row_type)
+        half = len(rows) // 2
+        return pa.concat_arrays([
+            struct_rows(rows[:half], row_type, faults, first),
+            struct_rows(rows[half:], row_type, faults, first + half),
+        ])  # fmt: skip

@@ -1,0 +1,56 @@
+"""A schema registry over real HTTP that answers what it is told."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+
+class Registry(ThreadingHTTPServer):
+    """What it answers by path, an object or a status; and what it was asked, with credentials."""
+
+    def __init__(self) -> None:
+        """Listen on a free port of the loopback."""
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answers: dict[str, Any] = {}
+        self.asked: list[tuple[str, str | None]] = []
+
+    @property
+    def url(self) -> str:
+        """Where it is."""
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Registry
+
+    def do_GET(self) -> None:
+        self.server.asked.append((self.path, self.headers.get("Authorization")))
+        answer = self.server.answers.get(self.path, 404)
+        self.send_response(answer if isinstance(answer, int) else 200)
+        self.end_headers()
+        if not isinstance(answer, int):
+            self.wfile.write(answer if isinstance(answer, bytes) else json.dumps(answer).encode())
+
+    def log_message(self, *_arguments: Any) -> None:
+        """Be quiet."""
+
+
+@contextmanager
+def running_registry() -> Iterator[Registry]:
+    """A registry that answers until the block ends; it knows nothing as yet."""
+    with Registry() as registry:
+        thread = Thread(target=registry.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield registry
+        finally:
+            registry.shutdown()
+            thread.join()
+
+
+def with_id(schema_id: int, body: bytes) -> bytes:
+    """A value with Confluent's header."""
+    return b"\0" + schema_id.to_bytes(4, "big") + body

@@ -1,0 +1,163 @@
+"""Protobuf values: what Google's library writes comes back, and hostile bytes harm nobody else."""
+
+import random
+from typing import Any
+
+import pytest
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto as Field
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language import Consumed, Serdes
+from tests.pipeline.decoding.messages import values_of
+
+
+def _file() -> FileDescriptorProto:
+    """The file that protoc would describe for a message ``shop.Order``."""
+    file = FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
+    file.message_type.add(name="Other")
+    order = file.message_type.add(name="Order")
+    state = order.enum_type.add(name="State")
+    state.value.add(name="NEW", number=0)
+    state.value.add(name="DONE", number=1)
+    line = order.nested_type.add(name="Line")
+    line.field.add(name="sku", number=1, type=Field.TYPE_STRING, label=1)
+    counts = order.nested_type.add(name="CountsEntry")
+    counts.options.map_entry = True
+    counts.field.add(name="key", number=1, type=Field.TYPE_STRING, label=1)
+    counts.field.add(name="value", number=2, type=Field.TYPE_INT32, label=1)
+    order.oneof_decl.add(name="_note")
+    fields: tuple[tuple[str, Any, int, dict[str, Any]], ...] = (
+        ("id", Field.TYPE_INT64, 1, {}),
+        ("price", Field.TYPE_DOUBLE, 1, {}),
+        ("note", Field.TYPE_STRING, 1, {"oneof_index": 0, "proto3_optional": True}),
+        ("big", Field.TYPE_UINT64, 1, {}),
+        ("tags", Field.TYPE_STRING, 3, {}),
+        ("state", Field.TYPE_ENUM, 1, {"type_name": ".shop.Order.State"}),
+        ("line", Field.TYPE_MESSAGE, 1, {"type_name": ".shop.Order.Line"}),
+        ("lines", Field.TYPE_MESSAGE, 3, {"type_name": ".shop.Order.Line"}),
+        ("counts", Field.TYPE_MESSAGE, 3, {"type_name": ".shop.Order.CountsEntry"}),
+        ("paid", Field.TYPE_BOOL, 1, {}),
+        ("hash", Field.TYPE_BYTES, 1, {}),
+    )
+    for number, (name, kind, label, more) in enumerate(fields, start=1):
+        order.field.add(name=name, number=number, type=kind, label=label, **more)
+    return file
+
+
+DESCRIPTORS = FileDescriptorSet(file=[_file()]).SerializeToString()
+_POOL = DescriptorPool()
+_POOL.Add(_file())
+ORDER: Any = GetMessageClass(_POOL.FindMessageTypeByName("shop.Order"))
+COLUMNS = (
+    "id BIGINT, price DOUBLE, note STRING, big BIGINT, tags ARRAY<STRING>, state STRING, "
+    "line STRUCT<sku: STRING>, lines ARRAY<STRUCT<sku: STRING>>, counts MAP<STRING, BIGINT>, "
+    "paid BOOLEAN"
+)
+PLAIN = Consumed(value_serde=Serdes.protobuf(DESCRIPTORS, "shop.Order"))
+WITH_HEADER = Consumed(value_serde=Serdes.protobuf(DESCRIPTORS, "shop.Order", header="registry"))
+
+EMPTY: dict[str, Any] = {
+    "id": 0, "price": 0.0, "note": None, "big": 0, "tags": [], "state": "NEW", "line": None,
+    "lines": [], "counts": [], "paid": False,
+}  # fmt: skip
+
+
+def test_what_is_written_is_read() -> None:
+    """A field with presence is null where it lacks, any other has its default."""
+    order = ORDER(
+        id=-5, price=1.5, note="", big=7, tags=["a", "ä"], state=1, counts={"b": 2, "a": 1},
+        paid=True, hash=b"\xff",
+    )  # fmt: skip
+    order.line.sku = "x"
+    order.lines.add(sku="y")
+    order.lines.add()
+    found = values_of([order.SerializeToString(), b"", None], COLUMNS, PLAIN)
+    assert found == [
+        {
+            "id": -5, "price": 1.5, "note": "", "big": 7, "tags": ["a", "ä"], "state": "DONE",
+            "line": {"sku": "x"}, "lines": [{"sku": "y"}, {"sku": ""}],
+            "counts": [("a", 1), ("b", 2)], "paid": True,
+        },
+        EMPTY,
+        None,
+    ]  # fmt: skip
+
+
+def test_values_out_of_range_and_unknown_enums() -> None:
+    """What 64 bits with a sign can't hold is of a wrong type; an enum's new number is its text."""
+    values = [ORDER(big=2**63).SerializeToString(), ORDER(state=9).SerializeToString()]
+    assert values_of(values, "big BIGINT", PLAIN) == ["wrong-type", {"big": 0}]
+    assert values_of(values, "state STRING", PLAIN) == [{"state": "NEW"}, {"state": "9"}]
+    assert values_of(values, "state INT", PLAIN) == [{"state": 0}, {"state": 9}]
+
+
+def test_hostile_bytes_harm_no_other_record() -> None:
+    """Cut and changed messages are dead letters or some row; the good ones between them stay."""
+    chance = random.Random(11)
+    order = ORDER(id=5, price=1.5, note="n", tags=["a"], counts={"a": 1}, big=3)
+    good = order.SerializeToString()
+    (row,) = values_of([good], COLUMNS, PLAIN)
+    values = []
+    for _ in range(3000):
+        bad = bytearray(good)
+        at = chance.randrange(len(bad))
+        bad[at : at + chance.randint(0, 2)] = chance.randbytes(chance.randint(0, 2))
+        values += [bytes(bad), good]
+    found = values_of(values, COLUMNS, PLAIN)
+    assert found[1::2] == [row] * 3000
+    assert {each for each in found if isinstance(each, str)} == {"not-protobuf"}
+
+
+def test_a_registrys_header_names_the_message() -> None:
+    """Its place in the file must be this message's; the id plays no part."""
+    good = ORDER(id=5).SerializeToString()
+    headers = {
+        b"\x00\x00\x00\x00\x09\x02\x02": {"id": 5},  # one number, 1: the second message
+        b"\x00\x00\x00\x00\x09\x00": "not-protobuf",  # short for the first message
+        b"\x00\x00\x00\x00\x09\x02\x00": "not-protobuf",
+        b"\x01\x00\x00\x00\x09\x02\x02": "not-protobuf",
+        b"\x00\x00": "not-protobuf",
+        b"": "not-protobuf",
+    }
+    found = values_of([header + good for header in headers], "id BIGINT", WITH_HEADER)
+    assert found == list(headers.values())
+    nested = Consumed(
+        value_serde=Serdes.protobuf(DESCRIPTORS, "shop.Order.Line", header="registry")
+    )
+    line = ORDER.Line(sku="s").SerializeToString()
+    assert values_of([b"\0\0\0\0\x09\x04\x02\x00" + line], "sku STRING", nested) == [{"sku": "s"}]
+    first = Consumed(value_serde=Serdes.protobuf(DESCRIPTORS, "shop.Other", header="registry"))
+    with pytest.raises(InvalidTopology, match="no field for the column id"):
+        values_of([], "id INT", first)
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ("nope INT", "no field for the column nope"),
+        ("line STRUCT<nope: INT>", r"no field for the column line\.nope"),
+        ("id STRING", "column id has another type than the Protobuf field shop.Order.id"),
+        ("price BIGINT", "column price has another type"),
+        ("tags STRING", "column tags has another type"),
+        ("counts ARRAY<STRING>", "column counts has another type"),
+        ("hash STRING", "column hash has another type"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(schema: str, told: str) -> None:
+    """The descriptor says all types, so no record is needed to see it."""
+    with pytest.raises(InvalidTopology, match=told):
+        values_of([], schema, PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("descriptors", "message"),
+    [(b"\xff", "shop.Order"), (DESCRIPTORS, "Order"), (b"", "shop.Order")],
+)
+def test_descriptors_that_can_not_be_used_are_refused(descriptors: bytes, message: str) -> None:
+    """The way out is told: how protoc writes them."""
+    serde = Serdes.protobuf(descriptors, message)
+    with pytest.raises(InvalidTopology, match="--include_imports"):
+        values_of([], "id BIGINT", Consumed(value_serde=serde))

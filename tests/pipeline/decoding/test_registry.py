@@ -1,0 +1,143 @@
+"""A schema registry over real HTTP: ids, references, credentials, and one that gives no answer."""
+
+import json
+from base64 import b64encode
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from oriel.pipeline.decoding import SchemaRegistry, registry
+from oriel.pipeline.errors import InvalidTopology, RegistryUnavailable
+from oriel.pipeline.language import Consumed, Serdes
+from tests.pipeline.decoding.messages import values_of
+from tests.pipeline.decoding.registry_server import Registry, running_registry, with_id
+from tests.pipeline.decoding.test_avro import ORDER, SCHEMA, written
+
+CONSUMED = Consumed(value_serde=Serdes.avro())
+
+#: The next version of the orders: a column has become a long, another one is new.
+NEXT_SCHEMA = json.dumps({
+    "type": "record", "name": "Order", "namespace": "shop", "fields": [
+        {"name": "more", "type": "string"}, {"name": "n", "type": ["null", "long"]},
+    ],
+})  # fmt: skip
+REFERRING = json.dumps({
+    "type": "record", "name": "Outer", "fields": [{"name": "order", "type": "shop.Order"}],
+})  # fmt: skip
+
+
+@pytest.fixture
+def server() -> Iterator[Registry]:
+    """A registry that knows the two versions of the orders as 7 and 300."""
+    with running_registry() as made:
+        made.answers["/schemas/ids/7"] = {"schema": SCHEMA}
+        made.answers["/schemas/ids/300"] = {"schemaType": "AVRO", "schema": NEXT_SCHEMA}
+        yield made
+
+
+def test_each_value_is_read_with_the_schema_that_it_names(server: Registry) -> None:
+    """In one batch; each id is asked for once, a column that a writer lacks is null."""
+    first = with_id(7, written(ORDER))
+    second = with_id(300, written({"more": "x", "n": 2**31 - 1}, NEXT_SCHEMA))
+    values = [first, second, None, first, b"", b"\0\0\0", b"\1" + first[1:], with_id(8, b"x")]
+    found = values_of(values, "n INT, note STRING", CONSUMED, SchemaRegistry.at(server.url))
+    assert found == [
+        {"n": 2, "note": "hi"}, {"n": 2**31 - 1, "note": None}, None, {"n": 2, "note": "hi"},
+        "not-avro", "not-avro", "not-avro", "unknown-schema",
+    ]  # fmt: skip
+    values_of(values, "n INT", CONSUMED, SchemaRegistry.at(server.url))
+    asked = [path for path, _ in server.asked]
+    # One that it has not may come to it: that is asked for with each batch.
+    assert asked.count("/schemas/ids/7") == asked.count("/schemas/ids/300") == 1
+    assert asked.count("/schemas/ids/8") == 2
+
+
+def test_a_schema_may_refer_to_others(server: Registry) -> None:
+    """By subject and version, as the registry tells."""
+    reference = {"name": "shop.Order", "subject": "orders/value", "version": 2}
+    server.answers["/schemas/ids/9"] = {"schema": REFERRING, "references": [reference]}
+    server.answers["/subjects/orders%2Fvalue/versions/2"] = {"schema": SCHEMA}
+    whole = json.dumps({
+        "type": "record", "name": "Outer",
+        "fields": [{"name": "order", "type": json.loads(SCHEMA)}],
+    })  # fmt: skip
+    value = with_id(9, written({"order": ORDER}, whole))
+    found = values_of([value], "order STRUCT<n: INT>", CONSUMED, SchemaRegistry.at(server.url))
+    assert found == [{"order": {"n": 2}}]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"schemaType": "PROTOBUF", "schema": "syntax"},
+        {"schema": "no json"},
+        {"schema": REFERRING, "references": [{"name": "a", "subject": "gone", "version": 1}]},
+        {},
+        [],
+    ],
+)
+def test_an_id_without_an_avro_schema_that_can_be_used(server: Registry, answer: Any) -> None:
+    """Its values are dead letters, the others are read."""
+    server.answers["/schemas/ids/9"] = answer
+    values = [with_id(9, b"x"), with_id(7, written(ORDER))]
+    found = values_of(values, "n INT", CONSUMED, SchemaRegistry.at(server.url))
+    assert found == ["unknown-schema", {"n": 2}]
+
+
+def test_credentials_are_sent_and_never_shown(server: Registry) -> None:
+    """From the address or beside it; neither a message nor the object's text has them."""
+    beside = SchemaRegistry.at(server.url, "me:secret")
+    within = SchemaRegistry.at(server.url.replace("//", "//me:se%63ret@"))
+    assert beside == within
+    assert "secret" not in repr(beside)
+    values_of([with_id(7, written(ORDER))], "n INT", CONSUMED, beside)
+    expected = "Basic " + b64encode(b"me:secret").decode()
+    assert server.asked == [("/schemas/ids/7", expected)]
+    server.answers["/schemas/ids/10"] = 401
+    with pytest.raises(RegistryUnavailable, match="it answers 401") as refused:
+        values_of([with_id(10, b"x")], "n INT", CONSUMED, beside)
+    assert "secret" not in str(refused.value)
+    assert len(server.asked) == 2
+
+
+@pytest.mark.parametrize("answer", [503, b"<html>"])
+def test_a_registry_in_trouble_is_asked_again(
+    server: Registry, answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a bounded time; then there is one line, and no record is a dead letter for it."""
+    monkeypatch.setattr(registry, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(registry, "_PAUSE_SECONDS", 0.05)
+    server.answers["/schemas/ids/11"] = answer
+    with pytest.raises(RegistryUnavailable, match="nothing of the batch is decided") as told:
+        values_of([with_id(11, b"x")], "n INT", CONSUMED, SchemaRegistry.at(server.url))
+    assert "\n" not in str(told.value)
+    assert len(server.asked) > 1
+    server.answers["/schemas/ids/11"] = {"schema": SCHEMA}
+    found = values_of(
+        [with_id(11, written(ORDER))], "n INT", CONSUMED, SchemaRegistry.at(server.url)
+    )
+    assert found == [{"n": 2}]
+
+
+def test_a_registry_that_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody listens there."""
+    monkeypatch.setattr(registry, "WAIT_SECONDS", 0.1)
+    with Registry() as gone:
+        url = gone.url
+    with pytest.raises(RegistryUnavailable, match="refused"):
+        values_of([with_id(12, b"x")], "n INT", CONSUMED, SchemaRegistry.at(url))
+
+
+@pytest.mark.parametrize("url", ["file:///etc/passwd", "localhost:8081", "http://", "me:secret@x"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    """Without showing it, as it may hold a password."""
+    with pytest.raises(InvalidTopology, match="must be like") as refused:
+        SchemaRegistry.at(url)
+    assert "secret" not in str(refused.value)
+
+
+def test_values_that_name_their_schema_need_a_registry() -> None:
+    """The option is named."""
+    with pytest.raises(InvalidTopology, match="--schema-registry"):
+        values_of([], "n INT", CONSUMED)

@@ -1,0 +1,112 @@
+"""``Consumed``: what fits together, what is refused with its way out, and how it is told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from oriel import Consumed, FieldTimestamp, InvalidTopology, Serdes, StreamsBuilder
+from oriel.pipeline.language import Source
+from oriel.pipeline.sources import EventLog, Kafka
+
+
+def source(schema: str, consumed: Any) -> Source:
+    """The source of a stream of topic ``t``."""
+    return StreamsBuilder().stream("t", schema, consumed).origin.source
+
+
+@pytest.mark.parametrize(
+    ("schema", "consumed", "told"),
+    [
+        ("v INT", "json", r"stream\('t'\): consumed must be Consumed\(\.\.\.\), not 'json'"),
+        ("v INT", Consumed(value_serde=Serdes.long()), 'give the schema "value BIGINT"'),
+        ("v STRING, w INT", Consumed(value_serde=Serdes.string()), 'the schema "value STRING"'),
+        ("v INT", Consumed(timestamp=FieldTimestamp("at")), r"'at' is not one of \['v'\]"),
+        ("at STRING", Consumed(timestamp=FieldTimestamp("at")), "a time in 'ms' is a BIGINT"),
+        ("at BIGINT", Consumed(timestamp=FieldTimestamp("at", "iso")), "is a STRING"),
+        ("V INT", Consumed(headers={"h": "v"}), "two columns have the name 'v'"),
+        ("v INT", Consumed(headers={"h": "c", "i": "C"}), "two columns have the name 'c'"),
+        ("v DATE", Consumed(headers={"h": "c"}), "the type DATE is not one of"),
+    ],
+)
+def test_what_does_not_fit_is_refused_as_it_is_written(
+    schema: str, consumed: Any, told: str
+) -> None:
+    """With the stream that it was said of."""
+    with pytest.raises(InvalidTopology, match=told) as refused:
+        source(schema, consumed)
+    assert str(refused.value).startswith("stream('t')")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"key_serde": Serdes.double()}, "key_serde is one of string, long, integer"),
+        ({"key_serde": "long"}, "key_serde is one of"),
+        ({"value_serde": "avro"}, "value_serde is one of those of Serdes, not 'avro'"),
+        ({"timestamp": "event_time"}, "timestamp is 'message', 'ingestion' or FieldTimestamp"),
+        ({"timestamp": FieldTimestamp("at", "h")}, "with a unit of s, ms, us, iso"),  # type: ignore[arg-type]
+    ],
+)
+def test_arguments_that_are_none_of_those_that_there_are(
+    arguments: dict[str, Any], told: str
+) -> None:
+    """The message lists what there is."""
+    with pytest.raises(InvalidTopology, match=told):
+        Consumed(**arguments)
+
+
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path) -> None:
+    """A schema's and a descriptor's."""
+    gone = tmp_path / "gone"
+    with pytest.raises(InvalidTopology, match="gone can't be read: No such file"):
+        Serdes.avro(gone)
+    with pytest.raises(InvalidTopology, match="gone can't be read: No such file"):
+        Serdes.protobuf(gone, "m")
+    gone.write_text("{}")
+    assert Serdes.avro(gone) == Serdes.avro("{}")
+
+
+def test_a_source_tells_in_one_line_how_it_is_read() -> None:
+    """A store's definition keeps the line: it is the same for what reads alike, else another."""
+    assert str(source("v INT", Consumed())) == "stream('t')"
+    consumed = Consumed(
+        key_serde=Serdes.long(),
+        value_serde=Serdes.avro("{}"),
+        timestamp=FieldTimestamp("at", "s"),
+        headers={"x-trace": "trace", "b": "c`d"},
+    )
+    told = source("at BIGINT", consumed)
+    assert str(told) == (
+        "stream('t', key long, value avro(44136fa355b3678a, none), time at in s, "
+        "headers 'x-trace' as trace, 'b' as c`d)"
+    )
+    assert told.columns == "at BIGINT, `trace` STRING, `c``d` STRING"
+    same = source("at BIGINT", Consumed(**vars(consumed)))
+    assert (same, hash(same)) == (told, hash(told))
+    other = source("at BIGINT", Consumed(**{**vars(consumed), "value_serde": Serdes.avro("[]")}))
+    assert other != told
+    assert str(other) != str(told)
+    protobuf = Serdes.protobuf(b"secret", "a.M", header="registry")
+    assert str(protobuf) == "protobuf(a.M, 2bb80d537b1da3e3, registry)"
+
+
+@pytest.mark.parametrize(
+    "consumed",
+    [
+        Consumed(key_serde=Serdes.json()),
+        Consumed(value_serde=Serdes.string()),
+        Consumed(timestamp="ingestion"),
+    ],
+)
+def test_an_event_log_has_a_form_of_its_own(tmp_path: Path, consumed: Consumed) -> None:
+    """Anything else on it is refused in one line that names the stream."""
+    with pytest.raises(InvalidTopology, match=r"^stream\('t', .*\): an event log has text keys"):
+        EventLog(tmp_path).decoder(source("v STRING", consumed))
+
+
+def test_a_schema_that_does_not_fit_the_values_names_the_stream() -> None:
+    """What the decoders find out is told of the stream, too."""
+    avro = source("v INT", Consumed(value_serde=Serdes.avro()))
+    with pytest.raises(InvalidTopology, match=r"^stream\('t', .*--schema-registry URL"):
+        Kafka("localhost:1").decoder(avro)
