@@ -1,6 +1,7 @@
 """The command line of the pipeline: ``oriel run TOPOLOGY.py ...``."""
 
 import argparse
+import os
 import re
 import signal
 import sys
