@@ -7,7 +7,10 @@ used has a reason and keeps its bytes. An event log that is not append-only is a
 ``EventLogError``; without Kafka's connector there is a ``ConnectorUnavailable``.
 """
 
-from oriel.pipeline.sources.logs import Decoder, EventLog, Kafka, Log, kafka_settings
+from oriel.pipeline.sources.connector import kafka_settings
+from oriel.pipeline.sources.event_log_source import EventLog
+from oriel.pipeline.sources.kafka import Kafka
+from oriel.pipeline.sources.log import Decoder, Log
 from oriel.pipeline.sources.spark_decoding import SparkDecoder
 
 __all__ = [

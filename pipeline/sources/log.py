@@ -1,0 +1,62 @@
+"""What a log is to the pipeline: topics as streams of raw rows, and the function that decodes them.
+
+Every log gives the same contract: a partition is read in offset order, by one task a batch.
+"""
+
+from collections.abc import Iterator
+from typing import ClassVar, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from oriel.pipeline.decoding import BlockDecoder
+from oriel.pipeline.sources.spark_decoding import SparkDecoder
+from oriel.storage import Offsets
+
+#: Rows as Arrow batches.
+Batches = Iterator[pa.RecordBatch]
+#: Decodes raw rows: Arrow batches of them, or Spark's.
+Decoder = BlockDecoder | SparkDecoder
+
+
+class Log(Protocol):
+    """Where the records come from.
+
+    ``stream`` gives rows of a log's own kind, a column ``topic`` among them. ``open_rows`` makes
+    raw rows of them, in a task of Spark's or here.
+    """
+
+    #: Spark DDL of raw rows.
+    raw_schema: ClassVar[str]
+
+    def decoder(self, value_schema: str) -> Decoder:
+        """What turns raw rows into records: Spark only where Arrow's reader lacks a type."""
+
+    def stream(self, spark: SparkSession, topic: str) -> DataFrame:
+        """The topic as a streaming DataFrame, from its beginning."""
+
+    def open_rows(self, rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The topic and the raw rows of ``rows``, by partition in the order of offsets."""
+
+    def raw_rows(self, rows: DataFrame) -> DataFrame:
+        """The raw rows of a batch's ``rows``, in Spark."""
+
+    def is_small(self, starts: Offsets, ends: Offsets) -> bool:
+        """Whether a batch between two offsets takes less time here than a Spark job takes."""
+
+    def read(
+        self, rows: DataFrame, starts: Offsets, ends: Offsets
+    ) -> list[tuple[str, list[pa.RecordBatch]]]:
+        """A batch's raw rows, here: the topic and the rows of each partition that has some."""
+
+    def share_behind(self, ends: Offsets) -> float | None:
+        """How much of the topics' logs lies behind offsets, from 0 to 1; None: it can't tell."""
+
+
+def distance(starts: Offsets, ends: Offsets) -> int:
+    """How far all partitions together go between two offsets, in bytes or records."""
+    return sum(
+        end - starts.get(topic, {}).get(partition, 0)
+        for topic, topic_ends in ends.items()
+        for partition, end in topic_ends.items()
+    )
