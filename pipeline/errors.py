@@ -5,6 +5,9 @@ PipelineError
 |-- ExpressionFailed      a row-wise expression fails on a record
 |-- EventLogError         the event log is not what was promised (shrunk, odd file name)
 |-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
+|-- InvalidKafkaOption    an option of Kafka's client that can't be given
+|-- KafkaUnavailable      the brokers don't answer, refuse the client, or lack a topic
+|-- RecordsLost           records that were still to be read are gone from Kafka
 |-- CheckpointError       the checkpoint can't be used as it is
 |-- RecordsMiscounted     a batch's records are not all accounted for, so it is not committed
 `-- AlreadyRunning        another process runs the same pipeline on this data folder
@@ -29,6 +32,18 @@ class EventLogError(PipelineError):
 
 class ConnectorUnavailable(PipelineError):
     """Spark's Kafka connector could not be fetched; the message says what was tried."""
+
+
+class InvalidKafkaOption(PipelineError):
+    """An option of Kafka's client that can't be given; never names a value."""
+
+
+class KafkaUnavailable(PipelineError):
+    """Kafka can't be read: the message says from where, why, and what to look at."""
+
+
+class RecordsLost(PipelineError):
+    """Records that were still to be read are gone: the message names topic and offsets."""
 
 
 class CheckpointError(PipelineError):

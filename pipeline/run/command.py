@@ -8,24 +8,28 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-import orjson
 from pyspark.errors import PySparkException
 
 from oriel.pipeline.errors import InvalidTopology, PipelineError
-from oriel.pipeline.plan import PreparedBatch
-from oriel.pipeline.run.query import PipelineRun, RunSettings
+from oriel.pipeline.run.kafka_arguments import (
+    add_kafka_arguments,
+    check_kafka_arguments,
+    kafka_of,
+    wait_seconds,
+)
+from oriel.pipeline.run.progress import Progress
+from oriel.pipeline.run.queries import Queries
+from oriel.pipeline.run.query import RunSettings
 from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
-from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
-from oriel.pipeline.spark import build_session
+from oriel.pipeline.sources import EventLog, Log, kafka_settings
+from oriel.pipeline.spark import LogFile, build_session, error_kind, first_line
 from oriel.pipeline.windows import IllegalArgument
 from oriel.storage import InvalidDefinition, StorageError, check_store_name
-
-#: How often the query is asked whether it still runs.
-_POLL_SECONDS = 0.1
 
 _OUR_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
 
@@ -35,21 +39,38 @@ _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000}
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a topology until it is done or stopped by a signal; return the process's exit code.
 
-    0: done or stopped, 1: an error that the user can mend, in one line on stderr. Any other error
-    is raised.
+    0: done or stopped, 1: an error, in one line on stderr. Of one that nobody expected the trace
+    is in the run's log.
     """
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = check_kafka_arguments(parser, parser.parse_args(arguments))
     try:
         return _run(options)
     except (PipelineError, StorageError, IllegalArgument, OSError) as error:
-        print(f"oriel run: {error}", file=sys.stderr)
-    except PySparkException as error:
-        # An error of ours inside one of Spark's workers comes back as text.
-        ours = _OUR_ERROR.search(str(error))
-        if ours is None:
-            raise
-        print(f"oriel run: {ours[1]}", file=sys.stderr)
+        line = str(error)
+    except KeyboardInterrupt:
+        line = "interrupted before the first batch"
+    except Exception as error:  # noqa: BLE001 - each becomes one line and a trace in the log
+        line = _told(error, _log_file(options))
+    print(f"oriel run: {line}", file=sys.stderr)
     return 1
+
+
+def _told(error: Exception, log_file: LogFile) -> str:
+    """One line about an error that is not of our own classes."""
+    is_spark = isinstance(error, PySparkException)
+    # An error of ours inside one of Spark's workers comes back as text.
+    ours = _OUR_ERROR.search(str(error)) if is_spark else None
+    if ours is not None:
+        return ours[1]
+    if is_spark and error_kind(error) == "JAVA_GATEWAY_EXITED":
+        words = log_file.first_words() or "it said nothing"
+        return f"Java did not start: {words} (all that it said is in {log_file.outputs})"
+    with suppress(OSError):  # raised where the disk is full, and then the line has to do
+        log_file.write_trace(error)
+    # The store and the step, where they are known.
+    where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
+    return f"{where}{first_line(error)} (its trace is in {log_file.log})"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -72,8 +93,9 @@ def _parser() -> argparse.ArgumentParser:
     pace.add_argument("--once", action="store_true", help="process all that is there, then stop")
     parser.add_argument(
         "--max-batch-bytes", type=_positive, default=64 * 2**20,
-        help="how much of an event log one batch reads at most (default 64 MiB)",
+        help="how much of a topic one batch reads at most (default 64 MiB)",
     )  # fmt: skip
+    add_kafka_arguments(parser, _positive, _duration_ms)
     parser.add_argument(
         "--key-groups", type=_positive, default=64,
         help="most tasks a store can ever use; fixed when the store is made (default 64)",
@@ -83,6 +105,9 @@ def _parser() -> argparse.ArgumentParser:
         "--no-sync", action="store_true",
         help="do not force files to disk before committing: faster, unsafe on power loss",
     )  # fmt: skip
+    parser.add_argument(
+        "--logs", type=Path, metavar="FOLDER", help="where Spark's log goes (default: DATA/logs)"
+    )
     return parser
 
 
@@ -119,16 +144,22 @@ def _run(options: argparse.Namespace) -> int:
         raise NotADirectoryError(message)
     topology = None if needs_spark(options.topology) else load_topology(options.topology)
 
+    log: Log = kafka_of(options) if options.kafka else EventLog(event_log, options.max_batch_bytes)
+
     print("starting Spark", file=sys.stderr, flush=True)
     cores = options.cores or os.cpu_count() or 1
-    connector = kafka_settings() if options.kafka else {}
-    spark = build_session(f"oriel {name}", cores=cores, extra=connector, is_short_run=options.once)
+    log_file = _log_file(options)
+    with log_file.outputs_of_children():
+        spark = build_session(
+            f"oriel {name}",
+            cores=cores,
+            extra=kafka_settings() if options.kafka else {},
+            is_short_run=options.once,
+            log=log_file,
+        )
     warm_up(spark, cores)
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)
-    log: Log = (
-        Kafka(options.kafka) if options.kafka else EventLog(event_log, options.max_batch_bytes)
-    )
     settings = RunSettings(
         data=data.resolve(),
         application=name,
@@ -137,26 +168,17 @@ def _run(options: argparse.Namespace) -> int:
         key_groups=options.key_groups,
         sync=not options.no_sync,
     )
-    run = PipelineRun(spark, topology, log, settings)
     progress = Progress(started, log)
     stop = _stop_on_signal()
-    try:
-        query = run.start(progress.on_batch)
-        # Spark's gateway can't be called from a signal handler, so the handler only sets a flag.
-        while query.isActive and not stop.wait(_POLL_SECONDS):
-            pass
-        query.stop()
-        query.awaitTermination()
-    except Exception:
-        # The query's own error wraps ours in a Java stack trace: prefer ours.
-        if run.failure is not None:
-            raise run.failure from None
-        raise
-    finally:
-        run.close()
+    Queries(spark, topology, log, settings).run(progress, stop, wait_seconds(options))
     progress.print_summary()
     spark.stop()
     return 0
+
+
+def _log_file(options: argparse.Namespace) -> LogFile:
+    """Where the run's noise goes."""
+    return LogFile(options.logs or options.data / "logs", options.name or options.topology.stem)
 
 
 def _checkpoint_name(options: argparse.Namespace) -> str:
@@ -183,71 +205,3 @@ def _stop_on_signal() -> threading.Event:
     signal.signal(signal.SIGINT, handle)
     signal.signal(signal.SIGTERM, handle)
     return stop
-
-
-#: Least time between two lines about batches.
-_LINE_SECONDS = 1
-
-
-class Progress:
-    """Counts committed batches and prints them: lines on stderr, the summary on stdout."""
-
-    def __init__(self, started: float, log: Log) -> None:
-        """Begin to count; ``started`` is when the run began, in seconds of ``time.monotonic``."""
-        self._started = started
-        self._log = log
-        self._printed = 0.0
-        self._changed_windows: dict[str, int] = {}
-        self._last: dict[str, PreparedBatch] = {}
-        self._batches = 0
-        #: When the first batch of this run was committed, and how far it went.
-        self._first: tuple[float, int, float | None] | None = None
-
-    def on_batch(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
-        """Count batch number ``batch`` of all stores; print it if the last line is old enough."""
-        self._last = stores
-        self._batches += 1
-        for name, prepared in stores.items():
-            self._changed_windows[name] = self._changed_windows.get(name, 0) + prepared.changed
-        now = time.monotonic()
-        if now - self._printed < _LINE_SECONDS:
-            return
-        self._printed = now
-        parts = []
-        for name, prepared in stores.items():
-            counters = prepared.record.counters
-            parts.append(
-                f"{name} {counters['input']:,} records, {counters['late']:,} late, "
-                f"{counters['dead_lettered']:,} dead-lettered, {prepared.open_records:,} open"
-            )
-        line = f"batch {batch}: {'; '.join(parts)}{self._pace(now)}"
-        print(line, file=sys.stderr, flush=True)
-
-    def print_summary(self) -> None:
-        """Print batches, seconds and each store's counters as one line of JSON."""
-        stores = {
-            name: {**prepared.record.counters, "changed_windows": self._changed_windows[name]}
-            for name, prepared in self._last.items()
-        }
-        seconds = round(time.monotonic() - self._started, 3)
-        text = orjson.dumps({"batches": self._batches, "stores": stores, "seconds": seconds})
-        print(text.decode(), flush=True)
-
-    def _pace(self, now: float) -> str:
-        """Records a second since the first batch of the run, and how long the log will last."""
-        records = max(store.record.counters["input"] for store in self._last.values())
-        ends = {
-            topic: offsets
-            for store in self._last.values()
-            for topic, offsets in store.record.offsets.items()
-        }
-        share = self._log.share_behind(ends)
-        if self._first is None:
-            self._first = now, records, share
-            return "" if share is None else f" ({share:.0%} of the log)"
-        first, first_records, first_share = self._first
-        rate = f"{(records - first_records) / (now - first):,.0f} records/s"
-        if share is None or first_share is None or share <= first_share:
-            return f" ({rate})"
-        seconds_left = (1 - share) / (share - first_share) * (now - first)
-        return f" ({share:.0%} of the log, {rate}, {max(0, seconds_left):.0f} s left)"

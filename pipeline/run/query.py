@@ -86,7 +86,16 @@ class PipelineRun:
             raise
 
     def start(self, on_batch: OnBatch) -> StreamingQuery:
-        """Start the streaming query; ``on_batch`` is told of every batch that is committed."""
+        """Start the streaming query; ``on_batch`` is told of every batch that is committed.
+
+        Raises:
+            PipelineError: the log can't be read on from where the last batch ended.
+        """
+        # Spark knows its sources by their order, which must not follow that of the stores.
+        topics = sorted(self._topology.topics)
+        self._log.open(
+            self._spark, topics, self._checkpoint.read_offsets(), self._checkpoint.folder
+        )
 
         def each_batch(rows: DataFrame, batch: int) -> None:
             try:
@@ -96,11 +105,7 @@ class PipelineRun:
                 self.failure = error
                 raise
 
-        streams = [
-            self._log.stream(self._spark, topic)
-            # Spark knows its sources by their order, which must not follow that of the stores.
-            for topic in sorted(self._topology.topics)
-        ]
+        streams = [self._log.stream(self._spark, topic) for topic in topics]
         writer = (
             reduce(DataFrame.union, streams)
             .writeStream.foreachBatch(each_batch)
@@ -170,6 +175,7 @@ class PipelineRun:
     ) -> dict[str, list[WindowsReport]]:
         """What the tasks of all stores report, here if the batch is small, else as a Spark job."""
         starts = self._starts(batch)
+        self._log.look_for_losses(starts, ends)
         if self._runs_here and self._log.is_small(starts, ends):
             return run_stages(LocalRunner(self._read(rows, starts, ends)), stores)
         runner = SparkRunner(rows, self._log, self._decoders)

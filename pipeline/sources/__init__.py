@@ -9,7 +9,8 @@ used has a reason and keeps its bytes. An event log that is not append-only is a
 
 from oriel.pipeline.sources.connector import kafka_settings
 from oriel.pipeline.sources.event_log_source import EventLog
-from oriel.pipeline.sources.kafka import Kafka
+from oriel.pipeline.sources.kafka import Kafka, Start
+from oriel.pipeline.sources.kafka_options import client_options
 from oriel.pipeline.sources.log import Decoder, Log
 from oriel.pipeline.sources.spark_decoding import SparkDecoder
 
@@ -19,5 +20,7 @@ __all__ = [
     "Kafka",
     "Log",
     "SparkDecoder",
+    "Start",
+    "client_options",
     "kafka_settings",
 ]

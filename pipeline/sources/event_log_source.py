@@ -22,7 +22,7 @@ from oriel.pipeline.event_log import (
     slices,
 )
 from oriel.pipeline.language import check_topic
-from oriel.pipeline.sources.log import Batches, Decoder, distance
+from oriel.pipeline.sources.log import Batches, Decoder, Log, distance
 from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
 from oriel.storage import Offsets
 
@@ -32,7 +32,7 @@ SMALL_BATCH_BYTES = 4 * 2**20
 
 
 @dataclass(frozen=True)
-class EventLog:
+class EventLog(Log):
     """A folder of JSON Lines files, ``root/<topic>/<partition>.jsonl``.
 
     ``max_batch_bytes`` is how much one batch reads at most, over all partitions of a topic; up

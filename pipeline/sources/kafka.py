@@ -1,16 +1,29 @@
-"""Kafka as a source, read by Spark's own connector."""
+"""Kafka as a source, read by Spark's own connector.
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+Spark asks the brokers and reads from them by itself. What it does when they are down or records
+are gone is slow and hard to read, so they are asked by ``Brokers`` too: before a query begins,
+and when one has failed.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import groupby
-from typing import ClassVar
+from pathlib import Path
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from oriel.pipeline.decoding import kafka_decoder
-from oriel.pipeline.sources.log import Batches, Decoder, distance
+from oriel.pipeline.errors import KafkaUnavailable
+from oriel.pipeline.event_log import DEFAULT_MAX_BATCH_BYTES
+from oriel.pipeline.sources.brokers import Brokers, NoAnswer
+from oriel.pipeline.sources.kafka_options import DEFAULT_OPTIONS
+from oriel.pipeline.sources.log import Batches, Decoder, Log, distance
+from oriel.pipeline.sources.losses import KafkaRecord, gaps, refuse_another_log
 from oriel.pipeline.sources.spark_decoding import spark_kafka_decoder
 from oriel.storage import Offsets
 
@@ -19,18 +32,62 @@ SMALL_BATCH_RECORDS = 30_000
 #: How much Kafka's messages are decoded at a time.
 _BLOCK_BYTES = 4 * 2**20
 
+#: Where a new checkpoint begins: at the first records that are there, behind the last, or at
+#: the first of a time (ms since 1970).
+Start = Literal["earliest", "latest"] | int
+OnDataLoss = Literal["fail", "continue"]
 
-@dataclass(frozen=True)
-class Kafka:
+#: What Spark's errors say where a broker did not answer in time, or did not have what was asked
+#: for: another query may go on, or a look at the brokers says what is wrong.
+_MAY_PASS = re.compile(
+    r"kafka\.common\.errors\.(?:Timeout|Disconnect|NotLeaderOrFollower|LeaderNotAvailable|Network|"
+    r"UnknownTopicOrPartition|UnknownTopicId|OffsetOutOfRange|OffsetNotAvailable|KafkaStorage|"
+    r"FencedLeaderEpoch|UnknownLeaderEpoch)Exception"
+    r"|kafka\.clients\.consumer\.(?:OffsetOutOfRange|NoOffsetForPartition)Exception"
+    r"|KAFKA_DATA_LOSS|LOST_TOPIC_PARTITIONS|failOnDataLoss"
+    r"|No resolvable bootstrap urls"
+)
+
+#: How long a query waits for a broker, before the run asks the brokers itself.
+_POLL_TIMEOUT_MS = 30_000
+_TIMEOUTS = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000"}
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+
+
+@dataclass
+class _Opened:
+    """What is known of the topics since the log was opened."""
+
+    brokers: Brokers
+    record: KafkaRecord
+    #: Topic -> how many offsets a batch has at most.
+    batch_records: Mapping[str, int]
+
+
+@dataclass
+class Kafka(Log):
     """A Kafka cluster (``host:port``), read by Spark's own connector.
 
-    ``max_batch_records`` is how much one batch reads at most, over all partitions of a topic;
-    up to ``small_batch_records`` it is computed by the driver.
+    One batch reads at most ``max_batch_records`` over all partitions of a topic, and no more than
+    about ``max_batch_bytes`` by the size of records that are looked at when a query begins; up to
+    ``small_batch_records`` it is computed by the driver. ``options`` are the client's, over
+    ``DEFAULT_OPTIONS``. ``start`` is where a new checkpoint begins, None: with the earliest.
+    ``on_data_loss`` says what becomes of a run whose records are gone before they were read;
+    ``tell`` gets a line for people.
     """
 
     bootstrap_servers: str
     max_batch_records: int = 500_000
     small_batch_records: int = SMALL_BATCH_RECORDS
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    start: Start | None = None
+    on_data_loss: OnDataLoss = "fail"
+    tell: Callable[[str], None] = field(default=_tell, repr=False)
+    _opened: _Opened | None = field(default=None, init=False, repr=False)
 
     raw_schema: ClassVar[str] = (
         "key BINARY, raw BINARY, partition INT, offset BIGINT, timestamp TIMESTAMP"
@@ -40,26 +97,73 @@ class Kafka:
         """Decode messages: key as text, JSON value, the message's timestamp."""
         return kafka_decoder(value_schema) or spark_kafka_decoder(value_schema)
 
-    def stream(self, spark: SparkSession, topic: str) -> DataFrame:
-        """The topic's messages from its beginning."""
-        return (
-            spark.readStream.format("kafka")
-            .option("kafka.bootstrap.servers", self.bootstrap_servers)
-            .option("subscribe", topic)
-            .option("startingOffsets", "earliest")
-            # Records that Kafka has deleted before they were read would be missing for ever.
-            .option("failOnDataLoss", "true")
-            .option("maxOffsetsPerTrigger", str(self.max_batch_records))
-            # Kafka's defaults (1 MiB and 500 records a poll) are for programs that take one
-            # record at a time: with these a topic is read half as fast again.
-            .option("kafka.max.poll.records", "20000")
-            .option("kafka.max.partition.fetch.bytes", str(16 * 2**20))
-            .option("kafka.fetch.max.bytes", str(64 * 2**20))
-            .load()
-            .selectExpr("topic", *self._raw_columns)
-        )
+    def no_answer(self, spark: SparkSession, topics: Sequence[str]) -> str | None:
+        """See ``Log``: a broker that is down may come back."""
+        try:
+            self._brokers(spark).topics(topics)
+        except NoAnswer as reason:
+            return f"Kafka at {self.bootstrap_servers} can't be read: {reason}"
+        return None
 
-    def open_rows(self, rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
+    def open(self, spark: SparkSession, topics: Sequence[str], read: Offsets, folder: Path) -> None:
+        """See ``Log``. The first time it writes down where the checkpoint begins, and topics' ids.
+
+        Raises:
+            KafkaUnavailable: the brokers don't answer, refuse the client or lack a topic.
+            RecordsLost: records behind ``read`` are gone, or a topic was made anew.
+            CheckpointError: what was written down is damaged.
+        """
+        brokers = self._brokers(spark)
+        try:
+            logs = brokers.topics(topics)
+            batch_records = {
+                topic: self._most_records(brokers.record_bytes(topic, read.get(topic, {}), log))
+                for topic, log in logs.items()
+            }
+        except NoAnswer as reason:
+            message = f"Kafka at {self.bootstrap_servers} can't be read: {reason}"
+            raise KafkaUnavailable(message) from reason
+        record = KafkaRecord.opened(folder / "kafka.json", self.start or "earliest")
+        if self.start is not None and str(self.start) != record.start:
+            self.tell(
+                f"--start {self.start} has no effect: this checkpoint began at {record.start} and "
+                "goes on where it is"
+            )
+        for topic, log in logs.items():
+            refuse_another_log(topic, log, read.get(topic, {}), record.topic_ids.get(topic))
+        if self.on_data_loss == "fail":
+            record.refuse(gaps(read, {topic: log.earliest for topic, log in logs.items()}))
+        record.note_topics({topic: log.id for topic, log in logs.items()})
+        self._opened = _Opened(brokers, record, batch_records)
+
+    def stream(self, spark: SparkSession, topic: str) -> DataFrame:
+        """The topic's messages from where the checkpoint began."""
+        assert self._opened is not None
+        reader = (
+            spark.readStream.format("kafka")
+            .option("subscribe", topic)
+            .option("maxOffsetsPerTrigger", str(self._opened.batch_records[topic]))
+            # Asked again by another query, after a look at the brokers.
+            .option("fetchOffset.numRetries", "2")
+            .option("kafkaConsumer.pollTimeoutMs", str(_POLL_TIMEOUT_MS))
+            # By default records that Kafka has deleted before they were read end the query.
+            .option("failOnDataLoss", str(self.on_data_loss == "fail").lower())
+        )
+        start = self._opened.record.start
+        if start.isdecimal():
+            # Where no record is so late, a partition begins behind its last.
+            reader = reader.option("startingTimestamp", start)
+            reader = reader.option("startingOffsetsByTimestampStrategy", "latest")
+        else:
+            reader = reader.option("startingOffsets", start)
+        options = {**_TIMEOUTS, **self._options, "bootstrap.servers": self.bootstrap_servers}
+        for name, value in options.items():
+            reader = reader.option(f"kafka.{name}", value)
+        return reader.load().selectExpr("topic", *self._raw_columns)
+
+    # Static, as it goes to Spark's workers: the options, which may be secrets, stay here.
+    @staticmethod
+    def open_rows(rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
         """See ``Log``: a partition of Spark's has the messages of one of Kafka's."""
         for topic, batches in groupby(rows, key=lambda batch: batch["topic"][0].as_py()):
             for batch in _larger(batches):
@@ -93,9 +197,45 @@ class Kafka:
         """See ``Log``: only the brokers know."""
         return None
 
+    def look_for_losses(self, starts: Offsets, ends: Offsets) -> None:
+        """See ``Log``: with ``on_data_loss="continue"`` they are counted, and told once."""
+        assert self._opened is not None
+        for topic, topic_ends in ends.items():
+            refuse_another_log(topic, topic_ends, starts.get(topic, {}))
+        if self.on_data_loss == "continue":
+            logs = self._opened.brokers.topics(list(ends))
+            # What is gone of this batch; the rest is counted with the next.
+            firsts = {
+                topic: {p: min(log.earliest.get(p, 0), ends[topic].get(p, 0)) for p in ends[topic]}
+                for topic, log in logs.items()
+            }
+            for gap in self._opened.record.note_gaps(gaps(starts, firsts)):
+                self.tell(f"{gap}; going on behind them")
+
+    def may_pass(self, error: BaseException) -> bool:
+        """See ``Log``: whether it tells of a broker that did not answer, or of missing records."""
+        # The text of an error from Java has its traces, and so the classes of its causes.
+        return isinstance(error, NoAnswer) or bool(_MAY_PASS.search(str(error)))
+
+    def lost_records(self) -> Mapping[str, int]:
+        """See ``Log``: since the checkpoint was made."""
+        return self._opened.record.lost_records() if self._opened else {}
+
     @property
     def _raw_columns(self) -> list[str]:
         return ["key", "value AS raw", "partition", "offset", "timestamp"]
+
+    @property
+    def _options(self) -> dict[str, str]:
+        return {**DEFAULT_OPTIONS, **self.options}
+
+    def _brokers(self, spark: SparkSession) -> Brokers:
+        return Brokers(spark, self.bootstrap_servers, self._options)
+
+    def _most_records(self, record_bytes: float) -> int:
+        """How many offsets a batch has at most, given how large records are; 0: unknown."""
+        by_bytes = int(self.max_batch_bytes / record_bytes) if record_bytes else sys.maxsize
+        return max(1, min(by_bytes, self.max_batch_records))
 
 
 def _larger(batches: Batches) -> Batches:

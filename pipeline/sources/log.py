@@ -3,7 +3,8 @@
 Every log gives the same contract: a partition is read in offset order, by one task a batch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import ClassVar, Protocol
 
 import pyarrow as pa
@@ -32,6 +33,26 @@ class Log(Protocol):
     def decoder(self, value_schema: str) -> Decoder:
         """What turns raw rows into records: Spark only where Arrow's reader lacks a type."""
 
+    def no_answer(self, _spark: SparkSession, _topics: Sequence[str]) -> str | None:
+        """Why the topics can't be read, if that may pass by itself; None: they can.
+
+        Raises:
+            PipelineError: they can't, and it won't pass.
+        """
+        return None
+
+    def open(
+        self, _spark: SparkSession, _topics: Sequence[str], _read: Offsets, _folder: Path
+    ) -> None:
+        """Look, before a query begins, whether all behind the offsets ``read`` is still there.
+
+        ``folder`` is the checkpoint's, for what a log has to remember.
+
+        Raises:
+            PipelineError: it is not, or the topics can't be read.
+        """
+        return
+
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """The topic as a streaming DataFrame, from its beginning."""
 
@@ -51,6 +72,22 @@ class Log(Protocol):
 
     def share_behind(self, ends: Offsets) -> float | None:
         """How much of the topics' logs lies behind offsets, from 0 to 1; None: it can't tell."""
+
+    def look_for_losses(self, _starts: Offsets, _ends: Offsets) -> None:
+        """Look, before a batch is computed, whether the log still has all of its records.
+
+        Raises:
+            RecordsLost: it has not, and the run is not to go on without them.
+        """
+        return
+
+    def may_pass(self, _error: BaseException) -> bool:
+        """Whether an error that ended a query is worth a look at the log and another query."""
+        return False
+
+    def lost_records(self) -> Mapping[str, int]:
+        """How many offsets of each topic were skipped, as they were gone before they were read."""
+        return {}
 
 
 def distance(starts: Offsets, ends: Offsets) -> int:

@@ -18,6 +18,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 import oriel
+from oriel.pipeline.spark.log_file import LogFile
 from oriel.pipeline.spark.packages import remember_packages, with_resolved_packages
 
 _PREFIX = "oriel-spark-"
@@ -55,14 +56,14 @@ def _delete_if_left(folder: Path) -> None:
 
 #: The folder that holds the package ``oriel``: ``src`` of a checkout, or ``site-packages``.
 _IMPORT_ROOT = Path(oriel.__file__).parent.parent
-_LOGGING = Path(__file__).resolve().with_name("log4j2.properties")
+#: A URI, because the folder's name may hold spaces.
+_LOGGING = Path(__file__).resolve().with_name("log4j2.properties").as_uri()
 
 _JAVA_OPTIONS = (
     # Stopping a query while its Python worker runs can overflow the stack inside an
     # error-matching regular expression of Spark.
     "-Xss16m",
-    # A URI, because the folder's name may hold spaces.
-    f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    f"-Dlog4j2.configurationFile={_LOGGING}",
 )
 
 #: For a run of a minute or a few: the JVM compiles quickly, not well, and collects its garbage
@@ -105,6 +106,8 @@ _SETTINGS = {
     # Each batch lists these logs; a restart needs the last two entries.
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # Options of Kafka's client may be secrets, and plans of queries that fail tell options.
+    "spark.sql.redaction.options.regex": r"(?i)url|^kafka\.",
     # Nobody looks at plans, so they needn't be written out at length for every job.
     "spark.sql.ui.explainMode": "simple",
 }
@@ -125,6 +128,7 @@ def build_session(
     packages: Sequence[str] = (),
     extra: Mapping[str, str] | None = None,
     is_short_run: bool = False,
+    log: LogFile | None = None,
 ) -> SparkSession:
     """Start the local Spark session for ``application``, or return the one that runs.
 
@@ -136,6 +140,7 @@ def build_session(
             their dependencies into its Ivy cache.
         extra: Spark settings that override those made here.
         is_short_run: the JVM is to start quickly rather than to run fast for hours.
+        log: where Spark's log goes; None: to stderr.
 
     Needs Java 17 or 21 in ``JAVA_HOME`` or on the ``PATH``. Only one session runs in a
     process: settings of the JVM (memory, packages, Java options) hold from its first start.
@@ -151,6 +156,7 @@ def build_session(
                 *_JAVA_OPTIONS,
                 f'"-Djava.io.tmpdir={scratch}"',
                 *(_SHORT_RUN_OPTIONS if is_short_run else ()),
+                *(log.java_options(_LOGGING) if log else ()),
             ]
         ),
         "spark.sql.shuffle.partitions": str(threads),
