@@ -4,6 +4,7 @@
     DATA/tables/_dead_letters/         the dead-letter Delta table
     DATA/checkpoints/<application>/    Spark's checkpoint and the engine's state
     DATA/index/<store>/                the disposable LMDB index
+    DATA/logs/                         what Spark and Java say (``pipeline/spark/log_file.py``)
 
 A store name can't begin with an underscore, so it never meets ``_dead_letters``.
 """

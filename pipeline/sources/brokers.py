@@ -53,7 +53,7 @@ class Brokers:
 
     def __init__(self, spark: SparkSession, servers: str, options: Mapping[str, str]) -> None:
         """Ask by the JVM of ``spark``, which has the connector."""
-        self._jvm = spark._jvm  # noqa: SLF001 - pyspark has no other way to Java
+        self._jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no other way to Java
         self._servers = servers
         self._options = options
 

@@ -132,7 +132,7 @@ class Kafka(Log):
         for topic, log in logs.items():
             refuse_another_log(topic, log, read.get(topic, {}), record.topic_ids.get(topic))
         if self.on_data_loss == "fail":
-            record.refuse(gaps(read, {topic: log.earliest for topic, log in logs.items()}))
+            record.refuse(gaps(read, {topic: dict(log.earliest) for topic, log in logs.items()}))
         record.note_topics({topic: log.id for topic, log in logs.items()})
         self._opened = _Opened(brokers, record, batch_records)
 
@@ -214,8 +214,9 @@ class Kafka(Log):
 
     def may_pass(self, error: BaseException) -> bool:
         """See ``Log``: whether it tells of a broker that did not answer, or of missing records."""
-        # The text of an error from Java has its traces, and so the classes of its causes.
-        return isinstance(error, NoAnswer) or bool(_MAY_PASS.search(str(error)))
+        # With Java's trace, which has the classes of all causes.
+        text = f"{error}\n{getattr(error, '_stackTrace', '')}"
+        return isinstance(error, NoAnswer) or bool(_MAY_PASS.search(text))
 
     def lost_records(self) -> Mapping[str, int]:
         """See ``Log``: since the checkpoint was made."""

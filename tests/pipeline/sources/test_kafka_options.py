@@ -114,6 +114,6 @@ def test_secrets_stay_out_of_texts() -> None:
         "ssl.key.password": "abcd",
     }
     assert "hidden" not in repr(Kafka("host:1", options=options))
-    told = without_secrets(f"no hidden-1, no abcd, no {jaas}", options)
+    told = without_secrets(f"no hidden-1, no abcd, no {options['sasl.jaas.config']}", options)
     assert told == "no ***, no ***, no ***"
     assert without_secrets("PLAIN", {"sasl.mechanism": "PLAIN"}) == "PLAIN"
