@@ -16,6 +16,7 @@ from oriel.pipeline.language import Topology
 from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.sources import Log
+from oriel.pipeline.spark import first_line
 
 #: How often the query is asked whether it still runs.
 _POLL_SECONDS = 0.1
@@ -23,6 +24,8 @@ _POLL_SECONDS = 0.1
 _ASK_AGAIN_SECONDS = 2
 #: How often queries may fail, one after another, without a batch though the log answers.
 _MOST_FAILURES = 3
+#: A query that has lived so long has not failed like the one before it.
+_LONG_SECONDS = 300
 
 
 class Queries:
@@ -48,13 +51,19 @@ class Queries:
             Exception: what ended a query for good.
         """
         failures = 0
-        while self._has_answered(progress, stop, most_seconds):
+        failure: BaseException | None = None
+        while (waited := self._has_answered(progress, stop, most_seconds)) is not None:
+            if waited:
+                # That was the reason, so it is over.
+                failures, failure = 0, None
             if self._settings.trigger_ms is not None:
                 most_seconds = inf
-            batches = progress.batches
+            batches, began = progress.batches, time.monotonic()
             run = PipelineRun(self._spark, self._topology, self._log, self._settings)
             try:
                 query = run.start(progress.on_batch)
+                if isinstance(failure, Exception):
+                    progress.tell(f"going on after: {first_line(failure)}")
                 # Spark's gateway can't be called from a signal handler: that only sets a flag.
                 while query.isActive and not stop.wait(_POLL_SECONDS):
                     pass
@@ -63,7 +72,8 @@ class Queries:
             except Exception as error:
                 # The query's own error wraps ours in a Java stack trace: prefer ours.
                 failure = run.failure or error
-                failures = failures + 1 if progress.batches == batches else 1
+                is_new = progress.batches > batches or time.monotonic() - began > _LONG_SECONDS
+                failures = 1 if is_new else failures + 1
                 if failures <= _MOST_FAILURES and self._log.may_pass(failure):
                     continue
                 if failure is error:
@@ -74,20 +84,22 @@ class Queries:
             finally:
                 run.close()
 
-    def _has_answered(self, progress: Progress, stop: threading.Event, most_seconds: float) -> bool:
-        """Wait until the log answers; False: until the run was asked to stop."""
+    def _has_answered(
+        self, progress: Progress, stop: threading.Event, most_seconds: float
+    ) -> bool | None:
+        """Wait until the log answers; return whether it took a wait, None: asked to stop."""
         began = time.monotonic()
-        told = False
+        waited = False
         while not stop.is_set():
             reason = self._log.no_answer(self._spark, sorted(self._topology.topics))
             if reason is None:
-                if told:
+                if waited:
                     progress.tell("Kafka answers again")
-                return True
+                return waited
             if time.monotonic() - began >= most_seconds:
                 raise KafkaUnavailable(reason)
-            if not told or most_seconds < inf:
+            if not waited or most_seconds < inf:
                 progress.tell(f"waiting: {reason}")
-                told = True
+            waited = True
             stop.wait(_ASK_AGAIN_SECONDS)
-        return False
+        return None

@@ -23,6 +23,7 @@ _ASK_MS = 5_000
 #: How many records of a place in a partition tell how large records are, of how many partitions.
 _SAMPLE = 50
 _SAMPLED_PARTITIONS = 8
+_SAMPLE_BYTES = 2**20
 
 _CLIENTS = "org.apache.kafka.clients."
 _COMMON = "org.apache.kafka.common."
@@ -44,7 +45,7 @@ class TopicLog:
     latest: Mapping[str, int]
 
 
-class NoAnswer(Exception):
+class NoAnswer(KafkaUnavailable):
     """The brokers do not answer; they may do so later."""
 
 
@@ -86,12 +87,16 @@ class Brokers:
 
         The larger of the two places; 0 if there is none.
         """
-        partitions = [p for p, latest in log.latest.items() if latest > log.earliest[p]]
-        partitions = partitions[:_SAMPLED_PARTITIONS]
-        firsts = {p: max(starts.get(p, 0), log.earliest[p]) for p in partitions}
-        lasts = {p: max(log.latest[p] - _SAMPLE, log.earliest[p]) for p in partitions}
+        filled = [p for p, latest in log.latest.items() if latest > log.earliest[p]]
+        firsts = {p: max(starts.get(p, 0), log.earliest[p]) for p in filled}
+        # Where all is read, there is nothing to wait for.
+        unread = [p for p in filled if firsts[p] < log.latest[p]][:_SAMPLED_PARTITIONS]
+        filled = filled[:_SAMPLED_PARTITIONS]
+        lasts = {p: max(log.latest[p] - _SAMPLE, log.earliest[p]) for p in filled}
         with self._telling():
-            return max(self._sampled(topic, firsts), self._sampled(topic, lasts))
+            return max(
+                self._sampled(topic, {p: firsts[p] for p in unread}), self._sampled(topic, lasts)
+            )
 
     def _sampled(self, topic: str, positions: Mapping[str, int]) -> float:
         """The average size of some records at positions of a topic, 0 if none comes."""
@@ -101,6 +106,8 @@ class Brokers:
         properties = self._properties(
             {
                 "max.poll.records": str(_SAMPLE),
+                "max.partition.fetch.bytes": str(_SAMPLE_BYTES),
+                "fetch.max.bytes": str(_SAMPLE_BYTES),
                 "key.deserializer": bytes_as_they_are,
                 "value.deserializer": bytes_as_they_are,
                 "enable.auto.commit": "false",
@@ -173,11 +180,11 @@ class Brokers:
         except (Py4JJavaError, PySparkException) as error:
             # Of a few classes of Java's, Spark makes errors of its own.
             reason = without_secrets(first_line(error), self._options)
+            begin = f"Kafka at {self._servers} can't be read: "
             for word, meaning in _PASSING.items():
                 if word in reason:
-                    raise NoAnswer(meaning) from error
-            message = f"Kafka at {self._servers} can't be read: {reason}{_way_out(reason)}"
-            raise KafkaUnavailable(message) from error
+                    raise NoAnswer(begin + meaning) from error
+            raise KafkaUnavailable(begin + reason + _way_out(reason)) from error
 
 
 def _way_out(reason: str) -> str:

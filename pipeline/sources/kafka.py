@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from oriel.pipeline.decoding import kafka_decoder
-from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.event_log import DEFAULT_MAX_BATCH_BYTES
 from oriel.pipeline.sources.brokers import Brokers, NoAnswer
 from oriel.pipeline.sources.kafka_options import DEFAULT_OPTIONS
@@ -102,7 +101,7 @@ class Kafka(Log):
         try:
             self._brokers(spark).topics(topics)
         except NoAnswer as reason:
-            return f"Kafka at {self.bootstrap_servers} can't be read: {reason}"
+            return str(reason)
         return None
 
     def open(self, spark: SparkSession, topics: Sequence[str], read: Offsets, folder: Path) -> None:
@@ -114,15 +113,11 @@ class Kafka(Log):
             CheckpointError: what was written down is damaged.
         """
         brokers = self._brokers(spark)
-        try:
-            logs = brokers.topics(topics)
-            batch_records = {
-                topic: self._most_records(brokers.record_bytes(topic, read.get(topic, {}), log))
-                for topic, log in logs.items()
-            }
-        except NoAnswer as reason:
-            message = f"Kafka at {self.bootstrap_servers} can't be read: {reason}"
-            raise KafkaUnavailable(message) from reason
+        logs = brokers.topics(topics)
+        batch_records = {
+            topic: self._most_records(brokers.record_bytes(topic, read.get(topic, {}), log))
+            for topic, log in logs.items()
+        }
         record = KafkaRecord.opened(folder / "kafka.json", self.start or "earliest")
         if self.start is not None and str(self.start) != record.start:
             self.tell(
