@@ -4,9 +4,11 @@ PipelineError
 |-- InvalidTopology       the topology breaks a rule; the message names the step
 |-- ExpressionFailed      a row-wise expression fails on a record
 |-- EventLogError         the event log is not what was promised (shrunk, odd file name)
-|-- KafkaUnavailable      the brokers don't answer, or know no such topic
 |-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
 |-- RegistryUnavailable   the schema registry does not answer, so a batch can't be read
+|-- InvalidKafkaOption    an option of Kafka's client that can't be given
+|-- KafkaUnavailable      the brokers don't answer, refuse the client, or lack a topic
+|-- RecordsLost           records that were still to be read are gone from Kafka
 |-- CheckpointError       the checkpoint can't be used as it is
 |-- BackupError           a backup can't be written, or read back
 |-- ClusterUnavailable    Spark's cluster gives no session
@@ -33,16 +35,24 @@ class EventLogError(PipelineError):
     """The event log broke its promise: append-only files named by partition number."""
 
 
-class KafkaUnavailable(PipelineError):
-    """Kafka's brokers don't answer, or know no such topic; the message says what Kafka said."""
-
-
 class ConnectorUnavailable(PipelineError):
     """Spark's Kafka connector could not be fetched; the message says what was tried."""
 
 
 class RegistryUnavailable(PipelineError):
     """The schema registry gave no answer in time, or refused; nothing is decided or lost."""
+
+
+class InvalidKafkaOption(PipelineError):
+    """An option of Kafka's client that can't be given; never names a value."""
+
+
+class KafkaUnavailable(PipelineError):
+    """Kafka can't be read: the message says from where, why, and what to look at."""
+
+
+class RecordsLost(PipelineError):
+    """Records that were still to be read are gone: the message names topic and offsets."""
 
 
 class CheckpointError(PipelineError):

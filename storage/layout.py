@@ -5,6 +5,7 @@
     DATA/checkpoints/<application>/    Spark's checkpoint and the engine's state
     DATA/index/<store>/                the disposable LMDB index
     DATA/rebuilds/<store>/             what `oriel rebuild` computes, until it is in its place
+    DATA/logs/                         what Spark and Java say (``pipeline/spark/log_file.py``)
 
 A store name can't begin with an underscore, so it never meets ``_dead_letters``.
 """

@@ -151,6 +151,16 @@ class Checkpoint:
             raise CheckpointError(message)
         return ends
 
+    def read_offsets(self) -> Offsets:
+        """Up to where all batches that Spark calls done have read; empty before the first.
+
+        Raises:
+            CheckpointError: the entry of the last one is missing or not understood.
+        """
+        names = (path.name for path in self.spark.glob("commits/*"))
+        done = [int(name) for name in names if name.isdecimal()]
+        return self.end_offsets(max(done)) if done else {}
+
     def close(self) -> None:
         """Give the lock back."""
         self._lock.close()

@@ -1,4 +1,4 @@
-"""The command line of the pipeline: ``oriel run TOPOLOGY.py ...``."""
+"""The commands ``oriel run TOPOLOGY.py ...`` and ``oriel rebuild STORE TOPOLOGY.py ...``."""
 
 import argparse
 import os
@@ -8,35 +8,43 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
+from contextlib import suppress
 from types import FrameType
 
-import orjson
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.errors import InvalidTopology, PipelineError
-from oriel.pipeline.plan import PreparedBatch
-from oriel.pipeline.run.clock_options import (
-    add_clock_options,
-    clock_settings,
-    idle_lines,
+from oriel.pipeline.run.arguments import rebuild_parser, run_parser
+from oriel.pipeline.run.clock_options import clock_settings
+from oriel.pipeline.run.kafka_arguments import (
+    check_kafka_arguments,
+    kafka_of,
+    publish_options,
+    wait_seconds,
 )
-from oriel.pipeline.run.query import PipelineRun, RunSettings
+from oriel.pipeline.run.progress import Progress
+from oriel.pipeline.run.queries import Queries
+from oriel.pipeline.run.query import RunSettings
 from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
-from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
-from oriel.pipeline.spark import build_session, is_cluster, send_package, tasks_at_a_time, with_conf
+from oriel.pipeline.sources import EventLog, Log, kafka_settings
+from oriel.pipeline.spark import (
+    LogFile,
+    build_session,
+    error_kind,
+    first_line,
+    is_cluster,
+    send_package,
+    tasks_at_a_time,
+    with_conf,
+)
 from oriel.pipeline.windows import IllegalArgument
 from oriel.storage import InvalidDefinition, StorageError, check_store_name
 
-#: How often the query is asked whether it still runs.
-_POLL_SECONDS = 0.1
-
 _OUR_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
 
-_UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 #: ``user:password`` of the schema registry: an argument would be seen in the list of processes.
 _REGISTRY_USER_INFO = "ORIEL_SCHEMA_REGISTRY_USER_INFO"
 
@@ -44,113 +52,46 @@ _REGISTRY_USER_INFO = "ORIEL_SCHEMA_REGISTRY_USER_INFO"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a topology until it is done or stopped by a signal; return the process's exit code.
 
-    0: done or stopped, 1: an error that the user can mend, in one line on stderr. Any other error
-    is raised.
+    0: done or stopped, 1: an error, in one line on stderr. Of one that nobody expected the trace
+    is in the run's log.
     """
-    return _main("oriel run", _parser().parse_args(arguments))
+    return _main(run_parser(), arguments)
 
 
 def rebuild(arguments: Sequence[str] | None = None) -> int:
     """Compute one store of a topology anew; return the process's exit code, as ``main`` does."""
-    parser = argparse.ArgumentParser(
-        prog="oriel rebuild",
-        description="Compute a store anew from its topics, and put it into its place in one step.",
-    )
-    parser.add_argument("store", help="name of the store; its pipeline must not run")
-    _add_options(parser)
-    # As a run that ends by itself.
-    parser.set_defaults(once=True)
-    return _main(parser.prog, parser.parse_args(arguments))
+    return _main(rebuild_parser(), arguments)
 
 
-def _main(program: str, options: argparse.Namespace) -> int:
+def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
+    options = check_kafka_arguments(parser, parser.parse_args(arguments))
     try:
         return _run(options)
     except (PipelineError, StorageError, IllegalArgument, OSError) as error:
-        print(f"{program}: {error}", file=sys.stderr)
-    except PySparkException as error:
-        # An error of ours inside one of Spark's workers comes back as text.
-        ours = _OUR_ERROR.search(str(error))
-        if ours is None:
-            raise
-        print(f"{program}: {ours[1]}", file=sys.stderr)
+        line = str(error)
+    except KeyboardInterrupt:
+        line = "interrupted before the first batch"
+    except Exception as error:  # noqa: BLE001 - each becomes one line and a trace in the log
+        line = _told(error, _log_file(options))
+    print(f"{parser.prog}: {line}", file=sys.stderr)
     return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="oriel run", description="Run a topology over an event log or a Kafka topic."
-    )
-    parser.set_defaults(store=None)
-    _add_options(parser)
-    pace = parser.add_mutually_exclusive_group()
-    pace.add_argument(
-        "--trigger", type=_duration_ms, default=200, metavar="TIME",
-        help="least time between two batches, like 200ms or 1s (default 200ms)",
-    )  # fmt: skip
-    pace.add_argument("--once", action="store_true", help="process all that is there, then stop")
-    return parser
-
-
-def _add_options(parser: argparse.ArgumentParser) -> None:
-    """Add what says what is run, over which log and into which folder."""
-    parser.add_argument("topology", type=Path, help="Python file that defines `topology`")
-    source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument(
-        "--event-log", type=Path, metavar="ROOT", help="folder with <topic>/<partition>.jsonl"
-    )
-    source.add_argument("--kafka", metavar="HOST:PORT", help="bootstrap servers of a Kafka cluster")
-    parser.add_argument(
-        "--schema-registry", metavar="URL",
-        help="registry of the schemas that Avro values name by their ids, like http://host:8081",
-    )  # fmt: skip
-    parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
-    parser.add_argument("--name", help="name of the checkpoint (default: the file's name)")
-    parser.add_argument(
-        "--max-batch-bytes", type=_positive, default=64 * 2**20,
-        help="how much of an event log one batch reads at most (default 64 MiB)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--key-groups", type=_positive, default=64,
-        help="most tasks a store can ever use; fixed when the store is made (default 64)",
-    )  # fmt: skip
-    parser.add_argument("--cores", type=_positive, help="cores to use (default: all)")
-    parser.add_argument(
-        "--master", help="Spark's address of a cluster, like spark://HOST:7077 (docs/cluster.md)"
-    )
-    parser.add_argument(
-        "--conf", type=_setting, action="append", default=[], metavar="KEY=VALUE",
-        help="a setting of Spark's; may be given many times",
-    )  # fmt: skip
-    parser.add_argument(
-        "--no-sync", action="store_true",
-        help="do not force files to disk before committing: faster, unsafe on power loss",
-    )  # fmt: skip
-    add_clock_options(parser, _duration_ms)
-
-
-def _duration_ms(text: str) -> int:
-    for unit, unit_ms in _UNITS_MS.items():
-        number = text.removesuffix(unit)
-        if number != text and number.isdecimal():
-            return int(number) * unit_ms
-    message = f"{text!r} is not a time like 200ms, 1s, 1m, 1h or 1d"
-    raise argparse.ArgumentTypeError(message)
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        message = f"{text!r} is not a positive whole number"
-        raise argparse.ArgumentTypeError(message)
-    return int(text)
-
-
-def _setting(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator or not name.startswith("spark."):
-        message = f"{text!r} is not a setting of Spark's like spark.executor.memory=4g"
-        raise argparse.ArgumentTypeError(message)
-    return name, value
+def _told(error: Exception, log_file: LogFile) -> str:
+    """One line about an error that is not of our own classes."""
+    is_spark = isinstance(error, PySparkException)
+    # An error of ours inside one of Spark's workers comes back as text.
+    ours = _OUR_ERROR.search(str(error)) if is_spark else None
+    if ours is not None:
+        return ours[1]
+    if is_spark and error_kind(error) == "JAVA_GATEWAY_EXITED":
+        words = log_file.first_words() or "it said nothing"
+        return f"Java did not start: {words} (all that it said is in {log_file.outputs})"
+    with suppress(OSError):  # raised where the disk is full, and then the line has to do
+        log_file.write_trace(error)
+    # The store and the step, where they are known.
+    where = "".join(f"{note}: " for note in getattr(error, "__notes__", ()))
+    return f"{where}{first_line(error)} (its trace is in {log_file.log})"
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -170,17 +111,17 @@ def _run(options: argparse.Namespace) -> int:
         )
         raise NotADirectoryError(message)
     topology = None if needs_spark(options.topology) else load_topology(options.topology)
+    log: Log = (
+        kafka_of(options, registry)
+        if options.kafka
+        else EventLog(event_log, options.max_batch_bytes)
+    )
 
     print("starting Spark", file=sys.stderr, flush=True)
     spark, tasks = _session(options, name)
     warm_up(spark, tasks)
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)
-    log: Log = (
-        Kafka(options.kafka, schema_registry=registry)
-        if options.kafka
-        else EventLog(event_log, options.max_batch_bytes)
-    )
     settings = RunSettings(
         data=data.resolve(),
         application=name,
@@ -188,47 +129,45 @@ def _run(options: argparse.Namespace) -> int:
         tasks=tasks,
         key_groups=options.key_groups,
         sync=not options.no_sync,
+        publish_options=publish_options(options),
         clocks=clock_settings(options),
         on_cluster=is_cluster(options.master),
     )
-    run = PipelineRun(spark, topology, log, settings, options.store)
-    if options.store is not None:
-        run.close()
-        spark.stop()
-        return 0
     progress = Progress(started, log)
     stop = _stop_on_signal()
-    try:
-        query = run.start(progress.on_batch)
-        # Spark's gateway can't be called from a signal handler, so the handler only sets a flag.
-        while query.isActive and not stop.wait(_POLL_SECONDS):
-            pass
-        query.stop()
-        query.awaitTermination()
-    except Exception:
-        # The query's own error wraps ours in a Java stack trace: prefer ours.
-        if run.failure is not None:
-            raise run.failure from None
-        raise
-    finally:
-        run.close()
-    progress.print_summary()
+    queries = Queries(spark, topology, log, settings)
+    if options.store is not None:
+        queries.rebuild(options.store, progress, stop, wait_seconds(options))
+    else:
+        queries.run(progress, stop, wait_seconds(options))
+        progress.print_summary()
     spark.stop()
     return 0
 
 
 def _session(options: argparse.Namespace, name: str) -> tuple[SparkSession, int]:
     """Spark's session, whose workers find this package, and how many tasks a stage has."""
-    spark = build_session(
-        f"oriel {name}",
-        cores=options.cores,
-        extra=with_conf(kafka_settings() if options.kafka else {}, dict(options.conf)),
-        is_short_run=options.once,
-        master=options.master,
-    )
+    log_file = _log_file(options)
+    with log_file.outputs_of_children():
+        spark = build_session(
+            f"oriel {name}",
+            cores=options.cores,
+            extra=with_conf(
+                kafka_settings() if options.kafka or options.publish_to else {},
+                dict(options.conf),
+            ),
+            is_short_run=options.once,
+            master=options.master,
+            log=log_file,
+        )
     if is_cluster(options.master):
         send_package(spark)
     return spark, options.cores or tasks_at_a_time(spark)
+
+
+def _log_file(options: argparse.Namespace) -> LogFile:
+    """Where the run's noise goes."""
+    return LogFile(options.logs or options.data / "logs", options.name or options.topology.stem)
 
 
 def _schema_registry(options: argparse.Namespace) -> SchemaRegistry | None:
@@ -262,73 +201,3 @@ def _stop_on_signal() -> threading.Event:
     signal.signal(signal.SIGINT, handle)
     signal.signal(signal.SIGTERM, handle)
     return stop
-
-
-#: Least time between two lines about batches.
-_LINE_SECONDS = 1
-
-
-class Progress:
-    """Counts committed batches and prints them: lines on stderr, the summary on stdout."""
-
-    def __init__(self, started: float, log: Log) -> None:
-        """Begin to count; ``started`` is when the run began, in seconds of ``time.monotonic``."""
-        self._started = started
-        self._log = log
-        self._printed = 0.0
-        self._changed_windows: dict[str, int] = {}
-        self._last: dict[str, PreparedBatch] = {}
-        self._batches = 0
-        #: When the first batch of this run was committed, and how far it went.
-        self._first: tuple[float, int, float | None] | None = None
-
-    def on_batch(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
-        """Count batch number ``batch`` of all stores; print it if the last line is old enough."""
-        for line in idle_lines(self._last, stores):
-            print(line, file=sys.stderr, flush=True)
-        self._last = stores
-        self._batches += 1
-        for name, prepared in stores.items():
-            self._changed_windows[name] = self._changed_windows.get(name, 0) + prepared.changed
-        now = time.monotonic()
-        if now - self._printed < _LINE_SECONDS:
-            return
-        self._printed = now
-        parts = []
-        for name, prepared in stores.items():
-            counters = prepared.record.counters
-            parts.append(
-                f"{name} {counters['input']:,} records, {counters['late']:,} late, "
-                f"{counters['dead_lettered']:,} dead-lettered, {prepared.open_records:,} open"
-            )
-        line = f"batch {batch}: {'; '.join(parts)}{self._pace(now)}"
-        print(line, file=sys.stderr, flush=True)
-
-    def print_summary(self) -> None:
-        """Print batches, seconds and each store's counters as one line of JSON."""
-        stores = {
-            name: {**prepared.record.counters, "changed_windows": self._changed_windows[name]}
-            for name, prepared in self._last.items()
-        }
-        seconds = round(time.monotonic() - self._started, 3)
-        text = orjson.dumps({"batches": self._batches, "stores": stores, "seconds": seconds})
-        print(text.decode(), flush=True)
-
-    def _pace(self, now: float) -> str:
-        """Records a second since the first batch of the run, and how long the log will last."""
-        records = max(store.record.counters["input"] for store in self._last.values())
-        ends = {
-            topic: offsets
-            for store in self._last.values()
-            for topic, offsets in store.record.offsets.items()
-        }
-        share = self._log.share_behind(ends)
-        if self._first is None:
-            self._first = now, records, share
-            return "" if share is None else f" ({share:.0%} of the log)"
-        first, first_records, first_share = self._first
-        rate = f"{(records - first_records) / (now - first):,.0f} records/s"
-        if share is None or first_share is None or share <= first_share:
-            return f" ({rate})"
-        seconds_left = (1 - share) / (share - first_share) * (now - first)
-        return f" ({share:.0%} of the log, {rate}, {max(0, seconds_left):.0f} s left)"

@@ -130,7 +130,7 @@ class PipelineRun:
         folder = self._layout.checkpoint(settings.application)
         self._checkpoint = Checkpoint(folder, sync=settings.sync)
         try:
-            identity = log.identity(spark, sorted(topology.topics))
+            identity = log.identity(spark)
             settle_log(folder, identity, sync=settings.sync)
             self._stores = {
                 plan.store.name: self._open(plan)
@@ -144,7 +144,16 @@ class PipelineRun:
             raise
 
     def start(self, on_batch: OnBatch) -> StreamingQuery:
-        """Start the streaming query; ``on_batch`` is told of every batch that is committed."""
+        """Start the streaming query; ``on_batch`` is told of every batch that is committed.
+
+        Raises:
+            PipelineError: the log can't be read on from where the last batch ended.
+        """
+        # Spark knows its sources by their order, which must not follow that of the stores.
+        topics = sorted(self._topology.topics)
+        self._log.open(
+            self._spark, topics, self._checkpoint.read_offsets(), self._checkpoint.folder
+        )
 
         def each_batch(rows: DataFrame, batch: int) -> None:
             try:
@@ -154,11 +163,7 @@ class PipelineRun:
                 self.failure = error
                 raise
 
-        streams = [
-            self._log.stream(self._spark, topic, self._topology.sources)
-            # Spark knows its sources by their order, which must not follow that of the stores.
-            for topic in sorted(self._topology.topics)
-        ]
+        streams = [self._log.stream(self._spark, topic, self._topology.sources) for topic in topics]
         writer = (
             reduce(DataFrame.union, streams)
             .writeStream.foreachBatch(each_batch)
@@ -249,6 +254,7 @@ class PipelineRun:
         times.append(time.perf_counter())
         stores = [work for work in begun.values() if work is not None]
         starts = self._starts(batch)
+        self._log.look_for_losses(starts, ends)
         reports = self._compute(rows, starts, ends, stores, wall_clock) if stores else {}
         times.append(time.perf_counter())
         self._last_ends = batch, ends

@@ -7,7 +7,11 @@ used has a reason and keeps its bytes. An event log that is not append-only is a
 ``EventLogError``; without Kafka's connector there is a ``ConnectorUnavailable``.
 """
 
-from oriel.pipeline.sources.logs import Decoder, EventLog, Kafka, Log, kafka_settings
+from oriel.pipeline.sources.connector import kafka_settings
+from oriel.pipeline.sources.event_log_source import EventLog
+from oriel.pipeline.sources.kafka import Kafka, Start
+from oriel.pipeline.sources.kafka_options import client_options
+from oriel.pipeline.sources.log import Decoder, Log
 from oriel.pipeline.sources.spark_decoding import SparkDecoder, spark_refuse_ahead
 
 __all__ = [
@@ -16,6 +20,8 @@ __all__ = [
     "Kafka",
     "Log",
     "SparkDecoder",
+    "Start",
+    "client_options",
     "kafka_settings",
     "spark_refuse_ahead",
 ]

@@ -29,6 +29,7 @@ from oriel.pipeline.spark.cluster import (
     worker_python,
 )
 from oriel.pipeline.spark.errors import first_line
+from oriel.pipeline.spark.log_file import LogFile
 from oriel.pipeline.spark.packages import remember_packages, with_resolved_packages
 
 _PREFIX = "oriel-spark-"
@@ -66,12 +67,12 @@ def _delete_if_left(folder: Path) -> None:
 
 #: The folder that holds the package ``oriel``: ``src`` of a checkout, or ``site-packages``.
 _IMPORT_ROOT = Path(oriel.__file__).parent.parent
-_LOGGING = Path(__file__).resolve().with_name("log4j2.properties")
+#: A URI, because the folder's name may hold spaces.
+_LOGGING = Path(__file__).resolve().with_name("log4j2.properties").as_uri()
 
 _JAVA_OPTIONS = (
     STACK_OPTION,
-    # A URI, because the folder's name may hold spaces.
-    f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+    f"-Dlog4j2.configurationFile={_LOGGING}",
 )
 
 #: For a run of a minute or a few: the JVM compiles quickly, not well, and collects its garbage
@@ -109,6 +110,8 @@ _SETTINGS = {
     # Each batch lists these logs; a restart needs the last two entries.
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.numRecentProgressUpdates": "20",
+    # Options of Kafka's client may be secrets, and plans of queries that fail tell options.
+    "spark.sql.redaction.options.regex": r"(?i)url|^kafka\.",
     # Nobody looks at plans, so they needn't be written out at length for every job.
     "spark.sql.ui.explainMode": "simple",
 }
@@ -131,7 +134,7 @@ WORKER_ENVIRONMENT = {
 }
 
 
-def build_session(
+def build_session(  # noqa: PLR0913 - settings, each by its name
     application: str,
     *,
     cores: int | None = None,
@@ -139,6 +142,7 @@ def build_session(
     extra: Mapping[str, str] | None = None,
     is_short_run: bool = False,
     master: str | None = None,
+    log: LogFile | None = None,
 ) -> SparkSession:
     """Start the Spark session for ``application``, or return the one that runs.
 
@@ -151,6 +155,7 @@ def build_session(
         extra: Spark settings that override those made here, and make lists of them longer.
         is_short_run: the JVM is to start quickly rather than to run fast for hours.
         master: the address of a cluster, as Spark writes it; None: this machine.
+        log: where Spark's log goes; None: to stderr.
 
     Needs Java 17 or 21 in ``JAVA_HOME`` or on the ``PATH``. Only one session runs in a
     process: settings of the JVM (memory, packages, Java options) hold from its first start.
@@ -171,6 +176,7 @@ def build_session(
                 *_JAVA_OPTIONS,
                 f'"-Djava.io.tmpdir={scratch}"',
                 *(_SHORT_RUN_OPTIONS if is_short_run else ()),
+                *(log.java_options(_LOGGING) if log else ()),
             ]
         ),
         "spark.sql.shuffle.partitions": str(threads),

@@ -20,31 +20,57 @@ _POM = Path(__file__).with_name("broker")
 _START_SECONDS = 60
 
 
+#: Who may read by the listener that asks for a password.
+USER, PASSWORD = "oriel", "pass=word #1"
+
+
+class Broker:
+    """A broker that keeps its data in a folder, and can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        """Start a fresh broker."""
+        self._folder = folder
+        self._class_path = _class_path(folder)
+        port, sasl_port, controller = free_port(), free_port(), free_port()
+        self.address = f"127.0.0.1:{port}"
+        #: Where it asks for USER and PASSWORD.
+        self.sasl_address = f"127.0.0.1:{sasl_port}"
+        self._config = folder / "server.properties"
+        self._config.write_text(_configuration(folder, port, sasl_port, controller))
+        identity = uuid.uuid4().hex[:22]
+        tool = ["kafka.tools.StorageTool", "format", "-t", identity, "-c", str(self._config)]
+        subprocess.run([*self._java, *tool, "--standalone"], check=True, capture_output=True)
+        self.start()
+
+    @property
+    def _java(self) -> list[str]:
+        return ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", self._class_path]
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        log = self._folder / "broker.log"
+        with log.open("a") as output:
+            self._process = subprocess.Popen(
+                [*self._java, "kafka.Kafka", str(self._config)],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        _wait_until_it_answers(self.address, self._process, log)
+
+    def kill(self) -> None:
+        """End it as a power loss would."""
+        self._process.kill()
+        self._process.wait()
+
+
 @contextmanager
 def running_broker(folder: Path) -> Iterator[str]:
     """Yield the bootstrap address of a fresh broker that keeps its data in ``folder``."""
-    class_path = _class_path(folder)
-    port, controller = free_port(), free_port()
-    config = folder / "server.properties"
-    config.write_text(_configuration(folder, port, controller))
-    java = ["java", "-Xmx512m", "-cp", class_path]
-    identity = uuid.uuid4().hex[:22]
-    subprocess.run(
-        [*java, "kafka.tools.StorageTool", "format", "-t", identity, "-c", config, "--standalone"],
-        check=True,
-        capture_output=True,
-    )
-    with (folder / "broker.log").open("w") as log:
-        broker = subprocess.Popen(
-            [*java, "kafka.Kafka", str(config)], stdout=log, stderr=subprocess.STDOUT
-        )
+    broker = Broker(folder)
     try:
-        address = f"127.0.0.1:{port}"
-        _wait_until_it_answers(address, broker, folder / "broker.log")
-        yield address
+        yield broker.address
     finally:
         broker.kill()
-        broker.wait()
 
 
 def _class_path(folder: Path) -> str:
@@ -63,18 +89,30 @@ def _class_path(folder: Path) -> str:
     return target.read_text()
 
 
-def _configuration(folder: Path, port: int, controller: int) -> str:
+def _configuration(folder: Path, port: int, sasl_port: int, controller: int) -> str:
+    open_listener = f"PLAINTEXT://127.0.0.1:{port}"
+    sasl_listener = f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"
+    protocols = ("PLAINTEXT:PLAINTEXT", "SASL_PLAINTEXT:SASL_PLAINTEXT", "CONTROLLER:PLAINTEXT")
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    login = f'{module} required user_{USER}="{PASSWORD}";'
     return "\n".join([
         "process.roles=broker,controller",
         "node.id=1",
         f"controller.quorum.bootstrap.servers=127.0.0.1:{controller}",
-        f"listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-        f"advertised.listeners=PLAINTEXT://127.0.0.1:{port}",
+        f"listeners={open_listener},{sasl_listener},CONTROLLER://127.0.0.1:{controller}",
+        f"advertised.listeners={open_listener},{sasl_listener}",
+        f"listener.security.protocol.map={','.join(protocols)}",
+        "sasl.enabled.mechanisms=PLAIN",
+        f"listener.name.sasl_plaintext.plain.sasl.jaas.config={login}",
         "controller.listener.names=CONTROLLER",
         f"log.dirs={folder / 'kafka-data'}",
         # The tests' record times are of 1970, which retention would take for old.
         "log.retention.ms=-1",
         "offsets.topic.replication.factor=1",
+        "transaction.state.log.replication.factor=1",
+        "transaction.state.log.min.isr=1",
+        # A compacted topic is compacted soon.
+        "log.cleaner.backoff.ms=100",
         "group.initial.rebalance.delay.ms=0",
     ])  # fmt: skip
 

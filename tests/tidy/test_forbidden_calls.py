@@ -13,6 +13,10 @@ BROAD_HANDLERS = {
         "serve",
     ): "any failure becomes a problem document; "
     "problem_answer logs what it does not know and answers 500",
+    (
+        "pipeline/run/command.py",
+        "main",
+    ): "any failure becomes one line and exit code 1; its trace goes to the run's log",
     ("tests/app/api_client.py", "_call"): "an error after a whole answer is the server's to log; "
     "any other is raised again",
     ("storage/tailer/store.py", "run"): "a store that fails is told of in its status and tried "

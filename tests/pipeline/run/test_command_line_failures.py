@@ -1,5 +1,6 @@
 """Failures of a run on the command line: one clear line each, whatever layer they come from."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -135,10 +136,8 @@ def test_an_expression_that_fails_on_a_record_is_one_line(
 @pytest.mark.parametrize(
     ("fault", "ours"), [("EventLogError('from a task')", True), ("KeyError('odd')", False)]
 )
-def test_only_errors_that_are_not_ours_show_a_trace(
-    tmp_path: Path, log: Path, fault: str, ours: bool
-) -> None:
-    """An error of ours in a task of Spark's is one line; any other has all its traces."""
+def test_an_error_in_a_task_is_one_line(tmp_path: Path, log: Path, fault: str, ours: bool) -> None:
+    """An error of ours in a task of Spark's is one line; of any other the log has the traces."""
     function = f"""
 from pyspark.sql import functions as F
 from oriel.pipeline.errors import EventLogError
@@ -155,11 +154,31 @@ fails = F.udf(fail, 'boolean')
         [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py"), *arguments],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert ended.returncode == 1
-    # Java itself says on each start that a module is being incubated.
-    told = [line for line in ended.stderr.splitlines() if not line.startswith("WARNING: Using")]
+    assert (ended.returncode, ended.stdout) == (1, "")
+    begun, told = ended.stderr.splitlines()
+    assert begun == "starting Spark"
+    trace = tmp_path / "data" / "logs" / "topology.log"
     if ours:
-        assert told == ["starting Spark", "oriel run: from a task"]
+        assert told == "oriel run: from a task"
     else:
-        assert any(line.startswith("\tat org.apache.spark") for line in told)
-        assert "KeyError: 'odd'" in told
+        assert told.startswith("oriel run: store 's', step filter(")
+        assert told.endswith(f": KeyError: 'odd' (its trace is in {trace})")
+        assert "\tat org.apache.spark" in trace.read_text()
+
+
+@pytest.mark.slow
+def test_java_that_does_not_start_is_one_line(tmp_path: Path, log: Path) -> None:
+    """What the launcher said is in the line, and all of it in a file that the line names."""
+    (tmp_path / "topology.py").write_text(TOPOLOGY)
+    arguments = ["--event-log", str(log.parent), "--data", str(tmp_path / "data"), "--once"]
+    ended = subprocess.run(
+        [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py"), *arguments],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+        env=os.environ | {"JAVA_HOME": str(tmp_path / "no-java")},
+    )  # fmt: skip
+    assert ended.returncode == 1
+    begun, told = ended.stderr.splitlines()
+    assert begun == "starting Spark"
+    assert told.startswith("oriel run: Java did not start: ")
+    assert "no-java/bin/java: No such file" in told
+    assert str(tmp_path / "data" / "logs" / "topology.out") in told

@@ -19,7 +19,7 @@ from oriel.pipeline.event_log import (
     opened_slices,
     partition_files,
 )
-from oriel.pipeline.sources.logs import ensure_topic_folder
+from oriel.pipeline.sources.event_log_source import ensure_topic_folder
 
 
 @pytest.fixture

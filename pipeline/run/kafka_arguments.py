@@ -1,0 +1,118 @@
+"""Options of ``oriel run`` that say how Kafka is read."""
+
+import argparse
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from oriel.pipeline.decoding import SchemaRegistry
+from oriel.pipeline.sources import Kafka, Start, client_options
+
+#: Options that only Kafka has, as attributes of what was parsed.
+_ONLY_KAFKA = ("kafka_option", "kafka_config", "start", "on_data_loss", "max_batch_records",
+               "kafka_wait")  # fmt: skip
+#: Those of the client, which writes, too.
+_CLIENT = ("kafka_option", "kafka_config")
+
+_DEFAULT_RECORDS = 500_000
+_DEFAULT_WAIT_MS = 30_000
+
+
+def add_kafka_arguments(
+    parser: argparse.ArgumentParser,
+    positive: Callable[[str], int],
+    duration_ms: Callable[[str], int],
+) -> None:
+    """Add the options; ``positive`` and ``duration_ms`` read numbers and times."""
+    parser.add_argument(
+        "--kafka-option", action="append", metavar="NAME=VALUE",
+        help="an option of Kafka's client, like security.protocol=SASL_SSL (repeatable)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kafka-config", type=Path, metavar="FILE",
+        help="Java properties file with options of Kafka's client",
+    )  # fmt: skip
+    parser.add_argument(
+        "--start", type=_start, metavar="WHERE",
+        help="where a new checkpoint begins in Kafka: earliest (default), latest, or a time like "
+        "2026-01-31T12:00:00Z or in ms since 1970",
+    )  # fmt: skip
+    parser.add_argument(
+        "--on-data-loss", choices=("fail", "continue"),
+        help="if Kafka has deleted records before they were read: stop (default), or go on and "
+        "count them",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-batch-records", type=positive, metavar="N",
+        help=f"how many records of a topic one batch reads at most (default {_DEFAULT_RECORDS:,})",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kafka-wait", type=duration_ms, metavar="TIME",
+        help="how long to wait for Kafka at the start (default 30s)",
+    )  # fmt: skip
+
+
+def check_kafka_arguments(
+    parser: argparse.ArgumentParser, options: argparse.Namespace
+) -> argparse.Namespace:
+    """Return ``options``; end with a message if an event log was given options of Kafka's."""
+    for name in _ONLY_KAFKA:
+        if name in _CLIENT and options.publish_to:
+            continue
+        if not options.kafka and getattr(options, name) is not None:
+            parser.error(f"--{name.replace('_', '-')} is for --kafka only")
+    return options
+
+
+def kafka_of(options: argparse.Namespace, registry: SchemaRegistry | None) -> Kafka:
+    """Kafka as the options say; ``registry`` has the schemas that values name by their ids.
+
+    Raises:
+        InvalidKafkaOption: an option of the client can't be given, or its file can't be read.
+    """
+    return Kafka(
+        options.kafka,
+        max_batch_records=options.max_batch_records or _DEFAULT_RECORDS,
+        options=client_options(options.kafka_option or (), options.kafka_config),
+        max_batch_bytes=options.max_batch_bytes,
+        start=options.start,
+        on_data_loss=options.on_data_loss or "fail",
+        schema_registry=registry,
+    )
+
+
+def publish_options(options: argparse.Namespace) -> dict[str, str] | None:
+    """How Spark writes to the cluster of ``--publish-to``, or of ``--kafka``; None: to none."""
+    servers = options.publish_to or options.kafka
+    if servers is None:
+        return None
+    client = client_options(options.kafka_option or (), options.kafka_config)
+    named = {f"kafka.{name}": value for name, value in client.items()}
+    return {**named, "kafka.bootstrap.servers": servers}
+
+
+def wait_seconds(options: argparse.Namespace) -> float:
+    """How long to wait for Kafka at the start."""
+    wait_ms = _DEFAULT_WAIT_MS if options.kafka_wait is None else options.kafka_wait
+    return float(wait_ms / 1000)
+
+
+def _start(text: str) -> Start:
+    if text == "earliest":
+        return "earliest"
+    if text == "latest":
+        return "latest"
+    # A year alone would be a second or two after 1970.
+    if re.fullmatch(r"[0-9]{5,18}", text):
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        message = (
+            f"{text!r} is none of earliest, latest, a time like 2026-01-31T12:00:00Z, or "
+            "milliseconds since 1970"
+        )
+        raise argparse.ArgumentTypeError(message) from error
+    in_utc = time if time.tzinfo else time.replace(tzinfo=UTC)
+    return max(0, round(in_utc.timestamp() * 1000))

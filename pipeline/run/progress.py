@@ -1,0 +1,91 @@
+"""What a run tells of its batches: lines on stderr while it goes on, a summary on stdout."""
+
+import sys
+import time
+
+import orjson
+
+from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.run.clock_options import idle_lines
+from oriel.pipeline.sources import Log
+
+#: Least time between two lines about batches.
+_LINE_SECONDS = 1
+
+
+class Progress:
+    """Counts committed batches and prints them: lines on stderr, the summary on stdout."""
+
+    def __init__(self, started: float, log: Log) -> None:
+        """Begin to count; ``started`` is when the run began, in seconds of ``time.monotonic``."""
+        self._started = started
+        self._log = log
+        self._printed = 0.0
+        self._changed_windows: dict[str, int] = {}
+        self._last: dict[str, PreparedBatch] = {}
+        self._batches = 0
+        #: When the first batch of this run was committed, and how far it went.
+        self._first: tuple[float, int, float | None] | None = None
+
+    def on_batch(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
+        """Count batch number ``batch`` of all stores; print it if the last line is old enough."""
+        for line in idle_lines(self._last, stores):
+            self.tell(line)
+        self._last = stores
+        self._batches += 1
+        for name, prepared in stores.items():
+            self._changed_windows[name] = self._changed_windows.get(name, 0) + prepared.changed
+        now = time.monotonic()
+        if now - self._printed < _LINE_SECONDS:
+            return
+        self._printed = now
+        parts = []
+        for name, prepared in stores.items():
+            counters = prepared.record.counters
+            parts.append(
+                f"{name} {counters['input']:,} records, {counters['late']:,} late, "
+                f"{counters['dead_lettered']:,} dead-lettered, {prepared.open_records:,} open"
+            )
+        line = f"batch {batch}: {'; '.join(parts)}{self._pace(now)}"
+        self.tell(line)
+
+    def tell(self, line: str) -> None:
+        """Print a line on stderr."""
+        print(line, file=sys.stderr, flush=True)
+
+    @property
+    def batches(self) -> int:
+        """How many batches were committed."""
+        return self._batches
+
+    def print_summary(self) -> None:
+        """Print batches, seconds and each store's counters as one line of JSON."""
+        stores = {
+            name: {**prepared.record.counters, "changed_windows": self._changed_windows[name]}
+            for name, prepared in self._last.items()
+        }
+        seconds = round(time.monotonic() - self._started, 3)
+        summary = {"batches": self._batches, "stores": stores, "seconds": seconds}
+        lost = self._log.lost_records()
+        # Of topics, not of stores: what was never read is no input of theirs.
+        text = orjson.dumps({**summary, "lost": lost} if lost else summary)
+        print(text.decode(), flush=True)
+
+    def _pace(self, now: float) -> str:
+        """Records a second since the first batch of the run, and how long the log will last."""
+        records = max(store.record.counters["input"] for store in self._last.values())
+        ends = {
+            topic: offsets
+            for store in self._last.values()
+            for topic, offsets in store.record.offsets.items()
+        }
+        share = self._log.share_behind(ends)
+        if self._first is None:
+            self._first = now, records, share
+            return "" if share is None else f" ({share:.0%} of the log)"
+        first, first_records, first_share = self._first
+        rate = f"{(records - first_records) / (now - first):,.0f} records/s"
+        if share is None or first_share is None or share <= first_share:
+            return f" ({rate})"
+        seconds_left = (1 - share) / (share - first_share) * (now - first)
+        return f" ({share:.0%} of the log, {rate}, {max(0, seconds_left):.0f} s left)"

@@ -1,0 +1,117 @@
+"""One query after another, until the run is done: a query ends where its log is out of reach.
+
+Spark gives a query up when the brokers have not answered for half a minute. A run for months has
+to survive that. So such an error is told in one line, the log is asked until it answers, and
+another query goes on where the last one ended, with everything opened anew as after a restart.
+"""
+
+import threading
+import time
+from math import inf
+
+from pyspark.sql import SparkSession
+
+from oriel.pipeline.errors import KafkaUnavailable
+from oriel.pipeline.language import Topology
+from oriel.pipeline.run.progress import Progress
+from oriel.pipeline.run.query import PipelineRun, RunSettings
+from oriel.pipeline.sources import Log
+from oriel.pipeline.spark import first_line
+
+#: How often the query is asked whether it still runs.
+_POLL_SECONDS = 0.1
+#: How long after an answer that did not come the log is asked again.
+_ASK_AGAIN_SECONDS = 2
+#: How often queries may fail, one after another, without a batch though the log answers.
+_MOST_FAILURES = 3
+#: A query that has lived so long has not failed like the one before it.
+_LONG_SECONDS = 300
+
+
+class Queries:
+    """The queries of one run."""
+
+    def __init__(
+        self, spark: SparkSession, topology: Topology, log: Log, settings: RunSettings
+    ) -> None:
+        """Bring the stores of ``topology`` forward by ``log``."""
+        self._spark = spark
+        self._topology = topology
+        self._log = log
+        self._settings = settings
+
+    def run(self, progress: Progress, stop: threading.Event, most_seconds: float) -> None:
+        """Run until the log's end (``--once``), or until ``stop`` is set.
+
+        Waits ``most_seconds`` for a log that does not answer at the start, and with ``--once``
+        later too; without it a run that has begun waits for ever.
+
+        Raises:
+            KafkaUnavailable: the log did not answer in time.
+            Exception: what ended a query for good.
+        """
+        failures = 0
+        failure: BaseException | None = None
+        while (waited := self._has_answered(progress, stop, most_seconds)) is not None:
+            if waited:
+                # That was the reason, so it is over.
+                failures, failure = 0, None
+            if self._settings.trigger_ms is not None:
+                most_seconds = inf
+            batches, began = progress.batches, time.monotonic()
+            run = PipelineRun(self._spark, self._topology, self._log, self._settings)
+            try:
+                query = run.start(progress.on_batch)
+                if isinstance(failure, Exception):
+                    progress.tell(f"going on after: {first_line(failure)}")
+                # Spark's gateway can't be called from a signal handler: that only sets a flag.
+                while query.isActive and not stop.wait(_POLL_SECONDS):
+                    pass
+                query.stop()
+                query.awaitTermination()
+            except Exception as error:
+                # The query's own error wraps ours in a Java stack trace: prefer ours.
+                failure = run.failure or error
+                is_new = progress.batches > batches or time.monotonic() - began > _LONG_SECONDS
+                failures = 1 if is_new else failures + 1
+                if failures <= _MOST_FAILURES and self._log.may_pass(failure):
+                    continue
+                if failure is error:
+                    raise
+                raise failure from None
+            else:
+                return
+            finally:
+                run.close()
+
+    def rebuild(
+        self, store: str, progress: Progress, stop: threading.Event, most_seconds: float
+    ) -> None:
+        """Compute ``store`` anew; waits ``most_seconds`` for a log that does not answer.
+
+        Raises:
+            KafkaUnavailable: the log did not answer in time.
+            PipelineError, StorageError: the store can't be computed anew.
+        """
+        if self._has_answered(progress, stop, most_seconds) is not None:
+            PipelineRun(self._spark, self._topology, self._log, self._settings, store).close()
+
+    def _has_answered(
+        self, progress: Progress, stop: threading.Event, most_seconds: float
+    ) -> bool | None:
+        """Wait until the log answers; return whether it took a wait, None: asked to stop."""
+        began = time.monotonic()
+        waited = False
+        while not stop.is_set():
+            reason = self._log.no_answer(self._spark, sorted(self._topology.topics))
+            if reason is None:
+                if waited:
+                    progress.tell("Kafka answers again")
+                return waited
+            if time.monotonic() - began >= most_seconds:
+                raise KafkaUnavailable(reason)
+            if not waited or most_seconds < inf:
+                progress.tell(f"waiting: {reason}")
+            waited = True
+            stop.wait(_ASK_AGAIN_SECONDS)
+        return None

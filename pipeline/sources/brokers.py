@@ -1,0 +1,221 @@
+"""What Kafka's brokers say about topics, asked in a bounded time by the client in Spark's JVM.
+
+Spark itself asks them for minutes, and its errors are traces of Java. So a run looks before it
+starts its query, and again when the query has failed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from oriel.pipeline.errors import KafkaUnavailable
+from oriel.pipeline.sources.kafka_options import without_secrets
+from oriel.pipeline.spark import first_line
+
+#: How long one question may take.
+_ASK_MS = 5_000
+#: How many records of a place in a partition tell how large records are, of how many partitions.
+_SAMPLE = 50
+_SAMPLED_PARTITIONS = 8
+_SAMPLE_BYTES = 2**20
+
+_CLIENTS = "org.apache.kafka.clients."
+_COMMON = "org.apache.kafka.common."
+#: Errors that may pass -> what they mean.
+_PASSING = {
+    "TimeoutException": "no broker answers there (if it runs, it may speak another protocol: look "
+    "at security.protocol)",
+    "DisconnectException": "the broker ends the connection",
+    "No resolvable bootstrap urls": "the address of none of them is known",
+}
+
+
+@dataclass(frozen=True)
+class TopicLog:
+    """A topic on the brokers: its id, and each partition's first offset and the one behind all."""
+
+    id: str
+    earliest: Mapping[str, int]
+    latest: Mapping[str, int]
+
+
+class NoAnswer(KafkaUnavailable):
+    """The brokers do not answer; they may do so later."""
+
+
+class Brokers:
+    """The brokers of ``servers``, asked with the client's ``options``."""
+
+    def __init__(self, spark: SparkSession, servers: str, options: Mapping[str, str]) -> None:
+        """Ask by the JVM of ``spark``, which has the connector."""
+        self._jvm: Any = spark._jvm  # noqa: SLF001 - pyspark has no other way to Java
+        self._servers = servers
+        self._options = options
+
+    def topics(self, names: Sequence[str]) -> dict[str, TopicLog]:
+        """Each topic of ``names`` as it is.
+
+        Raises:
+            NoAnswer: in a few seconds none of the brokers has answered.
+            KafkaUnavailable: they refuse the client, or have no such topic.
+        """
+        with self._telling(), self._admin() as admin:
+            # The client itself waits for a bounded time only.
+            present = set(admin.listTopics().names().get())
+            for name in names:
+                if name not in present:
+                    raise KafkaUnavailable(_missing(name, present, self._servers))
+            described = admin.describeTopics(list(names)).allTopicNames().get()
+            partitions = {
+                name: [info.partition() for info in described[name].partitions()] for name in names
+            }
+            earliest = self._offsets(admin, partitions, "earliest")
+            latest = self._offsets(admin, partitions, "latest")
+            return {
+                name: TopicLog(described[name].topicId().toString(), earliest[name], latest[name])
+                for name in names
+            }
+
+    def cluster_id(self) -> str:
+        """The id of the cluster, which is its own whatever its addresses are.
+
+        Raises:
+            NoAnswer: in a few seconds none of the brokers has answered.
+            KafkaUnavailable: they refuse the client.
+        """
+        with self._telling(), self._admin() as admin:
+            return str(admin.describeCluster().clusterId().get())
+
+    def record_bytes(self, topic: str, starts: Mapping[str, int], log: TopicLog) -> float:
+        """How large records of a topic are on average, by some at ``starts`` and at the end.
+
+        The larger of the two places; 0 if there is none.
+        """
+        filled = [p for p, latest in log.latest.items() if latest > log.earliest[p]]
+        firsts = {p: max(starts.get(p, 0), log.earliest[p]) for p in filled}
+        # Where all is read, there is nothing to wait for.
+        unread = [p for p in filled if firsts[p] < log.latest[p]][:_SAMPLED_PARTITIONS]
+        filled = filled[:_SAMPLED_PARTITIONS]
+        lasts = {p: max(log.latest[p] - _SAMPLE, log.earliest[p]) for p in filled}
+        with self._telling():
+            return max(
+                self._sampled(topic, {p: firsts[p] for p in unread}), self._sampled(topic, lasts)
+            )
+
+    def _sampled(self, topic: str, positions: Mapping[str, int]) -> float:
+        """The average size of some records at positions of a topic, 0 if none comes."""
+        if not positions:
+            return 0
+        bytes_as_they_are = _COMMON + "serialization.ByteArrayDeserializer"
+        properties = self._properties(
+            {
+                "max.poll.records": str(_SAMPLE),
+                "max.partition.fetch.bytes": str(_SAMPLE_BYTES),
+                "fetch.max.bytes": str(_SAMPLE_BYTES),
+                "key.deserializer": bytes_as_they_are,
+                "value.deserializer": bytes_as_they_are,
+                "enable.auto.commit": "false",
+            }
+        )
+        consumer = self._java(_CLIENTS + "consumer.KafkaConsumer")(properties)
+        try:
+            places = {self._partition(topic, p): offset for p, offset in positions.items()}
+            consumer.assign(list(places))
+            for place, offset in places.items():
+                consumer.seek(place, offset)
+            records = consumer.poll(self._jvm.java.time.Duration.ofMillis(_ASK_MS // 2))
+            sizes = [
+                max(0, record.serializedKeySize()) + max(0, record.serializedValueSize())
+                for record in _each(records)
+            ]
+        finally:
+            consumer.close(self._jvm.java.time.Duration.ZERO)
+        return sum(sizes) / len(sizes) if sizes else 0
+
+    def _offsets(
+        self, admin: Any, partitions: Mapping[str, Sequence[int]], which: str
+    ) -> dict[str, dict[str, int]]:
+        """The earliest or latest offset of each partition."""
+        spec = getattr(self._java(_CLIENTS + "admin.OffsetSpec"), which)()
+        asked = {
+            self._partition(topic, number): spec
+            for topic, numbers in partitions.items()
+            for number in numbers
+        }
+        answers = admin.listOffsets(asked)
+        found: dict[str, dict[str, int]] = {topic: {} for topic in partitions}
+        for place in asked:
+            offset = answers.partitionResult(place).get().offset()
+            found[place.topic()][str(place.partition())] = offset
+        return found
+
+    @contextmanager
+    def _admin(self) -> Iterator[Any]:
+        properties = self._properties(
+            {
+                "default.api.timeout.ms": str(_ASK_MS),
+                "request.timeout.ms": str(_ASK_MS - 1_000),
+            }
+        )
+        admin = self._java(_CLIENTS + "admin.AdminClient").create(properties)
+        try:
+            yield admin
+        finally:
+            admin.close(self._jvm.java.time.Duration.ZERO)
+
+    def _properties(self, more: Mapping[str, str]) -> dict[str, str]:
+        return {**self._options, **more, "bootstrap.servers": self._servers}
+
+    def _partition(self, topic: str, number: int | str) -> Any:
+        return self._java(_COMMON + "TopicPartition")(topic, int(number))
+
+    def _java(self, name: str) -> Any:
+        """A class of Java's by its name."""
+        found = self._jvm
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        """Turn Java's errors into one line each."""
+        try:
+            yield
+        except (Py4JJavaError, PySparkException) as error:
+            # Of a few classes of Java's, Spark makes errors of its own.
+            reason = without_secrets(first_line(error), self._options)
+            begin = f"Kafka at {self._servers} can't be read: "
+            for word, meaning in _PASSING.items():
+                if word in reason:
+                    raise NoAnswer(begin + meaning) from error
+            raise KafkaUnavailable(begin + reason + _way_out(reason)) from error
+
+
+def _way_out(reason: str) -> str:
+    if "Sasl" in reason or "Ssl" in reason or "Authentication" in reason:
+        return "; look at security.protocol, sasl.mechanism, sasl.jaas.config and the ssl options"
+    if "Authorization" in reason:
+        return "; let this user describe and read the topic"
+    return ""
+
+
+def _missing(name: str, present: set[str], servers: str) -> str:
+    topics = sorted(topic for topic in present if not topic.startswith("__"))
+    near = get_close_matches(name, topics, n=3) or topics[:3]
+    have = f"it has {', '.join(map(repr, near))}" if near else "it has none that this user may see"
+    return (
+        f"Kafka at {servers} has no topic {name!r} ({have}): make it, or mend the topology's name"
+    )
+
+
+def _each(iterable: Any) -> Iterator[Any]:
+    """The items of anything that Java can iterate over."""
+    iterator = iterable.iterator()
+    while iterator.hasNext():
+        yield iterator.next()

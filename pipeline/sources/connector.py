@@ -1,0 +1,62 @@
+"""Spark's Kafka connector, which Spark fetches through Ivy.
+
+Some copies of the public repository lack its part ``spark-token-provider-kafka`` above 4.0.0.
+That part only renews delegation tokens and 4.0.0 is verified against this Spark, so it is
+excluded and 4.0.0 is put beside it (docs/decisions/0008).
+"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from oriel.pipeline.errors import ConnectorUnavailable
+from oriel.pipeline.spark import build_session
+
+_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
+_TOKEN_PROVIDER = "org.apache.spark:spark-token-provider-kafka-0-10_2.13"  # noqa: S105 - a name
+_TOKEN_PROVIDER_VERSION = "4.0.0"  # noqa: S105
+
+
+def kafka_settings(ivy: Path | None = None) -> dict[str, str]:
+    """Return the Spark settings that put the Kafka connector on the class path.
+
+    ``ivy`` is Ivy's cache folder, by default the one that Spark uses.
+
+    Raises:
+        ConnectorUnavailable: no repository could be reached that has the connector.
+    """
+    # Spark's own cache, see build_session.
+    jars = (ivy or Path.home() / ".ivy2.5.2") / "jars"
+    group, artifact = _TOKEN_PROVIDER.split(":")
+    token_provider = jars / f"{group}_{artifact}-{_TOKEN_PROVIDER_VERSION}.jar"
+    if not token_provider.is_file():
+        _fetch_token_provider()
+    if not token_provider.is_file():
+        message = (
+            f"Spark's Kafka connector could not be fetched ({token_provider.name}): check that "
+            "this machine reaches a Maven repository, or copy the file into the Ivy cache by hand"
+        )
+        raise ConnectorUnavailable(message)
+    return {
+        "spark.jars.packages": _CONNECTOR,
+        "spark.jars.excludes": _TOKEN_PROVIDER,
+        "spark.jars": str(token_provider),
+    }
+
+
+def _fetch_token_provider() -> None:
+    """Let a Spark of its own resolve the jar: packages of a running JVM can't be changed."""
+    subprocess.run(  # noqa: S603 - our own module
+        [sys.executable, "-m", __spec__.name],
+        check=False,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=os.environ,
+    )
+
+
+if __name__ == "__main__":
+    build_session(
+        "fetch", cores=1, packages=[f"{_TOKEN_PROVIDER}:{_TOKEN_PROVIDER_VERSION}"]
+    ).stop()

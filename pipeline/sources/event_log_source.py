@@ -1,0 +1,174 @@
+"""An event log as a source: its files in slices of whole lines, and the lines of a slice."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, reduce
+from pathlib import Path
+from typing import ClassVar
+
+import orjson
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from oriel.pipeline.decoding import event_log_decoder
+from oriel.pipeline.errors import EventLogError, InvalidTopology
+from oriel.pipeline.event_log import (
+    DEFAULT_MAX_BATCH_BYTES,
+    FORMAT,
+    RAW_SCHEMA,
+    EventLogSource,
+    next_ends,
+    opened_slices,
+    partition_files,
+    read_lines,
+    slices,
+)
+from oriel.pipeline.language import Source, check_topic
+from oriel.pipeline.sources.log import Batches, Decoder, Log, distance
+from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
+from oriel.storage import Offsets
+
+#: Up to this size a batch runs in the driver: a Spark job costs 0.2 to 0.3 s, however little it
+#: has to do, and in that time the driver alone takes so much through decoder and engine.
+SMALL_BATCH_BYTES = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class EventLog(Log):
+    """A folder of JSON Lines files, ``root/<topic>/<partition>.jsonl``.
+
+    ``max_batch_bytes`` is how much one batch reads at most, over all partitions of a topic; up
+    to ``small_batch_bytes`` it is read by the driver.
+    """
+
+    root: Path
+    max_batch_bytes: int = DEFAULT_MAX_BATCH_BYTES
+    small_batch_bytes: int = SMALL_BATCH_BYTES
+
+    raw_schema: ClassVar[str] = "partition INT, offset BIGINT, raw BINARY"
+
+    def decoder(self, source: Source) -> Decoder:
+        """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
+        consumed = source.consumed
+        if not consumed.is_json or consumed.timestamp == "ingestion":
+            message = (
+                f"{source}: an event log has text keys, JSON values and times of its own; leave "
+                "the serdes (and the time 'ingestion') out, or read the topic from Kafka"
+            )
+            raise InvalidTopology(message)
+        decoder = event_log_decoder(source.schema, consumed)
+        return decoder or spark_event_log_decoder(source.schema)
+
+    def stream(self, spark: SparkSession, topic: str, _sources: Sequence[Source] = ()) -> DataFrame:
+        """The slices of the topic's files, as lines are appended to them.
+
+        Raises:
+            EventLogError: the topic's folder holds a file that is no partition.
+        """
+        # Looked at here for the sake of the message: in the source it is inside a Java error.
+        partition_files(ensure_topic_folder(self.root, topic))
+        _register(spark)
+        return (
+            spark.readStream.format(FORMAT)
+            .option("root", str(self.root.resolve()))
+            .option("topic", topic)
+            .option("max_batch_bytes", str(self.max_batch_bytes))
+            .load()
+        )
+
+    def open_rows(self, rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """See ``Log``."""
+        return opened_slices(rows)
+
+    def raw_rows(self, rows: DataFrame) -> DataFrame:
+        """See ``Log``."""
+
+        def lines(batches: Batches) -> Batches:
+            return (block for _, block in opened_slices(batches))
+
+        return rows.mapInArrow(lines, from_arrow_schema(RAW_SCHEMA))
+
+    def is_small(self, starts: Offsets, ends: Offsets) -> bool:
+        """See ``Log``."""
+        return distance(starts, ends) <= self.small_batch_bytes
+
+    def read(
+        self, _rows: DataFrame, starts: Offsets, ends: Offsets
+    ) -> list[tuple[str, list[pa.RecordBatch]]]:
+        """See ``Log``: read from the files, as a task of Spark's would."""
+        return [
+            (topic, list(read_lines(part)))
+            for topic, topic_ends in ends.items()
+            for part in slices(
+                topic, self.root.resolve() / topic, starts.get(topic, {}), topic_ends
+            )
+        ]
+
+    def share_behind(self, ends: Offsets) -> float | None:
+        """See ``Log``."""
+        sizes = [
+            path.stat().st_size
+            for topic in ends
+            for path in partition_files(self.root / topic).values()
+        ]
+        return distance({}, ends) / sum(sizes) if any(sizes) else None
+
+    def identity(self, _spark: SparkSession) -> dict[str, str]:
+        """See ``Log``: the folder may be moved, and a file that is not the same one shows."""
+        return {"log": "an event log"}
+
+    def begins(self, _spark: SparkSession, ends: Offsets) -> Offsets:
+        """See ``Log``: nothing is ever removed."""
+        return {topic: dict.fromkeys(of_topic, 0) for topic, of_topic in ends.items()}
+
+    def next_ends(self, starts: Offsets, ends: Offsets) -> Offsets:
+        """See ``Log``."""
+        return {
+            topic: next_ends(
+                ensure_topic_folder(self.root, topic),
+                starts.get(topic, {}),
+                of_topic,
+                self.max_batch_bytes,
+            )
+            for topic, of_topic in ends.items()
+        }
+
+    def between(
+        self, spark: SparkSession, starts: Offsets, ends: Offsets, _sources: Sequence[Source] = ()
+    ) -> DataFrame:
+        """See ``Log``."""
+        _register(spark)
+        frames = [
+            spark.read.format(FORMAT)
+            .option("root", str(self.root.resolve()))
+            .option("topic", topic)
+            .option("starts", orjson.dumps(starts.get(topic, {})).decode())
+            .option("ends", orjson.dumps(of_topic).decode())
+            .load()
+            for topic, of_topic in ends.items()
+            if distance({topic: starts.get(topic, {})}, {topic: of_topic})
+        ]
+        return reduce(DataFrame.union, frames)
+
+
+@cache
+def _register(spark: SparkSession) -> None:
+    """Let a session know the event log's source; it warns when it is told twice."""
+    spark.dataSource.register(EventLogSource)
+
+
+def ensure_topic_folder(root: Path, topic: str) -> Path:
+    """Make the folder of ``topic`` if it isn't there, so that a producer can begin.
+
+    Raises:
+        InvalidTopology: the topic's name is not valid.
+        EventLogError: there is a file where a folder is to be.
+    """
+    folder = root / check_topic(topic)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        message = f"no event log at {folder}: there is a file in the place of a folder"
+        raise EventLogError(message) from error
+    return folder

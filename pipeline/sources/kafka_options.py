@@ -1,0 +1,136 @@
+"""Options of Kafka's client as a user gives them: ``name=value`` and a Java properties file.
+
+Any option of the client is passed on, but for those that would break a promise. Values may be
+secrets: no message names one.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from oriel.pipeline.errors import InvalidKafkaOption
+
+_OFFSETS = "offsets are kept in the checkpoint, with the stores"
+_BYTES = "messages are read as bytes and decoded as the topology says"
+#: Options that can't be given -> why.
+_REFUSED = {
+    "bootstrap.servers": "--kafka names the servers",
+    "auto.offset.reset": "--start says where a new checkpoint begins, --on-data-loss what is to "
+    "become of offsets that are gone",
+    "enable.auto.commit": _OFFSETS,
+    "auto.commit.interval.ms": _OFFSETS,
+    "key.deserializer": _BYTES,
+    "value.deserializer": _BYTES,
+    "interceptor.classes": "an interceptor may change messages, and a batch that is read again "
+    "has to be the same",
+}
+
+#: What differs from the client's own defaults.
+DEFAULT_OPTIONS: Mapping[str, str] = MappingProxyType({
+    # Records of transactions that were aborted, or are still open, are not there.
+    "isolation.level": "read_committed",
+    # A mistyped topic must not come into being by being read.
+    "allow.auto.create.topics": "false",
+    # The client's defaults (1 MiB and 500 records a poll) are for programs that take one record
+    # at a time: with these a topic is read half as fast again.
+    "max.poll.records": "20000",
+    "max.partition.fetch.bytes": str(16 * 2**20),
+    "fetch.max.bytes": str(64 * 2**20),
+    # A broker that is down for hours is asked every ten seconds, not every second.
+    "reconnect.backoff.max.ms": "10000",
+})  # fmt: skip
+
+#: A key, then blanks with at most one = or : among them, then the value.
+_ENTRY = re.compile(r"((?:[^\\=:\s]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+#: Names of options whose values are kept out of messages.
+_SECRET = re.compile(r"password|secret|jaas|token|credential|\bkey\b|certificate", re.IGNORECASE)
+#: Shorter values are found in any text.
+_LEAST_SECRET = 4
+
+
+def client_options(given: Sequence[str], file: Path | None) -> dict[str, str]:
+    """Options of the client by name: those of ``file``, and over them ``given``'s ``name=value``.
+
+    Raises:
+        InvalidKafkaOption: the file can't be read, an option has no name or value, or it is one
+            that can't be given.
+    """
+    options: dict[str, str] = {}
+    if file is not None:
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            message = f"--kafka-config {file} can't be read: {reason}"
+            raise InvalidKafkaOption(message) from error
+        options |= read_properties(text, f"--kafka-config {file}")
+    for entry in given:
+        name, separator, value = entry.partition("=")
+        if not separator or not name.strip():
+            # What was given may be a secret by itself.
+            message = "--kafka-option is given as NAME=VALUE, like security.protocol=SASL_SSL"
+            raise InvalidKafkaOption(message)
+        options[name.strip()] = value
+    for name in options:
+        if name in _REFUSED:
+            message = f"Kafka's option {name} can't be given: {_REFUSED[name]}"
+            raise InvalidKafkaOption(message)
+        if name.startswith("kafka."):
+            message = f"Kafka's option {name} is named without 'kafka.': {name[6:]}"
+            raise InvalidKafkaOption(message)
+    return options
+
+
+def read_properties(text: str, place: str) -> dict[str, str]:
+    r"""The entries of a Java properties file, as ``java.util.Properties`` reads them.
+
+    ``#`` and ``!`` begin comments, a backslash at a line's end goes on in the next, ``=``, ``:``
+    or a blank ends a name, and ``\uXXXX`` is a character.
+
+    Raises:
+        InvalidKafkaOption: an escape is none; ``place`` names the file.
+    """
+    entries: dict[str, str] = {}
+    logical = ""
+    goes_on = False
+    for natural in [*re.split(r"\r\n|\r|\n", text), ""]:
+        line = natural.lstrip(" \t\f")
+        if not goes_on and line[:1] in {"", "#", "!"}:
+            continue
+        # An even number of backslashes at the end are escaped backslashes.
+        goes_on = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        logical += line[:-1] if goes_on else line
+        if goes_on:
+            continue
+        entry = _ENTRY.fullmatch(logical)
+        assert entry is not None
+        name, value = (_unescaped(part, place) for part in entry.groups())
+        entries[name] = value
+        logical = ""
+    return entries
+
+
+def _unescaped(text: str, place: str) -> str:
+    r"""``text`` with its escapes replaced; one that is none is the character behind ``\``."""
+    if re.search(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})", text):
+        message = rf"{place}: \u is followed by four hexadecimal digits"
+        raise InvalidKafkaOption(message)
+
+    def character(escape: re.Match[str]) -> str:
+        code, other = escape.groups()
+        return chr(int(code, 16)) if code else _CONTROLS.get(other, other)
+
+    return _ESCAPE.sub(character, text)
+
+
+def without_secrets(text: str, options: Mapping[str, str]) -> str:
+    """``text`` without the values of options that may be secrets."""
+    for name, value in options.items():
+        if _SECRET.search(name):
+            for part in (value, *re.findall(r'"([^"]*)"', value)):
+                if len(part) >= _LEAST_SECRET:
+                    text = text.replace(part, "***")
+    return text

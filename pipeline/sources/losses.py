@@ -1,0 +1,172 @@
+"""Records of Kafka that are gone before they were read, and what a checkpoint knows of its topics.
+
+``CHECKPOINT/kafka.json`` says where the checkpoint began, each topic's id, and which offsets were
+skipped since (docs/decisions/0033). Offsets that compaction or transactions leave out are not
+gone: a log that begins at or before an offset has all of its records that are still to be had.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Self
+
+import orjson
+
+from oriel.pipeline.errors import CheckpointError, RecordsLost
+from oriel.pipeline.sources.brokers import TopicLog
+from oriel.storage import Offsets, replace_file
+
+#: What brokers say that have no ids of topics.
+_NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
+#: How many gaps an error names.
+_NAMED = 3
+
+_ANEW = "start anew with another data folder"
+
+
+class Gap(NamedTuple):
+    """Offsets of a partition from ``start`` to before ``end``."""
+
+    topic: str
+    partition: str
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        """Tell of them as lost."""
+        return (
+            f"topic {self.topic!r}, partition {self.partition}: {self.end - self.start} offsets, "
+            f"{self.start} to {self.end - 1}, were deleted from Kafka before they were read"
+        )
+
+
+def gaps(read: Offsets, firsts: Offsets) -> list[Gap]:
+    """What is missing between the offsets that were read to and the ``firsts`` that are left.
+
+    A partition that appeared later is read from 0. Of topics that were not read there is none.
+    """
+    return [
+        Gap(topic, partition, known.get(partition, 0), first)
+        for topic, known in read.items()
+        for partition, first in firsts.get(topic, {}).items()
+        if first > known.get(partition, 0)
+    ]
+
+
+def refuse_another_log(
+    topic: str, log: TopicLog | Mapping[str, int], read: Mapping[str, int], known: str | None = None
+) -> None:
+    """Refuse a topic whose offsets no longer name the records that were read.
+
+    ``log`` is the topic, or where its partitions end; ``read`` how far they were read; ``known``
+    the topic's id.
+
+    Raises:
+        RecordsLost: it was deleted and made anew, or is shorter than what was read of it.
+    """
+    if isinstance(log, TopicLog):
+        if known not in {None, _NO_ID, log.id} and log.id != _NO_ID:
+            message = (
+                f"topic {topic!r} was deleted and made anew since this checkpoint began: its "
+                f"offsets name other records; {_ANEW}"
+            )
+            raise RecordsLost(message)
+        ends = log.latest
+    else:
+        ends = log
+    for partition, offset in read.items():
+        if ends.get(partition, -1) < offset:
+            now = f"ends at {ends[partition]} now" if partition in ends else "is no longer in Kafka"
+            message = (
+                f"topic {topic!r}, partition {partition}: was read up to offset {offset}, but "
+                f"{now}: it was cut or made anew, and its offsets name other records; {_ANEW}"
+            )
+            raise RecordsLost(message)
+
+
+@dataclass
+class KafkaRecord:
+    """What a checkpoint remembers of its topics, in one file.
+
+    ``lost`` is, by topic and partition, which spans of offsets were skipped: in order, none
+    touching another.
+    """
+
+    path: Path
+    start: str
+    topic_ids: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, dict[str, list[tuple[int, int]]]] = field(default_factory=dict)
+
+    @classmethod
+    def opened(cls, path: Path, start: str | int) -> Self:
+        """The record at ``path``, or a new one that begins at ``start`` and is not yet written.
+
+        Raises:
+            CheckpointError: it is damaged.
+        """
+        try:
+            written = orjson.loads(path.read_bytes())
+            return cls(path, written["start"], written["topic_ids"], written["lost"])
+        except FileNotFoundError:
+            return cls(path, str(start))
+        except (KeyError, TypeError, ValueError) as error:
+            message = (
+                f"{path} is damaged ({error!r}): restore it, or delete it to take Kafka's topics "
+                "for those that were read before"
+            )
+            raise CheckpointError(message) from error
+
+    def note_topics(self, topic_ids: Mapping[str, str]) -> None:
+        """Write down the ids of topics."""
+        if any(self.topic_ids.get(topic) != known for topic, known in topic_ids.items()):
+            self.topic_ids |= topic_ids
+            self._write()
+
+    def refuse(self, found: list[Gap]) -> None:
+        """Refuse gaps.
+
+        Raises:
+            RecordsLost: there are some.
+        """
+        if found:
+            more = f" (and {len(found) - _NAMED} more)" if len(found) > _NAMED else ""
+            message = (
+                f"{'; '.join(map(str, found[:_NAMED]))}{more}; --on-data-loss continue goes on "
+                f"behind them and counts them, or {_ANEW}"
+            )
+            raise RecordsLost(message)
+
+    def note_gaps(self, found: Iterable[Gap]) -> list[Gap]:
+        """Write down gaps; return those that were not known, as of a batch that is run again."""
+        new = []
+        for gap in found:
+            spans = self.lost.setdefault(gap.topic, {}).setdefault(gap.partition, [])
+            if any(start <= gap.start and gap.end <= end for start, end in spans):
+                continue
+            new.append(gap)
+            spans[:] = _joined([*spans, (gap.start, gap.end)])
+        if new:
+            self._write()
+        return new
+
+    def lost_records(self) -> dict[str, int]:
+        """How many offsets of each topic were skipped."""
+        return {
+            topic: sum(end - start for spans in partitions.values() for start, end in spans)
+            for topic, partitions in self.lost.items()
+        }
+
+    def _write(self) -> None:
+        written = {"start": self.start, "topic_ids": self.topic_ids, "lost": self.lost}
+        replace_file(self.path, orjson.dumps(written), sync=True)
+
+
+def _joined(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The spans in order, with those that touch made one."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(map(tuple, spans)):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined

@@ -1,0 +1,103 @@
+"""Where a run's noise goes: what Java, Ivy, Spark and Python's workers say, in files.
+
+    LOGS/<name>.log    Spark's log, by log4j2, and traces of errors that nobody expected
+    LOGS/<name>.out    what processes write to stdout and stderr: Ivy, the JVM, users' functions
+
+Both are bounded: the log by log4j2 while it is written, the other at each start.
+"""
+
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import gmtime, strftime
+
+_FILE_CONFIGURATION = Path(__file__).resolve().with_name("log4j2-file.properties")
+
+#: From this size on a file of outputs begins anew; one of before is kept.
+_MOST_BYTES = 10 * 2**20
+#: How much of its end is looked at for what a start said.
+_END_BYTES = 64 * 2**10
+
+#: Stands before what a start says.
+_START = "---- oriel run "
+#: Lines that say nothing by themselves: of traces, of Ivy's reports, of each start.
+_NO_WORDS = re.compile(
+    r"\s*(?:at |\.\.\. \d+ more|::|[-|:=]{3}|WARNING: Using|$)|.*\bCMD: bad array"
+)
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """The two files of one run; ``folder`` is made with the first that is written."""
+
+    folder: Path
+    name: str
+
+    @property
+    def log(self) -> Path:
+        """Spark's log."""
+        return self.folder / f"{self.name}.log"
+
+    @property
+    def outputs(self) -> Path:
+        """What processes wrote to stdout and stderr."""
+        return self.folder / f"{self.name}.out"
+
+    def java_options(self, configuration: str) -> list[str]:
+        """Options with which the JVM logs to the file; ``configuration`` is log4j2's for stderr."""
+        return [
+            f"-Dlog4j2.configurationFile={configuration},{_FILE_CONFIGURATION.as_uri()}",
+            # Quoted, because the folder's name may hold spaces.
+            f'"-Doriel.log={self.log.resolve()}"',
+        ]
+
+    @contextmanager
+    def outputs_of_children(self) -> Iterator[None]:
+        """Let processes that are started inside write to ``outputs``, as long as they live."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.outputs.exists() and self.outputs.stat().st_size > _MOST_BYTES:
+            self.outputs.replace(f"{self.outputs}.1")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        own = os.dup(1), os.dup(2)
+        file = os.open(self.outputs, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.write(file, f"{_START}{_time()}\n".encode())
+        try:
+            os.dup2(file, 1)
+            os.dup2(file, 2)
+            yield
+        finally:
+            sys.stdout.flush()
+            sys.stderr.flush()
+            for number, descriptor in enumerate(own, start=1):
+                os.dup2(descriptor, number)
+                os.close(descriptor)
+            os.close(file)
+
+    def first_words(self) -> str:
+        """What ``outputs`` says of the last start: two lines at most, empty if there is none."""
+        try:
+            with self.outputs.open("rb") as file:
+                file.seek(max(0, self.outputs.stat().st_size - _END_BYTES))
+                text = file.read().decode(errors="replace")
+        except OSError:
+            return ""
+        lines = text.rpartition(_START)[2].splitlines()[1:]
+        said = [line.strip() for line in lines if not _NO_WORDS.match(line)]
+        return "; ".join(said[:2])
+
+    def write_trace(self, error: BaseException) -> None:
+        """Put all that is known about an error at the end of the log."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.log.open("a", encoding="utf-8") as file:
+            file.write(f"{_time()} ERROR oriel run\n")
+            file.writelines(traceback.format_exception(error))
+
+
+def _time() -> str:
+    return strftime("%Y-%m-%d %H:%M:%S", gmtime())

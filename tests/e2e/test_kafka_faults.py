@@ -1,0 +1,359 @@
+"""Kafka as its users have it: passwords, transactions, compaction, and what goes wrong."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from tests.e2e.kafka_broker import PASSWORD, USER, Broker
+from tests.e2e.runs_in_one_process import ROOT, Runs, running_process
+
+pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
+
+TOPOLOGY = """
+from oriel import StreamsBuilder, TimeWindows, count
+
+builder = StreamsBuilder()
+windows = TimeWindows.of_size_and_grace(1000, 1000)
+for topic in {topics!r}:
+    stream = builder.stream(topic, "v INT").group_by_key().windowed_by(windows)
+    stream.aggregate(n=count()).materialize(topic)
+topology = builder.build()
+"""
+
+VALUE = b'{"v": 1}'
+
+_WAIT_SECONDS = 90
+
+
+class Cluster:
+    """A broker with what a test does to it."""
+
+    def __init__(self, broker: Broker) -> None:
+        """Do it to ``broker``."""
+        self.broker = broker
+        self.admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 0})
+        self._producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
+
+    def create(self, topic: str, partitions: int = 1, **config: str) -> None:
+        """Make a topic."""
+        new = NewTopic(
+            topic, partitions, 1, config={k.replace("_", "."): v for k, v in config.items()}
+        )
+        self.admin.create_topics([new])[topic].result(timeout=30)
+
+    def send(
+        self, topic: str, count: int, partition: int = 0, *, at_ms: int = 1, value: bytes = VALUE
+    ) -> None:
+        """Write ``count`` records with keys of their own."""
+        for number in range(count):
+            key = f"k{number}".encode()
+            self._producer.produce(topic, value, key, partition, timestamp=at_ms + number)
+        self._producer.flush()
+
+    def transaction(self, topic: str, count: int, *, commit: bool) -> None:
+        """Write records in a transaction, which is committed or aborted."""
+        producer = Producer({
+            "bootstrap.servers": self.broker.address, "log_level": 0,
+            "transactional.id": f"tests-{topic}",
+        })  # fmt: skip
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for number in range(count):
+            producer.produce(topic, VALUE, f"k{number}".encode(), 0, timestamp=number + 1)
+        producer.flush()
+        (producer.commit_transaction if commit else producer.abort_transaction)(30)
+
+    def delete_before(self, topic: str, offset: int, partition: int = 0) -> None:
+        """Delete the records before ``offset``, as retention does."""
+        place = TopicPartition(topic, partition, offset)
+        for future in self.admin.delete_records([place]).values():
+            future.result(timeout=30)
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has."""
+        return len(self.admin.list_topics(topic).topics[topic].partitions)
+
+    def offsets(self, topic: str) -> list[int]:
+        """The offsets that a consumer finds in partition 0."""
+        consumer = Consumer({
+            "bootstrap.servers": self.broker.address, "group.id": "tests",
+            "enable.auto.commit": False, "enable.partition.eof": True,
+        })  # fmt: skip
+        consumer.assign([TopicPartition(topic, 0, 0)])
+        found = []
+        while (message := consumer.poll(30)) is not None and not message.error():
+            found.append(message.offset() or 0)
+        consumer.close()
+        return found
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """Yield the broker of all tests here."""
+    broker = Broker(tmp_path_factory.mktemp("broker"))
+    yield Cluster(broker)
+    broker.kill()
+
+
+@pytest.fixture(scope="module")
+def runs(cluster: Cluster) -> Iterator[Runs]:
+    """Yield the process of all runs here that end by themselves."""
+    assert cluster
+    with running_process() as process:
+        yield process
+
+
+def _arguments(folder: Path, topics: list[str], address: str, *more: str) -> list[str]:
+    """What ``oriel run`` is given for a topology with a store for each topic."""
+    path = folder / "topology.py"
+    path.write_text(TOPOLOGY.format(topics=topics))
+    return [str(path), "--data", str(folder / "data"), "--kafka", address, "--cores", "2", *more]
+
+
+def _input(summary: dict[str, dict[str, dict[str, int]]]) -> dict[str, int]:
+    return {name: counters["input"] for name, counters in summary["stores"].items()}
+
+
+def _wait(what: str, is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + _WAIT_SECONDS
+    while not is_so():
+        assert time.monotonic() < end, f"waited {_WAIT_SECONDS} s for {what}"
+        time.sleep(0.05)
+
+
+def test_mistakes_are_one_line_in_a_bounded_time(
+    tmp_path: Path, cluster: Cluster, runs: Runs
+) -> None:
+    """No broker, no such topic, another protocol, a wrong password: one line with the way out."""
+    cluster.create("orders")
+    jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{USER}"'
+    login = ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN"]
+    wrong = [*login, f'sasl.jaas.config={jaas} password="not-this-one";']
+    broken = [*login, f"sasl.jaas.config={jaas} password=not-this-one"]
+    good = [*login, f'sasl.jaas.config={jaas} password="{PASSWORD}";']
+    address, sasl_address = cluster.broker.address, cluster.broker.sasl_address
+    cases = [
+        ("127.0.0.1:1", [], "no broker answers there"),
+        (sasl_address, [], "look at security.protocol"),
+        ("nobody.invalid:9092", [], "the address of none of them is known"),
+        ("nonsense", [], "Invalid url in bootstrap.servers"),
+        (address, [], "has no topic 'order' (it has 'orders'): make it, or mend the topology's"),
+        (sasl_address, wrong, "Invalid username or password; look at security.protocol"),
+        (sasl_address, broken, "JAAS"),
+        (sasl_address, good, "has no topic 'order'"),
+        (address, ["security.protocol=NOPE"], "security.protocol"),
+    ]
+    for servers, options, said in cases:
+        given = [text for option in options for text in ("--kafka-option", option)]
+        waits = ["--once", "--kafka-wait", "1ms", *given]
+        ended = runs.run(*_arguments(tmp_path, ["order"], servers, *waits))
+        assert ended.code == 1, said
+        assert len(ended.told) == 1, ended.told
+        assert ended.told[0].startswith("oriel run: Kafka at ")
+        assert said in ended.told[0]
+        assert "not-this-one" not in ended.told[0]
+    assert not (tmp_path / "data" / "tables").exists() or not list(
+        (tmp_path / "data" / "tables").glob("*/_delta_log/*1.json")
+    )
+
+
+def test_transactions_compaction_and_new_partitions(
+    tmp_path: Path, cluster: Cluster, runs: Runs
+) -> None:
+    """Only what is committed and still there is input, by a password that is written nowhere."""
+    cluster.create("paid")
+    cluster.create("newest", cleanup_policy="compact", segment_ms="100",
+                   min_cleanable_dirty_ratio="0.01")  # fmt: skip
+    cluster.transaction("paid", 3, commit=True)
+    cluster.transaction("paid", 5, commit=False)
+    cluster.transaction("paid", 2, commit=True)
+    rounds = 0
+
+    def is_compacted() -> bool:
+        # A segment is closed by a later record, and then compacted.
+        nonlocal rounds
+        rounds += 1
+        cluster.send("newest", 4, at_ms=rounds * 1_000)
+        return len(cluster.offsets("newest")) < 4 * rounds
+
+    _wait("compaction", is_compacted)
+    config = tmp_path / "client.properties"
+    config.write_text(
+        "# who we are\nsecurity.protocol = SASL_PLAINTEXT\nsasl.mechanism: PLAIN\n"
+        "sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
+        f'    username="{USER}" \\\n    password="{PASSWORD}";\n'
+    )
+    arguments = _arguments(tmp_path, ["paid", "newest"], cluster.broker.sasl_address, "--once",
+                           "--kafka-config", str(config), "--max-batch-records", "4")  # fmt: skip
+    ended = runs.run(*arguments)
+    assert ended.code == 0, ended.told
+    kept = len(cluster.offsets("newest"))
+    assert _input(ended.summary)["paid"] == 5
+    # Compaction may have gone on since.
+    assert kept <= _input(ended.summary)["newest"] < 4 * rounds
+
+    # Of a batch that has offsets but no records, nothing is input; then a partition appears.
+    cluster.transaction("paid", 5, commit=False)
+    cluster.admin.create_partitions([NewPartitions("paid", 2)])["paid"].result(timeout=30)
+    _wait(
+        "the partition",
+        lambda: len(cluster.admin.list_topics("paid").topics["paid"].partitions) == 2,
+    )
+    cluster.send("paid", 4, partition=1)
+    ended = runs.run(*arguments)
+    assert ended.code == 0, ended.told
+    assert _input(ended.summary)["paid"] == 9
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if PASSWORD.encode() in path.read_bytes()]
+
+
+def test_lost_records_stop_a_run_or_are_counted(
+    tmp_path: Path, cluster: Cluster, runs: Runs
+) -> None:
+    """What Kafka deleted before it was read is named; it is never skipped without being asked."""
+    cluster.create("short")
+    cluster.send("short", 3)
+    arguments = _arguments(tmp_path, ["short"], cluster.broker.address, "--once")
+    assert runs.run(*arguments).code == 0
+    cluster.send("short", 7)
+    cluster.delete_before("short", 8)
+    ended = runs.run(*arguments)
+    gone = "topic 'short', partition 0: 5 offsets, 3 to 7, were deleted from Kafka"
+    assert ended.code == 1
+    assert len(ended.told) == 1
+    assert gone in ended.told[0]
+    assert "--on-data-loss continue" in ended.told[0]
+    ended = runs.run(*arguments, "--on-data-loss", "continue")
+    assert ended.code == 0, ended.told
+    assert gone in ended.told[0]
+    assert _input(ended.summary) == {"short": 5}
+    assert ended.summary["lost"] == {"short": 5}
+    # It is known from then on, and no gap any more.
+    ended = runs.run(*arguments)
+    assert ended.code == 0, ended.told
+    assert ended.summary["lost"] == {"short": 5}
+
+
+def test_a_topic_that_is_made_anew_is_another_log(
+    tmp_path: Path, cluster: Cluster, runs: Runs
+) -> None:
+    """Though it has all the offsets that were read: they are of other records."""
+    cluster.create("again")
+    cluster.send("again", 3)
+    arguments = _arguments(tmp_path, ["again"], cluster.broker.address, "--once")
+    assert runs.run(*arguments).code == 0
+    cluster.admin.delete_topics(["again"])["again"].result(timeout=30)
+    _wait("deletion", lambda: "again" not in cluster.admin.list_topics().topics)
+    cluster.create("again")
+    cluster.send("again", 9)
+    for choice in ("fail", "continue"):
+        ended = runs.run(*arguments, "--on-data-loss", choice)
+        assert ended.code == 1
+        assert len(ended.told) == 1
+        assert "topic 'again' was deleted and made anew" in ended.told[0]
+
+
+def test_a_checkpoint_begins_where_it_is_told(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
+    """Behind the last record or at a time; later the option has no effect, and that is said."""
+    cluster.create("later")
+    cluster.send("later", 5)
+    for start, expected in (("latest", 0), ("1970-01-01T00:00:00.003Z", 3), ("99999", 0)):
+        folder = tmp_path / start
+        folder.mkdir()
+        arguments = _arguments(folder, ["later"], cluster.broker.address, "--once")
+        ended = runs.run(*arguments, "--start", start)
+        assert ended.code == 0, ended.told
+        assert _input(ended.summary) == {"later": expected}
+    cluster.send("later", 2)
+    ended = runs.run(*_arguments(tmp_path / "latest", ["later"], cluster.broker.address, "--once"),
+                     "--start", "earliest")  # fmt: skip
+    assert ended.code == 0
+    assert ended.told[0].startswith(
+        "--start earliest has no effect: this checkpoint began at latest"
+    )
+    assert _input(ended.summary) == {"later": 2}
+
+
+def test_batches_are_bounded_by_bytes(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
+    """By the size of the records that are there, however small those at the beginning."""
+    cluster.create("large")
+    cluster.send("large", 100)
+    cluster.send("large", 60, value=b'{"v": 1, "padding": "' + b"x" * 10_000 + b'"}')
+    ended = runs.run(*_arguments(tmp_path, ["large"], cluster.broker.address, "--once",
+                                 "--max-batch-bytes", "200000"))  # fmt: skip
+    assert ended.code == 0, ended.told
+    assert _input(ended.summary) == {"large": 160}
+    # Some 19 records of 10 kB are as many as may be read at once.
+    assert ended.summary["batches"] >= 160 // 20
+
+
+def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster) -> None:
+    """It waits for one that is down, says so once, and goes on when it is back.
+
+    Records that are gone before it has read them end it.
+    """
+    cluster.create("steady")
+    cluster.send("steady", 3)
+    cluster.broker.kill()
+    quick = ["default.api.timeout.ms=2000", "request.timeout.ms=1500"]
+    options = [text for option in quick for text in ("--kafka-option", option)]
+    arguments = _arguments(tmp_path, ["steady"], cluster.broker.address, *options)
+    table = tmp_path / "data" / "tables" / "steady" / "_delta_log"
+    told = tmp_path / "told"
+
+    def said(line: str) -> int:
+        return sum(line in each for each in told.read_text().splitlines())
+
+    def committed(version: int) -> bool:
+        assert run.poll() is None, told.read_text()
+        return (table / f"{version:020d}.json").exists()
+
+    with told.open("w") as errors:
+        run = subprocess.Popen(
+            [sys.executable, "-m", "oriel", "run", *arguments],
+            cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors,
+        )  # fmt: skip
+    try:
+        _wait("a line about the broker", lambda: said("waiting: Kafka at ") > 0)
+        cluster.broker.start()
+        _wait("the first batch", lambda: committed(1))
+        assert said("Kafka answers again") == 1
+        waiting = said("waiting: Kafka at ")
+        cluster.broker.kill()
+        _wait("the next line", lambda: said("waiting: Kafka at ") > waiting)
+        cluster.broker.start()
+        cluster.send("steady", 4)
+        _wait("a batch after the outage", lambda: committed(2))
+        # While Java stands still, records come and are deleted.
+        (java,) = _children(run.pid)
+        os.kill(java, signal.SIGSTOP)
+        cluster.send("steady", 9)
+        cluster.delete_before("steady", 12)
+        os.kill(java, signal.SIGCONT)
+        run.wait(_WAIT_SECONDS)
+    finally:
+        run.kill()
+        run.wait()
+    *lines, last = told.read_text().splitlines()
+    assert run.returncode == 1
+    assert last.startswith(
+        "oriel run: topic 'steady', partition 0: 5 offsets, 7 to 11, were deleted"
+    )
+    assert said("waiting: Kafka at ") == waiting + 1
+    assert said("Kafka answers again") == 2
+    assert all(line.startswith(("starting", "waiting", "Kafka", "batch")) for line in lines), lines
+
+
+def _children(process: int) -> list[int]:
+    """The processes that a process started: of a run the one of Java."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text()
+    return [int(child) for child in children.split()]

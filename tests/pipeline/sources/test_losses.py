@@ -1,0 +1,80 @@
+"""What a checkpoint knows of Kafka's topics, and records that are gone before they were read."""
+
+from pathlib import Path
+
+import pytest
+
+from oriel.pipeline.errors import CheckpointError, RecordsLost
+from oriel.pipeline.sources.brokers import TopicLog
+from oriel.pipeline.sources.losses import Gap, KafkaRecord, gaps, refuse_another_log
+
+
+def test_what_is_before_the_first_offset_is_missing() -> None:
+    """Of partitions that were read, and of new ones from 0; never of a topic that was not read."""
+    read = {"t": {"0": 3, "1": 5}, "u": {"0": 1}}
+    firsts = {"t": {"0": 8, "1": 5, "2": 2}, "u": {"0": 0}, "new": {"0": 9}}
+    assert gaps(read, firsts) == [Gap("t", "0", 3, 8), Gap("t", "2", 0, 2)]
+    assert gaps({}, firsts) == []
+
+
+def test_gaps_are_refused_in_one_line(tmp_path: Path) -> None:
+    """It names topic, partition and offsets, and the choice."""
+    record = KafkaRecord.opened(tmp_path / "kafka.json", "earliest")
+    record.refuse([])
+    with pytest.raises(RecordsLost) as refused:
+        record.refuse([Gap("t", str(number), 3, 8) for number in range(5)])
+    told = str(refused.value)
+    assert "topic 't', partition 0: 5 offsets, 3 to 7, were deleted from Kafka" in told
+    assert "(and 2 more)" in told
+    assert "--on-data-loss continue" in told
+    assert "\n" not in told
+
+
+def test_gaps_are_counted_once(tmp_path: Path) -> None:
+    """A batch that is run again finds its gap known; spans that touch become one."""
+    path = tmp_path / "kafka.json"
+    record = KafkaRecord.opened(path, "latest")
+    record.note_topics({"t": "id"})
+    first, second, other = Gap("t", "0", 3, 8), Gap("t", "0", 8, 10), Gap("t", "1", 0, 1)
+    assert record.note_gaps([first, other]) == [first, other]
+    assert record.note_gaps([first]) == []
+    again = KafkaRecord.opened(path, "earliest")
+    assert (again.start, again.topic_ids) == ("latest", {"t": "id"})
+    assert again.note_gaps([first, second]) == [second]
+    assert again.lost_records() == {"t": 8}
+    assert again.lost == {"t": {"0": [(3, 10)], "1": [[0, 1]]}}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"start": "earliest"}'])
+def test_a_damaged_record_is_told(tmp_path: Path, text: str) -> None:
+    """It is never taken for a new checkpoint's."""
+    path = tmp_path / "kafka.json"
+    path.write_text(text)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        KafkaRecord.opened(path, "earliest")
+
+
+@pytest.mark.parametrize(
+    ("log", "known", "said"),
+    [
+        (TopicLog("b", {"0": 0}, {"0": 9}), "a", "was deleted and made anew"),
+        (TopicLog("a", {"0": 0}, {"0": 2}), "a", "read up to offset 3, but ends at 2 now"),
+        (TopicLog("a", {"1": 0}, {"1": 9}), "a", "but is no longer in Kafka"),
+        ({"0": 2}, None, "ends at 2 now"),
+    ],
+)
+def test_another_log_under_the_same_name_is_refused(
+    log: TopicLog | dict[str, int], known: str | None, said: str
+) -> None:
+    """Its offsets name other records, so neither going on nor skipping is right."""
+    with pytest.raises(RecordsLost, match=said):
+        refuse_another_log("t", log, {"0": 3}, known)
+
+
+def test_the_same_log_is_accepted() -> None:
+    """With the id that is known, with none, and by brokers that have none."""
+    log = TopicLog("a", {"0": 1}, {"0": 3, "1": 0})
+    for known in ("a", None, "AAAAAAAAAAAAAAAAAAAAAA"):
+        refuse_another_log("t", log, {"0": 3}, known)
+    refuse_another_log("t", TopicLog("AAAAAAAAAAAAAAAAAAAAAA", {}, {"0": 3}), {"0": 3}, "a")
+    refuse_another_log("t", {"0": 3}, {"0": 3})
