@@ -6,7 +6,16 @@ from typing import Any
 import orjson
 import pytest
 
-from oriel import JoinWindows, StreamsBuilder, TimeWindows, Topology, collect_list, count
+from oriel import (
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    collect_list,
+    count,
+)
 from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.commit.checkpoint import StateVersions
 from oriel.pipeline.operations import clock
@@ -78,7 +87,7 @@ def test_a_record_from_the_future_is_a_dead_letter_whoever_decodes_it(
 def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
     runs: ClockRuns, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
-    """A batch that some stores have decided is judged by the others as they did, years later."""
+    """A batch that some stores have decided is judged by the others as they did, whenever that is."""
     runs.clocks = ClockSettings(max_ahead_ms=100)
     what = topology("one", "two", "three")
     runs.append({0: [record(990), record(1500)]})
@@ -97,6 +106,7 @@ def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
         with pytest.raises(OSError, match="disk is gone"):
             runs.run(what)
     runs.now_ms = 10**9
+    runs.clocks = ClockSettings(max_ahead_ms=None)
     runs.run(what)
     # Before any store has decided, nothing was judged.
     dead = 0 if failing == 1 else 1
@@ -188,6 +198,33 @@ def test_a_clock_that_ran_ahead_is_set_back_and_the_answers_return(
     shown = capsys.readouterr().out
     assert "s: t 0 set back from 9999" in shown
     assert "holds windows open" in shown
+
+
+def test_every_kind_of_windows_goes_on_behind_what_was_final(runs: ClockRuns) -> None:
+    """No final row comes twice, and windows that begin after the last one are as ever."""
+    builder = StreamsBuilder()
+    kinds = {
+        "tumbling": TimeWindows.of_size_and_grace(10, 5),
+        "hopping": TimeWindows.of_size_and_grace(10, 5).advance_by(3),
+        "sliding": SlidingWindows.of_time_difference_and_grace(10, 5),
+        "session": SessionWindows.of_inactivity_gap_and_grace(10, 5),
+    }
+    for name, windows in kinds.items():
+        windowed = builder.stream("t", "v STRING").group_by_key().windowed_by(windows)
+        windowed.aggregate(n=count(), all=collect_list("v")).materialize(name, 1000)
+    what = builder.build()
+    runs.append({0: [record(100), record(104), record(117), record(YEAR_9999, "bad")]})
+    runs.run(what)
+    assert clock.main(["--data", str(runs.data), "--set", "t", "0", "117"]) == 0
+    later = [record(118), record(119), record(150), record(155), record(190)]
+    for one in later:
+        runs.append({0: [one]})
+        runs.run(what)
+    for name in kinds:
+        assert runs.counters(name)["input"] == 9
+        found = [row for row in runs.rows(name) if "150" in row["all"]]
+        assert {tuple(row["all"]) for row in found} >= {("150", "155")}, name
+        assert all(row["final"] for row in found), name
 
 
 @pytest.mark.parametrize("decided", [0, 1])
