@@ -109,7 +109,10 @@ def _clock_notes(plan: BatchPlan, upstream: Reports, previous: PreparedBatch | N
     before = previous.clock_notes if previous else NO_CLOCK_NOTES
     spoke = upstream.spoke()
     idle = plan.idle(spoke)
-    times_ms = plan.close_times(upstream.clocks_after(plan.clocks), spoke)
+    # Without windows nothing is held open.
+    is_windowed = plan.windows.kind != "none"
+    clocks = upstream.clocks_after(plan.clocks)
+    times_ms = plan.close_times(clocks, spoke) if is_windowed else {}
     return ClockNotes(
         now_ms=plan.wall_clock.now_ms,
         max_ahead_ms=plan.wall_clock.settings.max_ahead_ms,

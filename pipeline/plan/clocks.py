@@ -98,8 +98,11 @@ class ClockNotes:
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any] | None) -> Self:
         """Read back what JSON says; versions of earlier releases say nothing."""
-        notes = cls(**(fields or {}))
-        return notes if notes.held_by is None else replace(notes, held_by=tuple(notes.held_by))
+        told = dict(fields or {})
+        if told.get("held_by") is not None:
+            name, partition = told["held_by"]
+            told["held_by"] = name, partition
+        return cls(**told)
 
 
 #: Before the first batch.

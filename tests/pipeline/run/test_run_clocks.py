@@ -87,7 +87,7 @@ def test_a_record_from_the_future_is_a_dead_letter_whoever_decodes_it(
 def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
     runs: ClockRuns, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
-    """A batch that some stores have decided is judged by the others as they did, whenever that is."""
+    """What some stores have decided, the others judge as they did, whenever that is."""
     runs.clocks = ClockSettings(max_ahead_ms=100)
     what = topology("one", "two", "three")
     runs.append({0: [record(990), record(1500)]})
@@ -275,6 +275,8 @@ def test_what_cannot_be_set_is_one_line(
         ([*data, "--name", "x"], "has no checkpoint 'x'; there are: app"),
         ([*data, "x"], "has no store 'x'; there are: joined, s"),
         ([*data, "s", "--set", "t", "0", "soon"], "'soon' is no time"),
+        ([*data, "s", "--set", "t", "0", "1969-12-31T23:59"], "is no time of a record"),
+        ([*data, "s", "--set", "t", "0", str(YEAR_9999 + 1)], "is no time of a record"),
         ([*data, "s", "--set", "t", "7", "100"], "t 7 is not there in s"),
         ([*data, "s", "--set", "t", "0", "9999-12-31T23:59:59.999"], "is not ahead of it in s"),
         ([*data, "--set", "t", "0", "100"], "store 'joined' joins streams"),
