@@ -109,9 +109,13 @@ def _clock_notes(plan: BatchPlan, upstream: Reports, previous: PreparedBatch | N
     before = previous.clock_notes if previous else NO_CLOCK_NOTES
     spoke = upstream.spoke()
     idle = plan.idle(spoke)
-    times_ms = plan.close_times(upstream.clocks_after(plan.clocks), spoke)
+    # Without windows nothing is held open.
+    is_windowed = plan.windows.kind != "none"
+    clocks = upstream.clocks_after(plan.clocks)
+    times_ms = plan.close_times(clocks, spoke) if is_windowed else {}
     return ClockNotes(
         now_ms=plan.wall_clock.now_ms,
+        max_ahead_ms=plan.wall_clock.settings.max_ahead_ms,
         heard_ms={
             name: {
                 str(p): plan.wall_clock.now_ms if p in spoke.get(name, ()) else heard_ms
@@ -172,11 +176,10 @@ class StoreBatches:
         self._decided: PreparedBatch | None = None
         self._maintenance = ThreadPoolExecutor(1, thread_name_prefix=f"maintain-{self._store.name}")
 
-    def decided_ms(self, batch: int) -> int | None:
-        """The wall clock of batch ``batch``, if an earlier run of the pipeline has decided it."""
+    def decided_notes(self, batch: int) -> ClockNotes | None:
+        """By what batch ``batch`` was judged, if an earlier run of the pipeline has decided it."""
         decided = self._versions.load(batch) if self._last is None else None
-        now_ms = NO_CLOCK_NOTES.now_ms if decided is None else decided.clock_notes.now_ms
-        return None if now_ms == NO_CLOCK_NOTES.now_ms else now_ms
+        return None if decided is None else decided.clock_notes
 
     def begin(
         self, batch: int, ends: Offsets, wall_clock: WallClock = NO_WALL_CLOCK

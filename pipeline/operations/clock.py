@@ -19,8 +19,8 @@ import pyarrow.parquet as pq
 
 from oriel.pipeline.commit import Checkpoint, Mend, StateVersions
 from oriel.pipeline.errors import ClockRefused, PipelineError
-from oriel.pipeline.plan import PreparedBatch
-from oriel.pipeline.windows import NEVER_CLOSED_MS, NO_STREAM_TIME_MS, SIDE_FIELDS
+from oriel.pipeline.plan import NO_PARTITION, PreparedBatch
+from oriel.pipeline.windows import MAX_TIMESTAMP_MS, NEVER_CLOSED_MS, NO_STREAM_TIME_MS, SIDE_FIELDS
 from oriel.storage import DataLayout, StorageError
 from oriel.storage.delta import DeltaLog
 
@@ -77,14 +77,22 @@ def _parser() -> argparse.ArgumentParser:
 
 def _time_ms(text: str) -> int:
     if text.isdecimal():
-        return int(text)
-    try:
-        told = datetime.fromisoformat(text)
-    except ValueError as error:
-        message = f"{text!r} is no time: give ms since 1970, or a time like 2026-01-31T12:00:00"
-        raise ClockRefused(message) from error
-    told = told if told.tzinfo else told.replace(tzinfo=UTC)
-    return (told - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+        time_ms = int(text)
+    else:
+        try:
+            told = datetime.fromisoformat(text)
+        except ValueError:
+            time_ms = -1
+        else:
+            told = told if told.tzinfo else told.replace(tzinfo=UTC)
+            time_ms = (told - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
+    if not 0 <= time_ms <= MAX_TIMESTAMP_MS:
+        message = (
+            f"{text!r} is no time of a record: give ms since 1970, or a time like "
+            "2026-01-31T12:00:00"
+        )
+        raise ClockRefused(message)
+    return time_ms
 
 
 def _checkpoint(layout: DataLayout, name: str | None) -> Path:
@@ -137,7 +145,7 @@ def _newest(folder: Path, versions: StateVersions) -> PreparedBatch | None:
 
 
 def _show(versions: Iterable[_Version], now_ms: int) -> None:
-    rows = [_COLUMNS]
+    rows: list[tuple[str, ...]] = [_COLUMNS]
     below: list[str] = []
     for version in versions:
         rows += _rows(version, now_ms)
@@ -175,7 +183,9 @@ def _rows(version: _Version, now_ms: int) -> Iterator[tuple[str, ...]]:
                 "idle" if is_idle else "holds windows open" if holds else "",
             )
         if not partitions:
-            yield (version.store, name, "none", "none yet", "", "", "", "holds windows open")
+            holds = notes.held_by == (name, NO_PARTITION)
+            does = "holds windows open" if holds else ""
+            yield (version.store, name, "none", "none yet", "", "", "", does)
 
 
 def _told(time_ms: int) -> str:
@@ -191,7 +201,8 @@ def _beside(ahead_ms: int) -> str:
 def _span(span_ms: int) -> str:
     """A span of time in its two largest units."""
     units = (("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1))
-    told, left_ms = [], max(0, span_ms)
+    told: list[str] = []
+    left_ms = max(0, span_ms)
     for unit, unit_ms in units:
         number, rest_ms = divmod(left_ms, unit_ms)
         if number and len(told) < 2:

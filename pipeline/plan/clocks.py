@@ -41,9 +41,14 @@ class WallClock:
     since_ms: int = 0
     settings: ClockSettings = UNPROTECTED
 
-    def at(self, decided_ms: int | None) -> "WallClock":
-        """The same, at the time at which a batch was decided, if it was."""
-        return self if decided_ms is None else replace(self, now_ms=decided_ms)
+    def at(self, now_ms: int) -> "WallClock":
+        """The same at another time."""
+        return replace(self, now_ms=now_ms)
+
+    def as_decided(self, notes: "ClockNotes") -> "WallClock":
+        """The same with the time and the bound by which a batch was judged that is decided."""
+        settings = replace(self.settings, max_ahead_ms=notes.max_ahead_ms)
+        return replace(self, now_ms=notes.now_ms, settings=settings)
 
     @property
     def latest_ms(self) -> int | None:
@@ -74,7 +79,8 @@ NO_WALL_CLOCK = WallClock()
 class ClockNotes:
     """What a state version tells of its clocks, beside their stream times.
 
-    ``now_ms`` is the wall clock of the batch, ``heard_ms`` that of the last batch with a record
+    ``now_ms`` is the wall clock of the batch and ``max_ahead_ms`` how far ahead of it a record was
+    allowed to be (None: any), ``heard_ms`` is the wall clock of the last batch with a record
     that the stream wants, by clock and partition. ``idle`` are the partitions that the batch left
     out of what is final, ``idle_times`` counts how often one began to be. ``held_by`` is the clock
     and partition that hold the windows open, None where nothing waits; the partition is -1 where
@@ -82,6 +88,7 @@ class ClockNotes:
     """
 
     now_ms: int = -1
+    max_ahead_ms: int | None = None
     heard_ms: Offsets = field(default_factory=dict)
     idle: dict[str, list[int]] = field(default_factory=dict)
     idle_times: int = 0
@@ -91,8 +98,11 @@ class ClockNotes:
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any] | None) -> Self:
         """Read back what JSON says; versions of earlier releases say nothing."""
-        notes = cls(**(fields or {}))
-        return notes if notes.held_by is None else replace(notes, held_by=tuple(notes.held_by))
+        told = dict(fields or {})
+        if told.get("held_by") is not None:
+            name, partition = told["held_by"]
+            told["held_by"] = name, partition
+        return cls(**told)
 
 
 #: Before the first batch.

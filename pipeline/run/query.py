@@ -244,12 +244,13 @@ class PipelineRun:
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         times = [time.perf_counter()]
         ends = self._checkpoint.end_offsets(batch)
-        # Decision 0032: a batch has one wall clock. If a crash left it decided for some stores,
-        # the others judge by the same one.
-        decided_ms = (store.decided_ms(batch) for store in self._stores.values())
-        wall_clock = WallClock(wall_clock_ms(), self._since_ms, self._settings.clocks).at(
-            next((ms for ms in decided_ms if ms is not None), None)
-        )
+        # Decision 0032: a batch has one wall clock and one bound. If a crash left it decided for
+        # some stores, the others judge as they did.
+        wall_clock = WallClock(wall_clock_ms(), self._since_ms, self._settings.clocks)
+        notes = (store.decided_notes(batch) for store in self._stores.values())
+        decided = next((each for each in notes if each is not None), None)
+        if decided is not None:
+            wall_clock = wall_clock.as_decided(decided)
         begun = {name: store.begin(batch, ends, wall_clock) for name, store in self._stores.items()}
         times.append(time.perf_counter())
         stores = [work for work in begun.values() if work is not None]

@@ -148,15 +148,17 @@ def test_cuts_and_numbers_of_tasks_change_nothing(
         batches.append((records[position : position + length], tasks))
         position += length
     batches.append((records[position:], 1))
-    once, counters = newest_rows(windows, [(records, 1)])
-    assert newest_rows(windows, batches) == (once, counters)
+    assert newest_rows(windows, batches) == newest_rows(windows, [(records, 1)])
 
 
 def newest_rows(
     windows: SlidingWindows | TimeWindows,
     batches: Sequence[tuple[Sequence[tuple[int, str, int, str]], int]],
-) -> tuple[dict[tuple[str, int], Any], dict[str, int]]:
-    """Run the batches, each with its number of tasks; return the newest rows and the counters."""
+) -> tuple[dict[tuple[str, int], Any], dict[str, int], int]:
+    """Run the batches, each with its number of tasks.
+
+    Returns the newest rows, the counters and the store's clock.
+    """
     newest: dict[tuple[str, int], Any] = {}
     previous: PreparedBatch | None = None
     rows = prepared_rows([record for records, _ in batches for record in records])
@@ -175,7 +177,10 @@ def newest_rows(
     assert previous is not None
     for row in newest.values():
         del row["revision"]
-    return newest, previous.record.counters
+    # Nothing is removed here, so what was put is there.
+    starts_ms = [round(start.timestamp() * 1000) for _, start in newest]
+    assert previous.record.observed_ms == max(starts_ms, default=-1)
+    return newest, previous.record.counters, previous.record.observed_ms
 
 
 def _reports(plan: BatchPlan, rows: list[dict[str, Any]]) -> list[WindowsReport]:

@@ -1,0 +1,90 @@
+"""Runs over one event log at a wall clock that a test sets."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from oriel import Topology
+from oriel.pipeline.plan import UNPROTECTED, ClockSettings, PreparedBatch
+from oriel.pipeline.run import PipelineRun, RunSettings, query
+from oriel.pipeline.sources import EventLog
+from tests.pipeline.run.topic_logs import Record, write_topics
+
+#: The end of the year 9999.
+YEAR_9999 = 253_402_300_799_999
+
+
+@dataclass
+class ClockRuns:
+    """A folder with a log and data, and the runs over it; ``now_ms`` is what wall clock says."""
+
+    spark: SparkSession
+    folder: Path
+    patch: pytest.MonkeyPatch
+    now_ms: int = 1000
+    clocks: ClockSettings = UNPROTECTED
+    last: dict[str, PreparedBatch] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Let runs read wall clock here."""
+        self.patch.setattr(query, "wall_clock_ms", lambda: self.now_ms)
+
+    @property
+    def data(self) -> Path:
+        """The data folder."""
+        return self.folder / "data"
+
+    def append(self, partitions: Mapping[int, Sequence[Record | bytes]], topic: str = "t") -> None:
+        """Append records to a topic."""
+        write_topics(self.folder / "log", {topic: partitions})
+
+    def run(self, topology: Topology, *, small_batch_bytes: int = 2**26) -> None:
+        """Run to the end of the log; larger batches than ``small_batch_bytes`` as Spark jobs."""
+        settings = RunSettings(
+            self.data, "app", trigger_ms=None, tasks=2, key_groups=8, sync=False, clocks=self.clocks
+        )
+        log = EventLog(self.folder / "log", 2**26, small_batch_bytes)
+        run = PipelineRun(self.spark, topology, log, settings)
+        try:
+            run.start(lambda _batch, stores: self.last.update(stores)).awaitTermination()
+        except PySparkException:
+            assert run.failure is not None
+            raise run.failure from None
+        finally:
+            run.close()
+
+    def counters(self, store: str) -> dict[str, int]:
+        """The running totals of a store; every record is counted once."""
+        counters = self.last[store].record.counters
+        names = ("applied", "late", "dead_lettered", "filtered")
+        assert counters["input"] == sum(counters[name] for name in names), store
+        return counters
+
+    def rows(self, store: str) -> list[dict[str, Any]]:
+        """The newest row of each window, by key and start; no final one was written twice."""
+        found: dict[Any, dict[str, Any]] = {}
+        table = DeltaTable(self.data / "tables" / store).to_pyarrow_table()
+        for row in sorted(table.to_pylist(), key=lambda row: row["revision"]):
+            place = row["key"], row.get("window_start"), row.get("window_end")
+            assert not found.get(place, {}).get("final"), f"a final window changed: {row}"
+            found[place] = row
+        return [found[place] for place in sorted(found, key=str) if not found[place]["deleted"]]
+
+    def letters(self) -> list[tuple[str, int, str | None]]:
+        """Reason, offset and store of each dead letter, in order."""
+        table = DeltaTable(self.data / "tables" / "_dead_letters").to_pyarrow_table()
+        return sorted(
+            ((row["reason"], row["offset"], row["store"]) for row in table.to_pylist()), key=str
+        )
+
+
+@pytest.fixture
+def runs(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ClockRuns:
+    """Runs over an empty log."""
+    return ClockRuns(spark, tmp_path, monkeypatch)

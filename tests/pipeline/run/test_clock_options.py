@@ -1,0 +1,69 @@
+"""The options about wall clock: what they mean, and the lines about partitions that fall silent."""
+
+from dataclasses import replace
+
+import pytest
+
+from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockSettings, PreparedBatch
+from oriel.pipeline.run.clock_options import clock_settings, idle_lines
+from oriel.pipeline.run.command import _parser
+from oriel.storage import CommitRecord
+
+DAY_MS, HOUR_MS = 86_400_000, 3_600_000
+
+
+@pytest.mark.parametrize(
+    ("options", "settings"),
+    [
+        ([], ClockSettings(DAY_MS, None)),
+        (["--once"], ClockSettings(None, None)),
+        (["--once", "--max-ahead", "2h"], ClockSettings(2 * HOUR_MS, None)),
+        (["--max-ahead", "off", "--idle-after", "5m"], ClockSettings(None, 300_000)),
+        (["--max-ahead", "3d", "--idle-after", "off"], ClockSettings(3 * DAY_MS, None)),
+    ],
+)
+def test_a_live_run_has_a_bound_and_a_replay_has_none(
+    options: list[str], settings: ClockSettings
+) -> None:
+    """Unless the options say something else."""
+    given = _parser().parse_args(["t.py", "--event-log", "x", "--data", "d", *options])
+    assert clock_settings(given) == settings
+
+
+def test_a_bound_is_a_time_or_off(capsys: pytest.CaptureFixture[str]) -> None:
+    """Anything else is told with an example."""
+    with pytest.raises(SystemExit):
+        _parser().parse_args(["t.py", "--event-log", "x", "--data", "d", "--max-ahead", "never"])
+    assert "'never' is not a time like 200ms, 1s, 1m, 1h or 1d" in capsys.readouterr().err
+
+
+def prepared(idle: dict[str, list[int]]) -> PreparedBatch:
+    """A batch that left these partitions out."""
+    record = CommitRecord(0, {}, {}, 0)
+    made = PreparedBatch(record, {}, {}, [], [], changed=0, open_records=0)
+    return replace(made, clock_notes=replace(NO_CLOCK_NOTES, idle=idle))
+
+
+def test_each_change_of_who_is_left_out_is_a_line() -> None:
+    """When a partition begins to be, and when it is waited for again; what stays is no news."""
+    assert list(idle_lines({}, {"s": prepared({"t": [1]})})) == [
+        "store 's': t 1 is silent, windows close without it"
+    ]
+    before, after = {"s": prepared({"t": [1, 2]})}, {"s": prepared({"t": [2, 3]})}
+    assert list(idle_lines(before, before)) == []
+    assert list(idle_lines(before, after)) == [
+        "store 's': t 3 is silent, windows close without it",
+        "store 's': t 1 speaks again, windows wait for it",
+    ]
+
+
+def test_notes_of_the_clocks_come_back_as_they_were() -> None:
+    """With the version; one of an earlier release has none."""
+    notes = replace(
+        NO_CLOCK_NOTES, now_ms=7, heard_ms={"t": {"0": 5}}, idle={"t": [1]}, held_by=("t", 0)
+    )
+    made = replace(prepared({}), clock_notes=notes)
+    assert PreparedBatch.from_json(made.to_json()) == made
+    assert b'"clock_notes"' in made.to_json()
+    older = made.to_json().split(b',"clock_notes"')[0] + b"}"
+    assert PreparedBatch.from_json(older) == prepared({})

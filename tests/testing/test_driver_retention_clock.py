@@ -1,0 +1,125 @@
+"""What retention counts from: the greatest window that was ever put, however batches were cut."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from oriel import EmitStrategy, StreamsBuilder, collect_list, count
+from oriel.testing import Record, TopologyTestDriver
+from tests.testing.driver_runs import SCHEMA, hopping, sessions, sliding, tumbling
+
+KINDS = {
+    "tumbling": tumbling(10, 6),
+    "hopping": hopping(10, 4, 6),
+    "sliding": sliding(8, 6),
+    "session": sessions(5, 6),
+}
+
+
+def kept(_key: str, value: Any, aggregate: Any) -> Any:
+    """Count; a text of ``x`` removes the window, and one of ``!`` is a dead letter."""
+    if value["s"] == "!":
+        raise ValueError
+    return None if value["s"] == "x" else (aggregate or 0) + 1
+
+
+def driver_of(kind: str, *, folded: bool, closed: bool = False) -> TopologyTestDriver:
+    """A store ``s`` of this kind, of aggregates or of functions that remove windows."""
+    builder = StreamsBuilder()
+    windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(KINDS[kind])
+    if closed:
+        windowed = windowed.emit(EmitStrategy.on_window_close())
+    if folded:
+        merger = lambda _key, one, other: (one or 0) + (other or 0)  # noqa: E731
+        table = windowed.aggregate(lambda: None, kept, merger, "n BIGINT")
+    else:
+        table = windowed.aggregate(n=count(), all=collect_list("t"))
+    table.materialize("s", 1000)
+    return TopologyTestDriver(builder.build())
+
+
+def random_log(seed: int) -> list[tuple[int, Record]]:
+    """Records of two partitions, some behind the grace, some that remove or raise."""
+    random, now, log = Random(seed), 0, []
+    for _ in range(random.randint(1, 30)):
+        now += random.choice((0, 1, 3, 9))
+        time = max(0, now - random.choice((0, 0, 2, 7, 30)))
+        value = {"t": time, "s": random.choice(("a", "b", "x", "x", "!"))}
+        log.append((random.randint(0, 1), Record(random.choice("ab"), value, time)))
+    return log
+
+
+def observed_ms(driver: TopologyTestDriver) -> int:
+    """What the store's retention counts from."""
+    return driver._stores["s"].content.observed_ms
+
+
+def clock_after(kind: str, time: int) -> int:
+    """The greatest start (of a session the end) of a window that one record defines by itself."""
+    windows: Any = KINDS[kind]
+    if kind == "session":
+        return time
+    if kind == "sliding":
+        return max(0, time - windows.time_difference_ms)
+    return time // windows.advance_ms * windows.advance_ms
+
+
+@pytest.mark.parametrize("folded", [False, True], ids=["aggregates", "functions"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_cut_gives_the_clock_of_one_record_a_batch(kind: str, folded: bool) -> None:
+    """Also where a function makes and removes a window in one batch."""
+    for seed in range(40):
+        log, random = random_log(seed), Random(seed + 1)
+        singly, cut = (driver_of(kind, folded=folded) for _ in range(2))
+        for driver in (singly, cut):
+            for partition in (0, 1):
+                driver.pipe_input("t", [], partition)
+        wanted, applied = -1, 0
+        for partition, record in log:
+            singly.pipe_input("t", record, partition)
+            if singly.counters("s").applied > applied:
+                applied += 1
+                wanted = max(wanted, clock_after(kind, record.timestamp_ms))
+            written = [row["window_start_ms"] for row in singly.read_output("s")]
+            if kind == "sliding":
+                # A right window begins behind an older record.
+                wanted = max([wanted, *written])
+            assert observed_ms(singly) == wanted, f"{kind}, seed {seed}"
+        left = {p: [record for q, record in log if q == p] for p in (0, 1)}
+        while any(left.values()):
+            partition = random.choice([p for p, records in left.items() if records])
+            number = random.choice((1, 3, 30))
+            cut.pipe_input("t", left[partition][:number], partition)
+            left[partition] = left[partition][number:]
+        assert observed_ms(cut) == wanted, f"{kind}, seed {seed}"
+
+
+@pytest.mark.parametrize("folded", [False, True], ids=["aggregates", "functions"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_close_only_final_windows_are_put(kind: str, folded: bool) -> None:
+    """The clock is the greatest start (of a session the end) of a final window."""
+    name = "window_end_ms" if kind == "session" else "window_start_ms"
+    for seed in range(20):
+        driver, wanted = driver_of(kind, folded=folded, closed=True), -1
+        for partition in (0, 1):
+            driver.pipe_input("t", [], partition)
+        for partition, record in random_log(seed):
+            driver.pipe_input("t", record, partition)
+            wanted = max([wanted, *(row[name] for row in driver.read_output("s"))])
+            assert observed_ms(driver) == wanted, f"{kind}, seed {seed}"
+
+
+def test_a_window_that_a_function_removes_at_once_hides_old_ones() -> None:
+    """With retention, as in Kafka Streams, whether the two came in one batch or not."""
+    for cut in (0, 1, 2):
+        builder = StreamsBuilder()
+        windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(tumbling(10, 0))
+        windowed.aggregate(lambda: None, kept, None, "n BIGINT").materialize("s", 10)
+        driver = TopologyTestDriver(builder.build())
+        made = [Record("a", {"t": 5, "s": "a"}, 5)]
+        made += [Record("b", {"t": 25, "s": word}, 25) for word in "ax"]
+        for first in range(0, 3, cut + 1):
+            driver.pipe_input("t", made[first : first + cut + 1])
+        assert observed_ms(driver) == 20
+        assert driver.window_store("s").all() == []
