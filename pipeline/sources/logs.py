@@ -337,6 +337,7 @@ class Kafka:
 
     def between(self, spark: SparkSession, starts: Offsets, ends: Offsets) -> DataFrame:
         """See ``Log``."""
+        ends = {topic: of_topic for topic, of_topic in ends.items() if of_topic}
         assigned = {topic: [int(p) for p in of_topic] for topic, of_topic in ends.items()}
         begins = {
             topic: {p: starts[topic][p] for p in of_topic} for topic, of_topic in ends.items()
