@@ -34,11 +34,11 @@ from oriel.storage.delta import delta_type
 FIXED = {
     "topic": "topic",
     "sources": "source",
-    "steps": "steps",
+    "steps": "chain of steps",
     "grouped_by": "grouping",
     "window": "window",
     "aggregates": "aggregation",
-    "functions": "functions",
+    "functions": "set of functions",
     "emit": "emission",
 }
 #: What the table knows best, whatever a topology or a command line says.

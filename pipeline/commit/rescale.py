@@ -61,7 +61,8 @@ def _rescaled(
     for name in {name for version in found.values() for name in version.state_files}:
         write_regrouped(old.folder, new.folder, name, key_groups, sync=sync)
     for batch, version in found.items():
-        new.save(batch, _of_no_tasks(version, key_groups), [])
+        # The generation's folder is new: its name has to be on disk, too.
+        new.save(batch, _of_no_tasks(version, key_groups), [new.folder.parent])
     schema = store_schema({}, windowed=rescaled.window.is_windowed)
     table = open_table(layout.table(store), schema, {}, sync=sync)
     table.set_property(STORE_PROPERTY, rescaled.to_json())

@@ -49,7 +49,7 @@ from oriel.pipeline.run.spark_runner import (
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import first_line
 from oriel.pipeline.tasks import LocalRunner, StoreWork, WindowsReport, run_stages
-from oriel.storage import DataLayout, Offsets
+from oriel.storage import DataLayout, Offsets, StoreDefinition
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
 
@@ -108,8 +108,7 @@ class PipelineRun:
         if settings.publish_options is None:
             _refuse_publications(topology)
         self._publisher = Publisher(spark, settings.publish_options or {})
-        self._tables: dict[str, StoreTables] = {}
-        self._rebuilt = rebuild
+        self._opened: dict[str, StoreTables] = {}
         names = [store.name for store in topology.stores]
         if rebuild is not None and rebuild not in names:
             message = f"the topology has no store {rebuild!r}; it has {', '.join(names)}"
@@ -132,10 +131,14 @@ class PipelineRun:
         try:
             identity = log.identity(spark)
             settle_log(folder, identity, sync=settings.sync)
+            wanted = [plan for plan in plans if rebuild in {None, plan.store.name}]
+            if rebuild is not None:
+                self._rebuild(wanted[0])
+            # All are looked at before one is computed, which may take long.
+            tables = [self._tables(plan) for plan in wanted]
             self._stores = {
-                plan.store.name: self._open(plan)
-                for plan in plans
-                if rebuild in {None, plan.store.name}
+                plan.store.name: self._open(plan, of_store)
+                for plan, of_store in zip(wanted, tables, strict=True)
             }
             if rebuild is None:
                 self._leave_others()
@@ -203,37 +206,46 @@ class PipelineRun:
             records = self._spark.createDataFrame([], from_arrow_schema(read))
         return RowSteps(records, origin, store)
 
-    def _open(self, plans: StorePlans) -> StoreBatches:
-        """Open one store's tables and state; compute them anew if that is asked for or needed."""
-        settings = self._settings
+    def _defined(self, plans: StorePlans) -> StoreDefinition:
+        """What the topology says of a store."""
         types = plans.assembly.engine.aggregate_types
-        defined = define(plans.store, types, self._checkpoint.application, settings.key_groups)
-        rebuild = Rebuild(
-            self._spark, self._log, self._compute, self._layout, self._checkpoint,
-            settings.tasks, settings.sync,
-            # A partition may be silent from here on, but never was before.
-            WallClock(self._since_ms, self._since_ms, settings.clocks),
-        )  # fmt: skip
-        newest = newest_batch(self._checkpoint.spark)
-        if self._rebuilt is not None:
-            if newest is None:
-                message = f"store {defined.name!r}: nothing has run yet, so there is no need to"
-                raise CheckpointError(message)
-            rebuild.run(plans, defined, newest)
-        tables = StoreTables(self._layout, defined, types, sync=settings.sync)
+        key_groups = self._settings.key_groups
+        return define(plans.store, types, self._checkpoint.application, key_groups)
+
+    def _tables(self, plans: StorePlans) -> StoreTables:
+        """Open one store's tables, making them where they aren't there."""
+        types = plans.assembly.engine.aggregate_types
+        return StoreTables(self._layout, self._defined(plans), types, sync=self._settings.sync)
+
+    def _open(self, plans: StorePlans, tables: StoreTables) -> StoreBatches:
+        """Open one store's state; a store that is new in a topology that has run is computed."""
         versions = self._checkpoint.versions(tables.definition.state_name)
         is_empty = tables.recorded_batch() < 0 and not any(versions.folder.iterdir())
-        if newest is not None and is_empty and committed_batch(self._checkpoint.spark) is not None:
-            # The store is new in a topology that has run: a batch that all others have is not
-            # offered again.
-            rebuild.run(plans, defined, newest)
-            tables = StoreTables(self._layout, defined, types, sync=settings.sync)
+        if is_empty and committed_batch(self._checkpoint.spark) is not None:
+            # A batch that all others have is not offered again.
+            self._rebuild(plans)
+            tables = self._tables(plans)
             versions = self._checkpoint.versions(tables.definition.state_name)
         remove_left(self._layout, self._checkpoint, tables.definition)
-        self._tables[plans.store.name] = tables
+        self._opened[plans.store.name] = tables
+        settings = self._settings
         return StoreBatches(
             plans, tables, versions, tasks=settings.tasks, on_cluster=settings.on_cluster
         )
+
+    def _rebuild(self, plans: StorePlans) -> None:
+        """Compute one store up to the newest batch of the checkpoint."""
+        newest = newest_batch(self._checkpoint.spark)
+        if newest is None:
+            message = f"store {plans.store.name!r}: nothing has run yet, begin with `oriel run`"
+            raise CheckpointError(message)
+        rebuild = Rebuild(
+            self._spark, self._log, self._compute, self._layout, self._checkpoint,
+            self._settings.tasks, self._settings.sync,
+            # A partition may be silent from here on, but never was before.
+            WallClock(self._since_ms, self._since_ms, self._settings.clocks),
+        )  # fmt: skip
+        rebuild.run(plans, self._defined(plans), newest)
 
     def _leave_others(self) -> None:
         """Say which stores are not in the topology any more, and let Spark follow its topics."""
@@ -264,7 +276,7 @@ class PipelineRun:
             computed = None if work is None else (work, reports[name])
             prepared[name] = self._stores[name].finish(batch, ends, computed)
         for store in self._topology.stores:
-            tables = self._tables[store.name]
+            tables = self._opened[store.name]
             self._publisher.publish(
                 store.publications, tables.definition, tables.table_folder, prepared[store.name]
             )

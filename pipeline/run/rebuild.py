@@ -29,6 +29,7 @@ from oriel.pipeline.commit import (
     as_version,
     remove_left,
 )
+from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch, StorePlans, WallClock
 from oriel.pipeline.sources import Log
 from oriel.pipeline.tasks import StoreWork, WindowsReport
@@ -67,6 +68,7 @@ class Rebuild:
         Raises:
             ForeignCheckpoint: the store's table belongs to another application.
             RecordsMiscounted: a record was lost or used twice.
+            CheckpointError, EventLogError: the log has less than the pipeline has read.
         """
         windowed = defined.window.is_windowed
         types = plans.assembly.engine.aggregate_types
@@ -111,6 +113,9 @@ class Rebuild:
             work = batches.begin(number, until, self.wall_clock)
             assert work is not None
             reports = []
+            if until != ends and not _distance(starts, until):
+                message = f"store {store!r}: the log ends at {starts}, the pipeline read to {ends}"
+                raise CheckpointError(message)
             if _distance(starts, until):
                 rows = self.log.between(self.spark, starts, until, batches.plans.store.sources)
                 reports = self.compute(rows, starts, until, [work], self.wall_clock)[store]

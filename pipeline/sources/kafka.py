@@ -259,6 +259,7 @@ class Kafka(Log):
         self, spark: SparkSession, starts: Offsets, ends: Offsets, sources: Sequence[Source] = ()
     ) -> DataFrame:
         """See ``Log``."""
+        ends = {topic: of_topic for topic, of_topic in ends.items() if of_topic}
         assigned = {topic: [int(p) for p in of_topic] for topic, of_topic in ends.items()}
         begins = {
             topic: {p: starts[topic][p] for p in of_topic} for topic, of_topic in ends.items()

@@ -16,6 +16,7 @@ from oriel.pipeline.errors import EventLogError
 from oriel.pipeline.event_log import (
     EventLogReader,
     EventLogSource,
+    next_ends,
     opened_slices,
     partition_files,
 )
@@ -112,6 +113,21 @@ def test_broken_promises_are_loud(folder: Path) -> None:
         partition_files(folder)
     with pytest.raises(EventLogError, match="no event log at"):
         partition_files(folder / "missing")
+
+
+def test_a_part_of_the_log_is_read_in_batches_up_to_its_end(folder: Path) -> None:
+    """Whole lines, an equal share of each partition that is behind; what is there, no more."""
+    (folder / "0.jsonl").write_bytes(b"aa\nbb\ncc\ndd\n")
+    (folder / "1.jsonl").write_bytes(b"e\nf\n")
+    (folder / "2.jsonl").touch()
+    ends = {"0": 9, "1": 4, "2": 0}
+    batches = [{"0": 0, "1": 0, "2": 0}]
+    while batches[-1] != ends:
+        batches.append(next_ends(folder, batches[-1], ends, 7))
+    assert batches[1:] == [{"0": 3, "1": 2, "2": 0}, {"0": 6, "1": 4, "2": 0}, ends]
+    (folder / "1.jsonl").unlink()
+    with pytest.raises(EventLogError, match=r"partitions \['1'\] of .* are gone"):
+        next_ends(folder, batches[0], ends, 7)
 
 
 @given(st.lists(st.binary(max_size=12).map(lambda b: b.replace(b"\n", b"")), max_size=30))
