@@ -20,7 +20,14 @@ from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
-from oriel.pipeline.spark import build_session, is_cluster, send_package, tasks_at_a_time, with_conf
+from oriel.pipeline.spark import (
+    MASTER,
+    build_session,
+    is_cluster,
+    send_package,
+    tasks_at_a_time,
+    with_conf,
+)
 from oriel.pipeline.windows import IllegalArgument
 from oriel.storage import InvalidDefinition, StorageError, check_store_name
 
@@ -149,7 +156,7 @@ def _run(options: argparse.Namespace) -> int:
         tasks=tasks,
         key_groups=options.key_groups,
         sync=not options.no_sync,
-        on_cluster=is_cluster(options.master),
+        on_cluster=is_cluster(spark.sparkContext.master),
     )
     run = PipelineRun(spark, topology, log, settings)
     progress = Progress(started, log)
@@ -175,14 +182,14 @@ def _run(options: argparse.Namespace) -> int:
 
 def _session(options: argparse.Namespace, name: str) -> tuple[SparkSession, int]:
     """Spark's session, whose workers find this package, and how many tasks a stage has."""
+    conf = dict(options.conf) | ({MASTER: options.master} if options.master else {})
     spark = build_session(
         f"oriel {name}",
         cores=options.cores,
-        extra=with_conf(kafka_settings() if options.kafka else {}, dict(options.conf)),
+        extra=with_conf(kafka_settings() if options.kafka else {}, conf),
         is_short_run=options.once,
-        master=options.master,
     )
-    if is_cluster(options.master):
+    if is_cluster(spark.sparkContext.master):
         send_package(spark)
     return spark, options.cores or tasks_at_a_time(spark)
 
