@@ -31,6 +31,7 @@ from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
 from oriel.pipeline.sources import EventLog, Log, kafka_settings
 from oriel.pipeline.spark import (
+    MASTER,
     LogFile,
     build_session,
     error_kind,
@@ -131,7 +132,7 @@ def _run(options: argparse.Namespace) -> int:
         sync=not options.no_sync,
         publish_options=publish_options(options),
         clocks=clock_settings(options),
-        on_cluster=is_cluster(options.master),
+        on_cluster=is_cluster(spark.sparkContext.master),
     )
     progress = Progress(started, log)
     stop = _stop_on_signal()
@@ -148,19 +149,17 @@ def _run(options: argparse.Namespace) -> int:
 def _session(options: argparse.Namespace, name: str) -> tuple[SparkSession, int]:
     """Spark's session, whose workers find this package, and how many tasks a stage has."""
     log_file = _log_file(options)
+    conf = dict(options.conf) | ({MASTER: options.master} if options.master else {})
+    connector = kafka_settings() if options.kafka or options.publish_to else {}
     with log_file.outputs_of_children():
         spark = build_session(
             f"oriel {name}",
             cores=options.cores,
-            extra=with_conf(
-                kafka_settings() if options.kafka or options.publish_to else {},
-                dict(options.conf),
-            ),
+            extra=with_conf(connector, conf),
             is_short_run=options.once,
-            master=options.master,
             log=log_file,
         )
-    if is_cluster(options.master):
+    if is_cluster(spark.sparkContext.master):
         send_package(spark)
     return spark, options.cores or tasks_at_a_time(spark)
 

@@ -6,13 +6,14 @@ what they are sent. Nothing here knows of topologies. An error of Spark's or Jav
 one line for people, and into its kind for programs.
 """
 
-from oriel.pipeline.spark.cluster import is_cluster, tasks_at_a_time, with_conf
+from oriel.pipeline.spark.cluster import MASTER, is_cluster, tasks_at_a_time, with_conf
 from oriel.pipeline.spark.errors import error_kind, first_line
 from oriel.pipeline.spark.log_file import LogFile
 from oriel.pipeline.spark.python_files import send_package, send_python_files
 from oriel.pipeline.spark.session import WORKER_ENVIRONMENT, build_session, scratch_folder
 
 __all__ = [
+    "MASTER",
     "WORKER_ENVIRONMENT",
     "LogFile",
     "build_session",

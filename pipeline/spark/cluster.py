@@ -11,6 +11,9 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
+#: The setting that names the cluster, or this machine.
+MASTER = "spark.master"
+
 #: Stopping a query while its Python worker runs can overflow the stack inside an error-matching
 #: regular expression of Spark.
 STACK_OPTION = "-Xss16m"
@@ -28,9 +31,9 @@ _SEPARATORS = {
 }
 
 
-def is_cluster(master: str | None) -> bool:
-    """Whether a master (None: this machine) runs tasks in other processes than the driver's."""
-    return master is not None and _LOCAL_MASTER.fullmatch(master) is None
+def is_cluster(master: str) -> bool:
+    """Whether a master runs tasks in other processes than the driver's."""
+    return _LOCAL_MASTER.fullmatch(master) is None
 
 
 def cluster_settings(cores: int | None) -> dict[str, str]:

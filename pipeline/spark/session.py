@@ -22,6 +22,7 @@ from pyspark.sql import SparkSession
 import oriel
 from oriel.pipeline.errors import ClusterUnavailable
 from oriel.pipeline.spark.cluster import (
+    MASTER,
     STACK_OPTION,
     cluster_settings,
     is_cluster,
@@ -134,14 +135,13 @@ WORKER_ENVIRONMENT = {
 }
 
 
-def build_session(  # noqa: PLR0913 - settings, each by its name
+def build_session(
     application: str,
     *,
     cores: int | None = None,
     packages: Sequence[str] = (),
     extra: Mapping[str, str] | None = None,
     is_short_run: bool = False,
-    master: str | None = None,
     log: LogFile | None = None,
 ) -> SparkSession:
     """Start the Spark session for ``application``, or return the one that runs.
@@ -152,9 +152,9 @@ def build_session(  # noqa: PLR0913 - settings, each by its name
             the machine's, or all that the cluster gives.
         packages: Maven coordinates (``group:artifact:version``) that Spark fetches with
             their dependencies into its Ivy cache.
-        extra: Spark settings that override those made here, and make lists of them longer.
+        extra: Spark settings that override those made here, and make lists of them longer. With
+            ``spark.master`` the session is one of a cluster.
         is_short_run: the JVM is to start quickly rather than to run fast for hours.
-        master: the address of a cluster, as Spark writes it; None: this machine.
         log: where Spark's log goes; None: to stderr.
 
     Needs Java 17 or 21 in ``JAVA_HOME`` or on the ``PATH``. Only one session runs in a
@@ -164,11 +164,13 @@ def build_session(  # noqa: PLR0913 - settings, each by its name
         ClusterUnavailable: the cluster gives no session.
     """
     threads = cores or os.cpu_count() or 1
+    master = (extra or {}).get(MASTER, f"local[{threads}]")
     is_remote = is_cluster(master)
     _prepare_children(worker_python(extra or {}) if is_remote else sys.executable)
     _quiet_query_contexts()
     scratch = scratch_folder()
     settings = {
+        MASTER: master,
         **_SETTINGS,
         **(cluster_settings(cores) if is_remote else _LOCAL_SETTINGS),
         "spark.driver.extraJavaOptions": " ".join(
@@ -188,7 +190,7 @@ def build_session(  # noqa: PLR0913 - settings, each by its name
         **({"spark.jars.packages": ",".join(packages)} if packages else {}),
     }
     settings = with_conf(settings, extra or {})
-    builder = SparkSession.builder.appName(application).master(master or f"local[{threads}]")
+    builder = SparkSession.builder.appName(application)
     is_first = SparkSession.getActiveSession() is None
     resolved = with_resolved_packages(settings)
     for name, value in resolved.items():

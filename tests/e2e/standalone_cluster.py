@@ -40,6 +40,11 @@ class Worker:
         """Its Python."""
         return self.folder / "env" / "bin" / "python3"
 
+    @property
+    def was_killed(self) -> bool:
+        """Whether it is gone by ``kill``."""
+        return self.process.returncode == -signal.SIGKILL
+
     def kill(self) -> None:
         """End it and its executors at once, as a power cut would."""
         os.killpg(self.process.pid, signal.SIGKILL)

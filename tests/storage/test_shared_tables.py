@@ -1,5 +1,6 @@
 """Tables on a mount that several machines share, and an index of each machine's own."""
 
+from functools import partial
 from pathlib import Path
 
 from oriel.storage import DataLayout, StoreNotReady
@@ -24,19 +25,19 @@ def test_each_machine_follows_linked_tables_into_an_index_of_its_own(tmp_path: P
     try:
         for tailer, folder in zip(tailers, folders, strict=True):
             tailer.round()
-            wait_until(lambda folder=folder: _version(folder) == 1, "version 1")
+            wait_until(partial(_has_version, folder, 1), "version 1")
     finally:
         for tailer in tailers:
             tailer.end()
     assert set(mount.rglob("*")) == before
 
 
-def _version(data: Path) -> int:
+def _has_version(data: Path, version: int) -> bool:
     reader = IndexReader(IndexFolder(DataLayout(data).index("store")))
     try:
         with reader.snapshot() as snapshot:
-            return snapshot.state.version
+            return snapshot.state.version == version
     except StoreNotReady:
-        return -1
+        return False
     finally:
         reader.close()

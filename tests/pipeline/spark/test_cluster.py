@@ -12,8 +12,8 @@ from oriel.pipeline.spark.cluster import cluster_settings, worker_python
 from oriel.pipeline.spark.python_files import send_package
 
 
-@pytest.mark.parametrize("master", [None, "local", "local[2]", "local[*]", "local[2,4]"])
-def test_one_machine_is_no_cluster(master: str | None) -> None:
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2,4]"])
+def test_one_machine_is_no_cluster(master: str) -> None:
     """All of these run tasks in the driver's process."""
     assert not is_cluster(master)
 
