@@ -53,12 +53,12 @@ _SYSTEM_ERRORS = [
 
 
 class Environment(NamedTuple):
-    """An open LMDB environment with its databases; ``ahead`` is the writer's alone."""
+    """An open LMDB environment with its databases, of which readers need no ``ahead``."""
 
     env: lmdb.Environment
     windows: "lmdb._Database"
     meta: "lmdb._Database"
-    ahead: "lmdb._Database | None"
+    ahead: "lmdb._Database"
     page_bytes: int
 
     def promised_bytes(self) -> int:
@@ -130,7 +130,11 @@ def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) ->
         env.reader_check()
         windows = env.open_db(_WINDOWS, create=create)
         meta = env.open_db(_META, create=create)
-        ahead = env.open_db(_AHEAD) if create else None
+        ahead = env.open_db(_AHEAD, create=create)
+    except lmdb.NotFoundError as error:
+        index = f"index {generation.parent.name!r}"
+        message = f"{index} was written in another format; it is being rebuilt, retry"
+        raise IndexDamaged(message) from error
     except lmdb.Error as error:
         raise storage_error(error, generation) from error
     return Environment(env, windows, meta, ahead, page_bytes)

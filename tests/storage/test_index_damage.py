@@ -115,6 +115,16 @@ def test_a_file_cut_off_under_an_open_writer_is_noticed(folder: IndexFolder) -> 
     writer.close()
 
 
+def test_an_index_of_an_older_format_is_built_anew(folder: IndexFolder) -> None:
+    """It lacks a database: readers say so, and the tailer gets word."""
+    generation = _data_file(folder).parent
+    with lmdb.open(str(generation), max_dbs=3) as env, env.begin(write=True) as txn:
+        txn.drop(env.open_db(b"ahead", txn=txn))
+    with pytest.raises(IndexDamaged, match="another format"):
+        IndexReader(folder).snapshot()
+    assert damage(generation) is not None
+
+
 def test_an_intact_index_passes_the_check(folder: IndexFolder) -> None:
     """No false alarm."""
     generation = _data_file(folder).parent

@@ -19,6 +19,7 @@ from tests.storage.store_tables import StoreTable, make_definition
 #: Every effect of building and publishing, in the order in which they happen.
 _EFFECTS = [
     "oriel.storage.tailer.store.IndexFolder.new_generation",
+    "oriel.storage.index.writer.IndexWriter.build",
     "oriel.storage.index.writer.IndexWriter.apply",
     "oriel.storage.index.writer.IndexWriter.sync",
     "oriel.storage.tailer.store.IndexFolder.publish",
@@ -107,6 +108,26 @@ def test_a_version_that_cannot_be_written_is_written_later(
     while tailer.step():
         pass
     assert tailer.folder.current() == before
+    assert _latest(tailer) is not None
+
+
+def test_an_index_deleted_while_it_is_rebuilt_is_built_by_the_next_step(
+    tailer: StoreTailer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is missing then is no file of the table: no other snapshot is taken for it."""
+    snapshots = []
+
+    def delete(*_: object) -> Any:
+        snapshots.append(1)
+        tailer.folder.remove()
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("oriel.storage.index.writer.IndexWriter.build", delete)
+        with pytest.raises(FileNotFoundError):
+            tailer._rebuild("the test says so")
+    assert len(snapshots) == 1
+    tailer.step()
     assert _latest(tailer) is not None
 
 

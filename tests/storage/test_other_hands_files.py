@@ -1,6 +1,7 @@
 """Files and entries that go from under the tailer: it takes newer ones, or says what is gone."""
 
 import logging
+import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -74,6 +75,28 @@ def test_files_that_a_follower_needs_may_be_vacuumed(followed: Followed) -> None
     vacuum(followed.table)
     followed.catch_up()
     followed.assert_content(3, A1, B1)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_a_backup_that_is_put_back_is_followed_on(followed: Followed, *, restart: bool) -> None:
+    """Its versions go back, and other batches take the numbers of those that are lost."""
+    followed.table.commit([A1])
+    followed.catch_up()
+    backup = followed.data / "backup"
+    shutil.copytree(followed.table.path, backup)
+    followed.table.commit([{**A1, "n": 2}])
+    followed.table.commit([B1])
+    followed.catch_up()
+    followed.assert_content(3, {**A1, "n": 2}, B1)
+    shutil.rmtree(followed.table.path)
+    backup.rename(followed.table.path)
+    followed.table.batch = 0
+    for rows in ([A2], [{**A1, "n": 3}], [A2]):
+        followed.table.commit(rows)
+    if restart:
+        followed.restart()
+    followed.catch_up()
+    assert followed.assert_content(4, {**A1, "n": 3}, A2).record == make_record(3)
 
 
 class _Snapshots:
