@@ -157,6 +157,7 @@ def _run(options: argparse.Namespace) -> int:
             is_short_run=options.once,
             log=log_file,
         )
+    log_file.keep_trimmed()
     warm_up(spark, cores)
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)

@@ -1,5 +1,6 @@
 """The command line: mistakes are one clear line, and a signal ends a run well."""
 
+import argparse
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import orjson
 import pytest
 
 from oriel.pipeline.run.command import main
+from oriel.pipeline.run.kafka_arguments import add_kafka_arguments
 
 ROOT = Path(__file__).resolve().parents[3]
 TOPOLOGY = """
@@ -30,6 +32,10 @@ topology = builder.build()
         (["--event-log", "x", "--once", "--trigger", "1s"], "not allowed with"),
         (["--event-log", "x", "--cores", "0"], "'0' is not a positive whole number"),
         (["--event-log", "x", "--max-batch-bytes", "-5"], "not a positive whole number"),
+        (["--event-log", "x", "--start", "latest"], "--start is for --kafka only"),
+        (["--event-log", "x", "--kafka-option", "a=b"], "--kafka-option is for --kafka only"),
+        (["--kafka", "x", "--start", "2026"], "'2026' is none of earliest, latest, a time like"),
+        (["--kafka", "x", "--on-data-loss", "skip"], "invalid choice: 'skip'"),
     ],
 )
 def test_wrong_options_are_explained(
@@ -99,6 +105,45 @@ def test_data_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main([str(path), "--event-log", str(tmp_path), "--data", str(path)]) == 1
     assert f"--data {path} is a file: name a folder" in capsys.readouterr().err
     assert path.read_text() == TOPOLOGY
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("group.id", "is given as NAME=VALUE"),
+        ("auto.offset.reset=latest", "option auto.offset.reset can't be given: --start says"),
+    ],
+)
+def test_an_option_of_kafkas_that_cannot_be_given_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, said: str
+) -> None:
+    """It is told before Spark starts, and nothing is made."""
+    path = tmp_path / "topology.py"
+    path.write_text(TOPOLOGY)
+    arguments = [str(path), "--kafka", "x:1", "--data", str(tmp_path / "d")]
+    assert main([*arguments, "--kafka-option", option]) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("earliest", "earliest"),
+        ("latest", "latest"),
+        ("1700000000000", 1_700_000_000_000),
+        ("1970-01-01T00:00:01Z", 1_000),
+        ("1970-01-01T02:00:01+02:00", 1_000),
+        ("1970-01-02", 86_400_000),
+    ],
+)
+def test_a_start_is_a_word_or_a_time(text: str, start: str | int) -> None:
+    """A time without a zone is UTC."""
+    parser = argparse.ArgumentParser()
+    add_kafka_arguments(parser, int, int)
+    assert parser.parse_args(["--start", text]).start == start
 
 
 @pytest.mark.parametrize("topic", ["a/b", "..", "", "a b"])
