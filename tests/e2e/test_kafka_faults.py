@@ -194,10 +194,7 @@ def test_transactions_compaction_and_new_partitions(
     # Of a batch that has offsets but no records, nothing is input; then a partition appears.
     cluster.transaction("paid", 5, commit=False)
     cluster.admin.create_partitions([NewPartitions("paid", 2)])["paid"].result(timeout=30)
-    wait_until(
-        lambda: len(cluster.admin.list_topics("paid").topics["paid"].partitions) == 2,
-        "the partition",
-    )
+    wait_until(lambda: cluster.partitions("paid") == 2, "the partition")
     cluster.send("paid", 4, partition=1)
     ended = runs.run(*arguments)
     assert ended.code == 0, ended.told
