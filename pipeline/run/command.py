@@ -120,6 +120,7 @@ def _run(options: argparse.Namespace) -> int:
 
     print("starting Spark", file=sys.stderr, flush=True)
     spark, tasks = _session(options, name)
+    _log_file(options).keep_trimmed()
     warm_up(spark, tasks)
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)

@@ -130,7 +130,9 @@ class Kafka(Log):
             topic: self._most_records(brokers.record_bytes(topic, read.get(topic, {}), log))
             for topic, log in logs.items()
         }
-        record = KafkaRecord.opened(folder / "kafka.json", self.start or "earliest")
+        record = KafkaRecord.opened(
+            folder / "kafka.json", "earliest" if self.start is None else self.start
+        )
         if self.start is not None and str(self.start) != record.start:
             self.tell(
                 f"--start {self.start} has no effect: this checkpoint began at {record.start} and "

@@ -3,23 +3,26 @@
     LOGS/<name>.log    Spark's log, by log4j2, and traces of errors that nobody expected
     LOGS/<name>.out    what processes write to stdout and stderr: Ivy, the JVM, users' functions
 
-Both are bounded: the log by log4j2 while it is written, the other at each start.
+Both are bounded: the log by log4j2, the other by a look every minute.
 """
 
 import os
 import re
+import shutil
 import sys
+import threading
+import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from time import gmtime, strftime
 
 _FILE_CONFIGURATION = Path(__file__).resolve().with_name("log4j2-file.properties")
 
 #: From this size on a file of outputs begins anew; one of before is kept.
 _MOST_BYTES = 10 * 2**20
+_LOOK_SECONDS = 60
 #: How much of its end is looked at for what a start said.
 _END_BYTES = 64 * 2**10
 
@@ -60,8 +63,7 @@ class LogFile:
     def outputs_of_children(self) -> Iterator[None]:
         """Let processes that are started inside write to ``outputs``, as long as they live."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        if self.outputs.exists() and self.outputs.stat().st_size > _MOST_BYTES:
-            self.outputs.replace(f"{self.outputs}.1")
+        self.trim()
         sys.stdout.flush()
         sys.stderr.flush()
         own = os.dup(1), os.dup(2)
@@ -78,6 +80,26 @@ class LogFile:
                 os.dup2(descriptor, number)
                 os.close(descriptor)
             os.close(file)
+
+    def trim(self) -> None:
+        """Put ``outputs`` aside if it has grown; what was put aside before goes."""
+        with suppress(FileNotFoundError):
+            if self.outputs.stat().st_size > _MOST_BYTES:
+                shutil.copyfile(self.outputs, f"{self.outputs}.1")
+                # Not replaced: those who write to it, always at its end, hold it open.
+                os.truncate(self.outputs, 0)
+
+    def keep_trimmed(self) -> None:
+        """Look every minute, for the rest of this process, whether ``outputs`` has grown."""
+
+        def look() -> None:
+            while True:
+                time.sleep(_LOOK_SECONDS)
+                # A full disk is told by who needs it.
+                with suppress(OSError):
+                    self.trim()
+
+        threading.Thread(target=look, name="trim-outputs", daemon=True).start()
 
     def first_words(self) -> str:
         """What ``outputs`` says of the last start: two lines at most, empty if there is none."""
@@ -100,4 +122,4 @@ class LogFile:
 
 
 def _time() -> str:
-    return strftime("%Y-%m-%d %H:%M:%S", gmtime())
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())

@@ -4,8 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.e2e.kafka_broker import PASSWORD, USER, Broker
 from tests.e2e.runs_in_one_process import ROOT, Runs, running_process
+from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 
@@ -29,8 +29,6 @@ topology = builder.build()
 """
 
 VALUE = b'{"v": 1}'
-
-_WAIT_SECONDS = 90
 
 
 class Cluster:
@@ -122,13 +120,6 @@ def _input(summary: dict[str, dict[str, dict[str, int]]]) -> dict[str, int]:
     return {name: counters["input"] for name, counters in summary["stores"].items()}
 
 
-def _wait(what: str, is_so: Callable[[], bool]) -> None:
-    end = time.monotonic() + _WAIT_SECONDS
-    while not is_so():
-        assert time.monotonic() < end, f"waited {_WAIT_SECONDS} s for {what}"
-        time.sleep(0.05)
-
-
 def test_mistakes_are_one_line_in_a_bounded_time(
     tmp_path: Path, cluster: Cluster, runs: Runs
 ) -> None:
@@ -184,7 +175,7 @@ def test_transactions_compaction_and_new_partitions(
         cluster.send("newest", 4, at_ms=rounds * 1_000)
         return len(cluster.offsets("newest")) < 4 * rounds
 
-    _wait("compaction", is_compacted)
+    wait_until(is_compacted, "compaction")
     config = tmp_path / "client.properties"
     config.write_text(
         "# who we are\nsecurity.protocol = SASL_PLAINTEXT\nsasl.mechanism: PLAIN\n"
@@ -203,10 +194,7 @@ def test_transactions_compaction_and_new_partitions(
     # Of a batch that has offsets but no records, nothing is input; then a partition appears.
     cluster.transaction("paid", 5, commit=False)
     cluster.admin.create_partitions([NewPartitions("paid", 2)])["paid"].result(timeout=30)
-    _wait(
-        "the partition",
-        lambda: len(cluster.admin.list_topics("paid").topics["paid"].partitions) == 2,
-    )
+    wait_until(lambda: cluster.partitions("paid") == 2, "the partition")
     cluster.send("paid", 4, partition=1)
     ended = runs.run(*arguments)
     assert ended.code == 0, ended.told
@@ -252,7 +240,7 @@ def test_a_topic_that_is_made_anew_is_another_log(
     arguments = _arguments(tmp_path, ["again"], cluster.broker.address, "--once")
     assert runs.run(*arguments).code == 0
     cluster.admin.delete_topics(["again"])["again"].result(timeout=30)
-    _wait("deletion", lambda: "again" not in cluster.admin.list_topics().topics)
+    wait_until(lambda: "again" not in cluster.admin.list_topics().topics, "deletion")
     cluster.create("again")
     cluster.send("again", 9)
     for choice in ("fail", "continue"):
@@ -323,23 +311,23 @@ def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster) -> None:
             cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors,
         )  # fmt: skip
     try:
-        _wait("a line about the broker", lambda: said("waiting: Kafka at ") > 0)
+        wait_until(lambda: said("waiting: Kafka at ") > 0, "a line about the broker")
         cluster.broker.start()
-        _wait("the first batch", lambda: committed(1))
+        wait_until(lambda: committed(1), "the first batch")
         assert said("Kafka answers again") == 1
         waiting = said("waiting: Kafka at ")
         cluster.broker.kill()
-        _wait("the next line", lambda: said("waiting: Kafka at ") > waiting)
+        wait_until(lambda: said("waiting: Kafka at ") > waiting, "the next line")
         cluster.broker.start()
         cluster.send("steady", 4)
-        _wait("a batch after the outage", lambda: committed(2))
+        wait_until(lambda: committed(2), "a batch after the outage")
         # While Java stands still, records come and are deleted.
         (java,) = _children(run.pid)
         os.kill(java, signal.SIGSTOP)
         cluster.send("steady", 9)
         cluster.delete_before("steady", 12)
         os.kill(java, signal.SIGCONT)
-        run.wait(_WAIT_SECONDS)
+        run.wait(WAIT_SECONDS)
     finally:
         run.kill()
         run.wait()

@@ -1,5 +1,6 @@
 """The command line: mistakes are one clear line, and a signal ends a run well."""
 
+import argparse
 import re
 import shlex
 import signal
@@ -10,7 +11,9 @@ from pathlib import Path
 import orjson
 import pytest
 
-from oriel.pipeline.run.command import _parser, main
+from oriel.pipeline.run.arguments import run_parser
+from oriel.pipeline.run.command import main
+from oriel.pipeline.run.kafka_arguments import add_kafka_arguments
 from oriel.pipeline.spark import is_cluster
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,6 +39,10 @@ topology = builder.build()
         (["--event-log", "x", "--max-batch-bytes", "-5"], "not a positive whole number"),
         (["--event-log", "x", "--conf", "spark.x"], "'spark.x' is not a setting of Spark's"),
         (["--event-log", "x", "--conf", "x=1"], "'x=1' is not a setting of Spark's"),
+        (["--event-log", "x", "--start", "latest"], "--start is for --kafka only"),
+        (["--event-log", "x", "--kafka-option", "a=b"], "--kafka-option is for --kafka only"),
+        (["--kafka", "x", "--start", "2026"], "'2026' is none of earliest, latest, a time like"),
+        (["--kafka", "x", "--on-data-loss", "skip"], "invalid choice: 'skip'"),
     ],
 )
 def test_wrong_options_are_explained(
@@ -55,7 +62,7 @@ def _documented_commands() -> list[str]:
 
 def test_the_commands_for_clusters_are_understood() -> None:
     """Each that docs/cluster.md shows, whatever manages the cluster."""
-    told = [_parser().parse_args(shlex.split(command)[2:]) for command in _documented_commands()]
+    told = [run_parser().parse_args(shlex.split(command)[2:]) for command in _documented_commands()]
     managers = [options.master.split(":")[0] for options in told]
     assert sorted(set(managers)) == ["k8s", "spark", "yarn"]
     assert all(is_cluster(options.master) for options in told)
@@ -119,6 +126,45 @@ def test_data_that_is_a_file_is_told(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert main([str(path), "--event-log", str(tmp_path), "--data", str(path)]) == 1
     assert f"--data {path} is a file: name a folder" in capsys.readouterr().err
     assert path.read_text() == TOPOLOGY
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("group.id", "is given as NAME=VALUE"),
+        ("auto.offset.reset=latest", "option auto.offset.reset can't be given: --start says"),
+    ],
+)
+def test_an_option_of_kafkas_that_cannot_be_given_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, said: str
+) -> None:
+    """It is told before Spark starts, and nothing is made."""
+    path = tmp_path / "topology.py"
+    path.write_text(TOPOLOGY)
+    arguments = [str(path), "--kafka", "x:1", "--data", str(tmp_path / "d")]
+    assert main([*arguments, "--kafka-option", option]) == 1
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("earliest", "earliest"),
+        ("latest", "latest"),
+        ("1700000000000", 1_700_000_000_000),
+        ("1970-01-01T00:00:01Z", 1_000),
+        ("1970-01-01T02:00:01+02:00", 1_000),
+        ("1970-01-02", 86_400_000),
+    ],
+)
+def test_a_start_is_a_word_or_a_time(text: str, start: str | int) -> None:
+    """A time without a zone is UTC."""
+    parser = argparse.ArgumentParser()
+    add_kafka_arguments(parser, int, int)
+    assert parser.parse_args(["--start", text]).start == start
 
 
 @pytest.mark.parametrize("topic", ["a/b", "..", "", "a b"])
