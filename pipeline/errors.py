@@ -7,7 +7,9 @@ PipelineError
 |-- ConnectorUnavailable  Spark's Kafka connector can't be fetched
 |-- CheckpointError       the checkpoint can't be used as it is
 |-- RecordsMiscounted     a batch's records are not all accounted for, so it is not committed
-`-- AlreadyRunning        another process runs the same pipeline on this data folder
+|-- AlreadyRunning        another process runs the same pipeline on this data folder
+|-- Fenced                another process has taken this pipeline over
+`-- FilesFailed           a file can't be read or written: full disk, rights, a broken device
 """
 
 
@@ -41,3 +43,11 @@ class RecordsMiscounted(PipelineError):
 
 class AlreadyRunning(PipelineError):
     """Another process holds this checkpoint: two writers would repeat each other's records."""
+
+
+class Fenced(PipelineError):
+    """Another process has taken over this pipeline; what it does counts, and nothing of ours."""
+
+
+class FilesFailed(PipelineError):
+    """A file can't be read or written: nothing is lost, and a start goes on when it can be."""

@@ -7,7 +7,7 @@ checkpoint folder and the tables of a store are opened, and refused if they do n
 """
 
 from oriel.pipeline.commit.checkpoint import Checkpoint
-from oriel.pipeline.commit.store_batch import StoreBatches, prepared_batch
+from oriel.pipeline.commit.store_batch import StoreBatches, last_batch, prepared_batch
 from oriel.pipeline.commit.store_tables import StoreTables, define
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "StoreBatches",
     "StoreTables",
     "define",
+    "last_batch",
     "prepared_batch",
 ]

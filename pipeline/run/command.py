@@ -16,6 +16,7 @@ from pyspark.errors import PySparkException
 
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.run.disk_errors import disk_error_in
 from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
@@ -46,9 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except PySparkException as error:
         # An error of ours inside one of Spark's workers comes back as text.
         ours = _OUR_ERROR.search(str(error))
-        if ours is None:
+        told = disk_error_in(error) if ours is None else ours[1]
+        if told is None:
             raise
-        print(f"oriel run: {ours[1]}", file=sys.stderr)
+        print(f"oriel run: {told}", file=sys.stderr)
     return 1
 
 

@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
-from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define
+from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define, last_batch
 from oriel.pipeline.decoding import BlockDecoder
-from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.errors import Fenced, InvalidTopology
 from oriel.pipeline.language import Input, Side, Source, Topology
 from oriel.pipeline.plan import PreparedBatch, StorePlans, reasons_by_store
 from oriel.pipeline.rows import RowSteps
+from oriel.pipeline.run.disk_errors import files_failed
 from oriel.pipeline.run.spark_runner import (
     SPARK_ERRORS,
     SparkRunner,
@@ -68,7 +69,7 @@ class PipelineRun:
         self._settings = settings
         self._topology = topology
         self._decoders = {source: log.decoder(source.schema) for source in topology.sources}
-        self.failure: BaseException | None = None
+        self._failure: BaseException | None = None
         plans = self._plans()
         #: Whether a batch can run in this process: Arrow decodes all and runs all steps.
         self._runs_here = _all_by_arrow(plans) and all(
@@ -81,6 +82,7 @@ class PipelineRun:
         self._checkpoint = Checkpoint(folder, sync=settings.sync)
         try:
             self._stores = {plan.store.name: self._open(plan) for plan in plans}
+            self._checkpoint.prepare_spark(self._topics, last_batch(self._stores.values()))
         except BaseException:
             self._checkpoint.close()
             raise
@@ -91,16 +93,15 @@ class PipelineRun:
         def each_batch(rows: DataFrame, batch: int) -> None:
             try:
                 on_batch(batch, self._run_batch(rows, batch))
+            except OSError as error:
+                self._failure = files_failed(error)
+                raise self._failure from error
             except BaseException as error:
                 # Spark would show it as text inside a Java error; keep the real one.
-                self.failure = error
+                self._failure = error
                 raise
 
-        streams = [
-            self._log.stream(self._spark, topic)
-            # Spark knows its sources by their order, which must not follow that of the stores.
-            for topic in sorted(self._topology.topics)
-        ]
+        streams = [self._log.stream(self._spark, topic) for topic in self._topics]
         writer = (
             reduce(DataFrame.union, streams)
             .writeStream.foreachBatch(each_batch)
@@ -110,6 +111,24 @@ class PipelineRun:
         if self._settings.trigger_ms is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds").start()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why a batch failed, None if none did.
+
+        Where another process has taken over, that is the reason, whatever was seen of it: a batch
+        that is committed already, a file of Spark's that is there or is gone.
+        """
+        try:
+            self._checkpoint.check_epoch()
+        except Fenced as fenced:
+            return fenced
+        return self._failure
+
+    @property
+    def _topics(self) -> list[str]:
+        """Spark knows its sources by their order, which must not follow that of the stores."""
+        return sorted(self._topology.topics)
 
     def close(self) -> None:
         """Finish maintenance and give the checkpoint's lock back."""

@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.state.segments import read_segment, write_segment
 from oriel.storage import CommitRecord
 from oriel.storage.delta import AddedFile
+from oriel.storage.files import CountingFiles, use_files
 
 RECORDS = pa.table({"t": pa.array([1, 2, 3], pa.int64())})
 
@@ -31,7 +31,7 @@ def prepared(batch: int, *segments: str) -> PreparedBatch:
 def test_a_prepared_batch_comes_back_as_it_was(tmp_path: Path) -> None:
     """Saving and loading is exact; a version that isn't there is None."""
     versions = StateVersions(tmp_path / "s", sync=True)
-    versions.save(3, prepared(3, "a.arrow"), [])
+    versions.decide(3, prepared(3, "a.arrow"), [])
     assert versions.load(3) == prepared(3, "a.arrow")
     assert versions.load(4) is None
 
@@ -41,7 +41,7 @@ def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
     versions = StateVersions(tmp_path / "s", sync=False)
     names = [write_segment(versions.folder, RECORDS, "x", sync=False) for _ in range(3)]
     joined = replace(prepared(3, names[0]), join_segments={1: {0: [names[1]], 1: []}})
-    versions.save(3, joined, [])
+    versions.decide(3, joined, [])
     assert versions.load(3) == joined
     assert joined.state_files == {names[0], names[1]}
     versions.forget_before(2, [joined])
@@ -51,7 +51,7 @@ def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
 def test_a_damaged_version_is_an_error(tmp_path: Path) -> None:
     """Half a version is never taken for a version."""
     versions = StateVersions(tmp_path / "s", sync=False)
-    versions.save(3, prepared(3), [])
+    versions.decide(3, prepared(3), [])
     path = tmp_path / "s" / "000000000003.json"
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(CheckpointError, match="is damaged"):
@@ -62,36 +62,28 @@ def test_what_no_replay_needs_is_removed(tmp_path: Path) -> None:
     """Old versions and segments that the kept ones don't name go, the others stay."""
     versions = StateVersions(tmp_path / "s", sync=False)
     for batch in (1, 2, 3):
-        versions.save(batch, prepared(batch), [])
+        versions.decide(batch, prepared(batch), [])
     names = [write_segment(versions.folder, RECORDS, "x", sync=False) for _ in range(3)]
     versions.forget_before(2, [prepared(2, names[0]), prepared(3, names[0], names[1])])
     left = {path.name for path in versions.folder.iterdir()}
     assert left == {"000000000002.json", "000000000003.json", names[0], names[1]}
 
 
-def test_a_batch_removes_what_the_one_before_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_removes_what_the_one_before_left(tmp_path: Path) -> None:
     """The folder is listed once, whatever it holds; each batch's own files still come and go."""
     versions = StateVersions(tmp_path / "s", sync=False)
     (versions.folder / "notes.txt").touch()
     left = write_segment(versions.folder, RECORDS, "killed", sync=False)
-    listed: list[Path] = []
-    iterdir = Path.iterdir
-
-    def noted(folder: Path) -> Iterator[Path]:
-        listed.append(folder)
-        return iterdir(folder)
-
-    monkeypatch.setattr(Path, "iterdir", noted)
     before: PreparedBatch | None = None
-    for batch in range(4):
-        name = write_segment(versions.folder, RECORDS, "x", sync=False)
-        made = prepared(batch, name)
-        versions.save(batch, made, [])
-        versions.forget_before(batch - 1, [made] if before is None else [before, made])
-        before, last = made, before
-    assert listed == [versions.folder]
+    with use_files(CountingFiles()) as files:
+        for batch in range(4):
+            name = write_segment(versions.folder, RECORDS, "x", sync=False)
+            made = prepared(batch, name)
+            versions.decide(batch, made, [])
+            versions.forget_before(batch - 1, [made] if before is None else [before, made])
+            before, last = made, before
+    assert isinstance(files, CountingFiles)
+    assert files.counts["names"] == 1
     assert before is not None
     assert last is not None
     there = {entry.name for entry in os.scandir(versions.folder)}
@@ -119,7 +111,7 @@ def test_a_batch_is_decided_when_its_files_can_be_found(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
-    versions.save(3, prepared(3), [table, table])
+    versions.decide(3, prepared(3), [table, table])
     assert effects == [("s", False), ("table", False), ("content", False), ("s", True)]
 
 
@@ -136,7 +128,9 @@ def test_a_version_of_a_killed_process_is_on_disk_before_it_is_used(
 
     monkeypatch.setattr(os, "fsync", noted)
     versions = StateVersions(tmp_path / "s", sync=True)
-    assert synced == [versions.folder.stat().st_ino]
+    assert synced[-1] == versions.folder.stat().st_ino
+    # And the folder's own name, before anything is in it.
+    assert tmp_path.stat().st_ino in synced
 
 
 def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
@@ -151,8 +145,8 @@ def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"open\n"
-        with pytest.raises(AlreadyRunning, match="stop it first"):
-            Checkpoint(tmp_path, sync=False)
+        with pytest.raises(AlreadyRunning, match=rf"process {other.pid} on .* stop it first"):
+            Checkpoint(tmp_path, sync=False, lock_wait_s=0)
         other.communicate()
     with Checkpoint(tmp_path, sync=False) as first:
         application = first.application
