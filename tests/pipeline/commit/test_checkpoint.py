@@ -1,8 +1,13 @@
 """The checkpoint: one owner, versions that are whole or absent, state that can be trusted."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +16,7 @@ import pytest
 
 from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.commit.checkpoint import StateVersions
-from oriel.pipeline.errors import AlreadyRunning, CheckpointError
+from oriel.pipeline.errors import AlreadyRunning, CheckpointError, Fenced
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.state.segments import read_segment, write_segment
 from oriel.storage import CommitRecord
@@ -133,18 +138,52 @@ def test_a_version_of_a_killed_process_is_on_disk_before_it_is_used(
     assert tmp_path.stat().st_ino in synced
 
 
-def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
-    """The second is told that another holds it; after the first has closed it may."""
+@contextmanager
+def held_by_another(folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """Another process that holds a checkpoint until its input ends."""
     code = (
         "import sys; from pathlib import Path; "
         "from oriel.pipeline.commit.checkpoint import Checkpoint; "
         "held = Checkpoint(Path(sys.argv[1]), sync=False); "
         "print('open', flush=True); sys.stdin.read()"
     )
-    command = [sys.executable, "-c", code, str(tmp_path)]
+    command = [sys.executable, "-c", code, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"open\n"
+        yield other
+
+
+def test_a_start_waits_for_a_process_that_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was stopped may still hold the lock for a moment."""
+    with held_by_another(tmp_path) as other:
+        monkeypatch.setattr(time, "sleep", lambda _seconds: other.communicate())
+        with Checkpoint(tmp_path, sync=False, lock_wait_s=60) as checkpoint:
+            assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
+            checkpoint.check_epoch()
+
+
+def test_a_file_system_without_locks_has_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second start is not refused there: it takes over."""
+
+    def unsupported(_file: object, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    with Checkpoint(tmp_path, sync=False) as first, Checkpoint(tmp_path, sync=False) as second:
+        assert second.application == first.application
+        second.check_epoch()
+        with pytest.raises(Fenced, match="took over"):
+            first.check_epoch()
+
+
+def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
+    """The second is told that another holds it; after the first has closed it may."""
+    with held_by_another(tmp_path) as other:
         with pytest.raises(AlreadyRunning, match=rf"process {other.pid} on .* stop it first"):
             Checkpoint(tmp_path, sync=False, lock_wait_s=0)
         other.communicate()
