@@ -14,6 +14,9 @@ files that ``<n>.json`` names. Each commit records the batch id in its own trans
 that a crash left unknown to us is found in the table and skipped. In another order a crash
 could lose or repeat records: with 3 before 2, batch n would be in the table and then computed
 again, and the state that batch n+1 starts from might not be the one that the table's rows are of.
+
+Before each of these effects the process looks whether another has taken the pipeline over, and each
+does no harm if it comes late all the same (decision 0031).
 """
 
 from collections.abc import Iterable, Sequence
@@ -158,6 +161,7 @@ class StoreBatches:
         starts = ends if before is None else before.record.offsets
         if before is not None:
             # Their table, too, may have lost its newest entry, and no batch will look for it.
+            self._versions.check_epoch()
             self._refuse_missing(before.dead_letters, self._tables.dead_letters_folder, batch - 1)
             self._tables.commit_dead_letters(before.dead_letters, batch - 1)
         is_done = recorded == batch and (
@@ -210,7 +214,7 @@ class StoreBatches:
             work, reports = computed
             computed_batch = prepared_batch(work.plan, work.joins, reports, previous, ends)
             # Decision 0003: from here on the batch is decided. After a crash it is committed as
-            # the file says and never computed again, so that the table and the next batch's
+            # the file says and not computed again, so that the table and the next batch's
             # state are of the same computation.
             tables = [self._tables.table_folder, self._tables.dead_letters_folder]
             folders = tables if computed_batch.dead_letters else tables[:1]
