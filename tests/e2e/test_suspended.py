@@ -127,7 +127,7 @@ def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(tmp_path: Path) -
             assert there <= {path.name for path in (checkpoint / "state" / "s").iterdir()}
             os.killpg(second.pid, signal.SIGCONT)
             folder.run_batch()
-            os.killpg(second.pid, signal.SIGTERM)
+            os.kill(second.pid, signal.SIGTERM)
             assert second.wait(timeout=120) == 0
     text = (tmp_path / "stderr").read_text()
     assert told_by_second > told

@@ -4,7 +4,6 @@ What Spark does is done here by the files that it would go by: it offers the las
 the commit log has it, and then ever new ones.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -151,7 +150,7 @@ def run(folder: Path, batches: int | None = None) -> None:
         writer.run(batches)
 
 
-def undisturbed(folder: Path, batches: int) -> dict[str, list[Any]]:
+def undisturbed(folder: Path, batches: int) -> dict[str, list[str]]:
     """The tables of a run that nothing happened to, over the same log."""
     folder.mkdir()
     write_log(folder, batches)
@@ -159,10 +158,10 @@ def undisturbed(folder: Path, batches: int) -> dict[str, list[Any]]:
     return tables_of(folder)
 
 
-def tables_of(folder: Path, names: Sequence[str] = ("first", "second", "_dead_letters")) -> Any:
+def tables_of(folder: Path) -> dict[str, list[str]]:
     """All rows of the tables as texts, by table: also their revisions are the same."""
     rows: dict[str, list[str]] = {}
-    for name in names:
+    for name in ("first", "second", "_dead_letters"):
         table = DeltaTable(folder / "data" / "tables" / name).to_pyarrow_table()
         rows[name] = sorted(map(repr, table.to_pylist()))
     return rows
