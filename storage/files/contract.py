@@ -3,9 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+#: Writes the content of a file to a sink.
+Fill = Callable[["pa.NativeFile"], object]
 
 
 @dataclass(frozen=True)
@@ -25,7 +30,7 @@ class Files(Protocol):
     def read(self, path: Path) -> bytes:
         """The content of a file; ``FileNotFoundError`` if there is none."""
 
-    def open(self, path: Path) -> pa.NativeFile:
+    def open(self, path: Path) -> "pa.NativeFile":
         """A file that is never changed, to be read in any order; of it only what is asked for."""
 
     def exists(self, path: Path) -> bool:
@@ -47,9 +52,7 @@ class Files(Protocol):
     def replace(self, path: Path, content: bytes, *, sync: bool) -> None:
         """Write a file so that a reader sees the old or the new one, never a part."""
 
-    def write(
-        self, path: Path, fill: Callable[[pa.NativeFile], object], *, sync: bool
-    ) -> WrittenFile:
+    def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
         """Write a file of a name that nobody else has and nothing refers to yet.
 
         ``fill`` gets a sink for the content. With ``sync`` the content is on disk; the folder is

@@ -10,12 +10,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-import pyarrow as pa
-
-from oriel.storage.files.contract import Files, WrittenFile
+from oriel.storage.files.contract import Files, Fill, WrittenFile
 from oriel.storage.files.local import LocalFiles
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _Result = TypeVar("_Result")
 
@@ -44,7 +45,7 @@ class HookedFiles:
         self.before("read", path)
         return self.inner.read(path)
 
-    def open(self, path: Path) -> pa.NativeFile:
+    def open(self, path: Path) -> "pa.NativeFile":
         """See ``Files``."""
         self.before("open", path)
         return self.inner.open(path)
@@ -74,9 +75,7 @@ class HookedFiles:
         self.before("replace", path)
         self.inner.replace(path, content, sync=sync)
 
-    def write(
-        self, path: Path, fill: Callable[[pa.NativeFile], object], *, sync: bool
-    ) -> WrittenFile:
+    def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
         """See ``Files``."""
         self.before("write", path)
         return self.inner.write(path, fill, sync=sync)
@@ -159,9 +158,7 @@ class FailingFiles(HookedFiles):
             lambda: _leave_draft(path, content),
         )
 
-    def write(
-        self, path: Path, fill: Callable[[pa.NativeFile], object], *, sync: bool
-    ) -> WrittenFile:
+    def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
         """See ``Files``."""
         return self._failing(
             "write",
@@ -212,7 +209,9 @@ def _leave_draft(path: Path, content: bytes) -> None:
     draft.write_bytes(content[: len(content) // 2])
 
 
-def _leave_half(path: Path, fill: Callable[[pa.NativeFile], object]) -> None:
+def _leave_half(path: Path, fill: Fill) -> None:
+    import pyarrow as pa  # noqa: PLC0415 - as in local files
+
     sink = pa.BufferOutputStream()
     fill(sink)
     content = sink.getvalue().to_pybytes()
@@ -250,9 +249,7 @@ class ForgettingFiles(HookedFiles):
         super().replace(path, content, sync=sync)
         self._changed(path, before, sync=sync)
 
-    def write(
-        self, path: Path, fill: Callable[[pa.NativeFile], object], *, sync: bool
-    ) -> WrittenFile:
+    def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
         """See ``Files``: with ``sync`` the content is on disk, but not the name."""
         written = super().write(path, fill, sync=sync)
         self._unsynced[path] = _Unsynced(None, content_synced=sync)

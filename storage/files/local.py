@@ -3,13 +3,14 @@
 import os
 import re
 import socket
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
+from oriel.storage.files.contract import Fill, WrittenFile
 
-from oriel.storage.files.contract import WrittenFile
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: A draft of some file's new content: the file's name, the number of the process and its host.
 _DRAFT = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)(?:@(?P<host>[^/]+))?\.draft")
@@ -26,8 +27,10 @@ class LocalFiles:
         """See ``Files``."""
         return path.read_bytes()
 
-    def open(self, path: Path) -> pa.NativeFile:
+    def open(self, path: Path) -> "pa.NativeFile":
         """See ``Files``: mapped, so that only what is looked at is read."""
+        import pyarrow as pa  # noqa: PLC0415 - only processes that write have it in memory
+
         return pa.memory_map(str(path))
 
     def exists(self, path: Path) -> bool:
@@ -67,10 +70,10 @@ class LocalFiles:
         if sync:
             self.sync_folder(path.parent)
 
-    def write(
-        self, path: Path, fill: Callable[[pa.NativeFile], object], *, sync: bool
-    ) -> WrittenFile:
+    def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
         """See ``Files``."""
+        import pyarrow as pa  # noqa: PLC0415
+
         try:
             with pa.OSFile(str(path), "wb") as sink:
                 fill(sink)
