@@ -27,7 +27,7 @@ from typing import IO, Self
 import orjson
 
 from oriel.pipeline.commit.epochs import Epoch
-from oriel.pipeline.commit.spark_log import (
+from oriel.pipeline.commit.resumption import (
     Resumption,
     end_offsets,
     keep_first_offsets,

@@ -24,7 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from oriel.pipeline.commit.checkpoint import StateVersions
-from oriel.pipeline.commit.spark_log import Resumption
+from oriel.pipeline.commit.resumption import Resumption
 from oriel.pipeline.commit.store_tables import StoreTables
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import BatchPlan, JoinPlan, PreparedBatch, Segments, StorePlans
