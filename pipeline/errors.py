@@ -15,7 +15,9 @@ PipelineError
 |-- FolderNotShared       a machine of the cluster lacks a folder that all must have
 |-- RecordsMiscounted     a batch's records are not all accounted for, so it is not committed
 |-- ClockRefused          a partition's clock can't be set as asked
-`-- AlreadyRunning        another process runs the same pipeline on this data folder
+|-- AlreadyRunning        another process runs the same pipeline on this data folder
+|-- Fenced                another process has taken this pipeline over
+`-- FilesFailed           a file can't be read or written: full disk, rights, a broken device
 """
 
 
@@ -81,3 +83,11 @@ class ClockRefused(PipelineError):
 
 class AlreadyRunning(PipelineError):
     """Another process holds this checkpoint: two writers would repeat each other's records."""
+
+
+class Fenced(PipelineError):
+    """Another process has taken over this pipeline; what it does counts, and nothing of ours."""
+
+
+class FilesFailed(PipelineError):
+    """A file can't be read or written: nothing is lost, and a start goes on when it can be."""

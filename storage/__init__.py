@@ -28,7 +28,14 @@ from oriel.storage.errors import (
     StoreNotReady,
     UnknownStore,
 )
-from oriel.storage.files import replace_file, sync_file, sync_folder, sync_folders
+from oriel.storage.files import (
+    create_file,
+    current_files,
+    replace_file,
+    sync_file,
+    sync_folder,
+    sync_folders,
+)
 from oriel.storage.layout import DataLayout, check_store_name
 from oriel.storage.parent_watch import end_with_parent
 from oriel.storage.position import (
@@ -65,6 +72,8 @@ __all__ = [
     "WindowRange",
     "WindowSpec",
     "check_store_name",
+    "create_file",
+    "current_files",
     "end_with_parent",
     "errors",
     "parse_offset_bound",

@@ -6,13 +6,13 @@ only then committed, in an order in which a crash at any instant loses and repea
 checkpoint folder and the tables of a store are opened, and refused if they do not fit, here.
 """
 
-from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions
+from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions, decided_up_to
 from oriel.pipeline.commit.differences import define
 from oriel.pipeline.commit.log_identity import settle_log
 from oriel.pipeline.commit.mend import Mend
 from oriel.pipeline.commit.rescale import rescale
-from oriel.pipeline.commit.spark_log import committed_batch, follow_topics, newest_batch
-from oriel.pipeline.commit.store_batch import StoreBatches, prepared_batch
+from oriel.pipeline.commit.resumption import Resumption
+from oriel.pipeline.commit.store_batch import StoreBatches, last_batch, prepared_batch
 from oriel.pipeline.commit.store_tables import StoreTables
 from oriel.pipeline.commit.switch import Replacement, as_version, remove_left, stores_left
 
@@ -20,14 +20,14 @@ __all__ = [
     "Checkpoint",
     "Mend",
     "Replacement",
+    "Resumption",
     "StateVersions",
     "StoreBatches",
     "StoreTables",
     "as_version",
-    "committed_batch",
+    "decided_up_to",
     "define",
-    "follow_topics",
-    "newest_batch",
+    "last_batch",
     "prepared_batch",
     "remove_left",
     "rescale",

@@ -1,12 +1,13 @@
 """The checkpoint folder of one pipeline: who it is, who runs it, and its prepared batches.
 
     CHECKPOINT/application.json          the application id, made once
+    CHECKPOINT/epochs/<e>.json           which process took epoch e; the greatest one may write
     CHECKPOINT/lock                      held by the process that runs the pipeline
-    CHECKPOINT/spark/                    Spark's own checkpoint
+    CHECKPOINT/spark/<e>/                Spark's own checkpoint in that epoch; decides nothing
     CHECKPOINT/state/<store>/<n>.json    batch n as prepared: state version n and its commit
     CHECKPOINT/state/<store>/*.arrow     the segments that the versions name
     CHECKPOINT/state/<store>@<g>/        the same of a store's generation g (see ``switch``)
-    CHECKPOINT/log.json, topics.json     which log the offsets belong to, and which topics
+    CHECKPOINT/log.json                  which log the offsets belong to
 
 ``<n>.json`` is written when all of batch n is computed and before anything of it is
 committed. From then on batch n is never computed again, only committed: whatever
@@ -14,30 +15,62 @@ happens, the tables get exactly what the file says.
 """
 
 import fcntl
+import os
+import re
+import shutil
+import socket
+import time
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Self
 
 import orjson
 
+from oriel.pipeline.commit.epochs import Epoch
 from oriel.pipeline.commit.mend import mended
+from oriel.pipeline.commit.resumption import (
+    Resumption,
+    end_offsets,
+    keep_first_offsets,
+    write_spark_log,
+)
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError
 from oriel.pipeline.plan import PreparedBatch
-from oriel.storage import Offsets, replace_file, sync_file, sync_folder, sync_folders
+from oriel.storage import Offsets, create_file, current_files, sync_folder, sync_folders
+
+#: How long a start waits for a process that is about to end, and how often it looks.
+LOCK_WAIT_SECONDS = 5.0
+_LOCK_LOOK_SECONDS = 0.1
+
+#: A state version: the batch, and the number of the attempt behind the first.
+_VERSION = re.compile(r"(?P<batch>\d+)(?:\.\d+)?\.json")
+#: A segment begins with the batch whose task wrote it.
+_SEGMENT = re.compile(r"(?:(?P<batch>\d{12,})-)?.*\.arrow")
+
+
+def _unfenced() -> None:
+    """Nobody else writes: for versions outside a checkpoint."""
 
 
 class StateVersions:
     """The prepared batches of one store."""
 
-    def __init__(self, folder: Path, *, sync: bool) -> None:
-        """Use ``folder``, making it where it isn't there; ``sync``: files are forced to disk."""
-        folder.mkdir(parents=True, exist_ok=True)
+    def __init__(
+        self, folder: Path, *, sync: bool, check_epoch: Callable[[], None] = _unfenced
+    ) -> None:
+        """Use ``folder``, making it where it isn't there; ``sync``: files are forced to disk.
+
+        ``check_epoch`` raises ``Fenced`` if this process may not write any more.
+        """
+        current_files().make_folder(folder, sync=sync)
         if sync:
             # A process that was killed may have left a version whose name isn't on disk.
             sync_folder(folder)
         self.folder = folder
         self.sync = sync
+        self.check_epoch = check_epoch
         #: Files that ``forget_before`` left, by name; None before its first call.
         self._left: set[str] | None = None
 
@@ -47,84 +80,179 @@ class StateVersions:
         Raises:
             CheckpointError: the file is there but damaged.
         """
-        path = self.path(batch)
-        try:
-            return mended(self.folder, batch, PreparedBatch.from_json(path.read_bytes()))
-        except FileNotFoundError:
-            return None
-        except (KeyError, TypeError, ValueError) as error:
-            message = f"state version {path} is damaged ({error}); restore the checkpoint"
-            raise CheckpointError(message) from error
+        prepared, damage, _ = self._read(batch)
+        if prepared is None and damage is not None:
+            raise damage
+        return prepared
 
-    def save(self, batch: int, prepared: PreparedBatch, folders: Iterable[Path]) -> None:
-        """Write the prepared batch: all of it or nothing.
+    def decided(self, batch: int) -> PreparedBatch | None:
+        """Return the prepared batch, None where there is none that is whole."""
+        return self._read(batch)[0]
 
-        ``folders`` hold the files that it names, whose contents are on disk. Their names are
-        forced to disk first, by one sync of each folder however many files a batch has: the
-        batch is decided once the version is there, so what it refers to must be, too.
+    def newest(self) -> int:
+        """The last batch that has a version, whole or damaged; -1 where there is none."""
+        names = current_files().names(self.folder)
+        versions = filter(None, map(_VERSION.fullmatch, names))
+        return max((int(version["batch"]) for version in versions), default=-1)
+
+    def decide(self, batch: int, prepared: PreparedBatch, folders: Iterable[Path]) -> PreparedBatch:
+        """Write the prepared batch, all of it or nothing; return what the batch then is.
+
+        Of several processes that prepare a batch one decides it, and the others get what that
+        one wrote. ``folders`` hold the files that it names, whose contents are on disk. Their
+        names are forced to disk first, by one sync of each folder however many files a batch has:
+        the batch is decided once the version is there, so what it refers to must be, too.
+
+        Raises:
+            Fenced: another process has taken over.
         """
+        self.check_epoch()
         if self.sync:
             sync_folders([self.folder, *folders])
-        replace_file(self.path(batch), prepared.to_json(), sync=self.sync)
+        while True:
+            there, _, attempt = self._read(batch)
+            if there is not None:
+                self.check_epoch()
+                return there
+            try:
+                create_file(self.path(batch, attempt), prepared.to_json(), sync=self.sync)
+            except FileExistsError:
+                continue
+            return prepared
 
     def forget_before(self, batch: int, keep: Iterable[PreparedBatch]) -> None:
         """Remove versions below ``batch`` and every segment that none of ``keep`` names.
 
+        ``keep`` are the last versions, and no file of a later batch goes. So it does no harm
+        whenever it happens, also when this process was suspended in it and others have gone on:
+        a version names files of the one before and new ones of its own batch, and a batch that is
+        decided stays what it is. What no version of ``keep`` names, no later one ever will
+        (decision 0031).
+
         The folder is listed once: after that, what can go is what was left the time before.
         Files of a task that ran twice stay until the next start.
+
+        Raises:
+            Fenced: another process has taken over.
         """
+        self.check_epoch()
         versions = list(keep)
+        last = max((version.record.batch for version in versions), default=batch)
         named = {name for version in versions for name in version.state_files}
         named |= {self.path(version.record.batch).name for version in versions}
         left = self._left
         if left is None:
-            left = {path.name for path in self.folder.iterdir()}
-        needed = {name for name in left if _may_be_needed(name, batch)}
+            left = set(current_files().names(self.folder))
+        needed = {name for name in left if _may_be_needed(name, batch, last)}
         for name in left - named - needed:
-            (self.folder / name).unlink(missing_ok=True)
+            current_files().delete(self.folder / name)
         self._left = named | needed
 
-    def path(self, batch: int) -> Path:
-        """The file of the version of ``batch``."""
-        return self.folder / f"{batch:012d}.json"
+    def _read(self, batch: int) -> tuple[PreparedBatch | None, CheckpointError | None, int]:
+        """The version of a batch, what is wrong with one that is damaged, the next attempt.
+
+        A damaged version stays where it is and the next attempt gets a number: to remove it and
+        to write another in its place would be two steps, and between them a process may be
+        suspended until somebody else has written there.
+        """
+        damage, attempt = None, 0
+        while True:
+            path = self.path(batch, attempt)
+            try:
+                prepared = PreparedBatch.from_json(current_files().read(path))
+                return mended(self.folder, batch, prepared), damage, attempt
+            except FileNotFoundError:
+                return None, damage, attempt
+            except (KeyError, TypeError, ValueError) as error:
+                message = (
+                    f"state version {path} is damaged ({error}); restore the checkpoint from a "
+                    "backup, or start anew with an empty data folder"
+                )
+                damage, attempt = CheckpointError(message), attempt + 1
+
+    def path(self, batch: int, attempt: int = 0) -> Path:
+        """The file of an attempt to write the version of ``batch``."""
+        return self.folder / (f"{batch:012d}" + (f".{attempt}" if attempt else "") + ".json")
 
 
-def _may_be_needed(name: str, batch: int) -> bool:
-    """Whether a file that no version names stays: a version from ``batch`` on, or none of ours."""
-    stem, _, suffix = name.rpartition(".")
-    if suffix == "json" and stem.isdecimal():
-        return int(stem) >= batch
-    return suffix != "arrow"
+def _may_be_needed(name: str, batch: int, last: int) -> bool:
+    """Whether a file that no version names stays.
+
+    These are versions from ``batch`` on, segments of batches behind ``last``, and what isn't ours.
+    """
+    version = _VERSION.fullmatch(name)
+    if version is not None:
+        return int(version["batch"]) >= batch
+    segment = _SEGMENT.fullmatch(name)
+    return segment is None or int(segment["batch"] or 0) > last
 
 
 class Checkpoint:
     """One pipeline's checkpoint, held by this process while it is open."""
 
-    def __init__(self, folder: Path, *, sync: bool) -> None:
-        """Open or make the checkpoint and take its lock.
+    def __init__(self, folder: Path, *, sync: bool, lock_wait_s: float = LOCK_WAIT_SECONDS) -> None:
+        """Open or make the checkpoint, take its lock and the next epoch.
+
+        A process that holds the lock gets ``lock_wait_s`` to end: one that was stopped by a full
+        disk may still be at it.
 
         Raises:
-            AlreadyRunning: another process holds it.
+            AlreadyRunning: another process of this machine holds it.
             CheckpointError: the folder holds something else.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        current_files().make_folder(folder, sync=sync)
         self.folder = folder
         self._sync = sync
-        self._lock = _locked(folder / "lock")
+        self._lock = _locked(folder / "lock", lock_wait_s)
         try:
             self.application = self._application_id()
+            self._epoch = Epoch(folder / "epochs", sync=sync)
         except BaseException:
             self.close()
             raise
 
     @property
     def spark(self) -> Path:
-        """Spark's own checkpoint folder."""
-        return self.folder / "spark"
+        """Spark's own checkpoint folder in this epoch."""
+        return self._spark / f"{self._epoch.number:012d}"
+
+    def check_epoch(self) -> None:
+        """Go on only if no other process has taken over since this one opened the checkpoint.
+
+        To be asked before anything is decided, committed or deleted, in any thread.
+
+        Raises:
+            Fenced: another process has taken over; the message says who and when.
+        """
+        self._epoch.check()
 
     def versions(self, store: str) -> StateVersions:
         """The prepared batches of ``store``."""
-        return StateVersions(self.folder / "state" / store, sync=self._sync)
+        folder = self.folder / "state" / store
+        return StateVersions(folder, sync=self._sync, check_epoch=self.check_epoch)
+
+    def prepare_spark(self, topics: Sequence[str], resumption: Resumption | None) -> None:
+        """Make Spark's checkpoint folder of this epoch; those of earlier epochs go.
+
+        ``resumption`` is None if no batch is decided. ``topics`` are the sources in Spark's order.
+        """
+        earlier = sorted(
+            path
+            for path in (self._spark.iterdir() if self._spark.exists() else ())
+            # Also what versions of Oriel without epochs had; never a folder of a successor.
+            if not path.name.isdecimal() or int(path.name) < self._epoch.number
+        )
+        # A power loss may have taken an epoch's file and left its folder.
+        shutil.rmtree(self.spark, ignore_errors=True)
+        write_spark_log(self.spark, self.application, topics, resumption)
+        if resumption is None and earlier:
+            last = earlier[-1]
+            keep_first_offsets(self.spark, last if last.name.isdecimal() else self._spark)
+        for path in earlier:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
     def end_offsets(self, batch: int) -> Offsets:
         """Where batch ``batch`` ends in each partition, from Spark's offset log.
@@ -132,34 +260,7 @@ class Checkpoint:
         Raises:
             CheckpointError: the entry is missing or not understood.
         """
-        path = self.spark / "offsets" / str(batch)
-        ends: Offsets = {}
-        try:
-            if self._sync:
-                # Spark doesn't, and a batch that is decided must never get other records.
-                sync_file(path)
-                sync_folder(path.parent)
-            # Line 1 is the log's version, line 2 the batch's metadata, then a line a source.
-            for line in path.read_text().splitlines()[2:]:
-                for topic, partitions in orjson.loads(line).items():
-                    ends[topic] = {str(p): int(offset) for p, offset in partitions.items()}
-        except (OSError, ValueError, AttributeError, TypeError) as error:
-            message = f"Spark's offset log entry {path} can't be read: {error}"
-            raise CheckpointError(message) from error
-        if not ends:
-            message = f"Spark's offset log entry {path} can't be read: it names no topic"
-            raise CheckpointError(message)
-        return ends
-
-    def read_offsets(self) -> Offsets:
-        """Up to where all batches that Spark calls done have read; empty before the first.
-
-        Raises:
-            CheckpointError: the entry of the last one is missing or not understood.
-        """
-        names = (path.name for path in self.spark.glob("commits/*"))
-        done = [int(name) for name in names if name.isdecimal()]
-        return self.end_offsets(max(done)) if done else {}
+        return end_offsets(self.spark, batch)
 
     def close(self) -> None:
         """Give the lock back."""
@@ -173,31 +274,83 @@ class Checkpoint:
         """Give the lock back."""
         self.close()
 
+    @property
+    def _spark(self) -> Path:
+        return self.folder / "spark"
+
     def _application_id(self) -> str:
-        path = self.folder / "application.json"
-        if path.exists():
-            try:
-                return str(orjson.loads(path.read_bytes())["application"])
-            except (KeyError, TypeError, ValueError) as error:
-                message = f"{path} is damaged ({error!r}); restore the checkpoint"
-                raise CheckpointError(message) from error
-        if self.spark.exists():
+        path, files = self.folder / "application.json", current_files()
+        if not files.exists(path):
+            if self._spark.exists():
+                message = (
+                    f"{self.folder} has Spark's checkpoint but no application.json: it is not a "
+                    "checkpoint of this pipeline, or a damaged one; restore it or use another "
+                    "folder"
+                )
+                raise CheckpointError(message)
+            content = orjson.dumps({"application": str(uuid.uuid4())})
+            # Where locks don't work, somebody else may be making it, too: one id counts.
+            with suppress(FileExistsError):
+                files.create(path, content, sync=self._sync)
+        try:
+            return str(orjson.loads(files.read(path))["application"])
+        except (KeyError, TypeError, ValueError) as error:
             message = (
-                f"{self.folder} has Spark's checkpoint but no application.json: it is not a "
-                "checkpoint of this pipeline, or a damaged one; restore it or use another folder"
+                f"{path} is damaged ({error!r}); restore it from a backup, or write "
+                '{"application": "ID"} into it, with the ID that the property oriel.store of the '
+                "pipeline's tables has as `application`"
             )
-            raise CheckpointError(message)
-        application = str(uuid.uuid4())
-        replace_file(path, orjson.dumps({"application": application}), sync=self._sync)
-        return application
+            raise CheckpointError(message) from error
 
 
-def _locked(path: Path) -> IO[str]:
-    file = path.open("w")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.close()
-        message = f"another process runs this pipeline (it holds {path}); stop it first"
-        raise AlreadyRunning(message) from error
+def _locked(path: Path, wait_s: float) -> IO[str]:
+    """Take the lock, and say in its file who has it.
+
+    It is there to be quick and clear where one machine starts a pipeline twice. File systems
+    without locks have the epoch alone.
+    """
+    file = path.open("a+")
+    until = time.monotonic() + wait_s
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError as error:
+            if time.monotonic() < until:
+                time.sleep(_LOCK_LOOK_SECONDS)
+                continue
+            file.seek(0)
+            holder = file.read() or "another process"
+            file.close()
+            message = f"{holder} runs this pipeline (it holds {path}); stop it first"
+            raise AlreadyRunning(message) from error
+        except OSError:
+            return file
+    # On a full disk it stays empty.
+    with suppress(OSError):
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {socket.gethostname()}")
+        file.flush()
     return file
+
+
+def decided_up_to(checkpoint: Path, stores: Iterable[str]) -> tuple[int, Offsets] | None:
+    """The newest batch that any of these stores has decided, and where it ends; None before.
+
+    Of a topic that the stores of the newest batch don't read it is the end of an earlier one.
+    """
+    state = checkpoint / "state"
+    folders = [folder for store in stores for folder in (state / store, *state.glob(f"{store}@*"))]
+    known: list[PreparedBatch] = []
+    for folder in filter(Path.is_dir, folders):
+        versions = StateVersions(folder, sync=False)
+        newest = versions.newest()
+        # A version that is damaged is made anew, so its batch is not decided.
+        prepared = versions.decided(newest) or versions.decided(newest - 1)
+        known += [prepared] if prepared is not None else []
+    if not known:
+        return None
+    ends: Offsets = {}
+    for prepared in sorted(known, key=lambda version: version.record.batch):
+        ends |= prepared.record.offsets
+    return max(version.record.batch for version in known), ends

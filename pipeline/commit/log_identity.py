@@ -8,7 +8,6 @@ from pathlib import Path
 
 import orjson
 
-from oriel.pipeline.commit.spark_log import newest_batch
 from oriel.pipeline.errors import CheckpointError
 from oriel.storage import replace_file
 
@@ -30,7 +29,7 @@ def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> 
     except ValueError as error:
         message = f"{path} is damaged ({error}): remove it if the log is the one that it was"
         raise CheckpointError(message) from error
-    if newest_batch(checkpoint / "spark") is not None:
+    if any((checkpoint / "state").glob("*/[0-9]*.json")):
         for part in sorted(recorded.keys() & identity.keys()):
             if recorded[part] != identity[part]:
                 message = (

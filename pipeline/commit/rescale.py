@@ -11,7 +11,6 @@ from shutil import rmtree
 import orjson
 
 from oriel.pipeline.commit.checkpoint import Checkpoint
-from oriel.pipeline.commit.spark_log import newest_batch
 from oriel.pipeline.commit.switch import remove_left
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch, Segments
@@ -47,8 +46,8 @@ def _rescaled(
     # What a process left that was killed before the switch.
     rmtree(checkpoint.versions(rescaled.state_name).folder)
     new = checkpoint.versions(rescaled.state_name)
-    newest = newest_batch(checkpoint.spark)
-    batches = [] if newest is None else [newest, newest - 1]
+    newest = old.newest()
+    batches = [] if newest < 0 else [newest, newest - 1]
     # Spark may offer the newest batch again, which then begins with the one before.
     versions = {batch: old.load(batch) for batch in batches}
     found = {batch: version for batch, version in versions.items() if version is not None}
@@ -62,7 +61,7 @@ def _rescaled(
         write_regrouped(old.folder, new.folder, name, key_groups, sync=sync)
     for batch, version in found.items():
         # The generation's folder is new: its name has to be on disk, too.
-        new.save(batch, _of_no_tasks(version, key_groups), [new.folder.parent])
+        new.decide(batch, _of_no_tasks(version, key_groups), [new.folder.parent])
     schema = store_schema({}, windowed=rescaled.window.is_windowed)
     table = open_table(layout.table(store), schema, {}, sync=sync)
     table.set_property(STORE_PROPERTY, rescaled.to_json())

@@ -14,13 +14,19 @@ files that ``<n>.json`` names. Each commit records the batch id in its own trans
 that a crash left unknown to us is found in the table and skipped. In another order a crash
 could lose or repeat records: with 3 before 2, batch n would be in the table and then computed
 again, and the state that batch n+1 starts from might not be the one that the table's rows are of.
+
+Before each of these effects the process looks whether another has taken the pipeline over, and each
+does no harm if it comes late all the same (decision 0031).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from oriel.pipeline.commit.checkpoint import StateVersions
+from oriel.pipeline.commit.resumption import Resumption
 from oriel.pipeline.commit.store_tables import StoreTables
+from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import (
     NO_CLOCK_NOTES,
     NO_WALL_CLOCK,
@@ -41,8 +47,14 @@ from oriel.pipeline.tasks import (
     count_batch,
 )
 from oriel.pipeline.windows import NOTHING_OBSERVED_MS
-from oriel.storage import COMMIT_INFO_KEY, CommitRecord, ForeignCheckpoint, Offsets
-from oriel.storage.delta import CHECKPOINT_INTERVAL, add_checkpoint
+from oriel.storage import (
+    COMMIT_INFO_KEY,
+    CommitRecord,
+    ForeignCheckpoint,
+    Offsets,
+    current_files,
+)
+from oriel.storage.delta import CHECKPOINT_INTERVAL, AddedFile, DeltaLog, add_checkpoint
 
 
 def prepared_batch(
@@ -178,8 +190,46 @@ class StoreBatches:
 
     def decided_notes(self, batch: int) -> ClockNotes | None:
         """By what batch ``batch`` was judged, if an earlier run of the pipeline has decided it."""
-        decided = self._versions.load(batch) if self._last is None else None
+        decided = self._versions.decided(batch) if self._last is None else None
         return None if decided is None else decided.clock_notes
+
+    def recover(self) -> Resumption | None:
+        """The last batch that this store has decided or committed, None before the first.
+
+        A version that a power loss has damaged is made anew: if the table doesn't have its batch,
+        that is any batch again, and if it has, then one that ends where the table says, of which
+        only the state is missing. For both the version before it is needed.
+
+        Raises:
+            CheckpointError: that one is damaged, too.
+        """
+        recorded, batch = self._tables.recorded_batch(), self._versions.newest()
+        prepared = self._versions.decided(batch)
+        if prepared is None and batch > 0:
+            batch -= 1
+            prepared = self._versions.decided(batch)
+            if prepared is None:
+                self._versions.load(batch + 1)
+        elif prepared is None:
+            batch = -1
+        ends: Offsets = {} if prepared is None else prepared.record.offsets
+        if recorded == batch + 1:
+            record = DeltaLog(self._tables.table_folder).snapshot().record
+            if record is not None and record.batch == recorded:
+                return Resumption(recorded, ends, record.offsets, is_done=False)
+        if prepared is None:
+            return None
+        before = self._versions.decided(batch - 1)
+        starts = ends if before is None else before.record.offsets
+        if before is not None:
+            # Their table, too, may have lost its newest entry, and no batch will look for it.
+            self._versions.check_epoch()
+            self._refuse_missing(before.dead_letters, self._tables.dead_letters_folder, batch - 1)
+            self._tables.commit_dead_letters(before.dead_letters, batch - 1)
+        is_done = recorded == batch and (
+            not prepared.dead_letters or self._tables.dead_letters_batch() >= batch
+        )
+        return Resumption(batch, starts if batch else {}, ends, is_done)
 
     def begin(
         self, batch: int, ends: Offsets, wall_clock: WallClock = NO_WALL_CLOCK
@@ -187,25 +237,17 @@ class StoreBatches:
         """What is to be computed for batch ``batch``; None if it is decided already.
 
         Raises:
+            Fenced: another process has taken over.
             ForeignCheckpoint: checkpoint and table are not at the same batch.
+            CheckpointError: somebody else has decided the batch, and it ends elsewhere.
             InvalidTopology: a partition's number is too large for a join of streams.
         """
+        self._versions.check_epoch()
         recorded = self._tables.recorded_batch()
+        self._decided = self._versions.decided(batch) if self._last is None else None
         self._refuse_foreign(batch, recorded)
-        self._decided = self._versions.load(batch) if self._last is None else None
-        if self._decided is not None and not self._is_of(self._decided, ends):
-            # Spark forgot where the batch ends (its offset log entry was lost before it was on
-            # disk) and ended it anew. While nothing is committed, it is simply another batch.
-            if recorded == batch:
-                message = (
-                    f"store {self._store.name!r}: batch {batch} is committed up to "
-                    f"{self._decided.record.offsets}, but Spark's offset log now ends it at "
-                    f"{ends}: entries of it were lost. Going on would lose records; restore the "
-                    "checkpoint from a backup, or start anew with an empty data folder"
-                )
-                raise ForeignCheckpoint(message)
-            self._decided = None
         if self._decided is not None:
+            self._refuse_taken(self._decided, ends)
             return None
         # Nothing refers to what the batch's tasks write.
         previous = self._previous(batch)
@@ -226,6 +268,7 @@ class StoreBatches:
 
         Raises:
             RecordsMiscounted: a record was lost or used twice on its way; nothing is committed.
+            Fenced: another process has taken over; nothing is committed any more.
         """
         previous = self._previous(batch)
         if computed is None:
@@ -233,18 +276,25 @@ class StoreBatches:
             prepared = self._decided
         else:
             work, reports = computed
-            prepared = prepared_batch(work.plan, work.joins, reports, previous, ends)
+            computed_batch = prepared_batch(work.plan, work.joins, reports, previous, ends)
             # Decision 0003: from here on the batch is decided. After a crash it is committed as
-            # the file says and never computed again, so that the table and the next batch's
+            # the file says and not computed again, so that the table and the next batch's
             # state are of the same computation.
             tables = [self._tables.table_folder, self._tables.dead_letters_folder]
-            self._versions.save(batch, prepared, tables if prepared.dead_letters else tables[:1])
+            folders = tables if computed_batch.dead_letters else tables[:1]
+            prepared = self._versions.decide(batch, computed_batch, folders)
+            if prepared is not computed_batch:
+                self._refuse_taken(prepared, ends)
+        # Each entry is created and never put over another, so after a look that came too early
+        # the tables refuse a batch that a successor has committed (decision 0031).
+        self._versions.check_epoch()
         if self._tables.recorded_batch() < batch:
             info = {COMMIT_INFO_KEY: prepared.record.to_json()}
             version = self._tables.commit(prepared.files, batch, info)
             if version % CHECKPOINT_INTERVAL == 0:
                 self._maintenance.submit(add_checkpoint, self._tables.table_folder, version)
         # Whether it is there already, its own table says: a crash may lie between the commits.
+        self._versions.check_epoch()
         self._tables.commit_dead_letters(prepared.dead_letters, batch)
         # Spark offers this batch again until its commit log has it, but never an older one.
         replayable = [version for version in (previous, prepared) if version is not None]
@@ -256,14 +306,44 @@ class StoreBatches:
         """Wait for maintenance that is under way."""
         self._maintenance.shutdown()
 
-    def _is_of(self, prepared: PreparedBatch, ends: Offsets) -> bool:
-        """Whether a prepared batch holds the records that Spark offers as that batch."""
-        return prepared.record.offsets == {t: ends.get(t, {}) for t in self._store.topics}
+    def _refuse_taken(self, decided: PreparedBatch, ends: Offsets) -> None:
+        """Go on with a batch that another process has decided only if it can be committed.
+
+        It must hold the records that Spark offers as that batch. A start makes Spark's offset log
+        out of what is decided, so it doesn't only if a process that was suspended has decided it
+        since: its last effect, as it is fenced off. And its files must be there, which they are
+        not where the table's folder is of a backup.
+        """
+        offered = {topic: ends.get(topic, {}) for topic in self._store.topics}
+        if decided.record.offsets != offered:
+            message = (
+                f"store {self._store.name!r}: another process has decided batch "
+                f"{decided.record.batch} up to {decided.record.offsets}, and this one reads it up "
+                f"to {offered}. Nothing is lost: start the pipeline again, which goes on from there"
+            )
+            raise CheckpointError(message)
+        batch = decided.record.batch
+        if self._tables.recorded_batch() < batch:
+            self._refuse_missing(decided.files, self._tables.table_folder, batch)
+        if self._tables.dead_letters_batch() < batch:
+            self._refuse_missing(decided.dead_letters, self._tables.dead_letters_folder, batch)
+
+    def _refuse_missing(self, files: Sequence[AddedFile], folder: Path, batch: int) -> None:
+        """Go on only if the files that a decided batch is to add to a table are there."""
+        missing = [file.path for file in files if not current_files().exists(folder / file.path)]
+        if missing:
+            message = (
+                f"store {self._store.name!r}: {folder} lacks {missing[0]} of batch {batch}, which "
+                "the checkpoint has decided. They do not belong together: restore both from one "
+                "backup, or start anew with an empty data folder"
+            )
+            raise ForeignCheckpoint(message)
 
     def _refuse_foreign(self, batch: int, recorded: int) -> None:
         """Go on only if the table is exactly at the batch before, or has this one already."""
-        # A store that was rebuilt up to this very batch has no version before it.
-        if batch > 0 and self._previous(batch) is None and self._versions.load(batch) is None:
+        if batch > 0 and self._decided is None and self._previous(batch) is None:
+            # One that is damaged is told as such.
+            self._versions.load(batch - 1)
             message = (
                 f"store {self._store.name!r}: the checkpoint has no state version {batch - 1}. The "
                 "store was out of the topology for a while, or its state was removed: `oriel "
@@ -281,9 +361,32 @@ class StoreBatches:
         raise ForeignCheckpoint(message)
 
     def _previous(self, batch: int) -> PreparedBatch | None:
-        """The batch before, None before the first; read from its file only after a start."""
+        """The batch before, None before the first or if it is damaged; read only after a start."""
         if batch == 0:
             return None
         if self._last is not None and self._last[0] == batch - 1:
             return self._last[1]
-        return self._versions.load(batch - 1)
+        return self._versions.decided(batch - 1)
+
+
+def last_batch(stores: Iterable[StoreBatches]) -> Resumption | None:
+    """Where a topology goes on: at the last batch of any of its stores, None before the first.
+
+    A topic of stores that are a batch behind has its end of then: it gets no records in it.
+    """
+    recovered = [store.recover() for store in stores]
+    known = [resumption for resumption in recovered if resumption is not None]
+    if not known:
+        return None
+    batch = max(resumption.batch for resumption in known)
+    starts: Offsets = {}
+    ends: Offsets = {}
+    for resumption in sorted(known, key=lambda resumption: resumption.batch):
+        is_last = resumption.batch == batch
+        starts |= resumption.starts if is_last else resumption.ends
+        ends |= resumption.ends
+    is_done = all(
+        resumption is not None and resumption.batch == batch and resumption.is_done
+        for resumption in recovered
+    )
+    return Resumption(batch, starts, ends, is_done)

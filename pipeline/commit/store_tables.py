@@ -50,9 +50,13 @@ class StoreTables:
         """Commit the batch's dead letters, unless there are none or they are there already."""
         if not files:
             return
-        recorded = self._dead_letters.recorded_batch(self._dead_letter_id)
-        if recorded is None or recorded < batch:
+        if self.dead_letters_batch() < batch:
             self._dead_letters.commit(files, self._dead_letter_id, batch, {})
+
+    def dead_letters_batch(self) -> int:
+        """The last batch of this store with dead letters in their table, -1 before the first."""
+        recorded = self._dead_letters.recorded_batch(self._dead_letter_id)
+        return -1 if recorded is None else recorded
 
 
 def _settled(table: Table, defined: StoreDefinition) -> StoreDefinition:

@@ -79,7 +79,7 @@ class Replacement:
                 sync_file(target)
         # The generation's folder is new: its name has to be on disk, too.
         folders = [self.versions.folder.parent, self.table_folder]
-        self.versions.save(prepared.record.batch, prepared, folders)
+        self.versions.decide(prepared.record.batch, prepared, folders)
 
     def add_dead_letters(self, folder: Path, batch: int) -> None:
         """Commit the dead letters of the table in ``folder`` that are not in the real one yet."""

@@ -1,7 +1,7 @@
 """``oriel backup``: a data folder as of one batch, copied beside the stream.
 
-A backup holds for each pipeline one batch that is committed everywhere: Spark's entries and the
-state version of that batch, and each table at the version that the batch left. Such files are never
+A backup holds for each pipeline one batch: the state version of each store, and each table at the
+version that the batch left. Such files are never
 changed once they are there, only deleted, so hard links hold all of them in an instant; what is
 linked is then copied while the pipeline goes on. If one is gone before it is linked, the pipeline
 has moved on: a newer batch is taken.
@@ -33,6 +33,7 @@ from oriel.pipeline.commit import StateVersions
 from oriel.pipeline.errors import BackupError, CheckpointError, PipelineError
 from oriel.storage import DataLayout, StorageError, replace_file, sync_folder
 from oriel.storage.delta import LOG_FOLDER, DeltaLog, entry_name
+from oriel.storage.monitoring import STATUS_FILE
 
 #: Rises with every change of the manifest.
 FORMAT = 1
@@ -110,7 +111,7 @@ def _link_all(layout: DataLayout, staging: Path) -> dict[str, int]:
             batches = {}
             applications = {}
             for checkpoint in sorted(layout.checkpoints.glob("*")):
-                batch = _newest_commit(checkpoint)
+                batch = _newest_batch(checkpoint)
                 if batch is None:
                     continue
                 batches[checkpoint.name] = batch
@@ -135,32 +136,34 @@ class _MovedOnError(Exception):
     """The pipeline has deleted or replaced what belongs to the batch."""
 
 
-def _newest_commit(checkpoint: Path) -> int | None:
-    """The last batch that Spark's commit log has, None before the first."""
-    commits = checkpoint / "spark" / "commits"
-    batches = (int(path.name) for path in commits.glob("*") if path.name.isdecimal())
-    return max(batches, default=None)
+def _newest_batch(checkpoint: Path) -> int | None:
+    """The last batch that all stores have decided which go with the newest; None before any."""
+    newest = [StateVersions(state, sync=False).newest() for state in _states(checkpoint)]
+    last = max(newest, default=-1)
+    # Stores are decided one after the other, so one may be a batch behind. One that is further
+    # behind is not in the topology any more.
+    return None if last < 0 else min(batch for batch in newest if batch >= last - 1)
+
+
+def _states(checkpoint: Path) -> list[Path]:
+    """The folders of stores' states."""
+    return sorted(path for path in (checkpoint / "state").glob("*") if path.is_dir())
 
 
 def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
-    """What a start needs that goes on behind ``batch``."""
-    yield checkpoint / "application.json"
-    spark = checkpoint / "spark"
-    yield spark / "metadata"
-    # Spark looks at the entry before its last one, too.
-    for number in range(max(0, batch - 1), batch + 1):
-        yield spark / "offsets" / str(number)
-        yield spark / "commits" / str(number)
-    yield from (path for path in (spark / "sources").rglob("*") if path.is_file())
-    for state in sorted((checkpoint / "state").iterdir()):
+    """What a start needs that goes on behind ``batch``; Spark's own log it makes anew."""
+    yield from (path for path in checkpoint.glob("*.json") if path.name != STATUS_FILE)
+    for state in _states(checkpoint):
         versions = StateVersions(state, sync=False)
+        of_store = min(batch, versions.newest())
         try:
-            prepared = versions.load(batch)
+            prepared = versions.load(of_store)
         except CheckpointError as error:
             raise _MovedOnError from error
         if prepared is None:
             raise _MovedOnError
-        yield versions.path(batch)
+        yield from state.glob(f"{of_store:012d}*.json")
+        yield from state.glob(f"clock-{of_store:012d}.json")
         yield from (state / name for name in sorted(prepared.state_files))
 
 

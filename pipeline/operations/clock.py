@@ -47,12 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         layout = DataLayout(options.data)
         folder = _checkpoint(layout, options.name)
         if options.set is None:
-            _show(_versions(folder, options.store), time.time_ns() // 1_000_000)
+            _show(_versions(layout, folder, options.store), time.time_ns() // 1_000_000)
         else:
             topic, partition, text = options.set
             # The pipeline must not run meanwhile: it knows its clocks and reads none again.
             with Checkpoint(folder, sync=True):
-                _set(layout, _versions(folder, options.store), (topic, partition), _time_ms(text))
+                versions = _versions(layout, folder, options.store)
+                _set(layout, versions, (topic, partition), _time_ms(text))
     except (PipelineError, StorageError, OSError) as error:
         print(f"oriel clock: {error}", file=sys.stderr)
         return 1
@@ -109,35 +110,36 @@ def _checkpoint(layout: DataLayout, name: str | None) -> Path:
     raise ClockRefused(message)
 
 
-def _versions(folder: Path, store: str | None) -> list[_Version]:
+def _versions(layout: DataLayout, folder: Path, store: str | None) -> list[_Version]:
     """The newest version of one store, or of each that has one."""
-    there = sorted(path.name for path in (folder / "state").glob("*") if path.is_dir())
+    folders = (path for path in (folder / "state").glob("*") if path.is_dir())
+    there = sorted({path.name.partition("@")[0] for path in folders})
     if store is not None and store not in there:
         message = (
             f"the pipeline {folder.name!r} has no store {store!r}; there are: {', '.join(there)}"
         )
         raise ClockRefused(message)
-    found = []
+    newest = []
     for name in there if store is None else [store]:
-        versions = StateVersions(folder / "state" / name, sync=False)
-        prepared = _newest(folder, versions)
+        # The table says which generation of the state counts (decision 0035).
+        definition = DeltaLog(layout.table(name)).snapshot().definition
+        versions = StateVersions(folder / "state" / definition.state_name, sync=False)
+        prepared = _newest(versions)
         if prepared is not None:
-            found.append(_Version(name, versions.folder, prepared))
-    if not found:
+            newest.append(_Version(name, versions.folder, prepared))
+    if not newest:
         message = f"{folder.name!r} has decided no batch yet: there are no clocks"
         raise ClockRefused(message)
-    return found
+    return newest
 
 
-def _newest(folder: Path, versions: StateVersions) -> PreparedBatch | None:
-    """The newest batch that was decided: that of Spark's newest offsets, or the one before it."""
+def _newest(versions: StateVersions) -> PreparedBatch | None:
+    """The newest batch that was decided, while a pipeline may forget older ones."""
     for _ in range(_LOOKS):
-        names = [path.name for path in (folder / "spark" / "offsets").glob("*")]
-        batch = max((int(name) for name in names if name.isdecimal()), default=0)
-        for number in (batch, batch - 1):
-            prepared = versions.load(number) if number >= 0 else None
-            if prepared is not None:
-                return prepared
+        batch = versions.newest()
+        prepared = versions.decided(batch) or versions.decided(batch - 1)
+        if prepared is not None:
+            return prepared
     return None
 
 

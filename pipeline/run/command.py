@@ -18,6 +18,7 @@ from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.run.arguments import rebuild_parser, run_parser
 from oriel.pipeline.run.clock_options import clock_settings
+from oriel.pipeline.run.disk_errors import disk_error_in
 from oriel.pipeline.run.kafka_arguments import (
     check_kafka_arguments,
     kafka_of,
@@ -85,6 +86,8 @@ def _told(error: Exception, log_file: LogFile) -> str:
     ours = _OUR_ERROR.search(str(error)) if is_spark else None
     if ours is not None:
         return ours[1]
+    if is_spark and (of_disk := disk_error_in(error)) is not None:
+        return str(of_disk)
     if is_spark and error_kind(error) == "JAVA_GATEWAY_EXITED":
         words = log_file.first_words() or "it said nothing"
         return f"Java did not start: {words} (all that it said is in {log_file.outputs})"

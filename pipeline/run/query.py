@@ -16,18 +16,18 @@ from pyspark.sql.streaming import StreamingQuery
 
 from oriel.pipeline.commit import (
     Checkpoint,
+    Resumption,
     StoreBatches,
     StoreTables,
-    committed_batch,
+    decided_up_to,
     define,
-    follow_topics,
-    newest_batch,
+    last_batch,
     remove_left,
     settle_log,
     stores_left,
 )
 from oriel.pipeline.decoding import BlockDecoder, refuse_ahead
-from oriel.pipeline.errors import CheckpointError, InvalidTopology
+from oriel.pipeline.errors import CheckpointError, Fenced, InvalidTopology
 from oriel.pipeline.language import Input, Side, Source, Topology
 from oriel.pipeline.plan import (
     UNPROTECTED,
@@ -38,6 +38,7 @@ from oriel.pipeline.plan import (
     reasons_by_store,
 )
 from oriel.pipeline.rows import RowSteps
+from oriel.pipeline.run.disk_errors import files_failed
 from oriel.pipeline.run.publishing import Publisher
 from oriel.pipeline.run.rebuild import Rebuild
 from oriel.pipeline.run.spark_runner import (
@@ -114,7 +115,7 @@ class PipelineRun:
             message = f"the topology has no store {rebuild!r}; it has {', '.join(names)}"
             raise InvalidTopology(message)
         self._decoders = {source: log.decoder(source) for source in topology.sources}
-        self.failure: BaseException | None = None
+        self._failure: BaseException | None = None
         #: Seconds that the last batch took, by phase.
         self.phase_seconds: dict[str, float] = {}
         self._since_ms = wall_clock_ms()
@@ -125,6 +126,8 @@ class PipelineRun:
         )
         #: The last batch that ran, and where it ended.
         self._last_ends: tuple[int, Offsets] | None = None
+        #: Where the first query goes on.
+        self._resumption: Resumption | None = None
         self._layout = DataLayout(settings.data)
         folder = self._layout.checkpoint(settings.application)
         self._checkpoint = Checkpoint(folder, sync=settings.sync)
@@ -142,6 +145,8 @@ class PipelineRun:
             }
             if rebuild is None:
                 self._leave_others()
+                self._resumption = last_batch(self._stores.values())
+                self._checkpoint.prepare_spark(self._topics, self._resumption)
         except BaseException:
             self._checkpoint.close()
             raise
@@ -152,21 +157,24 @@ class PipelineRun:
         Raises:
             PipelineError: the log can't be read on from where the last batch ended.
         """
-        # Spark knows its sources by their order, which must not follow that of the stores.
-        topics = sorted(self._topology.topics)
-        self._log.open(
-            self._spark, topics, self._checkpoint.read_offsets(), self._checkpoint.folder
-        )
+        at = self._resumption
+        read = {} if at is None else at.ends if at.is_done else at.starts
+        self._log.open(self._spark, self._topics, read, self._checkpoint.folder)
 
         def each_batch(rows: DataFrame, batch: int) -> None:
             try:
                 on_batch(batch, self._run_batch(rows, batch))
+            except OSError as error:
+                self._failure = files_failed(error)
+                raise self._failure from error
             except BaseException as error:
                 # Spark would show it as text inside a Java error; keep the real one.
-                self.failure = error
+                self._failure = error
                 raise
 
-        streams = [self._log.stream(self._spark, topic, self._topology.sources) for topic in topics]
+        streams = [
+            self._log.stream(self._spark, topic, self._topology.sources) for topic in self._topics
+        ]
         writer = (
             reduce(DataFrame.union, streams)
             .writeStream.foreachBatch(each_batch)
@@ -176,6 +184,24 @@ class PipelineRun:
         if self._settings.trigger_ms is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds").start()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why a batch failed, None if none did.
+
+        Where another process has taken over, that is the reason, whatever was seen of it: a batch
+        that is committed already, a file of Spark's that is there or is gone.
+        """
+        try:
+            self._checkpoint.check_epoch()
+        except Fenced as fenced:
+            return fenced
+        return self._failure
+
+    @property
+    def _topics(self) -> list[str]:
+        """Spark knows its sources by their order, which must not follow that of the stores."""
+        return sorted(self._topology.topics)
 
     def close(self) -> None:
         """Finish maintenance and give the checkpoint's lock back."""
@@ -221,8 +247,9 @@ class PipelineRun:
         """Open one store's state; a store that is new in a topology that has run is computed."""
         versions = self._checkpoint.versions(tables.definition.state_name)
         is_empty = tables.recorded_batch() < 0 and not any(versions.folder.iterdir())
-        if is_empty and committed_batch(self._checkpoint.spark) is not None:
-            # A batch that all others have is not offered again.
+        at = self._decided_up_to()
+        if is_empty and at is not None and at[0] > 0:
+            # Batches in front of the last one are not offered again.
             self._rebuild(plans)
             tables = self._tables(plans)
             versions = self._checkpoint.versions(tables.definition.state_name)
@@ -235,8 +262,8 @@ class PipelineRun:
 
     def _rebuild(self, plans: StorePlans) -> None:
         """Compute one store up to the newest batch of the checkpoint."""
-        newest = newest_batch(self._checkpoint.spark)
-        if newest is None:
+        at = self._decided_up_to()
+        if at is None:
             message = f"store {plans.store.name!r}: nothing has run yet, begin with `oriel run`"
             raise CheckpointError(message)
         rebuild = Rebuild(
@@ -245,13 +272,16 @@ class PipelineRun:
             # A partition may be silent from here on, but never was before.
             WallClock(self._since_ms, self._since_ms, self._settings.clocks),
         )  # fmt: skip
-        rebuild.run(plans, self._defined(plans), newest)
+        rebuild.run(plans, self._defined(plans), *at)
+
+    def _decided_up_to(self) -> tuple[int, Offsets] | None:
+        names = [store.name for store in self._topology.stores]
+        return decided_up_to(self._checkpoint.folder, names)
 
     def _leave_others(self) -> None:
-        """Say which stores are not in the topology any more, and let Spark follow its topics."""
+        """Say which stores are not in the topology any more."""
         for store in stores_left(self._checkpoint, self._stores):
             sys.stderr.write(f"store {store} is not in the topology: its table stays as it is\n")
-        follow_topics(self._checkpoint.folder, self._topology.topics, sync=self._settings.sync)
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         times = [time.perf_counter()]

@@ -62,8 +62,12 @@ class Rebuild:
     sync: bool
     wall_clock: WallClock
 
-    def run(self, plans: StorePlans, defined: StoreDefinition, batch: int) -> None:
+    def run(
+        self, plans: StorePlans, defined: StoreDefinition, batch: int, decided_ends: Offsets
+    ) -> None:
         """Compute the store of ``plans`` up to the end of ``batch``, and put it into its place.
+
+        ``decided_ends`` is where that is, as its application has decided.
 
         Raises:
             ForeignCheckpoint: the store's table belongs to another application.
@@ -74,9 +78,8 @@ class Rebuild:
         types = plans.assembly.engine.aggregate_types
         schema = store_schema(types, windowed=windowed)
         target = Replacement(self.layout, self.checkpoint, defined, schema, sync=self.sync)
-        of_application = self.checkpoint.end_offsets(batch)
         # A topic that is new in the topology is read from its beginning by the next batch.
-        ends = {topic: of_application.get(topic, {}) for topic in plans.store.topics}
+        ends = {topic: decided_ends.get(topic, {}) for topic in plans.store.topics}
         scratch = DataLayout(self.layout.rebuild(defined.name))
         rmtree(scratch.root, ignore_errors=True)
         with Checkpoint(scratch.checkpoint("rebuild"), sync=False) as checkpoint:

@@ -31,9 +31,9 @@ _SEPARATORS = {
 }
 
 
-def is_cluster(master: str) -> bool:
+def is_cluster(master: str | None) -> bool:
     """Whether a master runs tasks in other processes than the driver's."""
-    return _LOCAL_MASTER.fullmatch(master) is None
+    return _LOCAL_MASTER.fullmatch(master or "local") is None
 
 
 def cluster_settings(cores: int | None) -> dict[str, str]:

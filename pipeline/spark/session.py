@@ -1,13 +1,15 @@
 """The Spark session of a streaming run, with every setting and its reason in one place.
 
 What Spark leaves on disk while it runs (shuffles, spills, native libraries) goes to a folder of the
-process. The JVM deletes these files at its end, but not when it is killed. So the folder is held by
-a lock, and the next process to start deletes what the dead have left.
+process. The JVM deletes these files at its end, but not when it is killed. So a small process
+beside it deletes the folder when its own has ended, however that was. Where that one is killed as
+well, the next process to start finds the folder without its lock and deletes it.
 """
 
 import fcntl
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -46,7 +48,27 @@ def scratch_folder() -> Path:
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=base))
     # Never closed: the lock ends with the process, however that ends. Children don't get it.
     fcntl.flock(os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600), fcntl.LOCK_EX)
+    _delete_behind(folder)
     return folder
+
+
+#: Waits for the end of its input, which comes when the process that holds the other end has ended.
+#: The JVM may need a moment longer, and makes files until then.
+_DELETING = 'read _; for pause in 0 1 4; do sleep "$pause"; rm -rf -- "$1"; done'
+_deleting: list["subprocess.Popen[bytes]"] = []
+
+
+def _delete_behind(folder: Path) -> None:
+    """Have a folder deleted at the end of this process, by one that signals to its group spare."""
+    deleting = subprocess.Popen(  # noqa: S603 - our own text
+        ["/bin/sh", "-c", _DELETING, "sh", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    # Kept, so that its input stays open.
+    _deleting.append(deleting)
 
 
 def _delete_if_left(folder: Path) -> None:

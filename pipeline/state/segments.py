@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.windows import Flags
-from oriel.storage import sync_file
+from oriel.storage import current_files
 
 FORMAT = b"3"
 _FORMAT_KEY = b"oriel.state_format"
@@ -89,7 +89,7 @@ def open_segment(folder: Path, name: str) -> pa.Table:
         CheckpointError: the file is missing, or of another format.
     """
     try:
-        with pa.memory_map(str(folder / name)) as source:
+        with current_files().open(folder / name) as source:
             table = pa.ipc.open_file(source).read_all()
     except (OSError, pa.ArrowInvalid) as error:
         message = f"state file {folder / name} can't be read ({error}); restore the checkpoint"
@@ -116,10 +116,12 @@ def write_segment(
     """
     path = folder / f"{name}-{uuid.uuid4()}.arrow"
     schema = records.schema.with_metadata({**(metadata or {}), _FORMAT_KEY: FORMAT})
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        writer.write_table(records.replace_schema_metadata(schema.metadata))
-    if sync:
-        sync_file(path)
+
+    def fill(sink: pa.NativeFile) -> None:
+        with pa.ipc.new_file(sink, schema) as writer:
+            writer.write_table(records.replace_schema_metadata(schema.metadata))
+
+    current_files().write(path, fill, sync=sync)
     return path.name
 
 
@@ -140,11 +142,12 @@ def write_regrouped(source: Path, target: Path, name: str, key_groups: int, *, s
         number = table.schema.get_field_index(_KEY_GROUP)
         field = table.schema.field(number)
         table = table.set_column(number, field, groups).combine_chunks()
-    path = target / name
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    if sync:
-        sync_file(path)
+
+    def fill(sink: pa.NativeFile) -> None:
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+
+    current_files().write(target / name, fill, sync=sync)
 
 
 def segments_kept(sizes: Sequence[int], count: int) -> int:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from oriel.storage.files import sync_file
+from oriel.storage.files import current_files
 
 #: How many leading columns get statistics: key, window start and window end, which readers
 #: filter by. A store without windows has its aggregates right after the key. These may be lists,
@@ -60,12 +60,12 @@ def write_file(folder: Path, rows: pa.Table, name: str, *, sync: bool) -> AddedF
     path = folder / f"{name}-{uuid.uuid4()}.parquet"
     # Texts repeat, a key as often as it has windows; numbers and times rarely do.
     texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
-    pq.write_table(rows, path, compression="zstd", compression_level=1, use_dictionary=texts)
-    if sync:
-        sync_file(path)
-    status = path.stat()
-    modified_ms = status.st_mtime_ns // 1_000_000
-    return AddedFile(path.name, status.st_size, len(rows), _statistics(rows), modified_ms)
+
+    def fill(sink: pa.NativeFile) -> None:
+        pq.write_table(rows, sink, compression="zstd", compression_level=1, use_dictionary=texts)
+
+    written = current_files().write(path, fill, sync=sync)
+    return AddedFile(path.name, written.size, len(rows), _statistics(rows), written.modified_ms)
 
 
 def statistics_columns(schema: pa.Schema) -> int:

@@ -12,10 +12,16 @@ from oriel.storage.monitoring.overview import (
     StoreOverview,
     overview,
 )
-from oriel.storage.monitoring.run_status import RunStatus, RunStatusFile, StoreRun
+from oriel.storage.monitoring.run_status import (
+    STATUS_FILE,
+    RunStatus,
+    RunStatusFile,
+    StoreRun,
+)
 
 __all__ = [
     "CONTENT_TYPE",
+    "STATUS_FILE",
     "Overview",
     "PartitionOverview",
     "RunStatus",

@@ -22,7 +22,7 @@ from oriel.storage.position import CommitRecord, Offsets
 #: Age in seconds from which a heartbeat counts as missing.
 HEARTBEAT_SECONDS_MAX = 10.0
 
-_STATUS_FILE = "status.json"
+STATUS_FILE = "status.json"
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class RunStatusFile:
 
     def __init__(self, checkpoint: Path) -> None:
         """Nothing is read or written yet."""
-        self._path = checkpoint / _STATUS_FILE
+        self._path = checkpoint / STATUS_FILE
 
     def write(self, status: RunStatus) -> None:
         """Put ``status`` in the place of what was said before."""

@@ -1,9 +1,13 @@
 """The checkpoint: one owner, versions that are whole or absent, state that can be trusted."""
 
+import errno
+import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,11 +16,12 @@ import pytest
 
 from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.commit.checkpoint import StateVersions
-from oriel.pipeline.errors import AlreadyRunning, CheckpointError
+from oriel.pipeline.errors import AlreadyRunning, CheckpointError, Fenced
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.state.segments import read_segment, write_segment
 from oriel.storage import CommitRecord
 from oriel.storage.delta import AddedFile
+from oriel.storage.files import CountingFiles, use_files
 
 RECORDS = pa.table({"t": pa.array([1, 2, 3], pa.int64())})
 
@@ -31,7 +36,7 @@ def prepared(batch: int, *segments: str) -> PreparedBatch:
 def test_a_prepared_batch_comes_back_as_it_was(tmp_path: Path) -> None:
     """Saving and loading is exact; a version that isn't there is None."""
     versions = StateVersions(tmp_path / "s", sync=True)
-    versions.save(3, prepared(3, "a.arrow"), [])
+    versions.decide(3, prepared(3, "a.arrow"), [])
     assert versions.load(3) == prepared(3, "a.arrow")
     assert versions.load(4) is None
 
@@ -41,7 +46,7 @@ def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
     versions = StateVersions(tmp_path / "s", sync=False)
     names = [write_segment(versions.folder, RECORDS, "x", sync=False) for _ in range(3)]
     joined = replace(prepared(3, names[0]), join_segments={1: {0: [names[1]], 1: []}})
-    versions.save(3, joined, [])
+    versions.decide(3, joined, [])
     assert versions.load(3) == joined
     assert joined.state_files == {names[0], names[1]}
     versions.forget_before(2, [joined])
@@ -51,7 +56,7 @@ def test_the_state_of_joins_belongs_to_a_version(tmp_path: Path) -> None:
 def test_a_damaged_version_is_an_error(tmp_path: Path) -> None:
     """Half a version is never taken for a version."""
     versions = StateVersions(tmp_path / "s", sync=False)
-    versions.save(3, prepared(3), [])
+    versions.decide(3, prepared(3), [])
     path = tmp_path / "s" / "000000000003.json"
     path.write_bytes(path.read_bytes()[:40])
     with pytest.raises(CheckpointError, match="is damaged"):
@@ -62,36 +67,28 @@ def test_what_no_replay_needs_is_removed(tmp_path: Path) -> None:
     """Old versions and segments that the kept ones don't name go, the others stay."""
     versions = StateVersions(tmp_path / "s", sync=False)
     for batch in (1, 2, 3):
-        versions.save(batch, prepared(batch), [])
+        versions.decide(batch, prepared(batch), [])
     names = [write_segment(versions.folder, RECORDS, "x", sync=False) for _ in range(3)]
     versions.forget_before(2, [prepared(2, names[0]), prepared(3, names[0], names[1])])
     left = {path.name for path in versions.folder.iterdir()}
     assert left == {"000000000002.json", "000000000003.json", names[0], names[1]}
 
 
-def test_a_batch_removes_what_the_one_before_left(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_removes_what_the_one_before_left(tmp_path: Path) -> None:
     """The folder is listed once, whatever it holds; each batch's own files still come and go."""
     versions = StateVersions(tmp_path / "s", sync=False)
     (versions.folder / "notes.txt").touch()
     left = write_segment(versions.folder, RECORDS, "killed", sync=False)
-    listed: list[Path] = []
-    iterdir = Path.iterdir
-
-    def noted(folder: Path) -> Iterator[Path]:
-        listed.append(folder)
-        return iterdir(folder)
-
-    monkeypatch.setattr(Path, "iterdir", noted)
     before: PreparedBatch | None = None
-    for batch in range(4):
-        name = write_segment(versions.folder, RECORDS, "x", sync=False)
-        made = prepared(batch, name)
-        versions.save(batch, made, [])
-        versions.forget_before(batch - 1, [made] if before is None else [before, made])
-        before, last = made, before
-    assert listed == [versions.folder]
+    with use_files(CountingFiles()) as files:
+        for batch in range(4):
+            name = write_segment(versions.folder, RECORDS, "x", sync=False)
+            made = prepared(batch, name)
+            versions.decide(batch, made, [])
+            versions.forget_before(batch - 1, [made] if before is None else [before, made])
+            before, last = made, before
+    assert isinstance(files, CountingFiles)
+    assert files.counts["names"] == 1
     assert before is not None
     assert last is not None
     there = {entry.name for entry in os.scandir(versions.folder)}
@@ -119,7 +116,7 @@ def test_a_batch_is_decided_when_its_files_can_be_found(
         fsync(descriptor)
 
     monkeypatch.setattr(os, "fsync", noted)
-    versions.save(3, prepared(3), [table, table])
+    versions.decide(3, prepared(3), [table, table])
     assert effects == [("s", False), ("table", False), ("content", False), ("s", True)]
 
 
@@ -136,23 +133,59 @@ def test_a_version_of_a_killed_process_is_on_disk_before_it_is_used(
 
     monkeypatch.setattr(os, "fsync", noted)
     versions = StateVersions(tmp_path / "s", sync=True)
-    assert synced == [versions.folder.stat().st_ino]
+    assert synced[-1] == versions.folder.stat().st_ino
+    # And the folder's own name, before anything is in it.
+    assert tmp_path.stat().st_ino in synced
 
 
-def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
-    """The second is told that another holds it; after the first has closed it may."""
+@contextmanager
+def held_by_another(folder: Path) -> "Iterator[subprocess.Popen[bytes]]":
+    """Another process that holds a checkpoint until its input ends."""
     code = (
         "import sys; from pathlib import Path; "
         "from oriel.pipeline.commit.checkpoint import Checkpoint; "
         "held = Checkpoint(Path(sys.argv[1]), sync=False); "
         "print('open', flush=True); sys.stdin.read()"
     )
-    command = [sys.executable, "-c", code, str(tmp_path)]
+    command = [sys.executable, "-c", code, str(folder)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"open\n"
-        with pytest.raises(AlreadyRunning, match="stop it first"):
-            Checkpoint(tmp_path, sync=False)
+        yield other
+
+
+def test_a_start_waits_for_a_process_that_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was stopped may still hold the lock for a moment."""
+    with held_by_another(tmp_path) as other:
+        monkeypatch.setattr(time, "sleep", lambda _seconds: other.communicate())
+        with Checkpoint(tmp_path, sync=False, lock_wait_s=60) as checkpoint:
+            assert (tmp_path / "lock").read_text().startswith(f"process {os.getpid()} on ")
+            checkpoint.check_epoch()
+
+
+def test_a_file_system_without_locks_has_epochs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second start is not refused there: it takes over."""
+
+    def unsupported(_file: object, _operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    with Checkpoint(tmp_path, sync=False) as first, Checkpoint(tmp_path, sync=False) as second:
+        assert second.application == first.application
+        second.check_epoch()
+        with pytest.raises(Fenced, match="took over"):
+            first.check_epoch()
+
+
+def test_two_processes_cannot_run_one_checkpoint(tmp_path: Path) -> None:
+    """The second is told that another holds it; after the first has closed it may."""
+    with held_by_another(tmp_path) as other:
+        with pytest.raises(AlreadyRunning, match=rf"process {other.pid} on .* stop it first"):
+            Checkpoint(tmp_path, sync=False, lock_wait_s=0)
         other.communicate()
     with Checkpoint(tmp_path, sync=False) as first:
         application = first.application

@@ -101,11 +101,11 @@ def test_a_backup_leaves_the_data_folder_as_it_was(site: Site) -> None:
 def test_batches_that_come_meanwhile_are_not_in_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A pipeline runs a batch right after Spark's newest commit was read: that one is not taken."""
-    seen = backup._newest_commit
+    """A pipeline runs a batch right after the newest batch was read: that one is not taken."""
+    seen = backup._newest_batch
     ran = threading.Event()
 
-    def newest_commit(checkpoint: Path) -> int | None:
+    def newest_batch(checkpoint: Path) -> int | None:
         batch = seen(checkpoint)
         if not ran.is_set():
             ran.set()
@@ -114,7 +114,7 @@ def test_batches_that_come_meanwhile_are_not_in_it(
         return batch
 
     at_backup = site.rows(site.data)
-    monkeypatch.setattr(backup, "_newest_commit", newest_commit)
+    monkeypatch.setattr(backup, "_newest_batch", newest_batch)
     assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
     restored = site.data.with_name("restored")
     assert restore.main(["--from", str(site.backup), "--data", str(restored)]) == 0

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.storage.waiting import wait_until
+
 _ROOT = Path(__file__).resolve().parents[3]
 _CHILD = (
     "from oriel.pipeline.spark.session import scratch_folder as f; print(f(), flush=True); input()"
@@ -30,21 +32,35 @@ def killed(process: "subprocess.Popen[str]") -> None:
     process.communicate()
 
 
-def test_what_a_killed_process_left_is_deleted_by_the_next(tmp_path: Path) -> None:
-    """The folders of living processes stay, and what is not a process's folder at all."""
+def test_what_a_killed_process_left_is_deleted(tmp_path: Path) -> None:
+    """By the process beside it; the folders of living processes stay."""
     base = tmp_path / "with space"
-    other = base / "oriel-spark-being-made"
-    other.mkdir(parents=True)
+    base.mkdir()
     dead, left = started(base)
     living, held = started(base)
-    (left / "blockmgr").mkdir()
+    try:
+        (left / "blockmgr").mkdir()
+        (left / "blockmgr" / "shuffle").write_bytes(b"x")
+        assert left != held
+        killed(dead)
+        wait_until(lambda: not left.exists(), "the folder to go")
+        assert list(base.iterdir()) == [held]
+    finally:
+        killed(living)
+
+
+def test_what_nobody_deleted_is_deleted_by_the_next(tmp_path: Path) -> None:
+    """The folders of living processes stay, and what is not a process's folder at all."""
+    base = tmp_path / "with space"
+    other, left = base / "oriel-spark-being-made", base / "oriel-spark-left"
+    for folder in (other, left / "blockmgr"):
+        folder.mkdir(parents=True)
+    (left / "lock").touch()
     (left / "blockmgr" / "shuffle").write_bytes(b"x")
-    killed(dead)
-    assert left.is_dir()
-    assert left != held
-    third, own = started(base)
+    first, held = started(base)
+    second, own = started(base)
     try:
         assert sorted(base.iterdir()) == sorted([other, held, own])
     finally:
-        killed(living)
-        killed(third)
+        killed(first)
+        killed(second)

@@ -1,0 +1,107 @@
+"""Spark's own checkpoint, written anew at each start from what the stores have decided.
+
+    metadata       the query's id, for which the pipeline's application stands
+    offsets/<n>    where batch n ends in each topic; Spark writes it before it runs the batch
+    commits/<n>    batch n is done
+
+Spark never forces these files to disk, and of two processes that write one of them the later wins.
+So nothing is decided by them: they are in a folder of one epoch, and the next start makes a new
+folder out of the state versions. What Spark wrote of a batch that no store has decided is
+forgotten: a batch may end anywhere until it is decided (promise 1).
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from oriel.pipeline.errors import CheckpointError
+from oriel.storage import Offsets, current_files
+
+_OFFSETS, _COMMITS, _SOURCES = "offsets", "commits", "sources"
+_VERSION = "v1"
+
+
+@dataclass(frozen=True)
+class Resumption:
+    """Where a topology goes on: the last batch that any of its stores has decided.
+
+    The batch goes from ``starts`` to ``ends``. ``is_done``: all stores have committed it, so that
+    the next one is to come; otherwise Spark is to offer it again.
+    """
+
+    batch: int
+    starts: Offsets
+    ends: Offsets
+    is_done: bool
+
+
+def write_spark_log(
+    folder: Path, application: str, topics: Sequence[str], resumption: Resumption | None
+) -> None:
+    """Make the folder from which Spark goes on; its sources are ``topics`` in this order."""
+    folder.mkdir(parents=True)
+    (folder / "metadata").write_text(json.dumps({"id": application}))
+    if resumption is None:
+        return
+    batch = resumption.batch
+    offsets, commits = folder / _OFFSETS, folder / _COMMITS
+    offsets.mkdir()
+    commits.mkdir()
+    if batch:
+        # Spark asks for the entry before its newest one: where that begins.
+        (offsets / str(batch - 1)).write_text(_entry(topics, resumption.starts))
+    (offsets / str(batch)).write_text(_entry(topics, resumption.ends))
+    if resumption.is_done:
+        (commits / str(batch)).write_text(f'{_VERSION}\n{{"nextBatchWatermarkMs":0}}')
+
+
+def keep_first_offsets(folder: Path, older: Path) -> None:
+    """Take over where the sources of an earlier epoch began, as far as it is readable.
+
+    It matters as long as no batch is decided: a topic that is read from its end would otherwise
+    begin at a later end.
+    """
+    for path in sorted(older.glob(f"{_SOURCES}/*/*")):
+        content = path.read_bytes()
+        try:
+            orjson.loads(content.split(b"\n", 1)[1])
+        except (IndexError, ValueError):
+            continue
+        copied = folder / path.relative_to(older)
+        copied.parent.mkdir(parents=True, exist_ok=True)
+        copied.write_bytes(content)
+
+
+def end_offsets(folder: Path, batch: int) -> Offsets:
+    """Where batch ``batch`` ends in each partition, as Spark's offset log says.
+
+    Raises:
+        CheckpointError: the entry is missing or not understood.
+    """
+    path = folder / _OFFSETS / str(batch)
+    ends: Offsets = {}
+    try:
+        # Line 1 is the log's version, line 2 the batch's metadata, then a line a source, which
+        # is a hyphen for one that has had nothing yet.
+        for line in current_files().read(path).decode().splitlines()[2:]:
+            if line == "-":
+                continue
+            for topic, partitions in orjson.loads(line).items():
+                ends[topic] = {str(p): int(offset) for p, offset in partitions.items()}
+    except (OSError, ValueError, AttributeError, TypeError) as error:
+        message = f"Spark's offset log entry {path} can't be read: {error}"
+        raise CheckpointError(message) from error
+    if not ends:
+        message = f"Spark's offset log entry {path} can't be read: it names no topic"
+        raise CheckpointError(message)
+    return ends
+
+
+def _entry(topics: Sequence[str], offsets: Offsets) -> str:
+    # Written as the event log's source does: Spark compares its offsets as texts.
+    sources = [json.dumps({t: offsets[t]}) if t in offsets else "-" for t in topics]
+    metadata = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+    return "\n".join([_VERSION, metadata, *sources])

@@ -1,0 +1,32 @@
+"""Errors of the disk, wherever they come up, as one line that says what to do."""
+
+import re
+
+from oriel.pipeline.errors import FilesFailed
+
+#: How Python and Java tell of a full disk, missing rights, a broken device. In an error of Spark's
+#: it stands somewhere in its text.
+_TOLD = re.compile(
+    r"(?:\[Errno \d+\] [^\n]+)"
+    r"|(?:java\.[\w.]+Exception: [^\n]*(?:No space left on device|Permission denied"
+    r"|Input/output error|Read-only file system|Disk quota exceeded|Too many open files)[^\n]*)"
+)
+
+
+def files_failed(error: OSError) -> FilesFailed:
+    """The error of a file in words for the user."""
+    return _in_words(str(error))
+
+
+def disk_error_in(error: Exception) -> FilesFailed | None:
+    """The disk's error inside one of Spark's, from a task or from Java; None if there is none."""
+    told = _TOLD.search(str(error))
+    return None if told is None else _in_words(told[0])
+
+
+def _in_words(told: str) -> FilesFailed:
+    message = (
+        f"a file can't be read or written: {told}. Nothing is lost: mend it (free space, rights, "
+        "the mount) and start the pipeline again, which goes on where this one stopped"
+    )
+    return FilesFailed(message)

@@ -1,0 +1,47 @@
+"""File effects that decide something or must survive a power loss: one narrow interface.
+
+Whoever writes state, tables or the index says here what is to be read, created, replaced, deleted
+or forced to disk (``Files``). ``LocalFiles`` does it on a file system that this process sees. Three
+other forms wrap one of them and are there for tests, yours too: ``CountingFiles`` counts,
+``FailingFiles`` fails now and then, ``ForgettingFiles`` drops what was not synced, as a power loss
+does. ``use_files`` puts one in place for a while.
+
+Assumptions about what lies behind: a file is created by one of those who try at once, a replaced
+file is seen old or new but never in part, and what was synced (file, then its folder) is there
+after a power loss.
+"""
+
+from oriel.storage.files.contract import Files, WrittenFile
+from oriel.storage.files.current import (
+    create_file,
+    current_files,
+    replace_file,
+    sync_file,
+    sync_folder,
+    sync_folders,
+    use_files,
+)
+from oriel.storage.files.faults import (
+    CountingFiles,
+    FailingFiles,
+    ForgettingFiles,
+    HookedFiles,
+)
+from oriel.storage.files.local import LocalFiles
+
+__all__ = [
+    "CountingFiles",
+    "FailingFiles",
+    "Files",
+    "ForgettingFiles",
+    "HookedFiles",
+    "LocalFiles",
+    "WrittenFile",
+    "create_file",
+    "current_files",
+    "replace_file",
+    "sync_file",
+    "sync_folder",
+    "sync_folders",
+    "use_files",
+]

@@ -1,0 +1,311 @@
+"""Forms of files for tests: they count, fail or forget what another form does.
+
+with use_files(FailingFiles(every=7, error=errno.ENOSPC)):
+    ...                                     # every seventh effect finds the disk full
+"""
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from oriel.storage.files.contract import Files, Fill, WrittenFile
+from oriel.storage.files.local import LocalFiles
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Result = TypeVar("_Result")
+
+
+class HookedFiles:
+    """Does what ``inner`` does, and calls ``before`` with the operation and its path first.
+
+    Operations are called like the methods of ``Files``, but ``sync_file`` and ``sync_folder``
+    are both ``sync``.
+    """
+
+    def __init__(
+        self, before: Callable[[str, Path], None] | None = None, *, inner: Files | None = None
+    ) -> None:
+        """Wrap ``inner``, local files if it isn't given."""
+        self._before = before
+        self.inner: Files = inner or LocalFiles()
+
+    def before(self, operation: str, path: Path) -> None:
+        """Look at an operation that is about to happen; an error stops it."""
+        if self._before is not None:
+            self._before(operation, path)
+
+    def read(self, path: Path) -> bytes:
+        """See ``Files``."""
+        self.before("read", path)
+        return self.inner.read(path)
+
+    def open(self, path: Path) -> "pa.NativeFile":
+        """See ``Files``."""
+        self.before("open", path)
+        return self.inner.open(path)
+
+    def exists(self, path: Path) -> bool:
+        """See ``Files``."""
+        self.before("exists", path)
+        return self.inner.exists(path)
+
+    def names(self, folder: Path) -> list[str]:
+        """See ``Files``."""
+        self.before("names", folder)
+        return self.inner.names(folder)
+
+    def make_folder(self, folder: Path, *, sync: bool) -> None:
+        """See ``Files``."""
+        self.before("make_folder", folder)
+        self.inner.make_folder(folder, sync=sync)
+
+    def create(self, path: Path, content: bytes, *, sync: bool) -> None:
+        """See ``Files``."""
+        self.before("create", path)
+        self.inner.create(path, content, sync=sync)
+
+    def replace(self, path: Path, content: bytes, *, sync: bool) -> None:
+        """See ``Files``."""
+        self.before("replace", path)
+        self.inner.replace(path, content, sync=sync)
+
+    def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
+        """See ``Files``."""
+        self.before("write", path)
+        return self.inner.write(path, fill, sync=sync)
+
+    def delete(self, path: Path) -> None:
+        """See ``Files``."""
+        self.before("delete", path)
+        self.inner.delete(path)
+
+    def sync_file(self, path: Path) -> None:
+        """See ``Files``."""
+        self.before("sync", path)
+        self.inner.sync_file(path)
+
+    def sync_folder(self, folder: Path) -> None:
+        """See ``Files``."""
+        self.before("sync", folder)
+        self.inner.sync_folder(folder)
+
+
+class CountingFiles(HookedFiles):
+    """Notes each operation with its path, in order."""
+
+    def __init__(self, *, inner: Files | None = None) -> None:
+        """Begin to count."""
+        super().__init__(inner=inner)
+        self.operations: list[tuple[str, Path]] = []
+
+    def before(self, operation: str, path: Path) -> None:
+        """Note an operation."""
+        self.operations.append((operation, path))
+
+    @property
+    def counts(self) -> Counter[str]:
+        """How many operations of each kind there were."""
+        return Counter(operation for operation, _ in self.operations)
+
+
+class FailingFiles(HookedFiles):
+    """Every n-th effect fails; reading works.
+
+    ``error`` is what is told (``errno.ENOSPC``, ``EACCES``, ``EIO``). ``when`` says how: before
+    anything is done, after all is done (the disk has it, the caller hears of an error), or half
+    done: of a written file the first half is left, or a draft of a created or replaced one.
+    """
+
+    def __init__(
+        self,
+        every: int,
+        error: int = errno.ENOSPC,
+        *,
+        when: Literal["before", "half", "after"] = "before",
+        first: int | None = None,
+        inner: Files | None = None,
+    ) -> None:
+        """Fail effect ``first`` (``every`` if not given), counted from 1, and each n-th after."""
+        super().__init__(inner=inner)
+        self._every = every
+        self._error = error
+        self._when = when
+        self._until = every if first is None else first
+        #: How many effects failed.
+        self.failed = 0
+
+    def create(self, path: Path, content: bytes, *, sync: bool) -> None:
+        """See ``Files``."""
+        self._failing(
+            "create",
+            path,
+            lambda: self.inner.create(path, content, sync=sync),
+            lambda: _leave_draft(path, content),
+        )
+
+    def replace(self, path: Path, content: bytes, *, sync: bool) -> None:
+        """See ``Files``."""
+        self._failing(
+            "replace",
+            path,
+            lambda: self.inner.replace(path, content, sync=sync),
+            lambda: _leave_draft(path, content),
+        )
+
+    def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
+        """See ``Files``."""
+        return self._failing(
+            "write",
+            path,
+            lambda: self.inner.write(path, fill, sync=sync),
+            lambda: _leave_half(path, fill),
+        )
+
+    def make_folder(self, folder: Path, *, sync: bool) -> None:
+        """See ``Files``."""
+        self._failing("make_folder", folder, lambda: self.inner.make_folder(folder, sync=sync))
+
+    def delete(self, path: Path) -> None:
+        """See ``Files``."""
+        self._failing("delete", path, lambda: self.inner.delete(path))
+
+    def sync_file(self, path: Path) -> None:
+        """See ``Files``."""
+        self._failing("sync", path, lambda: self.inner.sync_file(path))
+
+    def sync_folder(self, folder: Path) -> None:
+        """See ``Files``."""
+        self._failing("sync", folder, lambda: self.inner.sync_folder(folder))
+
+    def _failing(
+        self,
+        operation: str,
+        path: Path,
+        effect: Callable[[], _Result],
+        half: Callable[[], object] = lambda: None,
+    ) -> _Result:
+        self.before(operation, path)
+        self._until -= 1
+        if self._until:
+            return effect()
+        self._until = self._every
+        self.failed += 1
+        if self._when == "half":
+            half()
+        elif self._when == "after":
+            effect()
+        raise OSError(self._error, os.strerror(self._error), str(path))
+
+
+def _leave_draft(path: Path, content: bytes) -> None:
+    """What a killed writer leaves beside a file; process 1 of another host is never gone."""
+    draft = path.with_name(f".{path.name}.1@elsewhere.draft")
+    draft.write_bytes(content[: len(content) // 2])
+
+
+def _leave_half(path: Path, fill: Fill) -> None:
+    import pyarrow as pa  # noqa: PLC0415 - as in local files
+
+    sink = pa.BufferOutputStream()
+    fill(sink)
+    content = sink.getvalue().to_pybytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+@dataclass
+class _Unsynced:
+    """What the disk has of a path whose content or name wasn't synced since it changed."""
+
+    before: bytes | None
+    content_synced: bool
+    name_synced: bool = False
+
+
+class ForgettingFiles(HookedFiles):
+    """Remembers what was not synced, so that ``lose_power`` can take it back.
+
+    It knows what goes through it, not what Spark or libraries write by themselves.
+    """
+
+    def __init__(self, *, inner: Files | None = None) -> None:
+        """Begin with a disk that has all that is there."""
+        super().__init__(inner=inner)
+        self._unsynced: dict[Path, _Unsynced] = {}
+
+    def create(self, path: Path, content: bytes, *, sync: bool) -> None:
+        """See ``Files``."""
+        super().create(path, content, sync=sync)
+        self._changed(path, None, sync=sync)
+
+    def replace(self, path: Path, content: bytes, *, sync: bool) -> None:
+        """See ``Files``."""
+        before = self._on_disk(path)
+        super().replace(path, content, sync=sync)
+        self._changed(path, before, sync=sync)
+
+    def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
+        """See ``Files``: with ``sync`` the content is on disk, but not the name."""
+        written = super().write(path, fill, sync=sync)
+        self._unsynced[path] = _Unsynced(None, content_synced=sync)
+        return written
+
+    def delete(self, path: Path) -> None:
+        """See ``Files``: until the folder is synced, a power loss brings the file back."""
+        before = self._on_disk(path)
+        super().delete(path)
+        self._unsynced[path] = _Unsynced(before, content_synced=True)
+
+    def sync_file(self, path: Path) -> None:
+        """See ``Files``."""
+        super().sync_file(path)
+        if path in self._unsynced:
+            self._unsynced[path].content_synced = True
+
+    def sync_folder(self, folder: Path) -> None:
+        """See ``Files``."""
+        super().sync_folder(folder)
+        for path, unsynced in list(self._unsynced.items()):
+            if path.parent == folder:
+                unsynced.name_synced = True
+                if unsynced.content_synced:
+                    del self._unsynced[path]
+
+    def lose_power(self, torn: Literal["missing", "empty", "cut"] = "missing") -> list[Path]:
+        """Leave what a disk may have after a power loss; return the paths that changed.
+
+        ``missing``: what was not synced never was. Otherwise names are there that were not
+        synced, and contents that were not are empty or cut to their first half.
+        """
+        lost = []
+        for path, unsynced in self._unsynced.items():
+            keeps_name = unsynced.name_synced or torn != "missing"
+            if keeps_name and not unsynced.content_synced and path.exists():
+                content = path.read_bytes()
+                path.write_bytes(content[: len(content) // 2] if torn == "cut" else b"")
+            elif keeps_name:
+                continue
+            elif unsynced.before is not None:
+                path.write_bytes(unsynced.before)
+            else:
+                path.unlink(missing_ok=True)
+            lost.append(path)
+        self._unsynced = {}
+        return lost
+
+    def _on_disk(self, path: Path) -> bytes | None:
+        """What a power loss would leave of a file at this moment."""
+        if path in self._unsynced:
+            return self._unsynced[path].before
+        return path.read_bytes() if path.exists() else None
+
+    def _changed(self, path: Path, before: bytes | None, *, sync: bool) -> None:
+        if sync:
+            self._unsynced.pop(path, None)
+        else:
+            self._unsynced[path] = _Unsynced(before, content_synced=False)

@@ -1,0 +1,145 @@
+"""Files of a file system: of this machine, or of a mount that several share."""
+
+import os
+import re
+import socket
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from oriel.storage.files.contract import Fill, WrittenFile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: A draft of some file's new content: the file's name, the number of the process and its host.
+_DRAFT = re.compile(r"\.(?P<name>.+)\.(?P<process>\d+)(?:@(?P<host>[^/]+))?\.draft")
+
+
+class LocalFiles:
+    """``Files`` by the calls of the operating system.
+
+    A rename and a link within a folder must be atomic there, as they are on local disks and on
+    NFS. Locks are not needed.
+    """
+
+    def read(self, path: Path) -> bytes:
+        """See ``Files``."""
+        return path.read_bytes()
+
+    def open(self, path: Path) -> "pa.NativeFile":
+        """See ``Files``: mapped, so that only what is looked at is read."""
+        import pyarrow as pa  # noqa: PLC0415 - only processes that write have it in memory
+
+        return pa.memory_map(str(path))
+
+    def exists(self, path: Path) -> bool:
+        """See ``Files``."""
+        return path.exists()
+
+    def names(self, folder: Path) -> list[str]:
+        """See ``Files``."""
+        try:
+            with os.scandir(folder) as entries:
+                return [entry.name for entry in entries]
+        except FileNotFoundError:
+            return []
+
+    def make_folder(self, folder: Path, *, sync: bool) -> None:
+        """See ``Files``."""
+        missing = [path for path in (folder, *folder.parents) if not path.exists()]
+        folder.mkdir(parents=True, exist_ok=True)
+        if sync:
+            for path in missing:
+                self.sync_folder(path.parent)
+
+    def create(self, path: Path, content: bytes, *, sync: bool) -> None:
+        """See ``Files``."""
+        draft = self._write_draft(path, content, sync=sync)
+        try:
+            # A rename would put itself in the place of another process's file.
+            path.hardlink_to(draft)
+        finally:
+            draft.unlink(missing_ok=True)
+        if sync:
+            self.sync_folder(path.parent)
+
+    def replace(self, path: Path, content: bytes, *, sync: bool) -> None:
+        """See ``Files``."""
+        self._write_draft(path, content, sync=sync).replace(path)
+        if sync:
+            self.sync_folder(path.parent)
+
+    def write(self, path: Path, fill: Fill, *, sync: bool) -> WrittenFile:
+        """See ``Files``."""
+        import pyarrow as pa  # noqa: PLC0415
+
+        try:
+            with pa.OSFile(str(path), "wb") as sink:
+                fill(sink)
+            if sync:
+                self.sync_file(path)
+        except BaseException:
+            # On a full disk half a file would only make it fuller.
+            path.unlink(missing_ok=True)
+            raise
+        status = path.stat()
+        return WrittenFile(status.st_size, status.st_mtime_ns // 1_000_000)
+
+    def delete(self, path: Path) -> None:
+        """See ``Files``."""
+        path.unlink(missing_ok=True)
+
+    def sync_file(self, path: Path) -> None:
+        """See ``Files``."""
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def sync_folder(self, folder: Path) -> None:
+        """See ``Files``."""
+        self.sync_file(folder)
+
+    def _write_draft(self, path: Path, content: bytes, *, sync: bool) -> Path:
+        """Write a file beside ``path`` that is to get its name; with ``sync`` it is on disk."""
+        _remove_left_drafts(path.parent)
+        # On a shared mount two hosts may have processes of one number.
+        draft = path.with_name(f".{path.name}.{os.getpid()}@{socket.gethostname()}.draft")
+        try:
+            with draft.open("wb") as file:
+                file.write(content)
+                if sync:
+                    file.flush()
+                    os.fsync(file.fileno())
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        return draft
+
+
+@cache
+def _remove_left_drafts(folder: Path) -> None:
+    """Remove drafts in ``folder`` by processes of this host that don't run any more.
+
+    A process looks once, before it writes there for the first time: a folder may have very many
+    files, and drafts are left by those that died before.
+    """
+    with os.scandir(folder) as entries:
+        drafts = [match for entry in entries if (match := _DRAFT.fullmatch(entry.name))]
+    for draft in drafts:
+        is_of_this_host = draft["host"] in {None, socket.gethostname()}
+        if is_of_this_host and not _runs(int(draft["process"])):
+            (folder / draft[0]).unlink(missing_ok=True)
+
+
+def _runs(process: int) -> bool:
+    """Whether there is a process of this number."""
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,111 @@
+"""A process that was suspended wakes after another took over: it changes and deletes nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from oriel.pipeline.errors import Fenced
+from oriel.storage.files import CountingFiles, HookedFiles, LocalFiles, use_files
+from tests.pipeline.commit.writers import Writer, tables_of, undisturbed, write_log
+
+#: Batches of the log, and those that run before the suspended process is at its last one.
+BATCHES, BEFORE = 6, 2
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """Give the tables of an undisturbed run."""
+    return undisturbed(tmp_path_factory.mktemp("undisturbed") / "run", BATCHES)
+
+
+def operations_of_a_batch(folder: Path) -> int:
+    """How many operations on files a batch has."""
+    write_log(folder, BATCHES)
+    with Writer(folder) as writer:
+        writer.run(BEFORE)
+        with use_files(CountingFiles()) as files:
+            writer.run(1)
+    assert isinstance(files, CountingFiles)
+    return len(files.operations)
+
+
+def told_as_fenced(writer: Writer) -> None:
+    """Run on; whatever is seen of a successor is told as the pipeline tells it."""
+    try:
+        writer.run()
+    except Exception:
+        # See PipelineRun.failure.
+        writer.checkpoint.check_epoch()
+        raise
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("ran", "restarted"),
+    [(0, False), (1, False), (3, False), (3, True)],
+    ids=["not yet", "same batch", "later batch", "first batch"],
+)
+def test_suspended_at_any_operation_a_process_changes_nothing(
+    tmp_path: Path, expected: dict[str, list[str]], ran: int, restarted: bool
+) -> None:
+    """Wherever it stops and however far its successor goes, tables and state are the latter's."""
+    for stop in range(operations_of_a_batch(tmp_path / "counted")):
+        folder = tmp_path / f"at-{stop}"
+        write_log(folder, BATCHES)
+        first = Writer(folder)
+        first.run(BEFORE)
+        if restarted:
+            # Its first batch deletes what others left: the folder is listed in it.
+            first.close()
+            first = Writer(folder)
+        successors: list[Writer] = []
+        left = [stop]
+
+        def suspend(
+            _operation: str,
+            _path: Path,
+            left: list[int] = left,
+            successors: list[Writer] = successors,
+            folder: Path = folder,
+        ) -> None:
+            left[0] -= 1
+            if left[0] == -1:
+                with use_files(LocalFiles()):
+                    successors.append(Writer(folder))
+                    successors[0].run(ran)
+
+        with use_files(HookedFiles(suspend)), pytest.raises(Fenced, match=r"took over.*epoch"):
+            told_as_fenced(first)
+        first.close()
+        (successor,) = successors
+        successor.run()
+        successor.close()
+        assert tables_of(folder) == expected, f"suspended at operation {stop}"
+        again = Writer(folder)
+        assert again.resumption is not None
+        assert again.resumption.is_done
+        again.close()
+
+
+def test_epochs_rise_and_old_ones_go(tmp_path: Path) -> None:
+    """Each start has the next number, however many there were; a file each stays of the last."""
+    write_log(tmp_path, 1)
+    first = Writer(tmp_path)
+    for _ in range(15):
+        Writer(tmp_path).close()
+    names = sorted(path.name for path in (first.checkpoint.folder / "epochs").iterdir())
+    assert names == [f"{number:012d}.json" for number in range(7, 17)]
+    with pytest.raises(Fenced, match=r"process \d+ on .* took over this pipeline at .*epoch 16"):
+        first.run()
+    first.close()
+
+
+def test_a_successor_whose_name_was_not_kept_fences_off_as_well(tmp_path: Path) -> None:
+    """Of an epoch file a power loss may leave the name: it counts as well."""
+    write_log(tmp_path, 1)
+    first = Writer(tmp_path)
+    Writer(tmp_path).close()
+    (first.checkpoint.folder / "epochs" / f"{2:012d}.json").write_bytes(b"")
+    with pytest.raises(Fenced, match="another process took over"):
+        first.checkpoint.check_epoch()
+    first.close()

@@ -1,0 +1,172 @@
+"""What a power loss may do to files that decide something: repaired at the start, or named."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from oriel.pipeline.commit import StoreTables
+from oriel.pipeline.errors import CheckpointError, PipelineError
+from oriel.storage import ForeignCheckpoint, StorageError
+from oriel.storage.delta import add_checkpoint
+from oriel.storage.errors import CorruptLog
+from oriel.storage.files import CountingFiles, ForgettingFiles, use_files
+from tests.pipeline.commit.writers import Writer, run, tables_of, undisturbed, write_log
+
+#: Batches of the log, and those before the power loss.
+BATCHES, BEFORE = 6, 4
+
+Tables = dict[str, list[str]]
+Torn = Literal["missing", "empty", "cut"]
+TORN: tuple[Torn, ...] = ("missing", "empty", "cut")
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """Give the tables of an undisturbed run."""
+    return undisturbed(tmp_path_factory.mktemp("undisturbed") / "run", BATCHES)
+
+
+def tear(path: Path, torn: Torn) -> None:
+    """Leave of a file what a power loss may leave."""
+    if torn == "missing":
+        path.unlink()
+    else:
+        content = path.read_bytes()
+        path.write_bytes(content[: len(content) // 2] if torn == "cut" else b"")
+
+
+def newest(pattern: str, number: int) -> Callable[[Path], list[Path]]:
+    """The newest files of a pattern."""
+    return lambda data: sorted(data.glob(pattern))[-number:]
+
+
+APP = "checkpoints/app"
+STATE = [f"{APP}/state/{store}/*.json" for store in ("first", "second")]
+LOGS = [f"tables/{store}/_delta_log/*.json" for store in ("first", "second", "_dead_letters")]
+EPOCHS = f"{APP}/epochs/*.json"
+
+#: What is damaged -> how it is told where it isn't repaired: of files that are missing, and of
+#: such that are empty or cut.
+Told = tuple[type[Exception], str] | None
+DAMAGED: dict[str, tuple[Callable[[Path], list[Path]], Told, Told]] = {
+    "the newest version of a store": (newest(STATE[0], 1), None, None),
+    "the newest version of the last store": (newest(STATE[1], 1), None, None),
+    "all versions of a store": (
+        newest(STATE[0], 5),
+        (ForeignCheckpoint, "do not belong together|has no state version"),
+        (CheckpointError, "is damaged .*restore the checkpoint"),
+    ),
+    "the newest log entry": (newest(LOGS[0], 1), None, None),
+    "the newest log entry of the last store": (newest(LOGS[1], 1), None, None),
+    "the newest log entry of dead letters": (newest(LOGS[2], 1), None, None),
+    "five log entries": (
+        newest(LOGS[0], 5),
+        (ForeignCheckpoint, "do not belong together"),
+        (CorruptLog, "two newest entries .* are damaged.*restore"),
+    ),
+    "the newest epoch": (newest(EPOCHS, 1), None, None),
+    "all epochs": (newest(EPOCHS, 5), None, None),
+    "the application": (
+        newest(f"{APP}/application.json", 1),
+        (CheckpointError, r"no application\.json.*restore it or use another folder"),
+        (CheckpointError, r"application\.json is damaged.*restore it.* or write"),
+    ),
+    "the hint of the last checkpoint": (newest("tables/first/_delta_log/_last*", 1), None, None),
+    "the last checkpoint": (newest("tables/first/_delta_log/*.parquet", 1), None, None),
+    "Spark's offsets": (newest(f"{APP}/spark/*/offsets/*", 5), None, None),
+    "Spark's commits": (newest(f"{APP}/spark/*/commits/*", 5), None, None),
+    "Spark's metadata": (newest(f"{APP}/spark/*/metadata", 5), None, None),
+}
+
+
+#: Between two commits of a batch these are no newest files: they were synced before it began.
+SYNCED_BEFORE = {"the newest version of the last store", "the newest log entry of the last store"}
+
+
+@pytest.mark.parametrize("torn", TORN)
+@pytest.mark.parametrize(
+    ("damaged", "during"),
+    [
+        pytest.param(damaged, during, id=f"{damaged} {when}")
+        for damaged in DAMAGED
+        for during, when in ((False, "after a batch"), (True, "between two commits"))
+        if not (during and damaged in SYNCED_BEFORE)
+    ],
+)
+def test_each_deciding_file_is_repaired_or_named(
+    tmp_path: Path,
+    expected: Tables,
+    monkeypatch: pytest.MonkeyPatch,
+    damaged: str,
+    torn: Torn,
+    during: bool,
+) -> None:
+    """Nothing is lost and nothing comes twice; what can't be repaired is one line."""
+    files, told_missing, told_torn = DAMAGED[damaged]
+    write_log(tmp_path, BATCHES)
+    run(tmp_path, BEFORE)
+    if during:
+        with monkeypatch.context() as patch:
+            patch.setattr(StoreTables, "commit_dead_letters", _cut_off)
+            with pytest.raises(KeyboardInterrupt):
+                run(tmp_path, 1)
+    # As another start would leave it, whose Spark's folder has the newest entries.
+    Writer(tmp_path).close()
+    add_checkpoint(tmp_path / "data" / "tables" / "first", 1)
+    paths = files(tmp_path / "data")
+    for path in paths:
+        tear(path, torn)
+    told = told_missing if torn == "missing" else told_torn
+    if told is None:
+        run(tmp_path)
+        assert tables_of(tmp_path) == expected
+        return
+    error, text = told
+    with pytest.raises((PipelineError, StorageError)) as found:
+        run(tmp_path)
+    assert isinstance(found.value, error)
+    assert re.search(text, str(found.value))
+    assert "\n" not in str(found.value)
+
+
+def _cut_off(*_arguments: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.slow
+def test_power_is_lost_at_any_operation(tmp_path: Path, expected: Tables) -> None:
+    """What was not synced at that moment is gone; the next start makes it good."""
+    write_log(tmp_path / "counted", BATCHES)
+    with use_files(CountingFiles()) as counting:
+        run(tmp_path / "counted", 2)
+    assert isinstance(counting, CountingFiles)
+    lost = 0
+    for stop in range(0, len(counting.operations), 3):
+        folder = tmp_path / f"at-{stop}"
+        write_log(folder, BATCHES)
+        disk = PowerLost(stop)
+        with use_files(disk), pytest.raises(KeyboardInterrupt):
+            run(folder)
+        lost += len(disk.lose_power())
+        run(folder)
+        assert tables_of(folder) == expected, f"power lost at operation {stop}"
+    assert lost
+
+
+class PowerLost(ForgettingFiles):
+    """A disk whose power goes before an operation."""
+
+    def __init__(self, stop: int) -> None:
+        """Let so many operations happen."""
+        super().__init__()
+        self._left = stop
+
+    def before(self, operation: str, path: Path) -> None:
+        """Count them."""
+        super().before(operation, path)
+        self._left -= 1
+        if self._left < 0:
+            raise KeyboardInterrupt

@@ -1,0 +1,167 @@
+"""A pipeline without Spark: its checkpoint, tables and tasks in this process, batch by batch.
+
+What Spark does is done here by the files that it would go by: it offers the last batch again unless
+the commit log has it, and then ever new ones.
+"""
+
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import orjson
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from oriel import SlidingWindows, StreamsBuilder, Topology, collect_list, count
+from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define, last_batch
+from oriel.pipeline.decoding import BlockDecoder
+from oriel.pipeline.plan import StorePlans, reasons_by_store
+from oriel.pipeline.sources import EventLog
+from oriel.pipeline.tasks import LocalRunner, run_stages
+from oriel.pipeline.testing.steps import steps_for
+from oriel.storage import DataLayout, Offsets
+
+#: Lines of a batch, one of which is no record.
+LINES = 6
+
+
+def two_stores() -> Topology:
+    """Two stores over one topic; both have dead letters of their own."""
+    builder = StreamsBuilder()
+    for name in ("first", "second"):
+        windows = SlidingWindows.of_time_difference_and_grace(10, 30)
+        grouped = builder.stream("t", "v STRING").group_by_key().windowed_by(windows)
+        grouped.aggregate(all=collect_list("v"), n=count()).materialize(name)
+    return builder.build()
+
+
+def write_log(folder: Path, batches: int) -> None:
+    """Write an event log of so many batches: keys come and go, windows close."""
+    topic = folder / "log" / "t"
+    topic.mkdir(parents=True)
+    with (topic / "0.jsonl").open("wb") as file:
+        for batch in range(batches):
+            for line in range(LINES - 1):
+                time_ms = batch * 20 + line * 3
+                record = {"key": f"k{line % 3}", "value": {"v": f"{batch}.{line}"}}
+                file.write(orjson.dumps({**record, "timestamp_ms": time_ms}) + b"\n")
+            file.write(b"rubbish\n")
+
+
+class Writer:
+    """One process's run of a pipeline over a folder with a log."""
+
+    def __init__(self, folder: Path, *, sync: bool = True, tasks: int = 2) -> None:
+        """Open what is there, as a start does; a lock that another holds counts for nothing."""
+        self.data = folder / "data"
+        layout = DataLayout(self.data)
+        lock = layout.checkpoint("app") / "lock"
+        # What a file system without locks comes to: each has the lock on a file of its own.
+        lock.unlink(missing_ok=True)
+        self.checkpoint = Checkpoint(layout.checkpoint("app"), sync=sync, lock_wait_s=0)
+        self.stores: dict[str, StoreBatches] = {}
+        try:
+            self._open(folder, layout, sync=sync, tasks=tasks)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, folder: Path, layout: DataLayout, *, sync: bool, tasks: int) -> None:
+        self.log = EventLog(folder / "log")
+        content = (folder / "log" / "t" / "0.jsonl").read_bytes().splitlines(keepends=True)
+        sizes = [sum(map(len, content[: end + LINES])) for end in range(0, len(content), LINES)]
+        self._cuts = sizes
+        topology = two_stores()
+        self._decoders = {source: self.log.decoder(source.schema) for source in topology.sources}
+        reasons = reasons_by_store(topology)
+        for store in topology.stores:
+            steps = partial(steps_for, store=store.name)
+            plans = StorePlans(store, steps, reasons[store.name])
+            types = plans.assembly.engine.aggregate_types
+            definition = define(store, types, self.checkpoint.application, 8)
+            tables = StoreTables(layout, definition, types, sync=sync)
+            versions = self.checkpoint.versions(store.name)
+            self.stores[store.name] = StoreBatches(plans, tables, versions, tasks=tasks)
+        self.resumption = last_batch(self.stores.values())
+        self.checkpoint.prepare_spark(["t"], self.resumption)
+        self._next = 0
+        #: Where batches end that Spark's log names; later ones end at the next cut.
+        self._ends: dict[int, Offsets] = {}
+        offsets = self.checkpoint.spark / "offsets"
+        if offsets.exists():
+            logged = sorted(int(path.name) for path in offsets.iterdir())
+            self._ends = {batch: self.checkpoint.end_offsets(batch) for batch in logged}
+            is_done = (self.checkpoint.spark / "commits" / str(logged[-1])).exists()
+            self._next = logged[-1] + is_done
+
+    def run(self, batches: int | None = None) -> None:
+        """Run so many batches, or to the end of the log."""
+        done = 0
+        while done != batches and self._ends_of(self._next - 1) < self._cuts[-1]:
+            self.run_batch()
+            done += 1
+
+    def run_batch(self) -> None:
+        """Run one batch, as ``PipelineRun`` does."""
+        batch = self._next
+        starts = {"t": {"0": self._ends_of(batch - 1)}}
+        if batch not in self._ends:
+            cut = next(cut for cut in self._cuts if cut > starts["t"]["0"])
+            self._ends[batch] = {"t": {"0": cut}}
+        ends = self._ends[batch]
+        begun = {name: store.begin(batch, ends) for name, store in self.stores.items()}
+        work = [one for one in begun.values() if one is not None]
+        records = {source: self._read(source, starts, ends) for source in self._decoders}
+        reports = run_stages(LocalRunner(records), work) if work else {}
+        for name, store in self.stores.items():
+            one = begun[name]
+            store.finish(batch, ends, None if one is None else (one, reports[name]))
+        self._next += 1
+
+    def __enter__(self) -> Self:
+        """Run for the time of a ``with`` block."""
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """End as a process does."""
+        self.close()
+
+    def close(self) -> None:
+        """End as a process does."""
+        for store in self.stores.values():
+            store.close()
+        self.checkpoint.close()
+
+    def _ends_of(self, batch: int) -> int:
+        return self._ends[batch]["t"]["0"] if batch in self._ends else 0
+
+    def _read(self, source: Any, starts: Offsets, ends: Offsets) -> list[pa.Table]:
+        decoder = self._decoders[source]
+        assert isinstance(decoder, BlockDecoder)
+        return [
+            pa.concat_tables([decoder.decode(block) for block in raw])
+            for _, raw in self.log.read(None, starts, ends)  # type: ignore[arg-type]
+        ]
+
+
+def run(folder: Path, batches: int | None = None) -> None:
+    """Start, run so many batches or to the end of the log, and end."""
+    with Writer(folder) as writer:
+        writer.run(batches)
+
+
+def undisturbed(folder: Path, batches: int) -> dict[str, list[str]]:
+    """The tables of a run that nothing happened to, over the same log."""
+    folder.mkdir()
+    write_log(folder, batches)
+    run(folder)
+    return tables_of(folder)
+
+
+def tables_of(folder: Path) -> dict[str, list[str]]:
+    """All rows of the tables as texts, by table: also their revisions are the same."""
+    rows: dict[str, list[str]] = {}
+    for name in ("first", "second", "_dead_letters"):
+        table = DeltaTable(folder / "data" / "tables" / name).to_pyarrow_table()
+        rows[name] = sorted(map(repr, table.to_pylist()))
+    return rows

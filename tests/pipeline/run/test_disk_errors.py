@@ -1,0 +1,44 @@
+"""The disk's errors inside those of Spark are found and told in one line."""
+
+import errno
+
+import pytest
+from pyspark.errors import PySparkException
+
+from oriel.pipeline.run.disk_errors import disk_error_in, files_failed
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "Job aborted\n  File x.py, line 3\nOSError: [Errno 28] No space left on device\n more",
+            "[Errno 28] No space left on device",
+        ),
+        (
+            "Query failed\njava.io.IOException: No space left on device\n\tat java.base/x\n",
+            "java.io.IOException: No space left on device",
+        ),
+        (
+            "java.nio.file.FileSystemException: /data/x: Read-only file system\n\tat x",
+            "java.nio.file.FileSystemException: /data/x: Read-only file system",
+        ),
+    ],
+)
+def test_the_disk_is_found_in_a_trace(text: str, told: str) -> None:
+    """Wherever Spark puts it, and nothing else of the trace."""
+    error = disk_error_in(PySparkException(text))
+    assert error is not None
+    assert f"written: {told}. Nothing is lost" in str(error)
+    assert "\n" not in str(error)
+
+
+def test_other_errors_are_not_the_disk() -> None:
+    """They keep their own words."""
+    assert disk_error_in(PySparkException("java.io.IOException: Connection reset")) is None
+
+
+def test_an_error_of_a_file_names_it() -> None:
+    """The path is in the line, so that one knows which disk."""
+    told = str(files_failed(OSError(errno.EACCES, "Permission denied", "/data/x")))
+    assert "Permission denied: '/data/x'" in told
