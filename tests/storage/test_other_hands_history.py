@@ -23,15 +23,15 @@ from tests.storage.other_hands import (
 )
 from tests.storage.store_tables import Row, make_record
 
-_RETENTION_MS = 3
+_RETENTION_MS = 2
 
 _WINDOWS = st.fixed_dictionaries({
-    "key": st.sampled_from(["a", "a\x00"]), "start": st.integers(0, 3),
+    "key": st.sampled_from(["a", "a\x00"]), "start": st.integers(0, 2),
     "n": st.integers(0, 3), "deleted": st.booleans(),
 })  # fmt: skip
 _BATCH = st.lists(_WINDOWS, max_size=6, unique_by=lambda row: (row["key"], row["start"]))
 _FOREIGN = st.lists(
-    st.builds(lambda row, revision: {**row, "revision": revision}, _WINDOWS, st.integers(-1, 6)),
+    st.builds(lambda row, revision: {**row, "revision": revision}, _WINDOWS, st.integers(-1, 4)),
     min_size=1,
     max_size=4,
 )
