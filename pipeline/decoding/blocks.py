@@ -79,6 +79,9 @@ class BlockDecoder:
         """The records of a block, and whether Arrow's reader refused one."""
         texts = block["raw"]
         faults, refused = Faults(len(texts)), False
+        if not self.has_envelope:
+            # A bad key is told rather than a bad value, as Spark's decoder does.
+            key, time_ms, headers = self._of_message(block, faults)
         if self.values is not None:
             value = self.values.read(texts, faults)
         else:
@@ -88,8 +91,6 @@ class BlockDecoder:
             if value.null_count:  # a line that is null is no object
                 faults.set(np.asarray(value.is_null()), Reason.WRONG_TYPE)
             key, time_ms, headers, value = self._opened(value)
-        else:
-            key, time_ms, headers = self._of_message(block, faults)
         count, timestamp = faults.count, self.consumed.timestamp
         if isinstance(timestamp, FieldTimestamp):
             time_ms = field_times_ms(timestamp, value, time_ms, faults)

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
@@ -79,7 +80,7 @@ class SchemaRegistry:
                 fault = f"it answers {error.code}"
                 if error.code < 500 and error.code != 429:
                     raise self._unavailable(fault) from error
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, HTTPException) as error:
                 reason = error.reason if isinstance(error, urllib.error.URLError) else error
                 fault = f"{reason}"
             if time.monotonic() + _PAUSE_SECONDS > end:
@@ -101,7 +102,7 @@ def _avro_schemas(registry: SchemaRegistry, path: str) -> tuple[str, ...] | None
         return None
     schemas: dict[str, None] = {}
     for reference in found.get("references") or []:
-        subject, version = quote(str(reference["subject"]), safe=""), int(reference["version"])
+        subject, version = quote(str(reference.get("subject")), safe=""), reference.get("version")
         referred = _avro_schemas(registry, f"/subjects/{subject}/versions/{version}")
         if referred is None:
             return None

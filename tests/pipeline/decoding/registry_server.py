@@ -7,6 +7,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
 
+#: An answer that ends before it is whole.
+CUT = b'{"schema": '
+
 
 class Registry(ThreadingHTTPServer):
     """What it answers by path, an object or a status; and what it was asked, with credentials."""
@@ -30,9 +33,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.asked.append((self.path, self.headers.get("Authorization")))
         answer = self.server.answers.get(self.path, 404)
         self.send_response(answer if isinstance(answer, int) else 200)
+        text = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        if answer == CUT:
+            self.send_header("Content-Length", str(len(text) + 1))
         self.end_headers()
         if not isinstance(answer, int):
-            self.wfile.write(answer if isinstance(answer, bytes) else json.dumps(answer).encode())
+            self.wfile.write(text)
 
     def log_message(self, *_arguments: Any) -> None:
         """Be quiet."""

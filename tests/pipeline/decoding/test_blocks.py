@@ -146,6 +146,7 @@ def test_messages_have_key_and_time_beside_them(count: int) -> None:
         (b"k", b"", 1000): (None, None, None, "not-json"),
         (b"\xff", b'{"n": 1}', 1000): (None, None, None, "not-utf8"),
         (b"\xff", None, 1000): (None, None, None, "not-utf8"),
+        (b"\xff", b"x", 1000): (None, None, None, "not-utf8"),
         (b"k", b'{"n": 1}', None): (None, None, None, "missing-timestamp"),
         (b"k", None, -1): (None, None, None, "negative-timestamp"),
         (b"k", b'{"n": 1}', 253402300800000000): (None, None, None, "timestamp-too-large"),

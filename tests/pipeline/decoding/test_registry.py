@@ -11,7 +11,7 @@ from oriel.pipeline.decoding import SchemaRegistry, registry
 from oriel.pipeline.errors import InvalidTopology, RegistryUnavailable
 from oriel.pipeline.language import Consumed, Serdes
 from tests.pipeline.decoding.messages import values_of
-from tests.pipeline.decoding.registry_server import Registry, running_registry, with_id
+from tests.pipeline.decoding.registry_server import CUT, Registry, running_registry, with_id
 from tests.pipeline.decoding.test_avro import ORDER, SCHEMA, written
 
 CONSUMED = Consumed(value_serde=Serdes.avro())
@@ -101,7 +101,7 @@ def test_credentials_are_sent_and_never_shown(server: Registry) -> None:
     assert len(server.asked) == 2
 
 
-@pytest.mark.parametrize("answer", [503, b"<html>"])
+@pytest.mark.parametrize("answer", [503, b"<html>", CUT])
 def test_a_registry_in_trouble_is_asked_again(
     server: Registry, answer: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
