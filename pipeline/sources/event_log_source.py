@@ -1,6 +1,6 @@
 """An event log as a source: its files in slices of whole lines, and the lines of a slice."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from oriel.pipeline.decoding import event_log_decoder
-from oriel.pipeline.errors import EventLogError
+from oriel.pipeline.errors import CheckpointError, EventLogError
 from oriel.pipeline.event_log import (
     DEFAULT_MAX_BATCH_BYTES,
     FORMAT,
@@ -23,6 +23,7 @@ from oriel.pipeline.event_log import (
 )
 from oriel.pipeline.language import check_topic
 from oriel.pipeline.sources.log import Batches, Decoder, Log, distance
+from oriel.pipeline.sources.losses import KAFKA_RECORD
 from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
 from oriel.storage import Offsets
 
@@ -48,6 +49,21 @@ class EventLog(Log):
     def decoder(self, value_schema: str) -> Decoder:
         """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
         return event_log_decoder(value_schema) or spark_event_log_decoder(value_schema)
+
+    def open(
+        self, _spark: SparkSession, _topics: Sequence[str], _read: Offsets, folder: Path
+    ) -> None:
+        """See ``Log``.
+
+        Raises:
+            CheckpointError: the checkpoint has read Kafka.
+        """
+        if (folder / KAFKA_RECORD).exists():
+            message = (
+                f"{folder} has read Kafka ({KAFKA_RECORD} is there), whose offsets mean nothing in "
+                "an event log: start anew with another data folder"
+            )
+            raise CheckpointError(message)
 
     def stream(self, spark: SparkSession, topic: str) -> DataFrame:
         """The slices of the topic's files, as lines are appended to them.
