@@ -19,13 +19,13 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from oriel.pipeline.decoding import SchemaRegistry, kafka_decoder
-from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.errors import CheckpointError, InvalidTopology
 from oriel.pipeline.event_log import DEFAULT_MAX_BATCH_BYTES
 from oriel.pipeline.language import Source
 from oriel.pipeline.sources.brokers import Brokers, NoAnswer
 from oriel.pipeline.sources.kafka_options import DEFAULT_OPTIONS
 from oriel.pipeline.sources.log import Batches, Decoder, Log, distance
-from oriel.pipeline.sources.losses import KafkaRecord, gaps, refuse_another_log
+from oriel.pipeline.sources.losses import KAFKA_RECORD, KafkaRecord, gaps, refuse_another_log
 from oriel.pipeline.sources.spark_decoding import spark_kafka_decoder
 from oriel.storage import Offsets
 
@@ -122,17 +122,22 @@ class Kafka(Log):
         Raises:
             KafkaUnavailable: the brokers don't answer, refuse the client or lack a topic.
             RecordsLost: records behind ``read`` are gone, or a topic was made anew.
-            CheckpointError: what was written down is damaged.
+            CheckpointError: what was written down is damaged, or the offsets are an event log's.
         """
+        path = folder / KAFKA_RECORD
+        if read and not path.exists():
+            message = (
+                f"{folder} has read an event log ({KAFKA_RECORD} is not there), whose offsets mean "
+                "nothing in Kafka: start anew with another data folder"
+            )
+            raise CheckpointError(message)
         brokers = self._brokers(spark)
         logs = brokers.topics(topics)
         batch_records = {
             topic: self._most_records(brokers.record_bytes(topic, read.get(topic, {}), log))
             for topic, log in logs.items()
         }
-        record = KafkaRecord.opened(
-            folder / "kafka.json", "earliest" if self.start is None else self.start
-        )
+        record = KafkaRecord.opened(path, "earliest" if self.start is None else self.start)
         if self.start is not None and str(self.start) != record.start:
             self.tell(
                 f"--start {self.start} has no effect: this checkpoint began at {record.start} and "

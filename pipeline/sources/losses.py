@@ -16,6 +16,8 @@ from oriel.pipeline.errors import CheckpointError, RecordsLost
 from oriel.pipeline.sources.brokers import TopicLog
 from oriel.storage import Offsets, replace_file
 
+#: The file's name.
+KAFKA_RECORD = "kafka.json"
 #: What brokers say that have no ids of topics.
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 #: How many gaps an error names.

@@ -116,6 +116,15 @@ def _arguments(folder: Path, topics: list[str], address: str, *more: str) -> lis
     return [str(path), "--data", str(folder / "data"), "--kafka", address, "--cores", "2", *more]
 
 
+def _read(folder: Path, cluster: Cluster, runs: Runs, topic: str) -> list[str]:
+    """What a run was given that has read the three records of a new topic."""
+    cluster.create(topic)
+    cluster.send(topic, 3)
+    arguments = _arguments(folder, [topic], cluster.broker.address, "--once")
+    assert runs.run(*arguments).code == 0
+    return arguments
+
+
 def _input(summary: dict[str, dict[str, dict[str, int]]]) -> dict[str, int]:
     return {name: counters["input"] for name, counters in summary["stores"].items()}
 
@@ -208,10 +217,7 @@ def test_lost_records_stop_a_run_or_are_counted(
     tmp_path: Path, cluster: Cluster, runs: Runs
 ) -> None:
     """What Kafka deleted before it was read is named; it is never skipped without being asked."""
-    cluster.create("short")
-    cluster.send("short", 3)
-    arguments = _arguments(tmp_path, ["short"], cluster.broker.address, "--once")
-    assert runs.run(*arguments).code == 0
+    arguments = _read(tmp_path, cluster, runs, "short")
     cluster.send("short", 7)
     cluster.delete_before("short", 8)
     ended = runs.run(*arguments)
@@ -235,10 +241,7 @@ def test_a_topic_that_is_made_anew_is_another_log(
     tmp_path: Path, cluster: Cluster, runs: Runs
 ) -> None:
     """Though it has all the offsets that were read: they are of other records."""
-    cluster.create("again")
-    cluster.send("again", 3)
-    arguments = _arguments(tmp_path, ["again"], cluster.broker.address, "--once")
-    assert runs.run(*arguments).code == 0
+    arguments = _read(tmp_path, cluster, runs, "again")
     cluster.admin.delete_topics(["again"])["again"].result(timeout=30)
     wait_until(lambda: "again" not in cluster.admin.list_topics().topics, "deletion")
     cluster.create("again")

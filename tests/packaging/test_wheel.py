@@ -18,6 +18,7 @@ DATA = {
     "oriel/topology.md",
     "oriel/app/page/dashboard.html",
     "oriel/pipeline/spark/log4j2.properties",
+    "oriel/pipeline/spark/log4j2-file.properties",
 }
 
 

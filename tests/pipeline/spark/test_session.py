@@ -93,11 +93,13 @@ def test_spark_goes_on_from_logs_that_have_checksum_files(
     assert batches == [(0, ["a"]), (1, ["b"])]
 
 
-def test_options_of_kafkas_client_are_in_no_plan(spark: "SparkSession") -> None:
+def test_options_of_kafkas_client_are_in_no_plan(
+    spark: "SparkSession", capsys: pytest.CaptureFixture[str]
+) -> None:
     """Spark tells the plan of a query that fails, with the options of its sources."""
     reader = spark.readStream.format("rate").option("rowsPerSecond", "7")
-    rows = reader.option("kafka.sasl.jaas.config", "hidden").load()
-    plan = rows._jdf.queryExecution().logical().toString()
+    reader.option("kafka.sasl.jaas.config", "hidden").load().explain(extended=True)
+    plan = capsys.readouterr().out
     assert "rowsPerSecond=7" in plan
     assert "kafka.sasl.jaas.config=" in plan
     assert "hidden" not in plan
