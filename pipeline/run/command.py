@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException
 
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.plan import PreparedBatch
-from oriel.pipeline.run.disk_errors import disk_error_in
+from oriel.pipeline.run.disk_errors import disk_error_in, files_failed
 from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
@@ -43,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(options)
     except (PipelineError, StorageError, IllegalArgument, OSError) as error:
-        print(f"oriel run: {error}", file=sys.stderr)
+        # Errors of delta-rs's files are drawn over several lines.
+        is_drawn = isinstance(error, OSError) and "\n" in str(error)
+        print(f"oriel run: {files_failed(error) if is_drawn else error}", file=sys.stderr)
     except PySparkException as error:
         # An error of ours inside one of Spark's workers comes back as text.
         ours = _OUR_ERROR.search(str(error))
