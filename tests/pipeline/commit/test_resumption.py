@@ -39,16 +39,17 @@ def test_spark_goes_on_from_the_last_decided_batch(tmp_path: Path) -> None:
         assert orjson.loads((done / "metadata").read_bytes()) == {"id": checkpoint.application}
 
 
-def test_nothing_of_a_later_epoch_goes(tmp_path: Path) -> None:
-    """What an earlier start left does, also that of versions without epochs."""
+def test_of_sparks_folders_the_last_stay(tmp_path: Path) -> None:
+    """Also one of a successor; what versions without epochs had goes."""
     old = tmp_path / "spark"
-    Checkpoint(tmp_path, sync=False).close()
-    for path in ("offsets/3", "metadata", "000000000001/metadata", "000000000003/metadata"):
+    for _ in range(12):
+        Checkpoint(tmp_path, sync=False).close()
+    for path in ("offsets/3", "metadata", *(f"{epoch:012d}/metadata" for epoch in (2, 3, 4, 99))):
         (old / path).parent.mkdir(parents=True, exist_ok=True)
         (old / path).write_text("x")
     spark = prepared(tmp_path, None)
-    assert spark.name == "000000000002"
-    assert names(old) == ["000000000002/metadata", "000000000003/metadata"]
+    assert names(old) == [f"{epoch:012d}/metadata" for epoch in (4, 13, 99)]
+    assert spark == old / f"{13:012d}"
 
 
 def test_where_sources_began_is_kept_until_a_batch_is_decided(tmp_path: Path) -> None:
