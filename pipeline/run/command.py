@@ -44,8 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _run(options)
     except (PipelineError, StorageError, IllegalArgument, OSError) as error:
         # Errors of delta-rs's files are drawn over several lines.
-        is_drawn = isinstance(error, OSError) and "\n" in str(error)
-        print(f"oriel run: {files_failed(error) if is_drawn else error}", file=sys.stderr)
+        if isinstance(error, OSError) and "\n" in str(error):
+            error = files_failed(error)
+        print(f"oriel run: {error}", file=sys.stderr)
     except PySparkException as error:
         # An error of ours inside one of Spark's workers comes back as text.
         ours = _OUR_ERROR.search(str(error))
