@@ -28,7 +28,7 @@ from typing import IO, Self
 
 import orjson
 
-from oriel.pipeline.commit.epochs import Epoch
+from oriel.pipeline.commit.epochs import EPOCHS_KEPT, Epoch
 from oriel.pipeline.commit.mend import mended
 from oriel.pipeline.commit.resumption import (
     Resumption,
@@ -232,7 +232,10 @@ class Checkpoint:
         return StateVersions(folder, sync=self._sync, check_epoch=self.check_epoch)
 
     def prepare_spark(self, topics: Sequence[str], resumption: Resumption | None) -> None:
-        """Make Spark's checkpoint folder of this epoch; those of earlier epochs go.
+        """Make Spark's checkpoint folder of this epoch; those of much earlier epochs go.
+
+        The last ones stay, so that the Spark of a process that was suspended goes on in its own
+        until it is told of its successor, and doesn't stumble over files that are gone.
 
         ``resumption`` is None if no batch is decided. ``topics`` are the sources in Spark's order.
         """
@@ -249,6 +252,8 @@ class Checkpoint:
             last = earlier[-1]
             keep_first_offsets(self.spark, last if last.name.isdecimal() else self._spark)
         for path in earlier:
+            if path.name.isdecimal() and int(path.name) > self._epoch.number - EPOCHS_KEPT:
+                continue
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:

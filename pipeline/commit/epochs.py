@@ -19,8 +19,8 @@ import orjson
 from oriel.pipeline.errors import Fenced
 from oriel.storage import current_files
 
-#: So many epochs stay; of an older one it is known that it is over because its file is gone.
-_EPOCHS_KEPT = 10
+#: Files of so many epochs stay; an older one is over because its own is gone.
+EPOCHS_KEPT = 10
 
 
 class Epoch:
@@ -49,7 +49,7 @@ class Epoch:
                 continue
         for number in taken:
             # The newest is never among them, so numbers only rise.
-            if number <= self.number - _EPOCHS_KEPT:
+            if number <= self.number - EPOCHS_KEPT:
                 files.delete(self._path(number))
 
     def check(self) -> None:

@@ -28,8 +28,9 @@ _VERSION = "v1"
 class Resumption:
     """Where a topology goes on: the last batch that any of its stores has decided.
 
-    The batch goes from ``starts`` to ``ends``. ``is_done``: all stores have committed it, so that
-    the next one is to come; otherwise Spark is to offer it again.
+    The batch goes from ``starts`` (of one store: as far as they are known) to ``ends``.
+    ``is_done``: all stores have committed it, so that the next one is to come; otherwise Spark is
+    to offer it again.
     """
 
     batch: int

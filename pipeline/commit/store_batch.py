@@ -220,7 +220,6 @@ class StoreBatches:
         if prepared is None:
             return None
         before = self._versions.decided(batch - 1)
-        starts = ends if before is None else before.record.offsets
         if before is not None:
             # Their table, too, may have lost its newest entry, and no batch will look for it.
             self._versions.check_epoch()
@@ -229,7 +228,8 @@ class StoreBatches:
         is_done = recorded == batch and (
             not prepared.dead_letters or self._tables.dead_letters_batch() >= batch
         )
-        return Resumption(batch, starts if batch else {}, ends, is_done)
+        starts = {} if before is None else before.record.offsets
+        return Resumption(batch, starts, ends, is_done)
 
     def begin(
         self, batch: int, ends: Offsets, wall_clock: WallClock = NO_WALL_CLOCK
@@ -389,4 +389,6 @@ def last_batch(stores: Iterable[StoreBatches]) -> Resumption | None:
         resumption is not None and resumption.batch == batch and resumption.is_done
         for resumption in recovered
     )
-    return Resumption(batch, starts, ends, is_done)
+    # A start is not known where a version is damaged that only stores need which have decided the
+    # batch: they don't read it again.
+    return Resumption(batch, ends | starts if batch else {}, ends, is_done)

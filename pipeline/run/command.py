@@ -18,7 +18,7 @@ from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.run.arguments import rebuild_parser, run_parser
 from oriel.pipeline.run.clock_options import clock_settings
-from oriel.pipeline.run.disk_errors import disk_error_in
+from oriel.pipeline.run.disk_errors import disk_error_in, files_failed
 from oriel.pipeline.run.kafka_arguments import (
     check_kafka_arguments,
     kafka_of,
@@ -70,7 +70,9 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
     try:
         return _run(options)
     except (PipelineError, StorageError, IllegalArgument, OSError) as error:
-        line = str(error)
+        # Errors of delta-rs's files are drawn over several lines.
+        is_drawn = isinstance(error, OSError) and "\n" in str(error)
+        line = str(files_failed(error) if is_drawn else error)
     except KeyboardInterrupt:
         line = "interrupted before the first batch"
     except Exception as error:  # noqa: BLE001 - each becomes one line and a trace in the log

@@ -12,6 +12,9 @@ _TOLD = re.compile(
     r"|Input/output error|Read-only file system|Disk quota exceeded|Too many open files)[^\n]*)"
 )
 
+#: How delta-rs draws the causes of its errors: arrows in red, a line each.
+_DRAWING = re.compile(r"\x1b\[[0-9;]*m|↳")
+
 
 def files_failed(error: OSError) -> FilesFailed:
     """The error of a file in words for the user."""
@@ -24,7 +27,8 @@ def disk_error_in(error: Exception) -> FilesFailed | None:
     return None if told is None else _in_words(told[0])
 
 
-def _in_words(told: str) -> FilesFailed:
+def _in_words(text: str) -> FilesFailed:
+    told = " ".join(_DRAWING.sub("", text).split())
     message = (
         f"a file can't be read or written: {told}. Nothing is lost: mend it (free space, rights, "
         "the mount) and start the pipeline again, which goes on where this one stopped"

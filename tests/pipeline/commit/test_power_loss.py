@@ -54,6 +54,7 @@ Told = tuple[type[Exception], str] | None
 DAMAGED: dict[str, tuple[Callable[[Path], list[Path]], Told, Told]] = {
     "the newest version of a store": (newest(STATE[0], 1), None, None),
     "the newest version of the last store": (newest(STATE[1], 1), None, None),
+    "the version before the newest": (lambda data: newest(STATE[0], 2)(data)[:1], None, None),
     "all versions of a store": (
         newest(STATE[0], 5),
         (ForeignCheckpoint, "do not belong together|has no state version"),

@@ -42,3 +42,10 @@ def test_an_error_of_a_file_names_it() -> None:
     """The path is in the line, so that one knows which disk."""
     told = str(files_failed(OSError(errno.EACCES, "Permission denied", "/data/x")))
     assert "Permission denied: '/data/x'" in told
+
+
+def test_a_drawn_error_is_one_line() -> None:
+    """delta-rs tells causes in lines of their own, in colour."""
+    drawn = "Generic error\n   \x1b[31m↳\x1b[0m No space left on device (os error 28)"
+    told = str(files_failed(OSError(drawn)))
+    assert "written: Generic error No space left on device (os error 28). Nothing" in told

@@ -1,0 +1,66 @@
+"""Spark's log is made anew at each start, and only what is of earlier epochs goes."""
+
+from pathlib import Path
+
+import orjson
+
+from oriel.pipeline.commit import Checkpoint
+from oriel.pipeline.commit.resumption import Resumption
+
+ENDS = {"a": {"0": 12, "1": 0}, "b": {}}
+
+
+def prepared(folder: Path, resumption: Resumption | None) -> Path:
+    """Spark's folder as a start makes it."""
+    with Checkpoint(folder, sync=False) as checkpoint:
+        checkpoint.prepare_spark(["a", "b", "new"], resumption)
+        return checkpoint.spark
+
+
+def names(folder: Path) -> list[str]:
+    """All files below a folder."""
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
+
+
+def test_spark_goes_on_from_the_last_decided_batch(tmp_path: Path) -> None:
+    """With the entry before it, and its commit only if it is done; a new topic has no offsets."""
+    starts = {"a": {"0": 3}}
+    spark = prepared(tmp_path / "open", Resumption(7, starts, ENDS, is_done=False))
+    assert names(spark) == ["metadata", "offsets/6", "offsets/7"]
+    entry = (spark / "offsets" / "7").read_text().splitlines()
+    assert entry[0] == "v1"
+    # As the event log's source writes it.
+    assert entry[2:] == ['{"a": {"0": 12, "1": 0}}', '{"b": {}}', "-"]
+    done = prepared(tmp_path / "done", Resumption(0, {}, ENDS, is_done=True))
+    assert names(done) == ["commits/0", "metadata", "offsets/0"]
+    with Checkpoint(tmp_path / "done", sync=False) as checkpoint:
+        assert orjson.loads((done / "metadata").read_bytes()) == {"id": checkpoint.application}
+
+
+def test_of_sparks_folders_the_last_stay(tmp_path: Path) -> None:
+    """Also one of a successor; what versions without epochs had goes."""
+    old = tmp_path / "spark"
+    for _ in range(12):
+        Checkpoint(tmp_path, sync=False).close()
+    for path in ("offsets/3", "metadata", *(f"{epoch:012d}/metadata" for epoch in (2, 3, 4, 99))):
+        (old / path).parent.mkdir(parents=True, exist_ok=True)
+        (old / path).write_text("x")
+    spark = prepared(tmp_path, None)
+    assert names(old) == [f"{epoch:012d}/metadata" for epoch in (4, 13, 99)]
+    assert spark == old / f"{13:012d}"
+
+
+def test_where_sources_began_is_kept_until_a_batch_is_decided(tmp_path: Path) -> None:
+    """A topic that is read from its end begins where the first start saw it; torn files go."""
+    first = prepared(tmp_path, None)
+    whole = b'\0v1\n{"a":{"0":5}}'
+    for source, content in ((0, whole), (1, whole[:9]), (2, b"")):
+        (first / "sources" / str(source)).mkdir(parents=True)
+        (first / "sources" / str(source) / "0").write_bytes(content)
+    second = prepared(tmp_path, None)
+    assert names(second) == ["metadata", "sources/0/0"]
+    assert (second / "sources" / "0" / "0").read_bytes() == whole
+    third = prepared(tmp_path, Resumption(0, {}, ENDS, is_done=True))
+    assert "sources/0/0" not in names(third)
