@@ -5,11 +5,19 @@ from typing import Any
 
 import pytest
 
-from oriel import EmitStrategy, StreamsBuilder, collect_list, count
+from oriel import (
+    EmitStrategy,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    collect_list,
+    count,
+)
+from oriel.pipeline.windows import Windows
 from oriel.testing import Record, TopologyTestDriver
 from tests.testing.driver_runs import SCHEMA, hopping, sessions, sliding, tumbling
 
-KINDS = {
+KINDS: dict[str, Windows] = {
     "tumbling": tumbling(10, 6),
     "hopping": hopping(10, 4, 6),
     "sliding": sliding(8, 6),
@@ -57,12 +65,12 @@ def observed_ms(driver: TopologyTestDriver) -> int:
 
 def clock_after(kind: str, time: int) -> int:
     """The greatest start (of a session the end) of a window that one record defines by itself."""
-    windows: Any = KINDS[kind]
-    if kind == "session":
-        return time
-    if kind == "sliding":
+    windows = KINDS[kind]
+    if isinstance(windows, SlidingWindows):
         return max(0, time - windows.time_difference_ms)
-    return time // windows.advance_ms * windows.advance_ms
+    if isinstance(windows, TimeWindows):
+        return time // windows.advance_ms * windows.advance_ms
+    return time
 
 
 @pytest.mark.parametrize("folded", [False, True], ids=["aggregates", "functions"])

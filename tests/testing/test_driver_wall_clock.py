@@ -253,8 +253,8 @@ def test_no_final_row_is_written_twice_whoever_falls_silent(name: str, closed: b
             topic = random.choice(("t", "u")) if name == "joined" else "t"
             times = [max(0, clock + random.randint(-40, 20)) for _ in range(random.randint(0, 4))]
             clock = max([clock, *times])
-            value = (lambda t: {"t2": t}) if topic == "u" else (lambda t: {"t": t, "s": "x"})
-            made = [Record(random.choice("ab"), value(t), t) for t in times]
+            name_of = "t2" if topic == "u" else "t"
+            made = [Record(random.choice("ab"), {name_of: t}, t) for t in times]
             driver.pipe_input(topic, made, random.choice((0, 0, 0, 1, 2)))
             piped += len(made)
             for row in driver.read_output("s"):

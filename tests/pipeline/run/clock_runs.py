@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 from pyspark.errors import PySparkException
@@ -67,9 +68,16 @@ class ClockRuns:
         return counters
 
     def rows(self, store: str) -> list[dict[str, Any]]:
-        """The newest row of each window, by key and start; no final one was written twice."""
+        """The newest row of each window, by key and start; no final one was written twice.
+
+        Times are in ms: a window behind the year 9999 has an end that no datetime can hold.
+        """
         found: dict[Any, dict[str, Any]] = {}
         table = DeltaTable(self.data / "tables" / store).to_pyarrow_table()
+        for number, column in enumerate(table.schema):
+            if pa.types.is_timestamp(column.type):
+                times_ms = table[column.name].cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+                table = table.set_column(number, column.name, times_ms)
         for row in sorted(table.to_pylist(), key=lambda row: row["revision"]):
             place = row["key"], row.get("window_start"), row.get("window_end")
             assert not found.get(place, {}).get("final"), f"a final window changed: {row}"

@@ -178,7 +178,7 @@ def newest_rows(
     for row in newest.values():
         del row["revision"]
     # Nothing is removed here, so what was put is there.
-    starts_ms = [round(start.timestamp() * 1000) for _, start in newest]
+    starts_ms = [round(row["window_start"].timestamp() * 1000) for row in newest.values()]
     assert previous.record.observed_ms == max(starts_ms, default=-1)
     return newest, previous.record.counters, previous.record.observed_ms
 
