@@ -17,7 +17,6 @@ again, and the state that batch n+1 starts from might not be the one that the ta
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from oriel.pipeline.commit.checkpoint import StateVersions
 from oriel.pipeline.commit.store_tables import StoreTables
@@ -31,7 +30,6 @@ from oriel.pipeline.tasks import (
     count_batch,
 )
 from oriel.storage import COMMIT_INFO_KEY, CommitRecord, ForeignCheckpoint, Offsets
-from oriel.storage.delta import CHECKPOINT_INTERVAL, add_checkpoint
 
 
 def prepared_batch(
@@ -117,7 +115,6 @@ class StoreBatches:
         self._last: tuple[int, PreparedBatch] | None = None
         #: The batch that was begun, if an earlier run of the pipeline has decided it.
         self._decided: PreparedBatch | None = None
-        self._maintenance = ThreadPoolExecutor(1, thread_name_prefix=f"maintain-{self._store.name}")
 
     def begin(self, batch: int, ends: Offsets) -> StoreWork | None:
         """What is to be computed for batch ``batch``; None if it is decided already.
@@ -177,9 +174,7 @@ class StoreBatches:
             self._versions.save(batch, prepared, tables if prepared.dead_letters else tables[:1])
         if self._tables.recorded_batch() < batch:
             info = {COMMIT_INFO_KEY: prepared.record.to_json()}
-            version = self._tables.commit(prepared.files, batch, info)
-            if version % CHECKPOINT_INTERVAL == 0:
-                self._maintenance.submit(add_checkpoint, self._tables.table_folder, version)
+            self._tables.commit(prepared.files, batch, info)
         # Whether it is there already, its own table says: a crash may lie between the commits.
         self._tables.commit_dead_letters(prepared.dead_letters, batch)
         # Spark offers this batch again until its commit log has it, but never an older one.
@@ -188,9 +183,9 @@ class StoreBatches:
         self._last = (batch, prepared)
         return prepared
 
-    def close(self) -> None:
-        """Wait for maintenance that is under way."""
-        self._maintenance.shutdown()
+    def recorded_batch(self) -> int:
+        """The last batch in the store's table, -1 before the first."""
+        return self._tables.recorded_batch()
 
     def _is_of(self, prepared: PreparedBatch, ends: Offsets) -> bool:
         """Whether a prepared batch holds the records that Spark offers as that batch."""

@@ -19,6 +19,7 @@ from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.query import PipelineRun, RunSettings
 from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
+from oriel.pipeline.run.upkeep_options import add_upkeep_options, upkeep_settings
 from oriel.pipeline.sources import EventLog, Kafka, Log, kafka_settings
 from oriel.pipeline.spark import build_session
 from oriel.pipeline.windows import IllegalArgument
@@ -83,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         "--no-sync", action="store_true",
         help="do not force files to disk before committing: faster, unsafe on power loss",
     )  # fmt: skip
+    add_upkeep_options(parser, _duration_ms, _positive)
     return parser
 
 
@@ -136,6 +138,7 @@ def _run(options: argparse.Namespace) -> int:
         tasks=cores,
         key_groups=options.key_groups,
         sync=not options.no_sync,
+        upkeep=upkeep_settings(options),
     )
     run = PipelineRun(spark, topology, log, settings)
     progress = Progress(started, log)

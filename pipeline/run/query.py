@@ -1,7 +1,7 @@
 """Run a topology: one streaming query that brings every store forward batch by batch."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from pathlib import Path
 
@@ -11,7 +11,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming import StreamingQuery
 
-from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables, define
+from oriel.pipeline.commit import (
+    Checkpoint,
+    Maintenance,
+    StoreBatches,
+    StoreTables,
+    define,
+)
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import Input, Side, Source, Topology
@@ -27,6 +33,7 @@ from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import first_line
 from oriel.pipeline.tasks import LocalRunner, StoreWork, WindowsReport, run_stages
 from oriel.storage import DataLayout, Offsets
+from oriel.storage.delta import TableUpkeep, UpkeepSettings
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
 
@@ -39,7 +46,8 @@ class RunSettings:
     it. ``trigger_ms`` is the least time between two batches, None for ``--once``: process what
     is there and stop. ``tasks`` is the number of tasks behind each shuffle; it may change with
     every start. ``key_groups`` is fixed when a store is made. ``sync``: files are forced to disk
-    before anything refers to them.
+    before anything refers to them. ``upkeep``: how the tables are kept small (its ``sync`` is
+    this one).
     """
 
     data: Path
@@ -48,6 +56,7 @@ class RunSettings:
     tasks: int
     key_groups: int = 64
     sync: bool = True
+    upkeep: UpkeepSettings = field(default_factory=UpkeepSettings)
 
 
 class PipelineRun:
@@ -84,6 +93,7 @@ class PipelineRun:
         except BaseException:
             self._checkpoint.close()
             raise
+        self._maintenance = self._maintained()
 
     def start(self, on_batch: OnBatch) -> StreamingQuery:
         """Start the streaming query; ``on_batch`` is told of every batch that is committed."""
@@ -107,15 +117,19 @@ class PipelineRun:
             .queryName(self._settings.application)
             .option("checkpointLocation", str(self._checkpoint.spark))
         )
+        self._maintenance.start()
         if self._settings.trigger_ms is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds").start()
 
     def close(self) -> None:
-        """Finish maintenance and give the checkpoint's lock back."""
-        for store in self._stores.values():
-            store.close()
-        self._checkpoint.close()
+        """End maintenance and give the checkpoint's lock back."""
+        try:
+            # A run that goes on tends the tables all the time; one that is done, at its end.
+            is_done = self._settings.trigger_ms is None and self.failure is None
+            self._maintenance.close(finish=is_done)
+        finally:
+            self._checkpoint.close()
 
     def _plans(self) -> list[StorePlans]:
         """Check every store's steps and aggregates, before anything is made."""
@@ -153,6 +167,15 @@ class PipelineRun:
             tasks=settings.tasks,
         )
 
+    def _maintained(self) -> Maintenance:
+        """What keeps the tables of all stores small."""
+        settings = replace(self._settings.upkeep, sync=self._settings.sync)
+        return Maintenance(
+            {name: TableUpkeep(self._layout.table(name), settings) for name in self._stores},
+            TableUpkeep(self._layout.dead_letters, settings),
+            {name: store.recorded_batch() for name, store in self._stores.items()},
+        )
+
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         ends = self._checkpoint.end_offsets(batch)
         begun = {name: store.begin(batch, ends) for name, store in self._stores.items()}
@@ -163,6 +186,7 @@ class PipelineRun:
         for name, work in begun.items():
             computed = None if work is None else (work, reports[name])
             prepared[name] = self._stores[name].finish(batch, ends, computed)
+        self._maintenance.batch_committed(batch)
         return prepared
 
     def _computed(

@@ -10,6 +10,7 @@ import oriel
 #: Subcommand -> the module whose ``main`` it is, and the extra that brings what it imports.
 #: Imported when called: serving needs no Spark.
 _COMMANDS = {
+    "compact": ("oriel.pipeline.operations.compact", "pipeline"),
     "demo": ("oriel.demo", "demo"),
     "run": ("oriel.pipeline.run", "pipeline"),
     "serve": ("oriel.app.server", "app"),
@@ -23,11 +24,13 @@ oriel: interactive queries over materialized windows
                                    run a topology: event log -> windows -> Delta tables
   oriel serve --data FOLDER [--host 127.0.0.1] [--port 8080] [--workers 1]
                                    serve the tables of a data folder over HTTP
+  oriel compact STORE --data FOLDER [--all]
+                                   compact a store's table by hand
   oriel topology                   how to write a topology file
   oriel help                       this text
   oriel --version                  the version of this package
 
-`oriel COMMAND --help` lists all options of demo, run and serve.
+`oriel COMMAND --help` lists all options of compact, demo, run and serve.
 """
 
 

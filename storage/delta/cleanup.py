@@ -24,7 +24,11 @@ from urllib.parse import unquote
 from oriel.storage.delta.compaction import COMPACTED
 from oriel.storage.delta.live_files import LOG_NAME, TableFiles, last_checkpoint, now_ms
 from oriel.storage.delta.log import entry_name, read_actions
-from oriel.storage.delta.retention import deleted_file_retention_ms, log_retention_ms
+from oriel.storage.delta.retention import (
+    deleted_file_retention_ms,
+    log_retention_ms,
+    uncommitted_ms,
+)
 from oriel.storage.delta.table import CHECKPOINT_INTERVAL, add_checkpoint
 from oriel.storage.files import sync_file, sync_folder
 
@@ -112,7 +116,7 @@ class Cleanup:
             if not self._listed_ms:
                 files.removed = {**self._removed_since(before_ms), **files.removed}
             self._listed_ms = now_ms()
-            gone += [path for path in self._left_behind(before_ms, committed) if path not in gone]
+            gone += [path for path in self._left_behind(committed) if path not in gone]
         if gone:
             refuse()
         for path in gone:
@@ -154,9 +158,10 @@ class Cleanup:
                     removed.setdefault(path, written_ms)
         return removed
 
-    def _left_behind(self, before_ms: int, committed: Committed) -> Iterator[str]:
+    def _left_behind(self, committed: Committed) -> Iterator[str]:
         """Files of ours in the folder that no version needs and no batch will ever commit."""
         files = self._files
+        before_ms = now_ms() - uncommitted_ms(files.properties)
         with os.scandir(files.folder) as entries:
             for entry in entries:
                 path = entry.name

@@ -27,12 +27,14 @@ from oriel.storage.delta.file_ranges import FileRanges, Range, file_ranges
 from oriel.storage.delta.live_files import LiveFile, TableFiles, now_ms
 from oriel.storage.delta.log import entry_name
 from oriel.storage.delta.merging import Merge, merged_pieces
-from oriel.storage.delta.retention import deleted_file_retention_ms
+from oriel.storage.delta.retention import uncommitted_ms
 from oriel.storage.files import create_file, sync_folder
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
 #: What names of compacted files begin with; then come the least and the greatest revision.
 COMPACTED = "compact-"
+#: About what a Parquet file takes without rows.
+_FILE_SIZE = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,17 @@ class Run:
     def size(self) -> int:
         """Bytes of all files."""
         return sum(file.size for file in self.files)
+
+    @property
+    def rows_size(self) -> int:
+        """About the bytes of the rows alone, however many files they are in."""
+        return max(0, self.size - _FILE_SIZE * len(self.files))
+
+    @property
+    def loose_files(self) -> int:
+        """How many files the run counts as: one, if it was compacted."""
+        is_compacted = self.files[0].path.startswith(COMPACTED)
+        return 1 if is_compacted else len(self.files)
 
 
 @dataclass(frozen=True)
@@ -122,12 +135,13 @@ class Compaction:
     def due(self, *, only_small: bool = False) -> list[Run]:
         """Neighbouring runs that are to be merged; empty when none are."""
         runs = self.runs()
-        levels = [self._limits.level(run.size) for run in runs]
+        levels = [self._limits.level(run.rows_size) for run in runs]
         for level in range(1 if only_small else max(levels, default=-1) + 1):
             start = max((n + 1 for n, other in enumerate(levels) if other > level), default=0)
             of_level = [n for n in range(start, len(runs)) if levels[n] == level]
             if level == 0:
-                if sum(len(runs[n].files) for n in of_level) >= self._limits.small_files:
+                loose = sum(runs[n].loose_files for n in of_level)
+                if loose >= max(2, self._limits.small_files):
                     return runs[start:]
             elif len(of_level) >= self._limits.fan_in:
                 # The small ones behind them wait until they are enough.
@@ -175,7 +189,7 @@ class Compaction:
                 return (
                     files.metadata_changes != changes
                     or (files.foreign_version > planned_at and merge.kind is not None)
-                    or now_ms() - began_ms > _abandoned_ms(files)
+                    or now_ms() - began_ms > uncommitted_ms(files.properties) // 2
                 )
 
             version = _replace(files, taken, written, is_in_the_way, sync=self._sync)
@@ -287,11 +301,6 @@ def _interval(ranges: Sequence[FileRanges]) -> str:
     least = min((each.least for each in revisions), default=0)
     greatest = max((each.greatest for each in revisions), default=0)
     return f"{least:012d}-{greatest:012d}"
-
-
-def _abandoned_ms(files: TableFiles) -> int:
-    """How long files may lie uncommitted before others take them for left behind, halved."""
-    return deleted_file_retention_ms(files.properties) // 2
 
 
 def _replace(

@@ -10,6 +10,10 @@ DELETED_FILE_RETENTION = "delta.deletedFileRetentionDuration"
 LOG_RETENTION_MS = 86_400_000
 #: An hour: what a reader may take that has opened the table's files of one version.
 DELETED_FILE_RETENTION_MS = 3_600_000
+#: Ours goes by what is still needed; delta-rs and Spark would also remove the last position.
+EXPIRED_LOG_CLEANUP = "delta.enableExpiredLogCleanup"
+#: The least time that a file is kept which no version names yet.
+_UNCOMMITTED_MS = 120_000
 #: What is kept for a time that can't be read.
 _UNREADABLE_MS = 30 * 86_400_000
 
@@ -36,6 +40,11 @@ def log_retention_ms(properties: Mapping[str, str]) -> int:
 def deleted_file_retention_ms(properties: Mapping[str, str]) -> int:
     """How long files are kept after they left the table."""
     return _duration_ms(properties.get(DELETED_FILE_RETENTION), DELETED_FILE_RETENTION_MS)
+
+
+def uncommitted_ms(properties: Mapping[str, str]) -> int:
+    """How long a file is kept that no version names: who wrote it commits it in half the time."""
+    return max(deleted_file_retention_ms(properties), _UNCOMMITTED_MS)
 
 
 def _duration_ms(text: str | None, default_ms: int) -> int:

@@ -26,6 +26,7 @@ from oriel.storage.delta.log import LOG_FOLDER, Action, DeltaLog, entry_name, re
 from oriel.storage.delta.retention import (
     DELETED_FILE_RETENTION,
     DELETED_FILE_RETENTION_MS,
+    EXPIRED_LOG_CLEANUP,
     LOG_RETENTION,
     LOG_RETENTION_MS,
     interval,
@@ -223,6 +224,7 @@ def open_table(
             "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
             LOG_RETENTION: interval(LOG_RETENTION_MS),
             DELETED_FILE_RETENTION: interval(DELETED_FILE_RETENTION_MS),
+            EXPIRED_LOG_CLEANUP: "false",
             "delta.dataSkippingNumIndexedCols": str(statistics_columns(schema)),
             **properties,
         },

@@ -10,9 +10,9 @@ import pytest
 
 from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, texts
 
-COMMANDS = ("demo", "run", "serve", "topology", "test", "bench", "lock", "help")
+COMMANDS = ("compact", "demo", "run", "serve", "topology", "test", "bench", "lock", "help")
 #: Commands of the package, which have options of their own.
-PACKAGED = ("demo", "run", "serve")
+PACKAGED = ("compact", "demo", "run", "serve")
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 
