@@ -68,6 +68,7 @@ class Maintenance:
         ]
         self._refuse = refuse
         self._wake = threading.Condition()
+        #: Batches since the last look began.
         self._batches = 0
         self._stops = False
         self.failures = 0
@@ -83,7 +84,7 @@ class Maintenance:
             for store in self._committed:
                 self._committed[store] = batch
             self._batches += 1
-            if self._batches % _BATCHES == 0:
+            if self._batches >= _BATCHES:
                 self._wake.notify()
 
     def close(self, *, finish: bool) -> None:
@@ -107,9 +108,12 @@ class Maintenance:
             while True:
                 self._look(self._tables)
                 with self._wake:
-                    if not self._stops:
-                        self._wake.wait(_SECONDS)
+                    self._wake.wait_for(self._is_due, _SECONDS)
+                    self._batches = 0
                 self._refuse_stopped()
+
+    def _is_due(self) -> bool:
+        return self._stops or self._batches >= _BATCHES
 
     def _look(self, tables: Sequence[_Kept]) -> None:
         for table in tables:

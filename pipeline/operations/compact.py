@@ -52,8 +52,8 @@ def _table(data: Path, store: str) -> Path:
 
 def _compact(folder: Path, *, everything: bool) -> None:
     upkeep = TableUpkeep(folder, UpkeepSettings())
-    committed = _committed(folder)
     before = upkeep.figures()
+    committed = _committed(folder)
     written = 0
 
     def between() -> None:
