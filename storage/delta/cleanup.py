@@ -89,7 +89,9 @@ class Cleanup:
         kept_ms = log_retention_ms(files.properties)
         if len(files.entries) > _ENTRIES_MAX:
             kept_ms = min(kept_ms, deleted_file_retention_ms(files.properties))
-        first_needed = min(self._checkpoint, files.recorded_version)
+        first_needed = self._checkpoint
+        if files.recorded_version is not None:
+            first_needed = min(first_needed, files.recorded_version)
         before_ms = now_ms() - kept_ms
         removed = 0
         while files.entries:

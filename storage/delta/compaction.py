@@ -13,7 +13,9 @@ its visible rows, and small files plus three a level plus one for each piece of
 ``Limits.piece_size``.
 """
 
+import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -25,10 +27,11 @@ from oriel.storage.definition import StoreDefinition
 from oriel.storage.delta.data_files import AddedFile, write_file
 from oriel.storage.delta.file_ranges import FileRanges, Range, file_ranges
 from oriel.storage.delta.live_files import LiveFile, TableFiles, now_ms
-from oriel.storage.delta.log import entry_name
 from oriel.storage.delta.merging import Merge, merged_pieces
 from oriel.storage.delta.retention import uncommitted_ms
-from oriel.storage.files import create_file, sync_folder
+from oriel.storage.delta.table import create_entry
+from oriel.storage.errors import StorageError
+from oriel.storage.files import sync_folder
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
 #: What names of compacted files begin with; then come the least and the greatest revision.
@@ -162,7 +165,8 @@ class Compaction:
         """
         files = self._files
         definition, changes = files.definition(), files.metadata_changes
-        planned_at, began_ms = files.version, now_ms()
+        planned_at, touched_ms = files.version, now_ms()
+        longest_ms = uncommitted_ms(files.properties) // 2
         taken = [file for run in runs for file in run.files]
         ranges = self._known_ranges()
         merge = self._plan(taken, definition)
@@ -179,6 +183,11 @@ class Compaction:
                     write_file(files.folder, piece, part, sync=self._sync, group_rows=group_rows)
                 )
                 between()
+                if now_ms() - touched_ms > longest_ms // 4:
+                    # Others delete what is old and in no version: this is still being written.
+                    for file in written:
+                        os.utime(files.folder / file.path)
+                    touched_ms = now_ms()
             if self._sync and written:
                 sync_folder(files.folder)
             refuse()
@@ -189,7 +198,7 @@ class Compaction:
                 return (
                     files.metadata_changes != changes
                     or (files.foreign_version > planned_at and merge.kind is not None)
-                    or now_ms() - began_ms > uncommitted_ms(files.properties) // 2
+                    or now_ms() - touched_ms > longest_ms
                 )
 
             version = _replace(files, taken, written, is_in_the_way, sync=self._sync)
@@ -273,8 +282,16 @@ class Compaction:
         return self._ranges
 
     def _delete(self, written: Sequence[AddedFile]) -> None:
-        for file in written:
-            (self._files.folder / file.path).unlink(missing_ok=True)
+        """Delete what was written in vain.
+
+        A commit that failed may be there all the same (its folder could not be synced), and then
+        its files are the table's. If that can't be told, they are left to the clean-up.
+        """
+        with suppress(StorageError, OSError):
+            self._files.follow()
+            for file in written:
+                if file.path not in self._files.live:
+                    (self._files.folder / file.path).unlink(missing_ok=True)
 
 
 def _may_be_older(other: FileRanges, ranges: FileRanges) -> bool:
@@ -330,7 +347,7 @@ def _replace(
         version = files.version + 1
         content = b"\n".join(map(orjson.dumps, _actions(removed, added, application, version)))
         try:
-            create_file(log / entry_name(version), content, sync=sync)
+            create_entry(log, version, content, sync=sync)
         except FileExistsError:
             # Batches that only append are no conflict: none of their rows is touched.
             continue

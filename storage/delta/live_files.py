@@ -113,8 +113,9 @@ class TableFiles:
         self.removed: dict[str, int] = {}
         #: Versions that have an entry -> when it was written, in ms; ascending.
         self.entries: deque[tuple[int, int]] = deque(self._listed_entries())
-        #: The last version that says a position, which a new index takes from there.
-        self.recorded_version = next(self._recorded(log), 0)
+        #: The last version that says a position, which a new index takes from there; None where
+        #: no entry does (dead letters).
+        self.recorded_version = next(self._recorded(log), None)
         #: The newest version whose appends are not by one who says which application it is.
         self.foreign_version = -1
 

@@ -11,6 +11,7 @@ Only plain Delta features are used (no column mapping, no deletion vectors, no t
 features), so that Spark, delta-rs, DuckDB and Polars read the tables alike.
 """
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -41,6 +42,8 @@ CHECKPOINT_INTERVAL = 100
 #: The writer's version of Delta's protocol that knows no more than appends: what later ones ask
 #: of a commit (constraints, column mapping, table features) is not done here.
 _WRITER_VERSION = 2
+
+_ONE_ENTRY = threading.RLock()
 
 
 class Table:
@@ -126,7 +129,7 @@ class Table:
             self._follow()
             self._refuse_committed(application, batch)
             try:
-                create_file(self._log / entry_name(self._version + 1), content, sync=self._sync)
+                create_entry(self._log, self._version + 1, content, sync=self._sync)
                 break
             except FileExistsError:
                 # Somebody was faster. What is appended here depends on no row of theirs, so it
@@ -180,6 +183,17 @@ class Table:
                 f"{batch} can't be committed: another process runs the same pipeline"
             )
             raise ForeignCheckpoint(message)
+
+
+def create_entry(log: Path, version: int, content: bytes, *, sync: bool) -> None:
+    """Write a version's entry, which is seen whole or not at all, and never overwritten.
+
+    Raises:
+        FileExistsError: somebody else has taken the version.
+    """
+    # Threads of one process would write one draft: batches, and the upkeep beside them.
+    with _ONE_ENTRY:
+        create_file(log / entry_name(version), content, sync=sync)
 
 
 def refuse_protocol(folder: Path, writer_version: int) -> None:

@@ -21,7 +21,7 @@ from oriel.storage.delta import (
 )
 from oriel.storage.delta.compaction import Compaction
 from oriel.storage.delta.live_files import TableFiles
-from oriel.storage.index import IndexFolder, IndexReader, build_generation
+from oriel.storage.index import IndexFolder, IndexReader, KeyValueSnapshot, build_generation
 from tests.storage.store_tables import Row, make_definition, make_record, window_fields, window_row
 
 #: Small enough that a few rows make several pieces and row groups.
@@ -122,7 +122,7 @@ class CompactedTable:
         folder.publish(generation)
         reader = IndexReader(folder)
         with reader.snapshot() as snapshot:
-            if not self.definition.window.is_windowed:
+            if isinstance(snapshot, KeyValueSnapshot):
                 pages = [snapshot.get(key) for key in snapshot.keys("", 1000).keys]
                 windows = [orjson.loads(page) for page in pages if page is not None]
             else:
@@ -148,7 +148,8 @@ class CompactedTable:
 
     def _clock_ms(self, window: Window) -> int:
         """By what retention counts; windows are in microseconds."""
-        return window[2 if self.definition.window.kind.expires_by_end else 1] // 1000
+        _key, start, end = window
+        return (end if self.definition.window.kind.expires_by_end else start) // 1000
 
 
 class CompactedModel(CompactedTable):

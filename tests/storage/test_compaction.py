@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from oriel.storage import WindowSpec
 from oriel.storage.delta import DeltaLog, Limits, compaction
 from oriel.storage.delta.compaction import Run
+from oriel.storage.delta.table import create_entry
 from oriel.storage.index import IndexFolder
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.compacted_table import CompactedTable
@@ -225,6 +226,28 @@ def test_rows_of_others_are_in_the_way(tmp_path: Path) -> None:
     assert table.by_delta() == table.expected()
 
 
+def test_a_commit_that_failed_behind_its_entry_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry is there, only its folder could not be synced: its files are the table's."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for batch in range(6):
+        table.commit([{"key": "a", "start": batch % 3, "n": batch}])
+
+    def unsynced(*arguments: Any, **named: Any) -> None:
+        create_entry(*arguments, **named)
+        raise OSError(5, "Input/output error")
+
+    worker = table.compaction()
+    with monkeypatch.context() as patched:
+        patched.setattr("oriel.storage.delta.compaction.create_entry", unsynced)
+        with pytest.raises(OSError, match="Input/output"):
+            worker.merge(worker.runs(), nothing)
+    assert all(name.startswith("compact-") for name in table.live())
+    assert table.live() <= table.names()
+    table.assert_unchanged()
+
+
 class _KilledError(Exception):
     """Stands for the end of the process."""
 
@@ -245,13 +268,12 @@ def test_an_end_at_any_step_loses_nothing(
         # A process that is killed deletes nothing.
         patched.setattr(compaction.Compaction, "_delete", nothing_of)
         if step == "committed":
-            replace = compaction.create_file
 
             def create(*arguments: Any, **named: Any) -> None:
-                replace(*arguments, **named)
+                create_entry(*arguments, **named)
                 die()
 
-            patched.setattr(compaction, "create_file", create)
+            patched.setattr("oriel.storage.delta.compaction.create_entry", create)
         worker = table.compaction()
         with pytest.raises(_KilledError):
             worker.merge(

@@ -186,7 +186,8 @@ def test_dead_letters_are_merged_as_they_are(tmp_path: Path) -> None:
         os.utime(tmp_path / path, (1, 1))
     limits = Limits(small_files=4, piece_rows=10)
     upkeep = TableUpkeep(
-        tmp_path, UpkeepSettings(sync=False, limits=limits, deleted_file_retention_ms=1)
+        tmp_path,
+        UpkeepSettings(sync=False, limits=limits, log_retention_ms=1, deleted_file_retention_ms=1),
     )
     for _ in range(2):
         while upkeep.step({"s": 12}):
@@ -194,6 +195,8 @@ def test_dead_letters_are_merged_as_they_are(tmp_path: Path) -> None:
     assert not (tmp_path / mine).exists()
     assert (tmp_path / other).exists()
     assert upkeep.figures().files < 12
+    # No entry says a position there, so none is kept for it.
+    assert DeltaLog(tmp_path).versions()[0] > 0
     offsets = DeltaTable(tmp_path).to_pyarrow_table()["offset"].to_pylist()
     assert sorted(offsets) == [batch for batch in range(12) for _ in range(3)]
     assert table.recorded_batch("app/s") == 11

@@ -10,7 +10,7 @@ import pytest
 
 from oriel.pipeline.commit import Maintenance
 from oriel.pipeline.commit import maintenance as module
-from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings, compaction, open_table
+from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings, open_table
 from tests.storage.compacted_table import CompactedTable
 from tests.storage.store_tables import SLIDING
 
@@ -74,7 +74,7 @@ def test_an_error_is_told_once_and_never_stops_the_stream(
         raise OSError(28, "No space left on device")
 
     with caplog.at_level(logging.WARNING), monkeypatch.context() as patched:
-        patched.setattr(compaction, "create_file", full)
+        patched.setattr("oriel.storage.delta.compaction.create_entry", full)
         maintenance.start()
         for failures in range(1, 4):
             commit(table, maintenance, module._BATCHES)
