@@ -125,6 +125,8 @@ class Maintenance:
     ) -> bool:
         """Do one piece of work for a table; False when there is none or it failed."""
         try:
+            # Taken before the step follows the log: so it knows what became of these batches'
+            # files, and takes none for left behind that is in the table.
             with self._wake:
                 committed = dict(table.committed())
             does_more = table.upkeep.step(committed, self._refuse, between, size_most=size_most)
