@@ -4,11 +4,13 @@ In come a store's plans, a runner for the stages of a batch, and where Spark end
 Out comes the batch in the store's tables: computed, decided by writing its state version, and
 only then committed, in an order in which a crash at any instant loses and repeats nothing. The
 checkpoint folder and the tables of a store are opened, and refused if they do not fit, here.
+``Maintenance`` keeps the tables small beside the batches.
 """
 
 from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions, decided_up_to
 from oriel.pipeline.commit.differences import define
 from oriel.pipeline.commit.log_identity import settle_log
+from oriel.pipeline.commit.maintenance import Maintenance
 from oriel.pipeline.commit.mend import Mend
 from oriel.pipeline.commit.rescale import rescale
 from oriel.pipeline.commit.resumption import Resumption
@@ -18,6 +20,7 @@ from oriel.pipeline.commit.switch import Replacement, as_version, remove_left, s
 
 __all__ = [
     "Checkpoint",
+    "Maintenance",
     "Mend",
     "Replacement",
     "Resumption",

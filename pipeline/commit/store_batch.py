@@ -20,7 +20,6 @@ does no harm if it comes late all the same (decision 0031).
 """
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from oriel.pipeline.commit.checkpoint import StateVersions
@@ -54,7 +53,7 @@ from oriel.storage import (
     Offsets,
     current_files,
 )
-from oriel.storage.delta import CHECKPOINT_INTERVAL, AddedFile, DeltaLog, add_checkpoint
+from oriel.storage.delta import AddedFile, DeltaLog
 
 
 def prepared_batch(
@@ -186,7 +185,6 @@ class StoreBatches:
         self._last: tuple[int, PreparedBatch] | None = None
         #: The batch that was begun, if an earlier run of the pipeline has decided it.
         self._decided: PreparedBatch | None = None
-        self._maintenance = ThreadPoolExecutor(1, thread_name_prefix=f"maintain-{self._store.name}")
 
     def decided_notes(self, batch: int) -> ClockNotes | None:
         """By what batch ``batch`` was judged, if an earlier run of the pipeline has decided it."""
@@ -290,9 +288,7 @@ class StoreBatches:
         self._versions.check_epoch()
         if self._tables.recorded_batch() < batch:
             info = {COMMIT_INFO_KEY: prepared.record.to_json()}
-            version = self._tables.commit(prepared.files, batch, info)
-            if version % CHECKPOINT_INTERVAL == 0:
-                self._maintenance.submit(add_checkpoint, self._tables.table_folder, version)
+            self._tables.commit(prepared.files, batch, info)
         # Whether it is there already, its own table says: a crash may lie between the commits.
         self._versions.check_epoch()
         self._tables.commit_dead_letters(prepared.dead_letters, batch)
@@ -302,9 +298,9 @@ class StoreBatches:
         self._last = (batch, prepared)
         return prepared
 
-    def close(self) -> None:
-        """Wait for maintenance that is under way."""
-        self._maintenance.shutdown()
+    def recorded_batch(self) -> int:
+        """The last batch in the store's table, -1 before the first."""
+        return self._tables.recorded_batch()
 
     def _refuse_taken(self, decided: PreparedBatch, ends: Offsets) -> None:
         """Go on with a batch that another process has decided only if it can be committed.

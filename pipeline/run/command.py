@@ -30,6 +30,7 @@ from oriel.pipeline.run.queries import Queries
 from oriel.pipeline.run.query import RunSettings
 from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
+from oriel.pipeline.run.upkeep_options import upkeep_settings
 from oriel.pipeline.sources import EventLog, Log, kafka_settings
 from oriel.pipeline.spark import (
     MASTER,
@@ -71,8 +72,9 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
         return _run(options)
     except (PipelineError, StorageError, IllegalArgument, OSError) as error:
         # Errors of delta-rs's files are drawn over several lines.
-        is_drawn = isinstance(error, OSError) and "\n" in str(error)
-        line = str(files_failed(error) if is_drawn else error)
+        line = str(error)
+        if isinstance(error, OSError) and "\n" in line:
+            line = str(files_failed(error))
     except KeyboardInterrupt:
         line = "interrupted before the first batch"
     except Exception as error:  # noqa: BLE001 - each becomes one line and a trace in the log
@@ -139,6 +141,7 @@ def _run(options: argparse.Namespace) -> int:
         publish_options=publish_options(options),
         clocks=clock_settings(options),
         on_cluster=is_cluster(spark.sparkContext.master),
+        upkeep=upkeep_settings(options),
     )
     progress = Progress(started, log)
     stop = _stop_on_signal()

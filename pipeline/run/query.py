@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from oriel.pipeline.commit import (
     Checkpoint,
+    Maintenance,
     Resumption,
     StoreBatches,
     StoreTables,
@@ -51,6 +52,7 @@ from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import first_line
 from oriel.pipeline.tasks import LocalRunner, StoreWork, WindowsReport, run_stages
 from oriel.storage import DataLayout, Offsets, StoreDefinition
+from oriel.storage.delta import TableUpkeep, UpkeepSettings
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
 
@@ -66,7 +68,8 @@ class RunSettings:
     before anything refers to them. ``publish_options`` say to which Kafka cluster rows are
     written back, as Spark names its options (``kafka.*``); None: to none. ``clocks`` says how wall
     clock protects those of partitions. ``on_cluster``: tasks run on other machines, which have
-    ``data`` and an event log under the same paths.
+    ``data`` and an event log under the same paths. ``upkeep``: how the tables
+    are kept small (its ``sync`` is this one).
     """
 
     data: Path
@@ -78,6 +81,7 @@ class RunSettings:
     publish_options: Mapping[str, str] | None = None
     clocks: ClockSettings = UNPROTECTED
     on_cluster: bool = False
+    upkeep: UpkeepSettings = field(default_factory=UpkeepSettings)
 
 
 class PipelineRun:
@@ -150,6 +154,7 @@ class PipelineRun:
         except BaseException:
             self._checkpoint.close()
             raise
+        self._maintenance = self._maintained()
 
     def start(self, on_batch: OnBatch) -> StreamingQuery:
         """Start the streaming query; ``on_batch`` is told of every batch that is committed.
@@ -181,6 +186,7 @@ class PipelineRun:
             .queryName(self._settings.application)
             .option("checkpointLocation", str(self._checkpoint.spark))
         )
+        self._maintenance.start()
         if self._settings.trigger_ms is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds").start()
@@ -204,10 +210,13 @@ class PipelineRun:
         return sorted(self._topology.topics)
 
     def close(self) -> None:
-        """Finish maintenance and give the checkpoint's lock back."""
-        for store in self._stores.values():
-            store.close()
-        self._checkpoint.close()
+        """End maintenance and give the checkpoint's lock back."""
+        try:
+            # A run that goes on tends the tables all the time; one that is done, at its end.
+            is_done = self._settings.trigger_ms is None and self.failure is None
+            self._maintenance.close(finish=is_done)
+        finally:
+            self._checkpoint.close()
 
     def _plans(self) -> list[StorePlans]:
         """Check every store's steps and aggregates, before anything is made."""
@@ -283,6 +292,16 @@ class PipelineRun:
         for store in stores_left(self._checkpoint, self._stores):
             sys.stderr.write(f"store {store} is not in the topology: its table stays as it is\n")
 
+    def _maintained(self) -> Maintenance:
+        """What keeps the tables of all stores small."""
+        settings = replace(self._settings.upkeep, sync=self._settings.sync)
+        return Maintenance(
+            {name: TableUpkeep(self._layout.table(name), settings) for name in self._stores},
+            TableUpkeep(self._layout.dead_letters, settings),
+            {name: store.recorded_batch() for name, store in self._stores.items()},
+            self._checkpoint.check_epoch,
+        )
+
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
         times = [time.perf_counter()]
         ends = self._checkpoint.end_offsets(batch)
@@ -310,6 +329,7 @@ class PipelineRun:
             self._publisher.publish(
                 store.publications, tables.definition, tables.table_folder, prepared[store.name]
             )
+        self._maintenance.batch_committed(batch)
         times.append(time.perf_counter())
         spans = (end - start for start, end in pairwise(times))
         self.phase_seconds = dict(zip(("plan", "compute", "commit"), spans, strict=True))

@@ -88,10 +88,7 @@ class Rebuild:
             definition = replace(target.definition, generation=0)
             tables = StoreTables(scratch, definition, types, sync=False)
             batches = StoreBatches(plans, tables, versions, tasks=self.tasks)
-            try:
-                computed = self._compute(batches, ends)
-            finally:
-                batches.close()
+            computed = self._compute(batches, ends)
             files = self._newest_rows(tables.table_folder, target.table_folder, schema, batch)
             prepared = as_version(computed, batch)
             target.take_state(versions.folder, prepared)

@@ -11,6 +11,7 @@ import oriel
 #: Imported when called: serving needs no Spark.
 _COMMANDS = {
     "backup": ("oriel.pipeline.operations.backup", "pipeline"),
+    "compact": ("oriel.pipeline.operations.compact", "pipeline"),
     "demo": ("oriel.demo", "demo"),
     "restore": ("oriel.pipeline.operations.restore", "pipeline"),
     "clock": ("oriel.pipeline.operations.clock", "pipeline"),
@@ -35,11 +36,13 @@ oriel: interactive queries over materialized windows
                                    compute a store anew from its topics, in one step
   oriel rescale STORE KEY_GROUPS --data FOLDER
                                    change how many tasks a store can ever use
+  oriel compact STORE --data FOLDER [--all]
+                                   compact a store's table by hand
   oriel topology                   how to write a topology file
   oriel help                       this text
   oriel --version                  the version of this package
 
-`oriel COMMAND --help` lists all options of demo, run, serve and clock.
+`oriel COMMAND --help` lists all options of a command.
 """
 
 

@@ -3,11 +3,13 @@
 In come Arrow rows of the engine's changes: tasks write them as Parquet files (``write_file``),
 and the driver commits a batch's files with its position in one transaction (``open_table``,
 ``Table.commit``). Out goes the log: ``DeltaLog`` reads one version's entry, or a whole version
-with its files, for whoever follows the table. The tables are plain Delta: any reader of Delta
-reads them.
+with its files, for whoever follows the table. ``TableUpkeep`` keeps a table small beside all of
+them: compaction, retention, Delta checkpoints, and what is removed. The tables are plain Delta:
+any reader of Delta reads them.
 """
 
 from oriel.storage.delta.columns import TIMESTAMP, arrow_type, delta_type, store_schema, table_rows
+from oriel.storage.delta.compaction import Compacted, Limits
 from oriel.storage.delta.data_files import AddedFile, write_file
 from oriel.storage.delta.log import (
     LOG_FOLDER,
@@ -26,19 +28,25 @@ from oriel.storage.delta.table import (
     add_checkpoint,
     open_table,
 )
+from oriel.storage.delta.upkeep import TableFigures, TableUpkeep, UpkeepSettings
 
 __all__ = [
     "CHECKPOINT_INTERVAL",
     "LOG_FOLDER",
     "TIMESTAMP",
     "AddedFile",
+    "Compacted",
     "DeltaLog",
+    "Limits",
     "LogEntry",
     "Stamp",
     "Table",
     "TableContent",
+    "TableFigures",
     "TableMetadata",
     "TableSnapshot",
+    "TableUpkeep",
+    "UpkeepSettings",
     "add_checkpoint",
     "arrow_type",
     "delta_type",

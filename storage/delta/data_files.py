@@ -37,21 +37,25 @@ class AddedFile:
     stats: str
     modified_ms: int
 
-    def to_action(self) -> dict[str, Any]:
-        """The Delta add action, of new rows."""
+    def to_action(self, *, data_change: bool = True) -> dict[str, Any]:
+        """The Delta add action: of new rows, or (not ``data_change``) of rows that were there."""
         add = {
             "path": quote(self.path),
             "partitionValues": {},
             "size": self.size,
             "modificationTime": self.modified_ms,
-            "dataChange": True,
+            "dataChange": data_change,
             "stats": self.stats,
         }
         return {"add": add}
 
 
-def write_file(folder: Path, rows: pa.Table, name: str, *, sync: bool) -> AddedFile:
+def write_file(
+    folder: Path, rows: pa.Table, name: str, *, sync: bool, group_rows: int | None = None
+) -> AddedFile:
     """Write ``rows`` as one Parquet file into a table's folder.
+
+    ``group_rows`` is the number of rows of a row group, which readers can skip; None: a million.
 
     ``name`` becomes part of the file name; the file gets a unique suffix, so an attempt
     that is repeated never overwrites what another may have committed. With ``sync`` the content
@@ -62,7 +66,10 @@ def write_file(folder: Path, rows: pa.Table, name: str, *, sync: bool) -> AddedF
     texts = [field.name for field in rows.schema if pa.types.is_string(field.type)]
 
     def fill(sink: pa.NativeFile) -> None:
-        pq.write_table(rows, sink, compression="zstd", compression_level=1, use_dictionary=texts)
+        pq.write_table(
+            rows, sink, row_group_size=group_rows, compression="zstd", compression_level=1,
+            use_dictionary=texts,
+        )  # fmt: skip
 
     written = current_files().write(path, fill, sync=sync)
     return AddedFile(path.name, written.size, len(rows), _statistics(rows), written.modified_ms)

@@ -11,6 +11,7 @@ Only plain Delta features are used (no column mapping, no deletion vectors, no t
 features), so that Spark, delta-rs, DuckDB and Polars read the tables alike.
 """
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -23,6 +24,14 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.delta.data_files import AddedFile, statistics_columns
 from oriel.storage.delta.log import LOG_FOLDER, Action, DeltaLog, entry_name, read_actions
+from oriel.storage.delta.retention import (
+    DELETED_FILE_RETENTION,
+    DELETED_FILE_RETENTION_MS,
+    EXPIRED_LOG_CLEANUP,
+    LOG_RETENTION,
+    LOG_RETENTION_MS,
+    interval,
+)
 from oriel.storage.errors import CorruptLog, ForeignCheckpoint
 from oriel.storage.files import create_file, sync_file, sync_folder
 from oriel.storage.position import COMMIT_APPLICATION_KEY
@@ -33,6 +42,8 @@ CHECKPOINT_INTERVAL = 100
 #: The writer's version of Delta's protocol that knows no more than appends: what later ones ask
 #: of a commit (constraints, column mapping, table features) is not done here.
 _WRITER_VERSION = 2
+
+_ONE_ENTRY = threading.RLock()
 
 
 class Table:
@@ -118,7 +129,7 @@ class Table:
             self._follow()
             self._refuse_committed(application, batch)
             try:
-                create_file(self._log / entry_name(self._version + 1), content, sync=self._sync)
+                create_entry(self._log, self._version + 1, content, sync=self._sync)
                 break
             except FileExistsError:
                 # Somebody was faster. What is appended here depends on no row of theirs, so it
@@ -131,7 +142,7 @@ class Table:
 
     def _take(self, delta: DeltaTable) -> None:
         """Start from the version that delta-rs has read."""
-        self._refuse_protocol(delta.protocol().min_writer_version)
+        refuse_protocol(self._folder, delta.protocol().min_writer_version)
         self._opened = delta
         self._version = delta.version()
         self._properties = dict(delta.metadata().configuration)
@@ -162,7 +173,7 @@ class Table:
         elif "metaData" in action:
             self._properties = action["metaData"].get("configuration", {})
         elif "protocol" in action:
-            self._refuse_protocol(action["protocol"]["minWriterVersion"])
+            refuse_protocol(self._folder, action["protocol"]["minWriterVersion"])
 
     def _refuse_committed(self, application: str, batch: int) -> None:
         recorded = self._batches.get(application)
@@ -173,15 +184,32 @@ class Table:
             )
             raise ForeignCheckpoint(message)
 
-    def _refuse_protocol(self, writer_version: int) -> None:
-        if writer_version > _WRITER_VERSION:
-            message = (
-                f"{self._folder} asks for version {writer_version} of Delta's writer protocol: a "
-                f"feature was turned on that stores must not have, which are of version "
-                f"{_WRITER_VERSION}. Restore the table from a backup, or start anew with an empty "
-                "data folder"
-            )
-            raise CorruptLog(message)
+
+def create_entry(log: Path, version: int, content: bytes, *, sync: bool) -> None:
+    """Write a version's entry, which is seen whole or not at all, and never overwritten.
+
+    Raises:
+        FileExistsError: somebody else has taken the version.
+    """
+    # Threads of one process would write one draft: batches, and the upkeep beside them.
+    with _ONE_ENTRY:
+        create_file(log / entry_name(version), content, sync=sync)
+
+
+def refuse_protocol(folder: Path, writer_version: int) -> None:
+    """Refuse a table with features that the writers of this room don't have.
+
+    Raises:
+        CorruptLog: it asks for a later version of Delta's writer protocol.
+    """
+    if writer_version > _WRITER_VERSION:
+        message = (
+            f"{folder} asks for version {writer_version} of Delta's writer protocol: a "
+            f"feature was turned on that stores must not have, which are of version "
+            f"{_WRITER_VERSION}. Restore the table from a backup, or start anew with an empty "
+            "data folder"
+        )
+        raise CorruptLog(message)
 
 
 def open_table(
@@ -208,6 +236,9 @@ def open_table(
         schema=schema,
         configuration={
             "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
+            LOG_RETENTION: interval(LOG_RETENTION_MS),
+            DELETED_FILE_RETENTION: interval(DELETED_FILE_RETENTION_MS),
+            EXPIRED_LOG_CLEANUP: "false",
             "delta.dataSkippingNumIndexedCols": str(statistics_columns(schema)),
             **properties,
         },
@@ -218,6 +249,16 @@ def open_table(
         sync_folder(log)
         sync_folder(folder)
     return Table(delta, folder, sync=sync)
+
+
+def existing_table(folder: Path, *, sync: bool) -> Table:
+    """Open a table that is there.
+
+    Raises:
+        CorruptLog: its log can't be read, or it has features that stores must not have.
+        TableNotFoundError: there is none.
+    """
+    return Table(_open_existing(folder), folder, sync=sync)
 
 
 def _set_aside_torn_entry(log: Path) -> None:

@@ -15,7 +15,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from oriel.storage.delta import (
+    Limits,
     Table,
+    TableUpkeep,
+    UpkeepSettings,
     add_checkpoint,
     arrow_type,
     delta_type,
@@ -25,6 +28,7 @@ from oriel.storage.delta import (
     write_file,
 )
 from oriel.storage.errors import CorruptLog
+from tests.storage.store_tables import make_definition
 
 AGGREGATES = {"n": pa.int64(), "mean": pa.float64(), "all": pa.list_(pa.string())}
 APPLICATION = "app"
@@ -188,6 +192,35 @@ def test_a_checkpoint_changes_nothing(tmp_path: Path, spark: SparkSession) -> No
     assert opened(tmp_path).recorded_batch(APPLICATION) == 3
     assert keys_and_revisions(tmp_path) == [("a", batch) for batch in range(4)]
     assert len(spark.read.format("delta").load(str(tmp_path)).collect()) == 4
+
+
+def test_spark_reads_at_every_instant_of_a_compaction(tmp_path: Path, spark: SparkSession) -> None:
+    """Before the commit, behind it, from a checkpoint, and without the entries in front of that."""
+    properties = {"oriel.store": make_definition().to_json()}
+    table = open_table(tmp_path, store_schema(AGGREGATES), properties, sync=True)
+    for batch in range(6):
+        commit(table, tmp_path, batch, ("a", 1), ("b", batch))
+    settings = UpkeepSettings(limits=Limits(small_files=4), log_retention_ms=1)
+    upkeep = TableUpkeep(tmp_path, settings)
+
+    def windows() -> set[tuple[str, int]]:
+        rows = spark.read.format("delta").load(str(tmp_path)).collect()
+        newest = {(row.key, row.window_start): row.revision for row in sorted(rows, key=_revision)}
+        return {(key, revision) for (key, _start), revision in newest.items()}
+
+    expected = {("a", 5), *(("b", batch) for batch in range(6))}
+    seen: list[set[tuple[str, int]]] = [windows()]
+    upkeep.compact_all({"": 5}, between=lambda: seen.append(windows()))
+    seen.append(windows())
+    assert seen == [expected] * 3
+    assert not entry(tmp_path, 0).exists()
+    assert len(DeltaTable(tmp_path).file_uris()) == 1
+    assert commit(table, tmp_path, 6, ("a", 1)) == 9
+    assert ("a", 6) in windows()
+
+
+def _revision(row: Any) -> int:
+    return int(row.revision)
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import orjson
@@ -198,6 +199,36 @@ def test_processes_that_commit_at_once_lose_nothing(tmp_path: Path) -> None:
     for name in names:
         assert [batch for owner, batch in batches if owner == name] == list(range(30))
     assert not list((tmp_path / "_delta_log").glob(".*"))
+
+
+def test_threads_that_commit_at_once_lose_nothing(tmp_path: Path) -> None:
+    """As the batches of a pipeline and its compaction do: each entry is of one of them, whole."""
+    opened(tmp_path)
+    errors: list[BaseException] = []
+
+    def commit_all(name: str) -> None:
+        try:
+            table = opened(tmp_path)
+            for batch in range(100):
+                table.commit([], name, batch, {})
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    threads = [threading.Thread(target=commit_all, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    batches = [
+        (action["txn"]["appId"], action["txn"]["version"])
+        for version in range(1, 201)
+        for line in entry(tmp_path, version).read_bytes().splitlines()
+        if "txn" in (action := orjson.loads(line))
+    ]
+    for name in "ab":
+        assert [batch for owner, batch in batches if owner == name] == list(range(100))
 
 
 def test_a_checkpoint_beside_a_writer_is_of_one_version(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import pytest
 from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, texts
 
 COMMANDS = (
-    "backup", "clock", "demo", "rebuild", "rescale", "restore", "run", "serve", "status",
+    "backup", "clock", "compact", "demo", "rebuild", "rescale", "restore", "run", "serve", "status",
     "topology", "test", "bench", "lock", "help",
 )  # fmt: skip
 #: Commands of the package, which have options of their own.
 PACKAGED = (
-    "backup", "clock", "demo", "rebuild", "rescale", "restore", "run", "serve", "status",
+    "backup", "clock", "compact", "demo", "rebuild", "rescale", "restore", "run", "serve", "status",
 )  # fmt: skip
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -21,6 +21,9 @@ BROAD_HANDLERS = {
     "any other is raised again",
     ("storage/tailer/store.py", "run"): "a store that fails is told of in its status and tried "
     "again; it must not stop the tailer of the others",
+    ("pipeline/commit/maintenance.py", "_step"): "a table that can't be kept small is warned of "
+    "and tried again; that must not stop the stream",
+    ("pipeline/commit/maintenance.py", "_between"): "the same",
 }
 
 _CLOCKS = {"time", "time_ns", "now", "utcnow", "today", "monotonic", "perf_counter"}

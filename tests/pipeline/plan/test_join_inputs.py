@@ -136,7 +136,6 @@ def test_a_place_that_is_too_large_is_refused_before_any_task_runs(
     with pytest.raises(InvalidTopology, match=f"store 's', join.*: topic {told}"):
         batches.begin(0, ends)
     assert not list((tmp_path / "state").iterdir())
-    batches.close()
 
 
 def test_a_table_may_have_any_partition(tmp_path: Path) -> None:

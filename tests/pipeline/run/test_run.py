@@ -36,6 +36,7 @@ from oriel.storage import (
     StorageError,
     StoreDefinition,
 )
+from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings
 
 # Some forty runs of a streaming query: too long for the inner loop.
 pytestmark = pytest.mark.slow
@@ -154,6 +155,35 @@ def test_a_failure_at_any_step_is_made_good_by_the_next_run(
 def _fail(*_arguments: object) -> None:
     message = "the disk is gone"
     raise OSError(message)
+
+
+@pytest.mark.parametrize("failing", [StoreTables.commit, StoreTables.commit_dead_letters])
+def test_compaction_between_a_failure_and_its_replay(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, failing: Callable[..., Any]
+) -> None:
+    """A batch that was decided is committed with its files, whatever was merged and removed."""
+    upkeep = UpkeepSettings(
+        limits=Limits(small_files=2), log_retention_ms=1, deleted_file_retention_ms=1
+    )
+    bench.settings = replace(bench.settings, upkeep=upkeep)
+    bench.run()
+    bench.append(*RECORDS[2:3])
+    with monkeypatch.context() as patch:
+        patch.setattr(StoreTables, failing.__name__, _fail)
+        with pytest.raises(OSError, match="disk is gone"):
+            bench.run()
+    for table in ("s", "_dead_letters"):
+        by_hand = TableUpkeep(bench.folder / "data" / "tables" / table, upkeep)
+        while by_hand.step({"": 0, "s": 0}):
+            pass
+    bench.run()
+    bench.append(*RECORDS[3:])
+    bench.run()
+    assert bench.newest() == KIP_450
+    assert bench.dead_letters() == 3
+    for table in ("s", "_dead_letters"):
+        delta = DeltaTable(bench.folder / "data" / "tables" / table)
+        assert len(delta.file_uris()) < 2
 
 
 @pytest.mark.parametrize("committed", [False, True])

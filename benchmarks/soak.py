@@ -1,0 +1,212 @@
+"""Whether anything grows with the number of batches: ``oriel bench soak``.
+
+One ``oriel run`` process gets batch after batch of a few records, each appended to an event log as
+soon as the one before it is in the table, now and then a broken line among them. At every
+``--every``-th batch a sample is taken: the median time from the append to the commit since the
+last sample, processor time and memory of the driver's Python and of the JVM, and what lies in the
+folders. The store has retention, so that its rows, too, come to a steady number; entries of the
+log and files that left the table are kept for ``--kept``.
+
+The first steady sample, a fifth into the run but at batch 1,000 at the latest, is compared with
+the last. Progress goes to stderr; stdout gets a table, and JSON in the last line.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil  # type: ignore[import-untyped]
+
+from benchmarks.peer_runs.processes import ORIEL_COMMAND, running
+from oriel.storage.delta import DeltaLog
+
+_TOPOLOGY = """
+from oriel import StreamsBuilder, TimeWindows, avg, count
+
+builder = StreamsBuilder()
+grouped = builder.stream("events", "v DOUBLE").group_by_key()
+windows = TimeWindows.of_size_and_grace(10_000, 5_000)
+grouped.windowed_by(windows).aggregate(n=count(), mean=avg("v")).materialize(
+    "soak", retention_ms=60_000
+)
+topology = builder.build()
+"""
+_EPOCH_MS = 1_700_000_000_000
+#: Of time in the log between two batches.
+_STEP_MS = 1_000
+#: A broken line comes with every so many batches.
+_BROKEN = 20
+_POLL_SECONDS = 0.002
+_START_SECONDS = 180
+_BATCH_SECONDS = 60
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a run looks like at one batch; processor times are ms a batch since the last one."""
+
+    batch: int
+    batch_ms: float
+    python_ms: float
+    java_ms: float
+    python_mib: float
+    java_mib: float
+    table_files: int
+    dead_letter_files: int
+    log_entries: int
+    log_bytes: int
+    checkpoint_bytes: int
+    state_files: int
+    spark_files: int
+
+
+class Run:
+    """The process that is looked at, and the folders that it fills."""
+
+    def __init__(self, process: int, data: Path, log: Path) -> None:
+        """Look at ``oriel run`` with this process id."""
+        self._python = psutil.Process(process)
+        self._java = next(p for p in self._python.children() if "java" in p.name())
+        self._data = data
+        self._log = log
+        self._times = self._processor_seconds()
+        self._table = DeltaLog(data / "tables" / "soak")
+        self._version = 0
+
+    def commit(self, lines: str) -> float:
+        """Append a batch and wait until it is in the table; return the ms that it took."""
+        began = time.perf_counter()
+        with self._log.open("a") as file:
+            file.write(lines)
+        end = self._log.stat().st_size
+        while not self._reached(end):
+            if time.perf_counter() - began > _BATCH_SECONDS:
+                message = f"the batch up to byte {end} is not committed"
+                raise TimeoutError(message)
+            time.sleep(_POLL_SECONDS)
+        return (time.perf_counter() - began) * 1000
+
+    def sample(self, batch: int, batches: int, times_ms: list[float]) -> Sample:
+        """Look around after ``batches`` batches that took these times."""
+        python, java = self._processor_seconds()
+        python_before, java_before = self._times
+        self._times = python, java
+        table, log = self._data / "tables" / "soak", self._data / "tables" / "soak" / "_delta_log"
+        (checkpoint,) = (self._data / "checkpoints").iterdir()
+        return Sample(
+            batch=batch,
+            batch_ms=round(statistics.median(times_ms), 1),
+            python_ms=round((python - python_before) * 1000 / batches, 1),
+            java_ms=round((java - java_before) * 1000 / batches, 1),
+            python_mib=round(self._python.memory_info().rss / _MIB, 1),
+            java_mib=round(self._java.memory_info().rss / _MIB, 1),
+            table_files=_count(table, "*.parquet"),
+            dead_letter_files=_count(self._data / "tables" / "_dead_letters", "*.parquet"),
+            log_entries=_count(log, "*.json"),
+            log_bytes=sum(path.stat().st_size for path in _there(log, "*")),
+            checkpoint_bytes=sum(p.stat().st_size for p in _there(log, "*.checkpoint.parquet")),
+            state_files=_count(checkpoint / "state" / "soak", "*"),
+            spark_files=_count(checkpoint / "spark", "**/*"),
+        )
+
+    def _reached(self, end: int) -> bool:
+        """Read the entries that came; whether one says that the log is read up to ``end``."""
+        while (entry := self._table.read(self._version + 1)) is not None:
+            self._version += 1
+            if entry.record is not None and entry.record.offsets["events"]["0"] >= end:
+                return True
+        return False
+
+    def _processor_seconds(self) -> tuple[float, float]:
+        python, java = (p.cpu_times() for p in (self._python, self._java))
+        return python.user + python.system, java.user + java.system
+
+
+def _there(folder: Path, pattern: str) -> Iterator[Path]:
+    """The files of a folder that is being cleaned up meanwhile."""
+    return (path for path in folder.glob(pattern) if path.is_file())
+
+
+def _count(folder: Path, pattern: str) -> int:
+    return sum(1 for _ in _there(folder, pattern))
+
+
+def soak(folder: Path, options: argparse.Namespace) -> list[Sample]:
+    """Run all batches and return the samples."""
+    topology, log = folder / "soak.py", folder / "log" / "events" / "0.jsonl"
+    topology.write_text(_TOPOLOGY)
+    log.parent.mkdir(parents=True)
+    log.touch()
+    data = folder / "data"
+    command = [
+        *ORIEL_COMMAND, "run", str(topology), "--event-log", str(folder / "log"), "--data",
+        str(data), "--trigger", "1ms", "--log-retention", options.kept,
+        "--deleted-file-retention", options.kept,
+    ]  # fmt: skip
+    samples: list[Sample] = []
+    with running("oriel run", command, folder / "output.txt") as process:
+        began = time.perf_counter()
+        while not (data / "tables" / "soak" / "_delta_log" / f"{0:020d}.json").exists():
+            if process.poll() is not None or time.perf_counter() - began > _START_SECONDS:
+                message = f"oriel run did not start: {(folder / 'output.txt').read_text()}"
+                raise RuntimeError(message)
+            time.sleep(_POLL_SECONDS)
+        run = Run(process.pid, data, log)
+        times_ms: list[float] = []
+        for batch in range(1, options.batches + 1):
+            times_ms.append(run.commit(_lines(batch, options.records)))
+            if batch % options.every == 0:
+                samples.append(run.sample(batch, len(times_ms), times_ms))
+                times_ms = []
+                print(samples[-1], file=sys.stderr, flush=True)
+    return samples
+
+
+def _lines(batch: int, records: int) -> str:
+    time_ms = _EPOCH_MS + batch * _STEP_MS
+    lines = [
+        json.dumps({"key": f"k{(batch * 7 + n) % 50}", "value": {"v": n}, "timestamp_ms": time_ms})
+        for n in range(records)
+    ]
+    broken = ["{broken"] if batch % _BROKEN == 0 else []
+    return "\n".join([*lines, *broken, ""])
+
+
+def main() -> None:
+    """Print the samples as a table, and with their comparison as JSON."""
+    parser = argparse.ArgumentParser(prog="oriel bench soak", description=__doc__)
+    parser.add_argument("--batches", type=int, default=5_000)
+    parser.add_argument("--records", type=int, default=3, help="records of a batch")
+    parser.add_argument("--every", type=int, help="batches between two samples")
+    parser.add_argument("--kept", default="30s", help="how long old entries and files are kept")
+    parser.add_argument("--quick", action="store_true", help="only show that it works")
+    options = parser.parse_args()
+    if options.quick:
+        options.batches, options.kept = 60, "1s"
+    options.every = options.every or max(1, options.batches // 20)
+    with tempfile.TemporaryDirectory(prefix="oriel-soak-") as folder:
+        samples = soak(Path(folder), options)
+    steady_from = min(1_000, options.batches // 5)
+    steady = next(sample for sample in samples if sample.batch >= steady_from)
+    names = list(asdict(steady))
+    print(" ".join(f"{name:>17}" for name in names))
+    for sample in samples:
+        print(" ".join(f"{value:>17,}" for value in asdict(sample).values()))
+    grown = {
+        name: round(getattr(samples[-1], name) / max(getattr(steady, name), 1e-9), 2)
+        for name in names[1:]
+    }
+    print(json.dumps({
+        "samples": [asdict(sample) for sample in samples], "last_over_first_steady": grown,
+    }))  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""``oriel compact STORE``: compact a table by hand, beside a running pipeline or without one."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from deltalake import DeltaTable
+
+from oriel.storage import STORE_PROPERTY, DataLayout, StorageError, StoreDefinition, UnknownStore
+from oriel.storage.delta import LOG_FOLDER, Compacted, TableFigures, TableUpkeep, UpkeepSettings
+
+#: How often a merge of everything is begun again when another compaction was in its way.
+_ATTEMPTS = 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compact the table that the command line names; return the process's exit code.
+
+    0: done, 1: an error that the user can mend, in one line on stderr.
+    """
+    parser = argparse.ArgumentParser(
+        prog="oriel compact",
+        description="Compact a store's table: merge its files, leave out rows that no answer "
+        "shows, remove what is old. A pipeline may be running; answers stay as they are.",
+    )
+    parser.add_argument("store", help="name of the store, or _dead_letters")
+    parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
+    parser.add_argument(
+        "--all", action="store_true", help="merge all files into one run, not only what is due"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        _compact(_table(options.data, options.store), everything=options.all)
+    except (StorageError, OSError) as error:
+        print(f"oriel compact: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _table(data: Path, store: str) -> Path:
+    layout = DataLayout(data.resolve())
+    is_letters = store == layout.dead_letters.name
+    folder = layout.dead_letters if is_letters else layout.table(store)
+    if not (folder / LOG_FOLDER).is_dir():
+        found = layout.tables.iterdir() if layout.tables.is_dir() else ()
+        names = ", ".join(sorted(path.name for path in found)) or "none"
+        message = f"there is no store {store!r} in {data}; there are: {names}"
+        raise UnknownStore(message)
+    return folder
+
+
+def _compact(folder: Path, *, everything: bool) -> None:
+    upkeep = TableUpkeep(folder, UpkeepSettings())
+    before = upkeep.figures()
+    committed = _committed(folder)
+    written = 0
+
+    def between() -> None:
+        nonlocal written
+        written += 1
+        print(f"files written: {written}", file=sys.stderr, flush=True)
+
+    if everything:
+        for _ in range(_ATTEMPTS):
+            done: Compacted | None = upkeep.compact_all(committed, between=between)
+            if done is None or done.version is not None:
+                break
+            print("another commit was in the way; once more", file=sys.stderr, flush=True)
+        else:
+            message = f"other compactions of {folder.name} go on all the time; try it again later"
+            raise StorageError(message)
+    else:
+        while upkeep.step(committed, between=between):
+            pass
+    _print(before, upkeep.figures())
+
+
+def _committed(folder: Path) -> dict[str, int]:
+    """The last batch in a store's table; files of later ones are left alone."""
+    delta = DeltaTable(folder)
+    text = delta.metadata().configuration.get(STORE_PROPERTY)
+    if text is None:
+        return {}
+    batch = delta.transaction_version(StoreDefinition.from_json(text).application)
+    return {} if batch is None else {"": batch}
+
+
+def _print(before: TableFigures, after: TableFigures) -> None:
+    print(f"{'':12}{'before':>16}{'after':>16}")
+    titles = ("files", "bytes", "rows", "log entries")
+    for title, one, other in zip(titles, before, after, strict=True):
+        print(f"{title:12}{one:>16,}{other:>16,}")

@@ -1,0 +1,184 @@
+"""What leaves a table's folder: old entries of the log, old checkpoints, files that are gone.
+
+Nothing is removed that somebody may still need:
+
+* an entry stays as long as ``delta.logRetentionDuration`` (in a log of very many entries, as
+  ``delta.deletedFileRetentionDuration``), and always if it is behind the newest Delta checkpoint
+  or behind the last entry that says the pipeline's position. The oldest go first, so that what
+  is left has no gap. A checkpoint is forced to disk before it stands for an entry;
+* a file that left the table stays as long as ``delta.deletedFileRetentionDuration``;
+* a file that was never in the table stays as long, and until its batch is behind the last that
+  the table has: a batch that is prepared or still computed may commit it, however long it was
+  suspended. Files whose names are not ours are never touched.
+
+What is known of removed files and old entries is remembered; folders are listed at the start
+and once an hour.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+from oriel.storage.delta.compaction import COMPACTED
+from oriel.storage.delta.live_files import LOG_NAME, TableFiles, last_checkpoint, now_ms
+from oriel.storage.delta.log import entry_name, read_actions
+from oriel.storage.delta.retention import (
+    deleted_file_retention_ms,
+    log_retention_ms,
+    uncommitted_ms,
+)
+from oriel.storage.delta.table import CHECKPOINT_INTERVAL, add_checkpoint
+from oriel.storage.files import sync_file, sync_folder
+
+#: Entries above so many are kept for a shorter time: readers list all of a log.
+_ENTRIES_MAX = 10_000
+#: A checkpoint of n files is written every n / 20 versions, so that it costs a version 20 rows.
+_ROWS_A_VERSION = 20
+#: Between two listings of the table's folder.
+_LISTING_MS = 3_600_000
+
+#: A file of a batch: of a task, or of a store's dead letters.
+_OF_BATCH = re.compile(r"(?:part|dead-(?P<store>.+))-(?P<batch>\d{12})-.*\.parquet")
+
+#: Store ("" for the table's own rows) -> its last batch that is committed.
+Committed = Mapping[str, int]
+
+
+class Cleanup:
+    """Keeps the log and the folder of one table small."""
+
+    def __init__(self, files: TableFiles, *, sync: bool) -> None:
+        """Clean up behind the table that ``files`` follows; ``sync``: checkpoints are forced."""
+        self._files = files
+        self._sync = sync
+        #: The newest checkpoint that is on disk; what was there before is not trusted.
+        self._checkpoint = -1
+        #: Names of checkpoints -> their version; None before the first look.
+        self._checkpoints: dict[str, int] | None = None
+        self._listed_ms = 0
+
+    def checkpoint(self, *, at_once: bool = False) -> bool:
+        """Write a Delta checkpoint if it is time (or ``at_once``); return whether it was."""
+        files = self._files
+        newest = max(self._checkpoint, last_checkpoint(files.log))
+        interval = max(
+            CHECKPOINT_INTERVAL, (len(files.live) + len(files.removed)) // _ROWS_A_VERSION
+        )
+        if files.version - newest < (1 if at_once else interval):
+            return False
+        # Of a named version: a listing beside a writer may have gaps.
+        version = files.version
+        add_checkpoint(files.folder, version)
+        if self._sync:
+            for path in files.log.glob(f"{version:020d}.checkpoint*.parquet"):
+                sync_file(path)
+            sync_file(files.log / "_last_checkpoint")
+            sync_folder(files.log)
+        self._checkpoint = version
+        self._remove_old_checkpoints()
+        return True
+
+    def clean_log(self, refuse: Callable[[], None]) -> int:
+        """Remove entries and checkpoints that are old enough; return how many entries.
+
+        Only behind a checkpoint of this process, which it knows to be on disk.
+        """
+        files = self._files
+        kept_ms = log_retention_ms(files.properties)
+        if len(files.entries) > _ENTRIES_MAX:
+            kept_ms = min(kept_ms, deleted_file_retention_ms(files.properties))
+        first_needed = self._checkpoint
+        if files.recorded_version is not None:
+            first_needed = min(first_needed, files.recorded_version)
+        before_ms = now_ms() - kept_ms
+        removed = 0
+        while files.entries:
+            version, written_ms = files.entries[0]
+            if version >= first_needed or written_ms >= before_ms:
+                break
+            if not removed:
+                refuse()
+            for name in (entry_name(version), f"{version:020d}.crc"):
+                (files.log / name).unlink(missing_ok=True)
+            files.entries.popleft()
+            removed += 1
+        return removed
+
+    def remove_files(self, committed: Committed, refuse: Callable[[], None]) -> int:
+        """Remove files that left the table long enough ago; once an hour look for others, too.
+
+        Returns how many were removed.
+        """
+        files = self._files
+        before_ms = now_ms() - deleted_file_retention_ms(files.properties)
+        gone = [path for path, removed_ms in files.removed.items() if removed_ms < before_ms]
+        if now_ms() - self._listed_ms >= _LISTING_MS:
+            if not self._listed_ms:
+                files.removed = {**self._removed_since(before_ms), **files.removed}
+            self._listed_ms = now_ms()
+            gone += [path for path in self._left_behind(committed) if path not in gone]
+        if gone:
+            refuse()
+        for path in gone:
+            # A path of others may be anywhere: only what is in the table's folder is its own.
+            if Path(path).name == path:
+                (files.folder / path).unlink(missing_ok=True)
+            files.removed.pop(path, None)
+        return len(gone)
+
+    def _remove_old_checkpoints(self) -> None:
+        """Remove all checkpoints but the two newest.
+
+        A reader that has just read the pointer to the one before still finds it.
+        """
+        log = self._files.log
+        if self._checkpoints is None:
+            with os.scandir(log) as names:
+                found = [LOG_NAME.fullmatch(entry.name) for entry in names]
+            self._checkpoints = {match[0]: int(match[1]) for match in found if match and match[3]}
+        name = f"{self._checkpoint:020d}.checkpoint.parquet"
+        self._checkpoints[name] = self._checkpoint
+        newest = sorted(set(self._checkpoints.values()))[-2:]
+        for name, version in list(self._checkpoints.items()):
+            if version not in newest:
+                (log / name).unlink(missing_ok=True)
+                del self._checkpoints[name]
+
+    def _removed_since(self, since_ms: int) -> dict[str, int]:
+        """The files that recent entries removed, read once after a start."""
+        files = self._files
+        removed: dict[str, int] = {}
+        for version, written_ms in reversed(files.entries):
+            if written_ms < since_ms:
+                break
+            content = (files.log / entry_name(version)).read_bytes()
+            for action in read_actions(content) or []:
+                path = unquote(action["remove"]["path"]) if "remove" in action else None
+                if path is not None and path not in files.live:
+                    removed.setdefault(path, written_ms)
+        return removed
+
+    def _left_behind(self, committed: Committed) -> Iterator[str]:
+        """Files of ours in the folder that no version needs and no batch will ever commit."""
+        files = self._files
+        before_ms = now_ms() - uncommitted_ms(files.properties)
+        with os.scandir(files.folder) as entries:
+            for entry in entries:
+                path = entry.name
+                if path in files.live or path in files.removed or not _is_done(path, committed):
+                    continue
+                if entry.stat().st_mtime_ns // 1_000_000 < before_ms:
+                    yield path
+
+
+def _is_done(path: str, committed: Committed) -> bool:
+    """Whether a file that is not in the table can't come into it any more."""
+    if path.startswith(COMPACTED) and path.endswith(".parquet"):
+        # Its compaction gives up in half the time that such a file is kept.
+        return True
+    match = _OF_BATCH.fullmatch(path)
+    if match is None:
+        return False
+    return int(match["batch"]) < committed.get(match["store"] or "", -1)

@@ -1,0 +1,161 @@
+"""What a table's file can hold, told by its footer: its ranges of keys, times and revisions.
+
+A window can only be in a file whose ranges include it. That decides which rows a compaction may
+drop, so a footer that doesn't say (other writers, keys of many kB) is replaced by a look at the
+columns; only of the row groups, where it merely saves reading, nothing is then known.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from oriel.storage.definition import StoreKind
+from oriel.storage.delta.columns import TIMESTAMP
+
+#: A place in the order of a compacted file: key as UTF-8, window start in microseconds.
+Place = tuple[bytes, int]
+
+_LEAST_START = -(2**63)
+
+
+class Range(NamedTuple):
+    """Least and greatest, both inclusive."""
+
+    least: Any
+    greatest: Any
+
+    def overlaps(self, other: "Range") -> bool:
+        """Whether a value may be in both."""
+        return bool(self.least <= other.greatest and other.least <= self.greatest)
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group: its place in the file, rows, encoded bytes, and first and last place.
+
+    ``first`` and ``last`` None: nothing is known.
+    """
+
+    number: int
+    rows: int
+    size: int
+    first: Place | None
+    last: Place | None
+
+
+@dataclass(frozen=True)
+class FileRanges:
+    """The ranges of one file of a store's table.
+
+    ``keys`` are UTF-8, ``clock`` is the time by which retention counts, in microseconds (None
+    in a store without windows), ``revisions`` are batch ids. All None: the file has no rows, or
+    is not of a store.
+    """
+
+    rows: int
+    groups: tuple[RowGroup, ...]
+    keys: Range | None = None
+    clock: Range | None = None
+    revisions: Range | None = None
+
+    def may_share_windows(self, other: "FileRanges") -> bool:
+        """Whether a window may be in both files."""
+        if self.keys is None or other.keys is None:
+            return False
+        if not self.keys.overlaps(other.keys):
+            return False
+        return self.clock is None or other.clock is None or self.clock.overlaps(other.clock)
+
+
+def clock_column(kind: StoreKind) -> str | None:
+    """The column by which retention counts (semantics 7), None where nothing expires."""
+    if not kind.is_windowed:
+        return None
+    return "window_end" if kind.expires_by_end else "window_start"
+
+
+def file_ranges(path: Path, kind: StoreKind | None) -> FileRanges:
+    """Read a file's footer; ``kind`` None: it is not a store's, so only its row groups count.
+
+    Raises:
+        FileNotFoundError: the file was removed.
+    """
+    with pq.ParquetFile(path) as file:
+        return _of_footer(file, kind)
+
+
+def _of_footer(file: pq.ParquetFile, kind: StoreKind | None) -> FileRanges:
+    metadata = file.metadata
+    if kind is None or not metadata.num_rows:
+        groups = tuple(
+            RowGroup(n, metadata.row_group(n).num_rows, metadata.row_group(n).total_byte_size,
+                     None, None)
+            for n in range(metadata.num_row_groups)
+        )  # fmt: skip
+        return FileRanges(metadata.num_rows, groups)
+    clock = clock_column(kind)
+    bounds = {
+        name: [_group_range(metadata.row_group(n), at, name, file.schema_arrow)
+               for n in range(metadata.num_row_groups)]
+        for name in ("key", "window_start", clock, "revision")
+        if name is not None
+        for at in [file.schema_arrow.names.index(name) if name in file.schema_arrow.names else None]
+    }  # fmt: skip
+    groups = tuple(
+        _row_group(metadata.row_group(n), n, bounds["key"][n], bounds["window_start"][n])
+        for n in range(metadata.num_row_groups)
+    )
+
+    def whole(name: str) -> Range:
+        ranges = [each for each in bounds[name] if each is not None]
+        if len(ranges) < metadata.num_row_groups:
+            return _read_range(file, name)
+        return Range(min(r.least for r in ranges), max(r.greatest for r in ranges))
+
+    return FileRanges(
+        metadata.num_rows,
+        groups,
+        keys=whole("key"),
+        clock=None if clock is None else whole(clock),
+        revisions=whole("revision"),
+    )
+
+
+def _group_range(group: Any, at: int | None, name: str, schema: pa.Schema) -> Range | None:
+    """The bounds of a row group's column as the footer has them: bytes or integers."""
+    if at is None:
+        return None
+    # Columns of lists come before or after: leaves are looked up by their path.
+    leaf = next(c for c in range(group.num_columns) if group.column(c).path_in_schema == name)
+    column = group.column(leaf)
+    is_time = pa.types.is_timestamp(schema.field(at).type)
+    if is_time and (column.physical_type != "INT64" or schema.field(at).type != TIMESTAMP):
+        return None
+    statistics = column.statistics
+    if statistics is None or not statistics.has_min_max:
+        return None
+    return Range(statistics.min_raw, statistics.max_raw)
+
+
+def _row_group(group: Any, number: int, keys: Range | None, starts: Range | None) -> RowGroup:
+    if keys is None:
+        return RowGroup(number, group.num_rows, group.total_byte_size, None, None)
+    first, last = (keys.least, _LEAST_START), (keys.greatest, 2**63 - 1)
+    if keys.least == keys.greatest and starts is not None:
+        # One key alone: its windows can be divided by their starts.
+        first, last = (keys.least, starts.least), (keys.least, starts.greatest)
+    return RowGroup(number, group.num_rows, group.total_byte_size, first, last)
+
+
+def _read_range(file: pq.ParquetFile, name: str) -> Range:
+    column = file.read([name]).column(name)
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(TIMESTAMP).cast(pa.int64())
+    if not pa.types.is_integer(column.type):
+        column = column.cast(pa.string()).cast(pa.binary())
+    bounds = pc.min_max(column)
+    return Range(bounds["min"].as_py(), bounds["max"].as_py())

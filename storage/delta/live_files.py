@@ -1,0 +1,172 @@
+"""The files of a table as whoever maintains it knows them: live, removed, and the log's entries.
+
+Read once by delta-rs, then followed entry by entry, so that what it costs to know them does not
+grow with the table's history.
+"""
+
+import os
+import re
+import time
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import unquote
+
+import orjson
+import pyarrow as pa
+from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError, TableNotFoundError
+
+from oriel.storage.definition import STORE_PROPERTY, StoreDefinition
+from oriel.storage.delta.log import LOG_FOLDER, Action, DeltaLog, entry_name, read_actions
+from oriel.storage.delta.table import refuse_protocol
+from oriel.storage.errors import CorruptLog, StoreNotReady
+from oriel.storage.position import COMMIT_APPLICATION_KEY, COMMIT_INFO_KEY
+
+#: Names in a log that begin with a version: entries, their checksums (Spark's) and checkpoints.
+LOG_NAME = re.compile(r"(\d{20})\.(?:(json)|crc|(checkpoint)\..*parquet)")
+
+
+@dataclass(frozen=True)
+class LiveFile:
+    """A file of the table's newest version; ``path`` is relative to the table, ``size`` bytes."""
+
+    path: str
+    size: int
+    modified_ms: int
+
+
+def now_ms() -> int:
+    """Wall clock in ms, as Delta's log has it."""
+    return time.time_ns() // 1_000_000
+
+
+class TableFiles:
+    """What is known of one table at ``version``; ``follow`` brings it up to the newest."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the table's newest version.
+
+        Raises:
+            StoreNotReady: there is no table.
+            CorruptLog: its log can't be read, or it has features that stores must not have.
+        """
+        self.folder = folder
+        self.log = folder / LOG_FOLDER
+        self._load()
+
+    def follow(self) -> None:
+        """Read the entries that came since, by whomever."""
+        while True:
+            try:
+                content = (self.log / entry_name(self.version + 1)).read_bytes()
+            except FileNotFoundError:
+                break
+            actions = read_actions(content)
+            if actions is None:
+                # Still being written, or torn: the writer will see to it.
+                return
+            self.version += 1
+            self.entries.append((self.version, now_ms()))
+            # Only a commit that says so is one of a pipeline.
+            self._is_ours = False
+            for action in actions:
+                self._apply(action)
+        if not (self.log / entry_name(self.version)).exists():
+            # Cleaned up by somebody else, so the entries behind it may be gone, too.
+            self._load()
+
+    def definition(self) -> StoreDefinition | None:
+        """The store that the table is of, None for a table of another kind (dead letters)."""
+        text = self.properties.get(STORE_PROPERTY)
+        return None if text is None else StoreDefinition.from_json(text)
+
+    def _load(self) -> None:
+        log = DeltaLog(self.folder)
+        newest = log.newest()
+        try:
+            # A torn newest entry is an error to delta-rs, so it is told which version to read.
+            delta = DeltaTable(self.folder, version=None if newest is None else newest.version)
+            adds = pa.table(delta.get_add_actions())
+        except TableNotFoundError as error:
+            message = f"no Delta table in {self.folder} yet"
+            raise StoreNotReady(message) from error
+        except DeltaError as error:
+            first_line = str(error).partition("\n")[0]
+            message = f"the log of {self.folder} can't be read: {first_line}"
+            raise CorruptLog(message) from error
+        refuse_protocol(self.folder, delta.protocol().min_writer_version)
+        names, sizes, times = (
+            adds.column(name).to_pylist() for name in ("path", "size_bytes", "modification_time")
+        )
+        self.live = {
+            unquote(name): LiveFile(unquote(name), size, modified_ms)
+            for name, size, modified_ms in zip(names, sizes, times, strict=True)
+        }
+        self.version = delta.version()
+        self.properties = dict(delta.metadata().configuration)
+        self.schema = _arrow_schema(delta)
+        #: Rises with each change of properties or schema.
+        self.metadata_changes = 0
+        #: Files that left the table -> when, in ms.
+        self.removed: dict[str, int] = {}
+        #: Versions that have an entry -> when it was written, in ms; ascending.
+        self.entries: deque[tuple[int, int]] = deque(self._listed_entries())
+        #: The last version that says a position, which a new index takes from there; None where
+        #: no entry does (dead letters).
+        self.recorded_version = next(self._recorded(log), None)
+        #: The newest version whose appends are not by one who says which application it is.
+        self.foreign_version = -1
+
+    def _listed_entries(self) -> list[tuple[int, int]]:
+        with os.scandir(self.log) as names:
+            matches = [(LOG_NAME.fullmatch(name.name), name) for name in names]
+            return sorted(
+                (int(match[1]), name.stat().st_mtime_ns // 1_000_000)
+                for match, name in matches
+                if match is not None and match[2] and int(match[1]) <= self.version
+            )
+
+    def _recorded(self, log: DeltaLog) -> Iterator[int]:
+        """Versions that say a position, from the newest on."""
+        for version, _time in reversed(self.entries):
+            entry = log.read(version)
+            if entry is not None and entry.record is not None:
+                yield version
+
+    def _apply(self, action: Action) -> None:
+        if "add" in action:
+            add = action["add"]
+            path = unquote(add["path"])
+            self.live[path] = LiveFile(path, add["size"], add["modificationTime"])
+            self.removed.pop(path, None)
+            if add.get("dataChange", True) and not self._is_ours:
+                self.foreign_version = self.version
+        elif "remove" in action:
+            path = unquote(action["remove"]["path"])
+            self.live.pop(path, None)
+            self.removed[path] = action["remove"].get("deletionTimestamp") or now_ms()
+        elif "commitInfo" in action:
+            # The first line of ours.
+            self._is_ours = COMMIT_APPLICATION_KEY in action["commitInfo"]
+            if COMMIT_INFO_KEY in action["commitInfo"]:
+                self.recorded_version = self.version
+        elif "metaData" in action:
+            self.properties = action["metaData"].get("configuration", {})
+            self.schema = _arrow_schema(DeltaTable(self.folder, version=self.version))
+            self.metadata_changes += 1
+        elif "protocol" in action:
+            refuse_protocol(self.folder, action["protocol"]["minWriterVersion"])
+
+
+def _arrow_schema(delta: DeltaTable) -> pa.Schema:
+    return pa.schema(delta.schema().to_arrow())
+
+
+def last_checkpoint(log: Path) -> int:
+    """The version of the newest Delta checkpoint, -1 where there is none."""
+    try:
+        return int(orjson.loads((log / "_last_checkpoint").read_bytes())["version"])
+    except (FileNotFoundError, KeyError, TypeError, ValueError):
+        return -1

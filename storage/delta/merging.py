@@ -1,0 +1,198 @@
+"""Rows of several files as fewer, sorted ones, without those that no reader needs.
+
+The rows are taken piece by piece, a piece being a span of the order (key, window start), so that
+memory does not grow with the files: of each only the row groups that reach into the span are
+read. What is dropped of a piece:
+
+* rows that a higher revision of the same window supersedes;
+* ``deleted`` rows and rows that expired, if no older row of their window can be in a file that
+  is not merged: else that row would show again (of expired ones, once retention is longer).
+
+A row with the greatest time that retention counts by is kept even if it is deleted: the store
+clock of an index that is built anew is read from the table's rows (semantics 7).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from oriel.storage.definition import StoreKind
+from oriel.storage.delta.file_ranges import FileRanges, Place, Range, clock_column
+
+
+@dataclass(frozen=True)
+class Merge:
+    """What is merged, and what else the table holds.
+
+    ``ranges`` are of the files by path, ``outside`` of files that are not merged and may have
+    rows older than some of these. ``earliest`` is the least time that is visible, in
+    microseconds, ``kind`` None for a table whose rows are all kept.
+    """
+
+    ranges: Mapping[str, FileRanges]
+    outside: Sequence[FileRanges]
+    kind: StoreKind | None
+    earliest: int
+
+
+def merged_pieces(
+    folder: Path, merge: Merge, schema: pa.Schema, *, rows: int, size: int
+) -> Iterator[pa.Table]:
+    """Give the merged rows in order, in tables of about ``rows`` rows or ``size`` encoded bytes.
+
+    A row group is the least that is read, so with files of other writers a piece is as large as
+    their row groups.
+
+    Raises:
+        FileNotFoundError: a file was removed.
+    """
+    with ExitStack() as opened:
+        files = {path: opened.enter_context(pq.ParquetFile(folder / path)) for path in merge.ranges}
+        if merge.kind is None:
+            yield from _as_they_are(files, merge, schema, rows, size)
+            return
+        cuts = _cuts(merge.ranges.values(), rows, size)
+        for first, end in zip([None, *cuts], [*cuts, None], strict=True):
+            tables = [
+                _rows_between(file, merge.ranges[path], schema, first, end)
+                for path, file in files.items()
+            ]
+            piece = _wanted(pa.concat_tables(tables), merge)
+            if len(piece):
+                yield piece
+
+
+def _as_they_are(
+    files: Mapping[str, pq.ParquetFile], merge: Merge, schema: pa.Schema, rows: int, size: int
+) -> Iterator[pa.Table]:
+    tables: list[pa.Table] = []
+    held_rows = held_size = 0
+    for path, file in files.items():
+        for group in merge.ranges[path].groups:
+            tables.append(_conformed(file.read_row_group(group.number), schema))
+            held_rows, held_size = held_rows + group.rows, held_size + group.size
+            if held_rows >= rows or held_size >= size:
+                yield pa.concat_tables(tables)
+                tables, held_rows, held_size = [], 0, 0
+    if held_rows:
+        yield pa.concat_tables(tables)
+
+
+def _cuts(ranges: Iterable[FileRanges], rows: int, size: int) -> list[Place]:
+    """Where pieces begin, but for the first: at row groups, by what was begun before each."""
+    groups = sorted(
+        (group.first, group.rows, group.size)
+        for file in ranges
+        for group in file.groups
+        if group.first is not None
+    )
+    cuts: list[Place] = []
+    held_rows = held_size = 0
+    for first, group_rows, group_size in groups:
+        is_full = held_rows + group_rows > rows or held_size + group_size > size
+        if is_full and first > (cuts[-1] if cuts else groups[0][0]):
+            cuts.append(first)
+            held_rows = held_size = 0
+        held_rows, held_size = held_rows + group_rows, held_size + group_size
+    return cuts
+
+
+def _rows_between(
+    file: pq.ParquetFile,
+    ranges: FileRanges,
+    schema: pa.Schema,
+    first: Place | None,
+    end: Place | None,
+) -> pa.Table:
+    """The rows of a file from ``first`` on, before ``end``."""
+    numbers = [
+        group.number
+        for group in ranges.groups
+        if (first is None or group.last is None or group.last >= first)
+        and (end is None or group.first is None or group.first < end)
+    ]
+    if not numbers:
+        return schema.empty_table()
+    rows = _conformed(file.read_row_groups(numbers), schema)
+    if first is not None:
+        rows = rows.filter(_is_from(rows, first))
+    if end is not None:
+        rows = rows.filter(pc.invert(_is_from(rows, end)))
+    return rows
+
+
+def _is_from(rows: pa.Table, place: Place) -> pa.ChunkedArray:
+    """Whether each row is at a place or behind it."""
+    key = pa.scalar(place[0].decode(), pa.string())
+    if "window_start" not in rows.column_names:
+        return pc.greater_equal(rows["key"], key)
+    is_behind = pc.greater_equal(rows["window_start"].cast(pa.int64()), place[1])
+    is_key = pc.and_(pc.equal(rows["key"], key), is_behind)
+    return pc.or_(pc.greater(rows["key"], key), is_key)
+
+
+def _conformed(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the table's columns.
+
+    Other writers have other Arrow types for the same Delta type, and a file that is older than a
+    column lacks it.
+    """
+    columns = [
+        rows[field.name].cast(field.type)
+        if field.name in rows.column_names
+        else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def _wanted(rows: pa.Table, merge: Merge) -> pa.Table:
+    """The rows of a piece in order, without those that the module's text names."""
+    assert merge.kind is not None
+    window = ["key", *(n for n in ("window_start", "window_end") if n in rows.column_names)]
+    order = pc.sort_indices(
+        rows, [*((name, "ascending") for name in window), ("revision", "descending")]
+    )
+    rows = rows.take(order).combine_chunks()
+    if not len(rows):
+        return rows
+    # Sorted so, the first row of a window is that of its highest revision.
+    begins = [pc.not_equal(rows[name].slice(1), rows[name].slice(0, len(rows) - 1))
+              for name in window]  # fmt: skip
+    is_newest = begins[0]
+    for more in begins[1:]:
+        is_newest = pc.or_(is_newest, more)
+    rows = rows.filter(pa.chunked_array([[True], *is_newest.chunks], pa.bool_()))
+    clock = clock_column(merge.kind)
+    is_done = rows["deleted"]
+    if clock is not None:
+        times = rows[clock].cast(pa.int64())
+        greatest = max(r.clock.greatest for r in merge.ranges.values() if r.clock is not None)
+        is_done = pc.or_(is_done, pc.less(times, merge.earliest))
+        is_done = pc.and_(is_done, pc.less(times, greatest))
+    for outside in merge.outside:
+        if not pc.any(is_done).as_py():
+            return rows
+        is_done = pc.and_(is_done, pc.invert(_may_be_in(outside, rows, clock)))
+    return rows.filter(pc.invert(is_done))
+
+
+def _may_be_in(outside: FileRanges, rows: pa.Table, clock: str | None) -> pa.ChunkedArray:
+    """Whether an older row of each row's window may be in a file."""
+    if outside.keys is None or outside.revisions is None:
+        return pa.chunked_array([pa.repeat(pa.scalar(value=False), len(rows))])
+    is_older = pc.greater(rows["revision"], outside.revisions.least)
+    keys = Range(*(pa.scalar(bound.decode(), pa.string()) for bound in outside.keys))
+    within = pc.and_(is_older, _is_within(rows["key"], keys))
+    if clock is None or outside.clock is None:
+        return within
+    return pc.and_(within, _is_within(rows[clock].cast(pa.int64()), outside.clock))
+
+
+def _is_within(column: pa.ChunkedArray, bounds: Range) -> pa.ChunkedArray:
+    return pc.and_(pc.greater_equal(column, bounds.least), pc.less_equal(column, bounds.greatest))

@@ -1,0 +1,170 @@
+"""The upkeep of one table, a step of bounded size at a time: compaction, checkpoint, clean-up."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from oriel.storage.delta.cleanup import Cleanup, Committed
+from oriel.storage.delta.compaction import Compacted, Compaction, Limits, Run
+from oriel.storage.delta.live_files import TableFiles
+from oriel.storage.delta.retention import DELETED_FILE_RETENTION, LOG_RETENTION, interval
+from oriel.storage.delta.table import existing_table
+
+
+def _nothing() -> None:
+    """Nobody is in the way, nothing is to be done in between."""
+
+
+@dataclass(frozen=True)
+class UpkeepSettings:
+    """How a table is kept: ``compacts`` false leaves all files, and only checkpoints are written.
+
+    ``sync``: files are forced to disk before anything refers to them. ``limits`` say when files
+    are merged. ``log_retention_ms`` and ``deleted_file_retention_ms`` become the table's
+    properties; None leaves what they are.
+    """
+
+    compacts: bool = True
+    sync: bool = True
+    limits: Limits = field(default_factory=Limits)
+    log_retention_ms: int | None = None
+    deleted_file_retention_ms: int | None = None
+
+
+class TableFigures(NamedTuple):
+    """How large a table is: live files, their bytes and rows, and entries of its log."""
+
+    files: int
+    size: int
+    rows: int
+    log_entries: int
+
+
+class TableUpkeep:
+    """Keeps one table small. One thread calls it; other threads and processes may write."""
+
+    def __init__(self, folder: Path, settings: UpkeepSettings) -> None:
+        """Nothing is read before the first step."""
+        self.folder = folder
+        self._settings = settings
+        self._files: TableFiles | None = None
+        self._compaction: Compaction | None = None
+        self._cleanup: Cleanup | None = None
+        #: Live files when nothing was due, so that small ones are looked at when they are many.
+        self._settled: set[str] | None = None
+
+    def figures(self) -> TableFigures:
+        """How large the table is at its newest version."""
+        files, compaction, _cleanup = self._opened()
+        sizes = [file.size for file in files.live.values()]
+        return TableFigures(len(sizes), sum(sizes), compaction.rows(), len(files.entries))
+
+    def step(
+        self,
+        committed: Committed,
+        refuse: Callable[[], None] = _nothing,
+        between: Callable[[], None] = _nothing,
+        *,
+        size_most: int | None = None,
+    ) -> bool:
+        """Do the next piece of work; False when there is none.
+
+        ``committed`` are the last batches that are in the tables, ``refuse`` raises if this
+        process may not write any more, ``between`` is called after each file of a large merge.
+        Merges of more than ``size_most`` bytes are left for another time.
+
+        Raises:
+            StorageError, OSError: it could not be done; what was half done is removed. It is
+                tried again by the next step.
+        """
+        _files, compaction, cleanup = self._opened()
+        try:
+            if self._settings.compacts and self._compact(compaction, refuse, between, size_most):
+                return True
+        except BaseException:
+            # Whatever it was, a file that somebody removed may be why: look at the table anew.
+            self._files = None
+            raise
+        if cleanup.checkpoint():
+            return True
+        if self._settings.compacts:
+            cleanup.clean_log(refuse)
+            cleanup.remove_files(committed, refuse)
+        return False
+
+    def merge_small(self, refuse: Callable[[], None] = _nothing) -> None:
+        """Merge small files if they are enough; the quick part of ``step``."""
+        _files, compaction, _cleanup = self._opened()
+        if self._settings.compacts and self._has_news():
+            runs = compaction.due(only_small=True)
+            if runs:
+                compaction.merge(runs, refuse)
+
+    def compact_all(
+        self,
+        committed: Committed,
+        refuse: Callable[[], None] = _nothing,
+        between: Callable[[], None] = _nothing,
+    ) -> Compacted | None:
+        """Merge everything into one run and clean up; None when there was nothing to merge."""
+        _files, compaction, cleanup = self._opened()
+        compaction.drop_expired(refuse)
+        runs: list[Run] = compaction.runs()
+        done = compaction.merge(runs, refuse, between) if runs else None
+        cleanup.checkpoint(at_once=True)
+        cleanup.clean_log(refuse)
+        cleanup.remove_files(committed, refuse)
+        return done
+
+    def _compact(
+        self,
+        compaction: Compaction,
+        refuse: Callable[[], None],
+        between: Callable[[], None],
+        size_most: int | None,
+    ) -> bool:
+        if not self._has_news():
+            return False
+        if compaction.drop_expired(refuse):
+            return True
+        runs = compaction.due()
+        is_small = size_most is None or sum(run.size for run in runs) <= size_most
+        if runs and is_small:
+            return compaction.merge(runs, refuse, between).version is not None
+        assert self._files is not None
+        self._settled = set(self._files.live)
+        return False
+
+    def _has_news(self) -> bool:
+        """Whether enough files came since nothing was due: so the others are not looked at."""
+        assert self._files is not None
+        if self._settled is None:
+            return True
+        news = len(self._files.live.keys() - self._settled)
+        return news >= max(1, self._settings.limits.small_files // 4)
+
+    def _opened(self) -> tuple[TableFiles, Compaction, Cleanup]:
+        settings = self._settings
+        if self._files is None or self._compaction is None or self._cleanup is None:
+            self._keep_properties()
+            self._files = TableFiles(self.folder)
+            self._compaction = Compaction(self._files, settings.limits, sync=settings.sync)
+            self._cleanup = Cleanup(self._files, sync=settings.sync)
+            self._settled = None
+        self._files.follow()
+        return self._files, self._compaction, self._cleanup
+
+    def _keep_properties(self) -> None:
+        """Give the table the times that were asked for."""
+        settings = self._settings
+        asked = {
+            LOG_RETENTION: settings.log_retention_ms,
+            DELETED_FILE_RETENTION: settings.deleted_file_retention_ms,
+        }
+        for name, time_ms in asked.items():
+            if time_ms is None:
+                continue
+            table = existing_table(self.folder, sync=settings.sync)
+            if table.properties.get(name) != interval(time_ms):
+                table.set_property(name, interval(time_ms))

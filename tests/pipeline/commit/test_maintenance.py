@@ -1,0 +1,151 @@
+"""The thread that keeps tables small: beside batches, through errors, to its end."""
+
+import logging
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from oriel.pipeline.commit import Maintenance
+from oriel.pipeline.commit import maintenance as module
+from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings, open_table
+from tests.storage.compacted_table import CompactedTable
+from tests.storage.store_tables import SLIDING
+
+LIMITS = Limits(small_files=4)
+
+
+def dead_letters(data: Path) -> TableUpkeep:
+    """A table of dead letters without any."""
+    folder = data / "tables" / "_dead_letters"
+    schema = pa.schema([pa.field("topic", pa.string(), nullable=False)])
+    open_table(folder, schema, {}, sync=False)
+    return TableUpkeep(folder, UpkeepSettings(sync=False, limits=LIMITS))
+
+
+def maintained(
+    table: CompactedTable, limits: Limits = LIMITS, refuse: Callable[[], None] = lambda: None
+) -> Maintenance:
+    """Maintenance of one store, not started."""
+    return Maintenance(
+        {"store": table.upkeep(limits)}, dead_letters(table.data), {"store": table.batch}, refuse
+    )
+
+
+def commit(table: CompactedTable, maintenance: Maintenance, batches: int) -> None:
+    """Commit so many batches and say so."""
+    for _ in range(batches):
+        table.commit([{"key": "a", "start": table.batch % 5, "n": table.batch}])
+        maintenance.batch_committed(table.batch)
+
+
+def wait(condition: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
+    ends = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def test_it_compacts_beside_batches(tmp_path: Path) -> None:
+    """After some batches the table is looked at, without a word from anybody."""
+    table = CompactedTable(tmp_path, SLIDING)
+    maintenance = maintained(table)
+    maintenance.start()
+    for _ in range(3):
+        commit(table, maintenance, module._BATCHES)
+        wait(lambda: len(table.live()) <= LIMITS.small_files + module._BATCHES)
+    maintenance.close(finish=False)
+    table.assert_unchanged()
+
+
+def test_an_error_is_told_once_and_never_stops_the_stream(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is tried again after a pause, and what was begun leaves no file behind."""
+    monkeypatch.setattr(module, "_RETRY_SECONDS", 0.0)
+    table = CompactedTable(tmp_path, SLIDING)
+    maintenance = maintained(table)
+    before = LIMITS.small_files
+
+    def full(*_arguments: object, **_named: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with caplog.at_level(logging.WARNING), monkeypatch.context() as patched:
+        patched.setattr("oriel.storage.delta.compaction.create_entry", full)
+        maintenance.start()
+        for failures in range(1, 4):
+            commit(table, maintenance, module._BATCHES)
+            wait(lambda failures=failures: maintenance.failures >= failures)  # type: ignore[misc]
+        wait(lambda: table.names() == table.live())
+    warnings = [record.getMessage() for record in caplog.records]
+    assert len(warnings) == 1
+    assert "store could not be compacted" in warnings[0]
+    assert "No space left" in warnings[0]
+    commit(table, maintenance, module._BATCHES)
+    wait(lambda: len(table.live()) <= before + module._BATCHES)
+    maintenance.close(finish=False)
+    table.assert_unchanged()
+
+
+def test_a_large_merge_lets_small_files_pass_and_is_given_up_at_the_end(tmp_path: Path) -> None:
+    """Between two of its files others have their turn; a run that ends doesn't wait for it."""
+    table = CompactedTable(tmp_path, SLIDING)
+    limits = Limits(small_files=4, small_size=1 << 12, fan_in=2, piece_rows=100, group_rows=50)
+    for batch in range(2):
+        table.commit([{"key": f"k{at:04d}", "start": batch} for at in range(900)])
+        worker = table.compaction(limits)
+        worker.merge(worker.runs()[-1:], lambda: None)
+    maintenance = maintained(table, limits)
+    seen: list[int] = []
+    between = maintenance._between
+
+    def noted() -> None:
+        commit(table, maintenance, 1)
+        between()
+        seen.append(len(table.live()))
+        if len(seen) == 8:
+            # As a run that ends says from another thread.
+            maintenance._stops = True
+
+    maintenance._between = noted  # type: ignore[method-assign]
+    maintenance.start()
+    wait(lambda: not maintenance._thread.is_alive())
+    maintenance.close(finish=False)
+    assert len(seen) == 8
+    assert max(seen) <= 2 * (900 // 100 + 1) + limits.small_files + 1
+    # Files that the merge had written are gone again; small ones were merged.
+    assert not {
+        name for name in table.names() if name.startswith("compact-000000000000-000000000001")
+    }
+    table.assert_unchanged()
+
+
+def test_a_run_that_is_done_leaves_a_compacted_table(tmp_path: Path) -> None:
+    """With ``finish`` what is due is done, though the thread never had a look."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for batch in range(10):
+        table.commit([{"key": "a", "start": batch}])
+    maintenance = maintained(table)
+    maintenance.close(finish=True)
+    assert len(table.live()) == 1
+    table.assert_unchanged()
+
+
+def test_who_was_overtaken_changes_nothing(tmp_path: Path) -> None:
+    """A process that may not write any more is told before a commit or a removal."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for batch in range(10):
+        table.commit([{"key": "a", "start": batch}])
+    before = table.names(), table.table.version
+
+    def overtaken() -> None:
+        raise OSError("another process took over")  # noqa: EM101
+
+    maintenance = maintained(table, refuse=overtaken)
+    maintenance.close(finish=True)
+    table.table.recorded_batch("anybody")
+    assert (table.names(), table.table.version) == before
+    assert maintenance.failures == 1

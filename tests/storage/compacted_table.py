@@ -1,0 +1,170 @@
+"""A store's table written as the pipeline does, with what its windows are by a plain dictionary."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from deltalake import DeltaTable
+
+from oriel.storage import COMMIT_INFO_KEY, STORE_PROPERTY, WindowRange, WindowSpec
+from oriel.storage.delta import (
+    DeltaLog,
+    Limits,
+    TableUpkeep,
+    UpkeepSettings,
+    arrow_type,
+    open_table,
+    store_schema,
+    write_file,
+)
+from oriel.storage.delta.compaction import Compaction
+from oriel.storage.delta.live_files import TableFiles
+from oriel.storage.index import IndexFolder, IndexReader, KeyValueSnapshot, build_generation
+from tests.storage.store_tables import Row, make_definition, make_record, window_fields, window_row
+
+#: Small enough that a few rows make several pieces and row groups.
+TINY = Limits(small_files=4, small_size=1 << 11, piece_rows=3, group_rows=2)
+
+#: Key, start and end of a window; 0 where a store has none.
+Window = tuple[str, int, int]
+
+
+class CompactedTable:
+    """A table and the newest row of each of its windows."""
+
+    def __init__(
+        self, data: Path, window: WindowSpec, retention_ms: int | None = None, name: str = "store"
+    ) -> None:
+        """Make the table below the data folder."""
+        self.definition = make_definition(name, retention_ms=retention_ms, window=window)
+        self.data = data
+        self.folder = data / "tables" / name
+        types = {a.name: arrow_type(a.type) for a in self.definition.aggregates}
+        self.schema = store_schema(types, windowed=window.is_windowed)
+        self.properties = {STORE_PROPERTY: self.definition.to_json()}
+        self.table = open_table(self.folder, self.schema, self.properties, sync=False)
+        self.batch = -1
+        self._newest: dict[Window, Row] = {}
+        self._observed_ms = -1
+
+    def commit(self, *tasks: Sequence[Row]) -> int:
+        """Append the next batch with the rows of each task; return its version."""
+        self.batch += 1
+        files = [
+            write_file(self.folder, self.rows(rows), self.part(task), sync=False)
+            for task, rows in enumerate(tasks)
+            if rows
+        ]
+        for rows in tasks:
+            for row in rows:
+                self._put(row)
+        info = {COMMIT_INFO_KEY: make_record(self.batch).to_json()}
+        return self.table.commit(files, self.definition.application, self.batch, info)
+
+    def part(self, task: int = 0, batch: int | None = None) -> str:
+        """How a task names its file."""
+        return f"part-{self.batch if batch is None else batch:012d}-{task:04d}"
+
+    def rows(self, rows: Sequence[Row]) -> pa.Table:
+        """The batch's rows as the table has them."""
+        complete = [window_row(row, self.definition, self.batch) for row in rows]
+        plain = pa.schema([
+            pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type)
+            for f in self.schema
+        ])  # fmt: skip
+        return pa.Table.from_pylist(complete, plain).cast(self.schema)
+
+    def compaction(self, limits: Limits = TINY) -> Compaction:
+        """Compact the table as another process would."""
+        return Compaction(TableFiles(self.folder), limits, sync=False)
+
+    def upkeep(self, limits: Limits = TINY, **changes: Any) -> TableUpkeep:
+        """Keep the table as another process would."""
+        return TableUpkeep(self.folder, UpkeepSettings(sync=False, limits=limits, **changes))
+
+    def names(self) -> set[str]:
+        """The data files in the folder, in the table or not."""
+        return {path.name for path in self.folder.glob("*.parquet")}
+
+    def live(self) -> set[str]:
+        """The data files of the newest version, by delta-rs."""
+        return {Path(uri).name for uri in DeltaTable(self.folder).file_uris()}
+
+    def expected(self) -> list[dict[str, Any]]:
+        """All visible windows as the API answers them, by the dictionary."""
+        retention_ms = self.definition.retention_ms
+        earliest_ms = 0 if retention_ms is None else self._observed_ms - retention_ms + 1
+        return [
+            window_fields(row, self.definition)
+            for window, row in sorted(self._newest.items(), key=lambda i: (i[0][0].encode(), i[0]))
+            if not row.get("deleted") and self._clock_ms(window) >= earliest_ms
+        ]
+
+    def by_delta(self) -> list[dict[str, Any]]:
+        """All visible windows by the table's rows alone, read by delta-rs."""
+        rows = DeltaTable(self.folder).to_pyarrow_table()
+        plain = rows.cast(pa.schema([
+            pa.field(f.name, pa.int64() if pa.types.is_timestamp(f.type) else f.type)
+            for f in rows.schema
+        ])).to_pylist()  # fmt: skip
+        model = CompactedModel(self)
+        for row in sorted(plain, key=lambda row: row["revision"]):
+            model.put(row)
+        return model.expected()
+
+    def by_index(self, name: str = "built") -> list[dict[str, Any]]:
+        """All visible windows of an index that is built of the newest version."""
+        folder = IndexFolder(self.data / name)
+        generation = folder.new_generation()
+        build_generation(self.folder, DeltaLog(self.folder).snapshot(), generation)
+        folder.publish(generation)
+        reader = IndexReader(folder)
+        with reader.snapshot() as snapshot:
+            if isinstance(snapshot, KeyValueSnapshot):
+                pages = [snapshot.get(key) for key in snapshot.keys("", 1000).keys]
+                windows = [orjson.loads(page) for page in pages if page is not None]
+            else:
+                windows = [
+                    orjson.loads(window)
+                    for key in snapshot.keys("", 1000).keys
+                    for window in snapshot.fetch(WindowRange(key, limit=1000)).windows
+                ]
+        reader.close()
+        folder.remove()
+        return windows
+
+    def assert_unchanged(self) -> None:
+        """Table and index give what the dictionary says."""
+        assert self.by_delta() == self.expected()
+        assert self.by_index() == self.expected()
+
+    def _put(self, row: Row) -> None:
+        full = window_row(row, self.definition, self.batch)
+        window = (full["key"], full.get("window_start", 0), full.get("window_end", 0))
+        self._newest[window] = row
+        self._observed_ms = max(self._observed_ms, self._clock_ms(window))
+
+    def _clock_ms(self, window: Window) -> int:
+        """By what retention counts; windows are in microseconds."""
+        _key, start, end = window
+        return (end if self.definition.window.kind.expires_by_end else start) // 1000
+
+
+class CompactedModel(CompactedTable):
+    """The same dictionary, filled with the rows of a table instead of those of batches."""
+
+    def __init__(self, table: CompactedTable) -> None:
+        """Know the table's definition, and no row."""
+        self.definition = table.definition
+        self.batch = -1
+        self._newest = {}
+        self._observed_ms = -1
+
+    def put(self, row: Row) -> None:
+        """Take a row with times in microseconds."""
+        self._put({
+            **row, "timestamp": row["timestamp"] // 1000,
+            "start": row.get("window_start", 0) // 1000, "end": row.get("window_end", 0) // 1000,
+        })  # fmt: skip

@@ -1,0 +1,375 @@
+"""Compaction: whatever is rewritten, whenever, table and index answer as a dictionary does."""
+
+import itertools
+import random
+import tempfile
+import threading
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oriel.storage import WindowSpec
+from oriel.storage.delta import DeltaLog, Limits, compaction
+from oriel.storage.delta.compaction import Run
+from oriel.storage.delta.table import create_entry
+from oriel.storage.index import IndexFolder
+from oriel.storage.tailer.store import StoreTailer
+from tests.storage.compacted_table import CompactedTable
+from tests.storage.followed import check_in_this_process
+from tests.storage.store_tables import HOPPING, NONE, SESSION, SLIDING, Row
+
+KINDS = {"sliding": SLIDING, "hopping": HOPPING, "session": SESSION, "none": NONE}
+
+
+def nothing() -> None:
+    """Nobody is in the way."""
+
+
+@st.composite
+def batches(draw: st.DrawFn, window: WindowSpec) -> list[list[Row]]:
+    """Batches of a few windows, each window once a batch, some of them removals."""
+    found = []
+    for _ in range(draw(st.integers(1, 12))):
+        rows: dict[Any, Row] = {}
+        for _ in range(draw(st.integers(0, 5))):
+            start = draw(st.integers(0, 12))
+            row: dict[str, Any] = {
+                "key": draw(st.sampled_from(["", "a", "ä", "b\0", "\U0001f600"])),
+                "start": start, "n": draw(st.integers(0, 9)),
+            }  # fmt: skip
+            if window.kind.is_session:
+                row["end"] = start + draw(st.integers(0, 6))
+            if window.kind.is_session or not window.is_windowed:
+                row["deleted"] = draw(st.booleans())
+            rows[row["key"], window.is_windowed and start, row.get("end")] = row
+        found.append(list(rows.values()))
+    return found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data(), seed=st.integers(0, 2**32))
+@settings(deadline=None, max_examples=30)
+def test_any_files_at_any_time_change_no_answer(kind: str, data: st.DataObject, seed: int) -> None:
+    """Random batches, and random files rewritten between them, next to each other or not."""
+    chance = random.Random(seed)
+    window = KINDS[kind]
+    retention_ms = data.draw(st.sampled_from([None, 1, 4]))
+    with tempfile.TemporaryDirectory() as folder:
+        table = CompactedTable(Path(folder), window, retention_ms)
+        for rows in data.draw(batches(window)):
+            half = len(rows) // 2
+            table.commit(rows[:half], rows[half:])
+            if chance.random() < 0.5:
+                worker = table.compaction()
+                files = [file for run in worker.runs() for file in run.files]
+                chosen = chance.sample(files, chance.randint(0, len(files)))
+                if chosen:
+                    done = worker.merge([Run((file,)) for file in chosen], nothing)
+                    assert done.version is not None
+            if chance.random() < 0.3:
+                table.compaction().drop_expired(nothing)
+            assert table.by_delta() == table.expected()
+        table.assert_unchanged()
+        for file in table.live():
+            assert (table.folder / file).exists()
+
+
+@pytest.mark.parametrize("kind", ["sliding", "none"])
+def test_what_is_merged_whole_has_only_visible_rows(tmp_path: Path, kind: str) -> None:
+    """No superseded, removed or expired row is left in a table that is one run."""
+    table = CompactedTable(tmp_path, KINDS[kind], None if kind == "none" else 5)
+    for batch in range(20):
+        table.commit([
+            {"key": "a", "start": batch}, {"key": "b", "start": batch // 2},
+            {"key": "gone", "start": batch // 2, "deleted": kind == "none"},
+        ])  # fmt: skip
+    worker = table.compaction()
+    worker.merge(worker.runs(), nothing)
+    assert worker.rows() == len(table.expected())
+    table.assert_unchanged()
+
+
+def test_a_removal_stays_while_an_older_row_may_be_elsewhere(tmp_path: Path) -> None:
+    """A window that was removed must not come back because its removal was dropped."""
+    table = CompactedTable(tmp_path, NONE)
+    table.commit([{"key": "m"}])
+    table.commit([{"key": "m", "deleted": True}, {"key": "z"}])
+    worker = table.compaction()
+    _oldest, newest = worker.runs()
+    worker.merge([newest], nothing)
+    assert worker.rows() == 3
+    table.assert_unchanged()
+    worker.merge(worker.runs(), nothing)
+    assert worker.rows() == 1
+    table.assert_unchanged()
+
+
+def test_an_expired_row_does_not_come_back_with_longer_retention(tmp_path: Path) -> None:
+    """A window's newest row is dropped with all older ones or not at all."""
+    table = CompactedTable(tmp_path, SLIDING, 10)
+    table.commit([{"key": "a", "start": 1, "n": 1}, {"key": "b", "start": 30}])
+    table.commit([{"key": "a", "start": 1, "n": 2}])
+    worker = table.compaction()
+    assert worker.drop_expired(nothing) == 0
+    worker.merge(worker.runs()[1:], nothing)
+    rows = DeltaTable(table.folder).to_pyarrow_table().to_pylist()
+    assert sorted(row["n"] for row in rows if row["key"] == "a") == [1, 2]
+
+
+def test_the_greatest_time_stays_though_it_was_removed(tmp_path: Path) -> None:
+    """An index that is built of the compacted table has the same store clock."""
+    table = CompactedTable(tmp_path, SESSION, 10)
+    table.commit([{"key": "a", "start": 1, "end": 5}, {"key": "b", "start": 30, "end": 40}])
+    table.commit([{"key": "b", "start": 30, "end": 40, "deleted": True}])
+    worker = table.compaction()
+    worker.merge(worker.runs(), nothing)
+    table.commit([{"key": "c", "start": 2, "end": 8}, {"key": "c", "start": 31, "end": 35}])
+    worker = table.compaction()
+    worker.merge(worker.runs(), nothing)
+    assert [window["key"] for window in table.expected()] == ["c"]
+    table.assert_unchanged()
+
+
+def test_files_that_expired_as_a_whole_go_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are known by their footers, and removed by one commit."""
+    table = CompactedTable(tmp_path, SLIDING, 10)
+    for batch in range(30):
+        table.commit([{"key": "a", "start": batch}])
+
+    def fail(*_arguments: object, **_named: object) -> None:
+        pytest.fail("rows were read")
+
+    monkeypatch.setattr(compaction, "merged_pieces", fail)
+    version = table.table.version
+    assert table.compaction().drop_expired(nothing) == 20
+    assert DeltaTable(table.folder).version() == version + 1
+    assert len(table.live()) == 10
+    table.assert_unchanged()
+
+
+def test_files_are_bounded_and_each_row_is_written_few_times(tmp_path: Path) -> None:
+    """Of 300 batches: the files at any time, and the bytes that were written in all."""
+    table = CompactedTable(tmp_path, SLIDING)
+    limits = Limits(small_files=8, small_size=1 << 12)
+    upkeep = table.upkeep(limits)
+    most = written = 0
+    for batch in range(300):
+        table.commit([{"key": f"k{batch % 7}", "start": 3 * batch + at} for at in range(3)])
+        before = table.names()
+        while upkeep.step({}):
+            pass
+        sizes = {path: (table.folder / path).stat().st_size for path in table.names()}
+        written += sum(max(0, sizes[path] - 4096) for path in table.names() - before)
+        most = max(most, upkeep.figures().files)
+    figures = upkeep.figures()
+    assert figures.rows == 900
+    levels = limits.level(figures.size) + 1
+    assert most <= 8 + 8 // 4 + 3 * levels
+    # Rows alone: each once a level, and a few times until it is out of the small files.
+    assert written <= (levels + 8) * figures.size
+    table.assert_unchanged()
+
+
+def test_a_commit_of_others_on_the_same_files_wins(tmp_path: Path) -> None:
+    """Two compactions at once: one is committed, the other deletes what it wrote."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for batch in range(6):
+        table.commit([{"key": "a", "start": batch}])
+    first, second = table.compaction(), table.compaction()
+    chosen = second.runs()
+    assert first.merge(first.runs()[2:5], nothing).version is not None
+    before = table.names()
+    assert second.merge(chosen, nothing).version is None
+    assert table.names() == before
+    table.assert_unchanged()
+
+
+def test_batches_in_between_are_no_conflict(tmp_path: Path) -> None:
+    """A batch that is committed while files are merged comes first, and stays."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for batch in range(6):
+        table.commit([{"key": "a", "start": batch, "n": 1}])
+    worker = table.compaction()
+    committed: list[int] = []
+
+    def between() -> None:
+        committed.append(table.commit([{"key": "a", "start": 2, "n": 5}]))
+
+    done = worker.merge(worker.runs(), nothing, between)
+    assert done.version == committed[-1] + 1
+    table.assert_unchanged()
+    # The writer goes on behind it.
+    assert table.commit([{"key": "a", "start": 9}]) == done.version + 1
+    table.assert_unchanged()
+
+
+def test_rows_of_others_are_in_the_way(tmp_path: Path) -> None:
+    """An older row that somebody appended meanwhile could come back without the removal."""
+    table = CompactedTable(tmp_path, NONE)
+    table.commit([{"key": "m"}])
+    table.commit([{"key": "m", "deleted": True}])
+    foreign = table.rows([{"key": "m", "revision": 0}])
+
+    def between() -> None:
+        write_deltalake(table.folder, foreign, mode="append")
+
+    table.commit([{"key": "z"}])
+    worker = table.compaction()
+    assert worker.merge(worker.runs(), nothing, between).version is None
+    assert table.by_delta() == table.expected()
+
+
+def test_a_commit_that_failed_behind_its_entry_keeps_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The entry is there, only its folder could not be synced: its files are the table's."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for batch in range(6):
+        table.commit([{"key": "a", "start": batch % 3, "n": batch}])
+
+    def unsynced(*arguments: Any, **named: Any) -> None:
+        create_entry(*arguments, **named)
+        raise OSError(5, "Input/output error")
+
+    worker = table.compaction()
+    with monkeypatch.context() as patched:
+        patched.setattr("oriel.storage.delta.compaction.create_entry", unsynced)
+        with pytest.raises(OSError, match="Input/output"):
+            worker.merge(worker.runs(), nothing)
+    assert all(name.startswith("compact-") for name in table.live())
+    assert table.live() <= table.names()
+    table.assert_unchanged()
+
+
+class _KilledError(Exception):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("step", ["written", "refused", "committed"])
+def test_an_end_at_any_step_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Files that no version names are all that is left; the next compaction does the work."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for batch in range(6):
+        table.commit([{"key": "a", "start": batch % 3, "n": batch}])
+
+    def die(*_arguments: object, **_named: object) -> None:
+        raise _KilledError
+
+    with monkeypatch.context() as patched:
+        # A process that is killed deletes nothing.
+        patched.setattr(compaction.Compaction, "_delete", nothing_of)
+        if step == "committed":
+
+            def create(*arguments: Any, **named: Any) -> None:
+                create_entry(*arguments, **named)
+                die()
+
+            patched.setattr("oriel.storage.delta.compaction.create_entry", create)
+        worker = table.compaction()
+        with pytest.raises(_KilledError):
+            worker.merge(
+                worker.runs(), die if step == "refused" else nothing,
+                die if step == "written" else nothing,
+            )  # fmt: skip
+    table.assert_unchanged()
+    table.commit([{"key": "b", "start": 1}])
+    worker = table.compaction()
+    assert worker.merge(worker.runs(), nothing).version is not None
+    table.assert_unchanged()
+
+
+def nothing_of(*_arguments: object) -> None:
+    """Do nothing, whatever is given."""
+
+
+def test_compaction_beside_a_writer_in_threads(tmp_path: Path) -> None:
+    """One thread commits, two compact as much as they can: each batch is there once."""
+    table = CompactedTable(tmp_path, SLIDING)
+    table.commit([{"key": "a", "start": 0}])
+    done = threading.Event()
+    errors: list[BaseException] = []
+
+    def compact() -> None:
+        upkeep = table.upkeep(Limits(small_files=2))
+        try:
+            while not done.is_set():
+                upkeep.step({})
+        except BaseException as error:
+            errors.append(error)
+            raise
+
+    threads = [threading.Thread(target=compact) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for batch in range(1, 60):
+        table.commit([{"key": "a", "start": batch}, {"key": "b", "start": batch // 4, "n": batch}])
+    done.set()
+    for thread in threads:
+        thread.join()
+    assert not errors
+    assert table.table.recorded_batch(table.definition.application) == 59
+    table.assert_unchanged()
+
+
+def test_a_tailer_that_follows_has_nothing_to_do(tmp_path: Path) -> None:
+    """A compaction moves the version, and the index stays the generation that it is."""
+    table = CompactedTable(tmp_path, SLIDING)
+    folder = IndexFolder(tmp_path / "index")
+    with check_in_this_process():
+        tailer = StoreTailer(DeltaLog(table.folder), folder)
+        for batch in range(6):
+            table.commit([{"key": "a", "start": batch % 3, "n": batch}])
+        while tailer.step():
+            pass
+        generation = folder.current()
+        worker = table.compaction()
+        version = worker.merge(worker.runs(), nothing).version
+        while tailer.step():
+            pass
+        assert (tailer.status.version, folder.current()) == (version, generation)
+        tailer.close()
+
+
+def test_a_big_file_of_one_key_is_divided_by_starts(tmp_path: Path) -> None:
+    """A key with more rows than a piece is written as several files, in order."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for _ in range(2):
+        table.commit([{"key": "hot", "start": start} for start in range(40)])
+    limits = Limits(small_files=2, piece_rows=8, group_rows=4)
+    for _ in range(2):
+        worker = table.compaction(limits)
+        worker.merge(worker.runs(), nothing)
+    ranges = sorted(
+        (row["min"]["window_start"], row["max"]["window_start"], row["num_records"])
+        for row in _adds(table.folder)
+    )
+    assert len(ranges) >= 5
+    assert all(count <= 8 for *_bounds, count in ranges)
+    assert all(one[1] < other[0] for one, other in itertools.pairwise(ranges))
+    table.assert_unchanged()
+
+
+def _adds(folder: Path) -> list[dict[str, Any]]:
+    adds: list[dict[str, Any]] = pa.table(DeltaTable(folder).get_add_actions()).to_pylist()
+    return adds
+
+
+def test_what_a_compaction_wrote_is_small_and_named(tmp_path: Path) -> None:
+    """The file's name says which batches its rows are of; rows are in order of key and start."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for batch in range(5):
+        table.commit([{"key": key, "start": 5 - batch} for key in "ba"])
+    worker = table.compaction()
+    worker.merge(worker.runs()[:3], nothing)
+    compacted = sorted(name for name in table.live() if name.startswith("compact-"))
+    assert all(name.startswith("compact-000000000000-000000000002-") for name in compacted)
+    assert len(worker.runs()) == 3

@@ -1,0 +1,276 @@
+"""Checkpoints, log entries and files that left a table: what goes, and what must stay."""
+
+import os
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from oriel.storage.delta import (
+    DeltaLog,
+    Limits,
+    TableUpkeep,
+    UpkeepSettings,
+    cleanup,
+    open_table,
+    write_file,
+)
+from oriel.storage.delta.retention import interval, log_retention_ms
+from tests.storage.compacted_table import CompactedTable
+from tests.storage.store_tables import SLIDING
+
+APPLICATION = "store-app"
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Checkpoints every 10 versions, and folders are listed each time."""
+    monkeypatch.setattr(cleanup, "CHECKPOINT_INTERVAL", 10)
+    monkeypatch.setattr(cleanup, "_LISTING_MS", 0)
+
+
+def upkeep_of(table: CompactedTable, kept_ms: int) -> TableUpkeep:
+    """Keep entries and removed files for so long."""
+    return table.upkeep(log_retention_ms=kept_ms, deleted_file_retention_ms=kept_ms)
+
+
+def grown(tmp_path: Path, batches: int) -> CompactedTable:
+    """A table of so many batches."""
+    table = CompactedTable(tmp_path, SLIDING)
+    for batch in range(batches):
+        table.commit([{"key": "a", "start": batch % 5, "n": batch}])
+    return table
+
+
+def entries(table: CompactedTable) -> list[int]:
+    """Versions that have an entry."""
+    return DeltaLog(table.folder).versions()
+
+
+def checkpoints(table: CompactedTable) -> list[int]:
+    """Versions that have a Delta checkpoint."""
+    log = table.folder / "_delta_log"
+    return sorted(int(path.name[:20]) for path in log.glob("*.checkpoint.parquet"))
+
+
+def finish(upkeep: TableUpkeep, batch: int, passes: int = 1) -> None:
+    """Do all that is to be done, so many times."""
+    for _ in range(passes):
+        while upkeep.step({"": batch}):
+            pass
+
+
+@pytest.mark.usefixtures("quick")
+def test_log_checkpoints_and_files_stay_few(tmp_path: Path) -> None:
+    """However many batches: with no time to keep anything, a bounded number of each."""
+    table = CompactedTable(tmp_path, SLIDING)
+    upkeep = upkeep_of(table, 1)
+    counts = []
+    for batch in range(90):
+        table.commit([{"key": "a", "start": batch % 5, "n": batch}])
+        finish(upkeep, batch)
+        log = len(os.listdir(table.folder / "_delta_log"))  # noqa: PTH208
+        counts.append((len(entries(table)), len(checkpoints(table)), len(table.names()), log))
+    assert max(count[0] for count in counts) <= 22
+    assert max(count[1] for count in counts) <= 2
+    assert max(count[2] for count in counts) <= 22
+    assert max(count[3] for count in counts) <= 26
+    versions = entries(table)
+    assert versions == list(range(versions[0], versions[-1] + 1))
+    table.assert_unchanged()
+    # The writer, and one that opens the table anew, go on.
+    again = open_table(table.folder, table.schema, table.properties, sync=False)
+    assert again.recorded_batch(APPLICATION) == table.batch
+
+
+@pytest.mark.usefixtures("quick")
+def test_nothing_goes_before_its_time(tmp_path: Path) -> None:
+    """Entries, and files that left the table, are kept as long as the properties say."""
+    table = grown(tmp_path, 30)
+    before = table.names()
+    finish(upkeep_of(table, 3_600_000), 29, passes=2)
+    assert before < table.names()
+    assert entries(table)[0] == 0
+    table.assert_unchanged()
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_last_position_stays_in_the_log(tmp_path: Path) -> None:
+    """Behind a batch there may be only compactions; a new index must still find its position."""
+    table = grown(tmp_path, 12)
+    upkeep = upkeep_of(table, 1)
+    finish(upkeep, 11)
+    recorded = next(v for v in reversed(entries(table)) if _has_position(table, v))
+    for n in range(25):
+        # Commits without a position, as compactions are.
+        table.table.commit([], "somebody", n, {})
+        finish(upkeep, 11)
+    assert entries(table)[0] <= recorded
+    snapshot = DeltaLog(table.folder).snapshot()
+    assert snapshot.record is not None
+    assert snapshot.record.batch == 11
+
+
+def _has_position(table: CompactedTable, version: int) -> bool:
+    entry = DeltaLog(table.folder).read(version)
+    return entry is not None and entry.record is not None
+
+
+@pytest.mark.usefixtures("quick")
+def test_entries_stay_until_a_checkpoint_is_known_to_be_on_disk(tmp_path: Path) -> None:
+    """A checkpoint of a process that was killed may be torn: it stands for nothing."""
+    table = grown(tmp_path, 15)
+    DeltaTable(table.folder).create_checkpoint()
+    finish(upkeep_of(table, 1), 14)
+    assert entries(table)[0] == 0
+
+
+@pytest.mark.usefixtures("quick")
+def test_removed_files_of_an_earlier_run_go_with_their_time(tmp_path: Path) -> None:
+    """Short runs remember nothing: the log says when a file was removed, or that it is long ago."""
+    table = grown(tmp_path, 12)
+    worker = table.compaction()
+    worker.merge(worker.runs(), lambda: None)
+    before = table.names()
+    assert len(before) > len(table.live())
+    finish(upkeep_of(table, 3_600_000), 11)
+    assert before <= table.names()
+    for name in table.names():
+        os.utime(table.folder / name, (1, 1))
+    finish(upkeep_of(table, 1), 12)
+    assert table.names() == table.live()
+
+
+@pytest.mark.usefixtures("quick")
+def test_files_that_a_batch_may_still_commit_stay(tmp_path: Path) -> None:
+    """However old: its process may have been suspended. Of batches behind the table's they go."""
+    table = grown(tmp_path, 5)
+    rows = table.rows([{"key": "z", "start": 1}])
+
+    def left(name: str) -> str:
+        path = table.folder / write_file(table.folder, rows, name, sync=False).path
+        os.utime(path, (1, 1))
+        return path.name
+
+    orphans = {left(table.part(batch=2)), left("compact-000000000000-000000000002-0000")}
+    waiting = {left(table.part(batch=4)), left(table.part(batch=5))}
+    foreign = {left("part-00000"), left("mine")}
+    young = write_file(table.folder, rows, table.part(batch=1), sync=False).path
+    finish(upkeep_of(table, 1), 4)
+    assert not orphans & table.names()
+    assert waiting | foreign | {young} <= table.names()
+    # A prepared batch is committed with the file that waited.
+    table.assert_unchanged()
+
+
+@pytest.mark.usefixtures("quick")
+def test_dead_letters_are_merged_as_they_are(tmp_path: Path) -> None:
+    """No row is dropped, and files of other pipelines' batches are left to them."""
+    schema = pa.schema([
+        pa.field("topic", pa.string(), nullable=False), pa.field("partition", pa.int32()),
+        pa.field("offset", pa.int64()), pa.field("raw", pa.binary()),
+    ])  # fmt: skip
+    table = open_table(tmp_path, schema, {}, sync=False)
+    for batch in range(12):
+        rows = pa.table([["t"] * 3, [0] * 3, [batch] * 3, [b"x"] * 3], schema=schema)
+        file = write_file(tmp_path, rows, f"dead-s-{batch:012d}", sync=False)
+        table.commit([file], "app/s", batch, {})
+    rows = pa.table([["t"], [0], [99], [b"y"]], schema=schema)
+    mine, other = (
+        write_file(tmp_path, rows, f"dead-{store}-{3:012d}", sync=False).path
+        for store in ("s", "other")
+    )
+    for path in (mine, other):
+        os.utime(tmp_path / path, (1, 1))
+    limits = Limits(small_files=4, piece_rows=10)
+    upkeep = TableUpkeep(
+        tmp_path,
+        UpkeepSettings(sync=False, limits=limits, log_retention_ms=1, deleted_file_retention_ms=1),
+    )
+    for _ in range(2):
+        while upkeep.step({"s": 12}):
+            pass
+    assert not (tmp_path / mine).exists()
+    assert (tmp_path / other).exists()
+    assert upkeep.figures().files < 12
+    # No entry says a position there, so none is kept for it.
+    assert DeltaLog(tmp_path).versions()[0] > 0
+    offsets = DeltaTable(tmp_path).to_pyarrow_table()["offset"].to_pylist()
+    assert sorted(offsets) == [batch for batch in range(12) for _ in range(3)]
+    assert table.recorded_batch("app/s") == 11
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_batch_costs_no_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is opened, what a step reads does not depend on the table's history."""
+    monkeypatch.setattr(cleanup, "_LISTING_MS", 3_600_000)
+    monkeypatch.setattr(cleanup, "CHECKPOINT_INTERVAL", 1_000)
+    table = grown(tmp_path, 20)
+    upkeep = upkeep_of(table, 3_600_000)
+    finish(upkeep, 19)
+
+    def fail(*_arguments: object) -> None:
+        pytest.fail("a folder was listed")
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, fail)
+    for batch in range(20, 60):
+        table.commit([{"key": "a", "start": batch % 5, "n": batch}])
+        finish(upkeep, batch)
+
+
+def test_off_leaves_all_files_and_still_writes_checkpoints(tmp_path: Path) -> None:
+    """Readers start quickly, and nothing is merged or removed."""
+    table = grown(tmp_path, 101)
+    before = table.names()
+    finish(table.upkeep(compacts=False, deleted_file_retention_ms=1), 100, passes=2)
+    assert table.names() == before == table.live()
+    assert len(checkpoints(table)) == 1
+
+
+def test_a_writer_that_may_not_write_any_more_removes_nothing(tmp_path: Path) -> None:
+    """Who was overtaken by another process is told before each commit and removal."""
+    table = grown(tmp_path, 12)
+    before = table.names()
+
+    def overtaken() -> None:
+        message = "another process took over"
+        raise PermissionError(message)
+
+    upkeep = upkeep_of(table, 1)
+    with pytest.raises(PermissionError, match="took over"):
+        upkeep.step({"": 11}, overtaken)
+    assert table.names() == before
+    assert table.live() == before
+
+
+@pytest.mark.parametrize(
+    ("text", "kept_ms"),
+    [
+        ("interval 1 days", 86_400_000), ("interval 36 hours", 129_600_000),
+        ("INTERVAL 5 MINUTES", 300_000), ("2 weeks", 1_209_600_000),
+        ("interval 1 day 2 hours", 30 * 86_400_000),
+    ],
+)  # fmt: skip
+def test_durations_of_delta_are_read(text: str, kept_ms: int) -> None:
+    """What is not understood is kept for long."""
+    assert log_retention_ms({"delta.logRetentionDuration": text}) == kept_ms
+
+
+@pytest.mark.parametrize("time_ms", [1, 999, 1000, 90_000, 3_600_000, 604_800_000])
+def test_durations_are_written_as_they_are_read(time_ms: int) -> None:
+    """In Delta's units; a table without the property has a default."""
+    assert log_retention_ms({"delta.logRetentionDuration": interval(time_ms)}) == time_ms
+    assert log_retention_ms({}) == 86_400_000
+
+
+def test_new_tables_say_how_long_things_are_kept(tmp_path: Path) -> None:
+    """The properties are Delta's, so that others' clean-up goes by them, too."""
+    table = CompactedTable(tmp_path, SLIDING)
+    configuration = DeltaTable(table.folder).metadata().configuration
+    assert configuration["delta.logRetentionDuration"] == "interval 1 days"
+    assert configuration["delta.deletedFileRetentionDuration"] == "interval 1 hours"
+    entry = (table.folder / "_delta_log" / f"{0:020d}.json").read_bytes()
+    assert all(orjson.loads(line) for line in entry.splitlines())
