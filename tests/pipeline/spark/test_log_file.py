@@ -71,8 +71,9 @@ def test_a_trace_is_added_to_the_log(tmp_path: Path) -> None:
     """Behind what Spark has written."""
     log_file = LogFile(tmp_path, "run")
     log_file.log.write_text("Spark's line\n")
+    nothing: dict[str, int] = {}
     with pytest.raises(KeyError) as failed:
-        {}["odd"]
+        nothing["odd"]
     log_file.write_trace(failed.value)
     first, second, *trace = log_file.log.read_text().splitlines()
     assert first == "Spark's line"
