@@ -59,7 +59,7 @@ class Cleanup:
         self._checkpoints: dict[str, int] | None = None
         self._listed_ms = 0
 
-    def checkpoint(self, *, at_once: bool = False) -> bool:
+    def checkpoint(self, refuse: Callable[[], None], *, at_once: bool = False) -> bool:
         """Write a Delta checkpoint if it is time (or ``at_once``); return whether it was."""
         files = self._files
         newest = max(self._checkpoint, last_checkpoint(files.log))
@@ -68,6 +68,7 @@ class Cleanup:
         )
         if files.version - newest < (1 if at_once else interval):
             return False
+        refuse()
         # Of a named version: a listing beside a writer may have gaps.
         version = files.version
         add_checkpoint(files.folder, version)

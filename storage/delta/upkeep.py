@@ -86,7 +86,7 @@ class TableUpkeep:
             # Whatever it was, a file that somebody removed may be why: look at the table anew.
             self._files = None
             raise
-        if cleanup.checkpoint():
+        if cleanup.checkpoint(refuse):
             return True
         if self._settings.compacts:
             cleanup.clean_log(refuse)
@@ -112,7 +112,7 @@ class TableUpkeep:
         compaction.drop_expired(refuse)
         runs: list[Run] = compaction.runs()
         done = compaction.merge(runs, refuse, between) if runs else None
-        cleanup.checkpoint(at_once=True)
+        cleanup.checkpoint(refuse, at_once=True)
         cleanup.clean_log(refuse)
         cleanup.remove_files(committed, refuse)
         return done
