@@ -131,6 +131,12 @@ class Definition(Model):
         examples=["window-update"],
     )
     format: int
+    sources: list[str] | None = Field(
+        description="Topics with their schemas; null: the table is of a format that didn't say it"
+    )
+    steps: list[str] | None = Field(description="Row-wise steps and joins of each input")
+    functions: list[str] | None = Field(description="Names of the user's functions, their schema")
+    generation: int = Field(description="How often rows or state were replaced as a whole")
 
 
 class StoreSummary(Model):

@@ -1,0 +1,112 @@
+"""The next generation of a store: what is on disk when its table names it, and what goes then."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from oriel.pipeline.commit import Checkpoint, Replacement, as_version, remove_left, stores_left
+from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
+from oriel.pipeline.plan import PreparedBatch
+from oriel.storage import CommitRecord, DataLayout
+from oriel.storage.delta import DeltaLog, open_table, store_schema, write_file
+from tests.storage.store_tables import make_definition
+
+DEFINITION = replace(make_definition("s"), aggregates=())
+SCHEMA = store_schema({})
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Iterator[Checkpoint]:
+    """A checkpoint in a data folder."""
+    with Checkpoint(DataLayout(tmp_path).checkpoint("app"), sync=True) as made:
+        yield made
+
+
+def computed(folder: Path) -> PreparedBatch:
+    """What a rebuild has computed: a state file."""
+    folder.mkdir()
+    (folder / "0.arrow").write_bytes(b"state")
+    record = CommitRecord(batch=2, offsets={"events": {"0": 9}}, stream_time_ms={}, close_ms=0)
+    return PreparedBatch(record, {0: ["0.arrow"]}, {}, [], [], changed=0, open_records=1)
+
+
+def test_state_is_on_disk_before_the_table_names_it(
+    tmp_path: Path, checkpoint: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files, their folder, and the name of that folder, which is new; then the entry."""
+    layout = DataLayout(tmp_path)
+    replacement = Replacement(layout, checkpoint, DEFINITION, SCHEMA, sync=True)
+    prepared = as_version(computed(tmp_path / "scratch"), 7)
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        path = Path(f"/proc/self/fd/{descriptor}").readlink()
+        synced.append(str(path.relative_to(tmp_path)))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    replacement.take_state(tmp_path / "scratch", prepared)
+    state = "checkpoints/app/state"
+    assert {state, f"{state}/s@1", f"{state}/s@1/0.arrow"} <= set(synced)
+    assert DeltaLog(layout.table("s")).snapshot().definition.generation == 0
+    replacement.switch_to([], prepared)
+    assert synced[-1] == "tables/s/_delta_log"
+    snapshot = DeltaLog(layout.table("s")).snapshot()
+    assert snapshot.definition == replacement.definition == replace(DEFINITION, generation=1)
+    assert snapshot.record == prepared.record
+    assert replacement.versions.load(7) == prepared
+    assert DeltaTable(layout.table("s")).transaction_version(DEFINITION.application) == 7
+
+
+def test_what_a_killed_rebuild_left_is_no_part_of_the_next(
+    tmp_path: Path, checkpoint: Checkpoint
+) -> None:
+    """Its generation begins empty again."""
+    left = checkpoint.versions("s@1").folder / "000000000001.json"
+    left.write_bytes(b"{}")
+    replacement = Replacement(DataLayout(tmp_path), checkpoint, DEFINITION, SCHEMA, sync=False)
+    assert not list(replacement.versions.folder.iterdir())
+
+
+def test_earlier_generations_go_later_ones_stay(tmp_path: Path, checkpoint: Checkpoint) -> None:
+    """Of this store alone; a process that slept must not remove what its successor made."""
+    layout = DataLayout(tmp_path)
+    layout.rebuild("s").mkdir(parents=True)
+    names = ["s", "s@1", "s@2", "s@3", "other", "other@1"]
+    folders = {name: checkpoint.versions(name).folder for name in names}
+    remove_left(layout, checkpoint, replace(DEFINITION, generation=2))
+    assert [name for name, path in folders.items() if path.is_dir()] == names[2:]
+    assert not layout.rebuild("s").exists()
+    assert stores_left(checkpoint, ["s"]) == ["other"]
+
+
+def test_dead_letters_that_are_there_are_not_added_again(
+    tmp_path: Path, checkpoint: Checkpoint
+) -> None:
+    """By place, store and reason, whatever the batch; those without a store, too."""
+
+    def letters(folder: Path, *places: tuple[int, str | None]) -> None:
+        table = open_table(folder, DEAD_LETTER_SCHEMA, {}, sync=False)
+        rows = [
+            {"topic": "t", "partition": 0, "offset": offset, "store": store, "reason": "r",
+             "detail": "", "raw": b"", "revision": 1}
+            for offset, store in places
+        ]  # fmt: skip
+        file = write_file(folder, pa.Table.from_pylist(rows, DEAD_LETTER_SCHEMA), "d", sync=False)
+        table.commit([file], "app", 0, {})
+
+    layout = DataLayout(tmp_path)
+    letters(layout.dead_letters, (1, None), (2, "s"), (3, "other"))
+    letters(tmp_path / "scratch", (1, None), (2, "s"), (3, "s"), (4, None))
+    for _again in range(2):
+        replacement = Replacement(layout, checkpoint, DEFINITION, SCHEMA, sync=False)
+        replacement.add_dead_letters(tmp_path / "scratch", 7)
+    found = DeltaTable(layout.dead_letters).to_pyarrow_table().sort_by("offset").to_pylist()
+    added = [(row["offset"], row["store"]) for row in found if row["revision"] == 7]
+    assert (len(found), sorted(added, key=str)) == (5, [(3, "s"), (4, None)])
