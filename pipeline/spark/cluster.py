@@ -32,8 +32,8 @@ _SEPARATORS = {
 
 
 def is_cluster(master: str | None) -> bool:
-    """Whether a master runs tasks in other processes than the driver's."""
-    return _LOCAL_MASTER.fullmatch(master or "local") is None
+    """Whether a master (None: this machine) runs tasks in other processes than the driver's."""
+    return master is not None and _LOCAL_MASTER.fullmatch(master) is None
 
 
 def cluster_settings(cores: int | None) -> dict[str, str]:
