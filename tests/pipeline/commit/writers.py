@@ -72,7 +72,7 @@ class Writer:
         sizes = [sum(map(len, content[: end + LINES])) for end in range(0, len(content), LINES)]
         self._cuts = sizes
         topology = two_stores()
-        self._decoders = {source: self.log.decoder(source.schema) for source in topology.sources}
+        self._decoders = {source: self.log.decoder(source) for source in topology.sources}
         reasons = reasons_by_store(topology)
         for store in topology.stores:
             steps = partial(steps_for, store=store.name)
