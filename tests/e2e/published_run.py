@@ -68,7 +68,7 @@ def main(folder: Path, address: str) -> None:
         if arguments[1].name == "totals":
             raise _CrashError
 
-    Publisher.publish = publish_and_crash  # type: ignore[method-assign]
+    Publisher.publish = publish_and_crash  # type: ignore[assignment, method-assign]
     _run(spark, folder, address, 12)
     Publisher.publish = publish  # type: ignore[method-assign]
     _run(spark, folder, address)

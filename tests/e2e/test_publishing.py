@@ -56,7 +56,8 @@ def _read(address: str, store: str) -> list[Message]:
             assert headers["store"].decode() == store
             value = message.value()
             key = orjson.loads(message.key() or b"")
-            messages.append((key, value and orjson.loads(value), int(headers["revision"])))
+            parsed = orjson.loads(value) if value else None
+            messages.append((key, parsed, int(headers["revision"])))
     finally:
         consumer.close()
     return sorted(messages, key=lambda message: (message[2], str(message[0])))

@@ -128,8 +128,6 @@ class Writer:
 
     def close(self) -> None:
         """End as a process does."""
-        for store in self.stores.values():
-            store.close()
         self.checkpoint.close()
 
     def _ends_of(self, batch: int) -> int:

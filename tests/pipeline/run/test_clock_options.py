@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockSettings, PreparedBatch
+from oriel.pipeline.run.arguments import run_parser
 from oriel.pipeline.run.clock_options import clock_settings, idle_lines
-from oriel.pipeline.run.command import _parser
 from oriel.storage import CommitRecord
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000
@@ -26,14 +26,14 @@ def test_a_live_run_has_a_bound_and_a_replay_has_none(
     options: list[str], settings: ClockSettings
 ) -> None:
     """Unless the options say something else."""
-    given = _parser().parse_args(["t.py", "--event-log", "x", "--data", "d", *options])
+    given = run_parser().parse_args(["t.py", "--event-log", "x", "--data", "d", *options])
     assert clock_settings(given) == settings
 
 
 def test_a_bound_is_a_time_or_off(capsys: pytest.CaptureFixture[str]) -> None:
     """Anything else is told with an example."""
     with pytest.raises(SystemExit):
-        _parser().parse_args(["t.py", "--event-log", "x", "--data", "d", "--max-ahead", "never"])
+        run_parser().parse_args(["t.py", "--event-log", "x", "--data", "d", "--max-ahead", "never"])
     assert "'never' is not a time like 200ms, 1s, 1m, 1h or 1d" in capsys.readouterr().err
 
 

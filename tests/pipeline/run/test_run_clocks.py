@@ -19,7 +19,7 @@ from oriel import (
 from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.commit.checkpoint import StateVersions
 from oriel.pipeline.operations import clock
-from oriel.pipeline.plan import ClockSettings
+from oriel.pipeline.plan import ClockSettings, PreparedBatch
 from oriel.storage import WindowRange
 from oriel.storage.delta import DeltaLog
 from oriel.storage.index import IndexFolder
@@ -92,17 +92,17 @@ def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
     what = topology("one", "two", "three")
     runs.append({0: [record(990), record(1500)]})
     saved: list[int] = []
-    save = StateVersions.save
+    decide = StateVersions.decide
 
-    def failing_once(versions: StateVersions, *arguments: Any) -> None:
+    def failing_once(versions: StateVersions, *arguments: Any) -> PreparedBatch:
         saved.append(1)
         if len(saved) == failing:
             message = "the disk is gone"
             raise OSError(message)
-        save(versions, *arguments)
+        return decide(versions, *arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(StateVersions, "save", failing_once)
+        patch.setattr(StateVersions, "decide", failing_once)
         with pytest.raises(OSError, match="disk is gone"):
             runs.run(what)
     runs.now_ms = 10**9
