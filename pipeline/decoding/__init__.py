@@ -5,8 +5,8 @@ table of ``hops.decoded_schema``: each record with key, time and value, or with 
 bad. Nothing here imports Spark, so Python tasks, the driver process and the test driver share it.
 """
 
-from oriel.pipeline.decoding.ahead import refuse_ahead
 from oriel.pipeline.decoding.blocks import BlockDecoder, event_log_decoder, kafka_decoder
 from oriel.pipeline.decoding.registry import SchemaRegistry
+from oriel.pipeline.decoding.times import refuse_ahead
 
 __all__ = ["BlockDecoder", "SchemaRegistry", "event_log_decoder", "kafka_decoder", "refuse_ahead"]

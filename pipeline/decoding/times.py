@@ -1,4 +1,4 @@
-"""What a record's time is, and whether it is one: the message's, or a column of the value."""
+"""What a record's time is, and whether it may be one: the message's, or a column of the value."""
 
 import json
 
@@ -10,6 +10,9 @@ from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding.faults import Faults, WrongType
 from oriel.pipeline.language import FieldTimestamp, Timestamp
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
+
+#: What a record with a reason has no more.
+_MEANING = ("key", "timestamp_ms", "value")
 
 #: ISO 8601 as it is read: date and time to the second or finer, and the zone.
 _ISO = (
@@ -94,3 +97,22 @@ def _iso_time(text: pa.StringScalar) -> pa.TimestampScalar:
         return text.cast(_MICROSECONDS)
     except pa.ArrowInvalid:
         return pa.scalar(None, _MICROSECONDS)
+
+
+def refuse_ahead(records: pa.Table, latest_ms: int | None) -> pa.Table:
+    """Decoded records, those with a time behind ``latest_ms`` as bad ones; None: any time will do.
+
+    Before any step of a store sees them, so that they are bad for every store (decision 0032).
+    """
+    if latest_ms is None or not len(records):
+        return records
+    ahead = pc.fill_null(pc.greater(records["timestamp_ms"], latest_ms), fill_value=False)
+    if not pc.any(ahead).as_py():
+        return records
+    refused = {name: pa.scalar(None, records.schema.field(name).type) for name in _MEANING}
+    refused["reason"] = pa.scalar(Reason.TIMESTAMP_AHEAD.value)
+    columns = [
+        pc.if_else(ahead, refused[name], column) if name in refused else column
+        for name, column in zip(records.column_names, records.columns, strict=True)
+    ]
+    return pa.table(columns, schema=records.schema)
