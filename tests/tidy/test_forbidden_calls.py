@@ -15,7 +15,7 @@ BROAD_HANDLERS = {
     "problem_answer logs what it does not know and answers 500",
     (
         "pipeline/run/command.py",
-        "main",
+        "_main",
     ): "any failure becomes one line and exit code 1; its trace goes to the run's log",
     ("tests/app/api_client.py", "_call"): "an error after a whole answer is the server's to log; "
     "any other is raised again",
