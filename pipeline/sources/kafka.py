@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from oriel.pipeline.decoding import SchemaRegistry, kafka_decoder
-from oriel.pipeline.errors import CheckpointError, InvalidTopology
+from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.event_log import DEFAULT_MAX_BATCH_BYTES
 from oriel.pipeline.language import Source
 from oriel.pipeline.sources.brokers import Brokers, NoAnswer
@@ -122,15 +122,9 @@ class Kafka(Log):
         Raises:
             KafkaUnavailable: the brokers don't answer, refuse the client or lack a topic.
             RecordsLost: records behind ``read`` are gone, or a topic was made anew.
-            CheckpointError: what was written down is damaged, or the offsets are an event log's.
+            CheckpointError: what was written down is damaged.
         """
         path = folder / KAFKA_RECORD
-        if read and not path.exists():
-            message = (
-                f"{folder} has read an event log ({KAFKA_RECORD} is not there), whose offsets mean "
-                "nothing in Kafka: start anew with another data folder"
-            )
-            raise CheckpointError(message)
         brokers = self._brokers(spark)
         logs = brokers.topics(topics)
         batch_records = {

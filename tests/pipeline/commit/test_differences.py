@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from oriel import EmitStrategy, JoinWindows, TimeWindows, count, sum
+from oriel import Consumed, EmitStrategy, JoinWindows, TimeWindows, count, sum
 from oriel.pipeline.commit.differences import FIXED, define, differences, settled
 from oriel.pipeline.language import (
     Columns,
@@ -115,6 +115,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (Input, "join"): _of_input(join=STREAMS),
     (Source, "topic"): _of_source(topic="u"),
     (Source, "schema"): _of_source(schema="v INT, w INT"),
+    (Source, "consumed"): _of_source(consumed=Consumed(headers={"x-trace": "trace"})),
     (Filter, "condition"): _of_step(Filter("v > 0"), Filter("v > 1")),
     (MapValues, "keep"): _of_step(MapValues(("v",), {}), MapValues(("*",), {})),
     (MapValues, "columns"): _of_step(MapValues((), {"v": "1"}), MapValues((), {"v": "2"})),
@@ -141,7 +142,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
                          store(*TWO, aggregation=TableRows("left"))),
 }  # fmt: skip
 #: Fields that may change: they have no influence on what is in the rows.
-FREE = {(Store, "name"), (Store, "retention_ms")}
+FREE = {(Store, "name"), (Store, "retention_ms"), (Store, "publications")}
 
 
 def defined(of: Store) -> StoreDefinition:

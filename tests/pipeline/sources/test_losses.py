@@ -1,16 +1,12 @@
 """What a checkpoint knows of Kafka's topics, and records that are gone before they were read."""
 
 from pathlib import Path
-from typing import cast
 
 import pytest
-from pyspark.sql import SparkSession
 
 from oriel.pipeline.errors import CheckpointError, RecordsLost
-from oriel.pipeline.sources import EventLog, Kafka
 from oriel.pipeline.sources.brokers import TopicLog
 from oriel.pipeline.sources.losses import (
-    KAFKA_RECORD,
     Gap,
     KafkaRecord,
     gaps,
@@ -87,15 +83,3 @@ def test_the_same_log_is_accepted() -> None:
         refuse_another_log("t", log, {"0": 3}, known)
     refuse_another_log("t", TopicLog("AAAAAAAAAAAAAAAAAAAAAA", {}, {"0": 3}), {"0": 3}, "a")
     refuse_another_log("t", {"0": 3}, {"0": 3})
-
-
-def test_a_checkpoint_is_of_kafka_or_of_an_event_log(tmp_path: Path) -> None:
-    """Offsets of the one, which are places in files, are never taken for the other's."""
-    no_spark = cast("SparkSession", None)
-    with pytest.raises(CheckpointError, match="has read an event log"):
-        Kafka("host:1").open(no_spark, ["t"], {"t": {"0": 54}}, tmp_path)
-    log = EventLog(tmp_path)
-    log.open(no_spark, ["t"], {"t": {"0": 54}}, tmp_path)
-    KafkaRecord.opened(tmp_path / KAFKA_RECORD, "earliest").note_topics({"t": "id"})
-    with pytest.raises(CheckpointError, match="has read Kafka"):
-        log.open(no_spark, ["t"], {"t": {"0": 54}}, tmp_path)
