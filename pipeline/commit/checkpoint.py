@@ -32,6 +32,7 @@ from oriel.pipeline.commit.epochs import EPOCHS_KEPT, Epoch
 from oriel.pipeline.commit.mend import mended
 from oriel.pipeline.commit.resumption import (
     Resumption,
+    batch_time_ms,
     end_offsets,
     keep_first_offsets,
     write_spark_log,
@@ -266,6 +267,14 @@ class Checkpoint:
             CheckpointError: the entry is missing or not understood.
         """
         return end_offsets(self.spark, batch)
+
+    def batch_time_ms(self, batch: int) -> int:
+        """When Spark planned batch ``batch``, by wall clock; 0 where that is not known.
+
+        Raises:
+            CheckpointError: the entry of Spark's offset log is missing or not understood.
+        """
+        return batch_time_ms(self.spark, batch)
 
     def close(self) -> None:
         """Give the lock back."""

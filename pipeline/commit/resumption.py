@@ -30,13 +30,14 @@ class Resumption:
 
     The batch goes from ``starts`` (of one store: as far as they are known) to ``ends``.
     ``is_done``: all stores have committed it, so that the next one is to come; otherwise Spark is
-    to offer it again.
+    to offer it again. ``time_ms`` is the wall clock of the batch, 0 where it is not known.
     """
 
     batch: int
     starts: Offsets
     ends: Offsets
     is_done: bool
+    time_ms: int = 0
 
 
 def write_spark_log(
@@ -53,8 +54,8 @@ def write_spark_log(
     commits.mkdir()
     if batch:
         # Spark asks for the entry before its newest one: where that begins.
-        (offsets / str(batch - 1)).write_text(_entry(topics, resumption.starts))
-    (offsets / str(batch)).write_text(_entry(topics, resumption.ends))
+        (offsets / str(batch - 1)).write_text(_entry(topics, resumption.starts, 0))
+    (offsets / str(batch)).write_text(_entry(topics, resumption.ends, resumption.time_ms))
     if resumption.is_done:
         (commits / str(batch)).write_text(f'{_VERSION}\n{{"nextBatchWatermarkMs":0}}')
 
@@ -101,8 +102,23 @@ def end_offsets(folder: Path, batch: int) -> Offsets:
     return ends
 
 
-def _entry(topics: Sequence[str], offsets: Offsets) -> str:
+def batch_time_ms(folder: Path, batch: int) -> int:
+    """When Spark planned a batch, which is ``current_timestamp()`` in it, in ms; 0: unknown.
+
+    Raises:
+        CheckpointError: the entry of Spark's offset log is missing or not understood.
+    """
+    path = folder / _OFFSETS / str(batch)
+    try:
+        metadata = current_files().read(path).splitlines()[1]
+        return int(orjson.loads(metadata)["batchTimestampMs"])
+    except (OSError, ValueError, LookupError, TypeError) as error:
+        message = f"Spark's offset log entry {path} can't be read: {error}"
+        raise CheckpointError(message) from error
+
+
+def _entry(topics: Sequence[str], offsets: Offsets, time_ms: int) -> str:
     # Written as the event log's source does: Spark compares its offsets as texts.
     sources = [json.dumps({t: offsets[t]}) if t in offsets else "-" for t in topics]
-    metadata = '{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}'
+    metadata = f'{{"batchWatermarkMs":0,"batchTimestampMs":{time_ms},"conf":{{}}}}'
     return "\n".join([_VERSION, metadata, *sources])

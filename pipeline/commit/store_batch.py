@@ -227,7 +227,7 @@ class StoreBatches:
             not prepared.dead_letters or self._tables.dead_letters_batch() >= batch
         )
         starts = {} if before is None else before.record.offsets
-        return Resumption(batch, starts, ends, is_done)
+        return Resumption(batch, starts, ends, is_done, prepared.clock_notes.now_ms)
 
     def begin(
         self, batch: int, ends: Offsets, wall_clock: WallClock = NO_WALL_CLOCK
@@ -297,6 +297,10 @@ class StoreBatches:
         self._versions.forget_before(batch - 1, replayable)
         self._last = (batch, prepared)
         return prepared
+
+    def decided(self, batch: int) -> PreparedBatch | None:
+        """What batch ``batch`` was decided to be; None if it is not, or is forgotten."""
+        return self._versions.decided(batch)
 
     def recorded_batch(self) -> int:
         """The last batch in the store's table, -1 before the first."""
@@ -387,4 +391,5 @@ def last_batch(stores: Iterable[StoreBatches]) -> Resumption | None:
     )
     # A start is not known where a version is damaged that only stores need which have decided the
     # batch: they don't read it again.
-    return Resumption(batch, ends | starts if batch else {}, ends, is_done)
+    time_ms = max(resumption.time_ms for resumption in known if resumption.batch == batch)
+    return Resumption(batch, ends | starts if batch else {}, ends, is_done, time_ms)

@@ -5,8 +5,8 @@
     headers    ``store`` and ``revision``
 
 A message of a window always has the same bytes as its key, so Kafka keeps a window's messages in
-order, and a compacted topic keeps its newest row. A batch is written before Spark's commit log has
-it: after a crash it is written again, the same rows with the same revisions. Whoever remembers the
+order, and a compacted topic keeps its newest row. A batch that a crash left half written is written
+again by the next start, the same rows with the same revisions. Whoever remembers the
 highest revision of each key and leaves out what is not above it sees each row exactly once.
 """
 
@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
@@ -21,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from oriel.pipeline.language import Publication
 from oriel.pipeline.plan import PreparedBatch
-from oriel.storage import StoreDefinition
+from oriel.storage import StoreDefinition, current_files, replace_file
 from oriel.storage.index import row_identity_json, row_json, table_batches
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -36,10 +37,28 @@ _MESSAGES = pa.schema([
 class Publisher:
     """Writes the rows of a run's stores to Kafka."""
 
-    def __init__(self, spark: SparkSession, kafka_options: Mapping[str, str]) -> None:
-        """Write to the cluster of ``kafka_options``, as Spark names them (``kafka.*``)."""
+    def __init__(
+        self, spark: SparkSession, kafka_options: Mapping[str, str], checkpoint: Path, *, sync: bool
+    ) -> None:
+        """Write to the cluster of ``kafka_options``, as Spark names them (``kafka.*``).
+
+        ``CHECKPOINT/published.json`` remembers the last batch of which all is written.
+        """
         self._spark = spark
         self._options = kafka_options
+        self._path = checkpoint / "published.json"
+        self._sync = sync
+
+    def published_batch(self) -> int:
+        """The last batch of which all rows are written, -1 before the first or if it is lost."""
+        try:
+            return int(orjson.loads(current_files().read(self._path))["batch"])
+        except (FileNotFoundError, ValueError, LookupError, TypeError):
+            return -1
+
+    def remember(self, batch: int) -> None:
+        """All rows of ``batch`` are written."""
+        replace_file(self._path, orjson.dumps({"batch": batch}), sync=self._sync)
 
     def publish(
         self,

@@ -112,7 +112,6 @@ class PipelineRun:
         self._topology = topology
         if settings.publish_options is None:
             _refuse_publications(topology)
-        self._publisher = Publisher(spark, settings.publish_options or {})
         self._opened: dict[str, StoreTables] = {}
         names = [store.name for store in topology.stores]
         if rebuild is not None and rebuild not in names:
@@ -134,6 +133,9 @@ class PipelineRun:
         self._resumption: Resumption | None = None
         self._layout = DataLayout(settings.data)
         folder = self._layout.checkpoint(settings.application)
+        self._publisher = Publisher(
+            spark, settings.publish_options or {}, folder, sync=settings.sync
+        )
         self._checkpoint = Checkpoint(folder, sync=settings.sync)
         try:
             identity = log.identity(spark)
@@ -165,6 +167,7 @@ class PipelineRun:
         at = self._resumption
         read = {} if at is None else at.ends if at.is_done else at.starts
         self._log.open(self._spark, self._topics, read, self._checkpoint.folder)
+        self._publish_again()
 
         def each_batch(rows: DataFrame, batch: int) -> None:
             try:
@@ -307,7 +310,9 @@ class PipelineRun:
         ends = self._checkpoint.end_offsets(batch)
         # Decision 0032: a batch has one wall clock and one bound. If a crash left it decided for
         # some stores, the others judge as they did.
-        wall_clock = WallClock(wall_clock_ms(), self._since_ms, self._settings.clocks)
+        # It is Spark's, which is that of `current_timestamp()` as well.
+        now_ms = self._checkpoint.batch_time_ms(batch) or wall_clock_ms()
+        wall_clock = WallClock(now_ms, self._since_ms, self._settings.clocks)
         notes = (store.decided_notes(batch) for store in self._stores.values())
         decided = next((each for each in notes if each is not None), None)
         if decided is not None:
@@ -324,16 +329,35 @@ class PipelineRun:
         for name, work in begun.items():
             computed = None if work is None else (work, reports[name])
             prepared[name] = self._stores[name].finish(batch, ends, computed)
-        for store in self._topology.stores:
-            tables = self._opened[store.name]
-            self._publisher.publish(
-                store.publications, tables.definition, tables.table_folder, prepared[store.name]
-            )
+        self._publish(batch, prepared)
         self._maintenance.batch_committed(batch)
         times.append(time.perf_counter())
         spans = (end - start for start, end in pairwise(times))
         self.phase_seconds = dict(zip(("plan", "compute", "commit"), spans, strict=True))
         return prepared
+
+    def _publish(self, batch: int, prepared: Mapping[str, PreparedBatch]) -> None:
+        """Write the rows of a committed batch to the Kafka topics of its stores."""
+        if not any(store.publications for store in self._topology.stores):
+            return
+        for store in self._topology.stores:
+            tables = self._opened[store.name]
+            self._publisher.publish(
+                store.publications, tables.definition, tables.table_folder, prepared[store.name]
+            )
+        self._publisher.remember(batch)
+
+    def _publish_again(self) -> None:
+        """Write the last batch's rows again, if the process ended before all of them were written.
+
+        Spark doesn't offer a batch again that all tables have.
+        """
+        at = self._resumption
+        if at is None or not at.is_done or self._publisher.published_batch() >= at.batch:
+            return
+        prepared = {name: store.decided(at.batch) for name, store in self._stores.items()}
+        decided = {name: each for name, each in prepared.items() if each is not None}
+        self._publish(at.batch, decided)
 
     def _compute(
         self,

@@ -345,6 +345,6 @@ def test_a_run_survives_its_broker(tmp_path: Path, cluster: Cluster) -> None:
 
 
 def _children(process: int) -> list[int]:
-    """The processes that a process started: of a run the one of Java."""
-    children = Path(f"/proc/{process}/task/{process}/children").read_text()
-    return [int(child) for child in children.split()]
+    """The processes of Java that a process started: of a run there is one."""
+    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    return [int(child) for child in children if "java" in Path(f"/proc/{child}/comm").read_text()]
