@@ -170,7 +170,7 @@ def test_compaction_between_a_failure_and_its_replay(
     bench.append(*RECORDS[2:3])
     with monkeypatch.context() as patch:
         patch.setattr(StoreTables, failing.__name__, _fail)
-        with pytest.raises(OSError, match="disk is gone"):
+        with pytest.raises(FilesFailed, match="disk is gone"):
             bench.run()
     for table in ("s", "_dead_letters"):
         by_hand = TableUpkeep(bench.folder / "data" / "tables" / table, upkeep)

@@ -18,6 +18,7 @@ from oriel import (
 )
 from oriel.pipeline.commit import Checkpoint
 from oriel.pipeline.commit.checkpoint import StateVersions
+from oriel.pipeline.errors import FilesFailed
 from oriel.pipeline.operations import clock
 from oriel.pipeline.plan import ClockSettings, PreparedBatch
 from oriel.storage import WindowRange
@@ -103,7 +104,7 @@ def test_a_crash_leaves_no_batch_judged_by_two_wall_clocks(
 
     with monkeypatch.context() as patch:
         patch.setattr(StateVersions, "decide", failing_once)
-        with pytest.raises(OSError, match="disk is gone"):
+        with pytest.raises(FilesFailed, match="disk is gone"):
             runs.run(what)
     runs.now_ms = 10**9
     runs.clocks = ClockSettings(max_ahead_ms=None)
@@ -238,7 +239,7 @@ def test_a_clock_is_mended_where_a_crash_left_the_batch(
     method = "commit_dead_letters" if decided else "commit"
     with monkeypatch.context() as patch:
         patch.setattr(f"oriel.pipeline.commit.StoreTables.{method}", _fail)
-        with pytest.raises(OSError, match="disk is gone"):
+        with pytest.raises(FilesFailed, match="disk is gone"):
             runs.run(topology("s"))
     arguments = ["--data", str(runs.data), "--set", "t", "0", "100"]
     code, told = clock.main(arguments), capsys.readouterr()
