@@ -166,9 +166,11 @@ class Maintenance:
         pause = min(_RETRY_SECONDS * 2 ** (table.errors - 1), _RETRY_SECONDS_MAX)
         table.due = time.monotonic() + pause
         if table.errors == 1:
+            # Nobody sets the pipeline's logging up, so this is a line on stderr as it stands here;
+            # errors of delta-rs have several.
             logger.warning(
                 "the table %s could not be compacted or cleaned up: %s: %s; it is tried again",
-                table.upkeep.folder.name, type(error).__name__, error,
+                table.upkeep.folder.name, type(error).__name__, str(error).partition("\n")[0],
             )  # fmt: skip
 
 

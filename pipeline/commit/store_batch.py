@@ -218,7 +218,7 @@ class StoreBatches:
         if prepared is None:
             return None
         before = self._versions.decided(batch - 1)
-        if before is not None:
+        if before is not None and self._tables.dead_letters_batch() < batch - 1:
             # Their table, too, may have lost its newest entry, and no batch will look for it.
             self._versions.check_epoch()
             self._refuse_missing(before.dead_letters, self._tables.dead_letters_folder, batch - 1)
@@ -287,6 +287,8 @@ class StoreBatches:
         # the tables refuse a batch that a successor has committed (decision 0031).
         self._versions.check_epoch()
         if self._tables.recorded_batch() < batch:
+            # Others may have vacuumed what no version names yet; nobody could read the table then.
+            self._refuse_missing(prepared.files, self._tables.table_folder, batch)
             info = {COMMIT_INFO_KEY: prepared.record.to_json()}
             self._tables.commit(prepared.files, batch, info)
         # Whether it is there already, its own table says: a crash may lie between the commits.

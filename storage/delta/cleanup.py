@@ -30,7 +30,7 @@ from oriel.storage.delta.retention import (
     uncommitted_ms,
 )
 from oriel.storage.delta.table import CHECKPOINT_INTERVAL, add_checkpoint
-from oriel.storage.files import sync_file, sync_folder
+from oriel.storage.files import current_files, sync_file, sync_folder
 
 #: Entries above so many are kept for a shorter time: readers list all of a log.
 _ENTRIES_MAX = 10_000
@@ -102,7 +102,7 @@ class Cleanup:
             if not removed:
                 refuse()
             for name in (entry_name(version), f"{version:020d}.crc"):
-                (files.log / name).unlink(missing_ok=True)
+                current_files().delete(files.log / name)
             files.entries.popleft()
             removed += 1
         return removed
@@ -125,7 +125,7 @@ class Cleanup:
         for path in gone:
             # A path of others may be anywhere: only what is in the table's folder is its own.
             if Path(path).name == path:
-                (files.folder / path).unlink(missing_ok=True)
+                current_files().delete(files.folder / path)
             files.removed.pop(path, None)
         return len(gone)
 

@@ -31,7 +31,7 @@ from oriel.storage.delta.merging import Merge, merged_pieces
 from oriel.storage.delta.retention import uncommitted_ms
 from oriel.storage.delta.table import create_entry
 from oriel.storage.errors import StorageError
-from oriel.storage.files import sync_folder
+from oriel.storage.files import current_files, sync_folder
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
 #: What names of compacted files begin with; then come the least and the greatest revision.
@@ -264,12 +264,22 @@ class Compaction:
         )
 
     def _earliest(self, definition: StoreDefinition) -> int:
-        """The least visible time in microseconds (semantics 7), by what the files tell."""
+        """The least time in microseconds that is kept: what retention hides, and no more.
+
+        The store clock is the index's (decision 0030). What is dropped does not come back when
+        ``oriel clock --set`` mends a clock that a wrong record set ahead, so here it counts up to
+        wall clock only.
+        """
         if definition.retention_ms is None:
             return -(2**63)
-        clocks = [each.clock for each in self._known_ranges().values() if each.clock is not None]
-        observed = max((clock.greatest for clock in clocks), default=0)
-        return int(observed) - (definition.retention_ms - 1) * 1000
+        record = self._files.record
+        if record is not None and record.observed_ms >= 0:
+            observed = record.observed_ms * 1000
+        else:
+            ranges = self._known_ranges().values()
+            clocks = [each.clock for each in ranges if each.clock is not None]
+            observed = int(max((clock.greatest for clock in clocks), default=0))
+        return min(observed, now_ms() * 1000) - (definition.retention_ms - 1) * 1000
 
     def _known_ranges(self) -> dict[str, FileRanges]:
         """The ranges of all live files; footers of new ones are read."""
@@ -291,7 +301,7 @@ class Compaction:
             self._files.follow()
             for file in written:
                 if file.path not in self._files.live:
-                    (self._files.folder / file.path).unlink(missing_ok=True)
+                    current_files().delete(self._files.folder / file.path)
 
 
 def _may_be_older(other: FileRanges, ranges: FileRanges) -> bool:

@@ -19,10 +19,17 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.definition import STORE_PROPERTY, StoreDefinition
-from oriel.storage.delta.log import LOG_FOLDER, Action, DeltaLog, entry_name, read_actions
+from oriel.storage.delta.log import (
+    LOG_FOLDER,
+    Action,
+    DeltaLog,
+    entry_name,
+    read_actions,
+    read_entry,
+)
 from oriel.storage.delta.table import refuse_protocol
 from oriel.storage.errors import CorruptLog, StoreNotReady
-from oriel.storage.position import COMMIT_APPLICATION_KEY, COMMIT_INFO_KEY
+from oriel.storage.position import COMMIT_APPLICATION_KEY, COMMIT_INFO_KEY, CommitRecord
 
 #: Names in a log that begin with a version: entries, their checksums (Spark's) and checkpoints.
 LOG_NAME = re.compile(r"(\d{20})\.(?:(json)|crc|(checkpoint)\..*parquet)")
@@ -73,6 +80,7 @@ class TableFiles:
             self._is_ours = False
             for action in actions:
                 self._apply(action)
+            self._take_record(content)
         if not (self.log / entry_name(self.version)).exists():
             # Cleaned up by somebody else, so the entries behind it may be gone, too.
             self._load()
@@ -116,6 +124,12 @@ class TableFiles:
         #: The last version that says a position, which a new index takes from there; None where
         #: no entry does (dead letters).
         self.recorded_version = next(self._recorded(log), None)
+        definition = self.definition()
+        #: The pipeline's last word on the store's position and clock, as an index takes it
+        #: (docs/decisions/0030); None where no entry says it.
+        self.record: CommitRecord | None = (
+            None if definition is None else log.last_record(self.version, definition.application)
+        )
         #: The newest version whose appends are not by one who says which application it is.
         self.foreign_version = -1
 
@@ -134,6 +148,21 @@ class TableFiles:
             entry = log.read(version)
             if entry is not None and entry.record is not None:
                 yield version
+
+    def _take_record(self, content: bytes) -> None:
+        """Go by what the newest entry says, as ``DeltaLog.last_record`` reads it backwards."""
+        entry, definition = read_entry(self.version, content), self.definition()
+        if entry is None or definition is None:
+            return
+        application = definition.application
+        if entry.restored is not None:
+            self.record = DeltaLog(self.folder).last_record(self.version, application)
+        elif entry.record is not None and (
+            self.record is None
+            or entry.batch_of(application) is not None
+            or entry.record.batch >= self.record.batch
+        ):
+            self.record = entry.record
 
     def _apply(self, action: Action) -> None:
         if "add" in action:

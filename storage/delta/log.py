@@ -274,7 +274,7 @@ class DeltaLog:
                 "file back, or restore the table from a backup"
             )
             raise CorruptLog(message) from error
-        record = self._last_record(delta.version(), definition.application)
+        record = self.last_record(delta.version(), definition.application)
         return TableSnapshot(
             version=delta.version(),
             table_id=str(metadata.id),
@@ -286,7 +286,7 @@ class DeltaLog:
             kept={unquote(path): mask for path, mask in kept.items()},
         )
 
-    def _last_record(self, version: int, application: str) -> CommitRecord | None:
+    def last_record(self, version: int, application: str) -> CommitRecord | None:
         """What the pipeline said last of its position, at or before a version.
 
         The newest batch says it, and so may entries of maintenance behind it, of which one that

@@ -4,7 +4,8 @@ The rows are taken piece by piece, a piece being a span of the order (key, windo
 memory does not grow with the files: of each only the row groups that reach into the span are
 read. What is dropped of a piece:
 
-* rows that a higher revision of the same window supersedes;
+* rows that a higher revision of the same window supersedes (rows of one revision stay beside each
+  other: which of them counts, the index decides);
 * ``deleted`` rows and rows that expired, if no older row of their window can be in a file that
   is not merged: else that row would show again (of expired ones, once retention is longer).
 
@@ -17,6 +18,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -161,13 +164,7 @@ def _wanted(rows: pa.Table, merge: Merge) -> pa.Table:
     rows = rows.take(order).combine_chunks()
     if not len(rows):
         return rows
-    # Sorted so, the first row of a window is that of its highest revision.
-    begins = [pc.not_equal(rows[name].slice(1), rows[name].slice(0, len(rows) - 1))
-              for name in window]  # fmt: skip
-    is_newest = begins[0]
-    for more in begins[1:]:
-        is_newest = pc.or_(is_newest, more)
-    rows = rows.filter(pa.chunked_array([[True], *is_newest.chunks], pa.bool_()))
+    rows = rows.filter(pa.array(_is_highest(rows, window)))
     clock = clock_column(merge.kind)
     is_done = rows["deleted"]
     if clock is not None:
@@ -180,6 +177,22 @@ def _wanted(rows: pa.Table, merge: Merge) -> pa.Table:
             return rows
         is_done = pc.and_(is_done, pc.invert(_may_be_in(outside, rows, clock)))
     return rows.filter(pc.invert(is_done))
+
+
+def _is_highest(rows: pa.Table, window: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Which rows have the highest revision of their window.
+
+    ``rows`` are not empty, and in order of their windows, each one's by falling revision. Of equal
+    revisions all count: only what others append has any (decision 0030).
+    """
+    begins = np.ones(len(rows), np.bool_)
+    begins[1:] = False
+    for name in window:
+        differs = pc.not_equal(rows[name].slice(1), rows[name].slice(0, len(rows) - 1))
+        begins[1:] |= differs.to_numpy()
+    revisions = rows["revision"].to_numpy()
+    highest: npt.NDArray[np.bool_] = revisions == revisions[begins][np.cumsum(begins) - 1]
+    return highest
 
 
 def _may_be_in(outside: FileRanges, rows: pa.Table, clock: str | None) -> pa.ChunkedArray:

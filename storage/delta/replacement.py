@@ -11,8 +11,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
 from oriel.storage.delta.data_files import AddedFile
-from oriel.storage.delta.log import LOG_FOLDER, Action, entry_name
-from oriel.storage.files import create_file
+from oriel.storage.delta.log import LOG_FOLDER, Action
+from oriel.storage.delta.table import create_entry
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
 
@@ -48,7 +48,7 @@ def replace_rows(
         entry = b"\n".join(map(orjson.dumps, actions))
         version = delta.version() + 1
         try:
-            create_file(folder / LOG_FOLDER / entry_name(version), entry, sync=sync)
+            create_entry(folder / LOG_FOLDER, version, entry, sync=sync)
         except FileExistsError:
             # Somebody was faster: what they added is to be replaced, too.
             continue

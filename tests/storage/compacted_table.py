@@ -48,9 +48,11 @@ class CompactedTable:
         self.batch = -1
         self._newest: dict[Window, Row] = {}
         self._observed_ms = -1
+        #: The clock that the last commit said, -1 where rows have to tell.
+        self.recorded_ms = -1
 
-    def commit(self, *tasks: Sequence[Row]) -> int:
-        """Append the next batch with the rows of each task; return its version."""
+    def commit(self, *tasks: Sequence[Row], observed_ms: int = -1) -> int:
+        """Append the next batch with the rows of each task and its clock; return its version."""
         self.batch += 1
         files = [
             write_file(self.folder, self.rows(rows), self.part(task), sync=False)
@@ -60,7 +62,8 @@ class CompactedTable:
         for rows in tasks:
             for row in rows:
                 self._put(row)
-        info = {COMMIT_INFO_KEY: make_record(self.batch).to_json()}
+        self.recorded_ms = observed_ms
+        info = {COMMIT_INFO_KEY: make_record(self.batch, observed_ms=observed_ms).to_json()}
         return self.table.commit(files, self.definition.application, self.batch, info)
 
     def part(self, task: int = 0, batch: int | None = None) -> str:
@@ -95,7 +98,8 @@ class CompactedTable:
     def expected(self) -> list[dict[str, Any]]:
         """All visible windows as the API answers them, by the dictionary."""
         retention_ms = self.definition.retention_ms
-        earliest_ms = 0 if retention_ms is None else self._observed_ms - retention_ms + 1
+        observed_ms = self._observed_ms if self.recorded_ms < 0 else self.recorded_ms
+        earliest_ms = 0 if retention_ms is None else observed_ms - retention_ms + 1
         return [
             window_fields(row, self.definition)
             for window, row in sorted(self._newest.items(), key=lambda i: (i[0][0].encode(), i[0]))
@@ -159,6 +163,7 @@ class CompactedModel(CompactedTable):
         """Know the table's definition, and no row."""
         self.definition = table.definition
         self.batch = -1
+        self.recorded_ms = table.recorded_ms
         self._newest = {}
         self._observed_ms = -1
 

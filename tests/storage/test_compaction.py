@@ -4,6 +4,7 @@ import itertools
 import random
 import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +62,14 @@ def test_any_files_at_any_time_change_no_answer(kind: str, data: st.DataObject, 
     retention_ms = data.draw(st.sampled_from([None, 1, 4]))
     with tempfile.TemporaryDirectory() as folder:
         table = CompactedTable(Path(folder), window, retention_ms)
+        says_clock, observed_ms = window.is_windowed and data.draw(st.booleans()), -1
         for rows in data.draw(batches(window)):
             half = len(rows) // 2
-            table.commit(rows[:half], rows[half:])
+            if says_clock:
+                # It may be ahead of all rows: of a window that was made and removed in a batch.
+                clocks_ms = [row.get("end", row["start"]) for row in rows]
+                observed_ms = max([observed_ms, *clocks_ms]) + chance.randint(0, 1)
+            table.commit(rows[:half], rows[half:], observed_ms=observed_ms)
             if chance.random() < 0.5:
                 worker = table.compaction()
                 files = [file for run in worker.runs() for file in run.files]
@@ -133,6 +139,46 @@ def test_the_greatest_time_stays_though_it_was_removed(tmp_path: Path) -> None:
     worker.merge(worker.runs(), nothing)
     assert [window["key"] for window in table.expected()] == ["c"]
     table.assert_unchanged()
+
+
+@pytest.mark.parametrize("kind", ["sliding", "session"])
+def test_what_only_a_wrong_clock_hides_stays_in_the_table(tmp_path: Path, kind: str) -> None:
+    """A record of the year 9999 hides the others; a clock that is set back shows them again."""
+    table = CompactedTable(tmp_path, KINDS[kind], 60_000)
+    right_ms = time.time_ns() // 1_000_000
+    far_ms = 253_402_300_799_000
+    for batch in range(8):
+        start_ms = right_ms - 85_000 + 10_000 * batch
+        table.commit([{"key": "a", "start": start_ms}], observed_ms=start_ms + 10)
+    before = table.expected()
+    table.commit([{"key": "wrong", "start": far_ms}], observed_ms=far_ms)
+    assert [window["key"] for window in table.expected()] == ["wrong"]
+    worker = table.compaction()
+    dropped = worker.drop_expired(nothing)
+    worker.merge(worker.runs(), nothing)
+    table.assert_unchanged()
+    # Wall clock alone lets only those go that are too old by it.
+    assert 1 <= dropped <= 3
+    table.commit([], observed_ms=right_ms)
+    assert table.expected()[:-1] == before[-5:]
+    table.assert_unchanged()
+
+
+def test_rows_of_one_revision_are_decided_by_the_index(tmp_path: Path) -> None:
+    """Others append what they like; whether files were merged or not, one of them counts."""
+    table = CompactedTable(tmp_path, NONE)
+    table.commit([{"key": "a", "n": 1}, {"key": "b", "n": 5, "deleted": True}])
+    for rows in ([{"key": "a", "n": 3}], [{"key": "a", "n": 2}], [{"key": "a", "deleted": True}],
+                 [{"key": "b", "n": 4}]):  # fmt: skip
+        write_deltalake(table.folder, table.rows(rows), mode="append")
+    before = table.by_index()
+    assert [window["n"] for window in before] == [3, 4]
+    worker = table.compaction()
+    (run,) = worker.runs()
+    for some in (run.files[1:3], run.files):
+        live = [file for file in some if file.path in table.live()]
+        worker.merge([Run(tuple(live))], nothing)
+        assert table.by_index() == before
 
 
 def test_files_that_expired_as_a_whole_go_unread(

@@ -12,6 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oriel.storage import CommitRecord
+from oriel.storage.delta.compaction import Compaction, Run
+from oriel.storage.delta.live_files import TableFiles
+from tests.storage.compacted_table import TINY
 from tests.storage.followed import Followed, check_in_this_process
 from tests.storage.other_hands import (
     append,
@@ -42,11 +45,13 @@ _EVENTS = st.one_of(
     st.tuples(st.just("delete"), st.sampled_from(["key = 'a'", "revision > 2", "deleted"])),
     st.tuples(
         st.sampled_from([
-            "optimize", "compact", "compact late", "clean log", "vacuum", "step", "restart",
+            "optimize", "drop expired", "rewrite late", "clean log", "vacuum", "step", "restart",
             "remove index",
         ]),
         st.none(),
     ),
+    # Which files: one bit for each, by their names.
+    st.tuples(st.just("compact"), st.one_of(st.just(-1), st.integers(0, 255))),
 )  # fmt: skip
 
 
@@ -68,10 +73,11 @@ class History:
             DeltaTable(table.path).delete(what)
         elif event == "optimize":
             DeltaTable(table.path).optimize.compact()
-        elif event.startswith("compact"):
-            # A round that lost a race for its version repeats the record of the batch before.
-            repeated = self.records[-2:][0] if event == "compact late" else self.records[-1]
-            rewrite(table, _compacted(live_rows(table), self.observed_ms()), repeated)
+        elif event in {"compact", "drop expired"}:
+            self._compact(event, what)
+        elif event == "rewrite late":
+            # Maintenance that repeats the record of the batch before the last one.
+            rewrite(table, live_rows(table), self.records[-2:][0])
         elif event == "clean log":
             clean_log(table)
         elif event == "vacuum":
@@ -99,6 +105,23 @@ class History:
         self.records.append(make_record(len(self.records), observed_ms=observed_ms))
         self.followed.table.commit(rows, self.records[-1])
 
+    def _compact(self, event: str, which: int) -> None:
+        """As the pipeline does beside its batches: no answer changes by it."""
+        table = self.followed.table
+        before = expected(table, live_rows(table), self.observed_ms())
+        compaction = Compaction(TableFiles(table.path), TINY, sync=False)
+        if event == "drop expired":
+            compaction.drop_expired(_nothing)
+        else:
+            files = sorted(
+                (file for run in compaction.runs() for file in run.files), key=lambda f: f.path
+            )
+            chosen = [file for at, file in enumerate(files) if which >> at & 1]
+            if chosen:
+                done = compaction.merge([Run((file,)) for file in chosen], _nothing)
+                assert done.version is not None
+        assert expected(table, live_rows(table), self.observed_ms()) == before
+
     def _to_the_follower(self, event: str) -> None:
         if event == "step":
             self.followed.tailer.step()
@@ -108,19 +131,8 @@ class History:
             self.followed.folder.remove()
 
 
-def _compacted(rows: list[dict[str, Any]], observed_ms: int) -> list[dict[str, Any]]:
-    """Rows that compaction of everything keeps: the highest revisions that are windows in time."""
-    highest: dict[tuple[Any, ...], int] = {}
-    for row in rows:
-        window = (row["key"], row["window_start"])
-        highest[window] = max(row["revision"], highest.get(window, row["revision"]))
-    return [
-        row
-        for row in rows
-        if row["revision"] == highest[row["key"], row["window_start"]]
-        and not row["deleted"]
-        and row["window_start"] >= observed_ms - _RETENTION_MS + 1
-    ]
+def _nothing() -> None:
+    """Nobody is in the way."""
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from oriel.storage.delta import (
     table_rows,
     write_file,
 )
-from oriel.storage.files import create_file
+from oriel.storage.delta.table import create_entry
 from tests.storage.test_table_commits import commit, opened, revisions
 
 WIDER = {"n": pa.int64(), "mean": pa.float64()}
@@ -89,11 +89,11 @@ def test_what_another_adds_meanwhile_is_replaced_too(
     commit(table, tmp_path, 0)
 
     def create(*given: Any, **named: Any) -> None:
-        monkeypatch.setattr(replacement, "create_file", create_file)
+        monkeypatch.setattr(replacement, "create_entry", create_entry)
         _commit_of_another(tmp_path)
-        create_file(*given, **named)
+        create_entry(*given, **named)
 
-    monkeypatch.setattr(replacement, "create_file", create)
+    monkeypatch.setattr(replacement, "create_entry", create)
     assert replaced(tmp_path) == 3
     assert DeltaTable(tmp_path).to_pyarrow_table()["key"].to_pylist() == ["b"]
 

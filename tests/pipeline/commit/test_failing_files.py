@@ -3,9 +3,12 @@
 import errno
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
+from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings
 from oriel.storage.files import FailingFiles, use_files
 from tests.pipeline.commit.writers import Writer, run, tables_of, undisturbed, write_log
 
@@ -42,3 +45,57 @@ def test_every_nth_effect_fails(
     assert files.failed > 2
     run(tmp_path)
     assert tables_of(tmp_path) == expected
+
+
+@pytest.mark.parametrize("when", ["before", "half", "after"])
+@pytest.mark.parametrize(
+    ("every", "error"), [(7, errno.EACCES), (23, errno.ENOSPC), (37, errno.EIO)]
+)
+def test_every_nth_effect_fails_with_compaction(
+    tmp_path: Path, expected: dict[str, list[str]], every: int, error: int, when: str
+) -> None:
+    """Tables that are compacted between batches: each row is right, no file of theirs is gone."""
+    write_log(tmp_path, BATCHES)
+    undisturbed(tmp_path / "undisturbed", BATCHES)
+    Writer(tmp_path).close()
+    with use_files(FailingFiles(every, error, when=when)) as files:  # type: ignore[arg-type]
+        for _ in range(STARTS):
+            with suppress(OSError):
+                _run_compacted(tmp_path)
+            for name, rows in tables_of(tmp_path).items():
+                assert set(rows) <= set(expected[name])
+                assert len(set(rows)) == len(rows)
+    assert isinstance(files, FailingFiles)
+    assert files.failed > 2
+    _run_compacted(tmp_path)
+    for name in ("first", "second"):
+        assert _newest(tmp_path, name) == _newest(tmp_path / "undisturbed", name)
+    assert tables_of(tmp_path)["_dead_letters"] == expected["_dead_letters"]
+    removed = {name: len(expected[name]) - len(rows) for name, rows in tables_of(tmp_path).items()}
+    assert removed["first"] > 0
+    assert removed["second"] > 0
+
+
+def _run_compacted(folder: Path) -> None:
+    """Run to the end; behind each batch all that is due is done for its tables, errors or not."""
+    settings = UpkeepSettings(limits=Limits(small_files=2), deleted_file_retention_ms=1)
+    names = ("first", "second", "_dead_letters")
+    upkeeps = {name: TableUpkeep(folder / "data" / "tables" / name, settings) for name in names}
+    with Writer(folder) as writer:
+        for _ in range(BATCHES + 1):
+            writer.run(1)
+            batches = {name: store.recorded_batch() for name, store in writer.stores.items()}
+            for name, upkeep in upkeeps.items():
+                committed = batches if name == "_dead_letters" else {"": batches[name]}
+                with suppress(OSError):
+                    while upkeep.step(committed):
+                        pass
+
+
+def _newest(folder: Path, name: str) -> list[str]:
+    """The newest row of each window as text."""
+    newest: dict[tuple[Any, ...], Any] = {}
+    rows = DeltaTable(folder / "data" / "tables" / name).to_pyarrow_table()
+    for row in rows.sort_by("revision").to_pylist():
+        newest[row["key"], row["window_start"]] = row
+    return sorted(repr(row) for row in newest.values() if not row["deleted"])

@@ -71,7 +71,7 @@ def test_an_error_is_told_once_and_never_stops_the_stream(
     before = LIMITS.small_files
 
     def full(*_arguments: object, **_named: object) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(28, "No space left on device\nand a second line")
 
     with caplog.at_level(logging.WARNING), monkeypatch.context() as patched:
         patched.setattr("oriel.storage.delta.compaction.create_entry", full)
@@ -84,6 +84,7 @@ def test_an_error_is_told_once_and_never_stops_the_stream(
     assert len(warnings) == 1
     assert "store could not be compacted" in warnings[0]
     assert "No space left" in warnings[0]
+    assert "\n" not in warnings[0]
     commit(table, maintenance, module._BATCHES)
     wait(lambda: len(table.live()) <= before + module._BATCHES)
     maintenance.close(finish=False)

@@ -15,6 +15,7 @@ from oriel import Topology
 from oriel.pipeline.plan import UNPROTECTED, ClockSettings, PreparedBatch
 from oriel.pipeline.run import PipelineRun, RunSettings, query
 from oriel.pipeline.sources import EventLog
+from oriel.storage.delta import UpkeepSettings
 from tests.pipeline.run.topic_logs import Record, write_topics
 
 #: The end of the year 9999.
@@ -30,6 +31,7 @@ class ClockRuns:
     patch: pytest.MonkeyPatch
     now_ms: int = 1000
     clocks: ClockSettings = UNPROTECTED
+    upkeep: UpkeepSettings = field(default_factory=UpkeepSettings)
     last: dict[str, PreparedBatch] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -48,8 +50,9 @@ class ClockRuns:
     def run(self, topology: Topology, *, small_batch_bytes: int = 2**26) -> None:
         """Run to the end of the log; larger batches than ``small_batch_bytes`` as Spark jobs."""
         settings = RunSettings(
-            self.data, "app", trigger_ms=None, tasks=2, key_groups=8, sync=False, clocks=self.clocks
-        )
+            self.data, "app", trigger_ms=None, tasks=2, key_groups=8, sync=False,
+            clocks=self.clocks, upkeep=self.upkeep,
+        )  # fmt: skip
         log = EventLog(self.folder / "log", 2**26, small_batch_bytes)
         run = PipelineRun(self.spark, topology, log, settings)
         try:

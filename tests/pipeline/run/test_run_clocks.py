@@ -1,10 +1,12 @@
 """Runs with wall clock: one verdict a batch whoever computes it, and `oriel clock` over them."""
 
+import time
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
+from deltalake import DeltaTable
 
 from oriel import (
     JoinWindows,
@@ -22,7 +24,7 @@ from oriel.pipeline.errors import FilesFailed
 from oriel.pipeline.operations import clock
 from oriel.pipeline.plan import ClockSettings, PreparedBatch
 from oriel.storage import WindowRange
-from oriel.storage.delta import DeltaLog
+from oriel.storage.delta import DeltaLog, Limits, UpkeepSettings
 from oriel.storage.index import IndexFolder
 from oriel.storage.index.reader import IndexReader
 from oriel.storage.tailer.store import StoreTailer
@@ -198,6 +200,30 @@ def test_a_clock_that_ran_ahead_is_set_back_and_the_answers_return(
     shown = capsys.readouterr().out
     assert "s: t 0 set back from 9999" in shown
     assert "holds windows open" in shown
+
+
+def test_compaction_leaves_what_a_wrong_clock_hides(runs: ClockRuns) -> None:
+    """The table was compacted with the wrong clock; set back, the answers are there again."""
+    runs.upkeep = UpkeepSettings(limits=Limits(small_files=2))
+    runs.now_ms = time.time_ns() // 1_000_000 // 10 * 10
+    # Behind the last time that is final, and of the last hour: nothing of it has expired.
+    what = topology("s", retention=3_600_000)
+    times = [runs.now_ms - 4000 + 1000 * batch for batch in range(4)]
+    for at in times:
+        runs.append({0: [record(at)]})
+        runs.run(what)
+    bad = YEAR_9999 // 10 * 10
+    for late in (record(YEAR_9999, "bad"), record(times[0]), record(times[1])):
+        runs.append({0: [late]})
+        runs.run(what)
+    assert index(runs.data, "s") == {"bad": [bad]}
+    files = DeltaTable(runs.data / "tables" / "s").file_uris()
+    assert len(files) == 1
+    assert "compact-" in files[0]
+    assert clock.main(["--data", str(runs.data), "--set", "t", "0", str(runs.now_ms)]) == 0
+    runs.append({0: [record(runs.now_ms)]})
+    runs.run(what)
+    assert index(runs.data, "s") == {"bad": [bad], "k": [*times, runs.now_ms]}
 
 
 def test_every_kind_of_windows_goes_on_behind_what_was_final(runs: ClockRuns) -> None:

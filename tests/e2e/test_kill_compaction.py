@@ -1,0 +1,23 @@
+"""End to end: SIGKILL inside compaction, Delta checkpoint and clean-up, and at any moment."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import SEED
+from tests.e2e.kill_campaign import killed_in_upkeep_runs
+from tests.e2e.killed_in_upkeep import STEPS
+
+pytestmark = pytest.mark.e2e
+
+
+def test_killed_in_compaction_tables_and_index_are_those_of_an_undisturbed_run(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Every kind of store; who reads meanwhile finds each file of the version that it opened."""
+    seed = int(os.environ.get(SEED) or int.from_bytes(os.urandom(4)))
+    request.node.add_report_section("call", "seed", f"{SEED}={seed} repeats this run")
+    done = killed_in_upkeep_runs(tmp_path, seed, list(STEPS))
+    assert done["written"] + done["merged"] >= 1
+    assert done["reads"] > 0
