@@ -19,7 +19,7 @@ from tests.e2e.event_logs import random_logs, write_lines
 from tests.e2e.expected_rows import bad_for_all, expected_stores
 from tests.e2e.killed_runs import ROOT, start
 from tests.e2e.table_checks import check_rows, told_letters, told_rows
-from tests.storage.waiting import wait_until
+from tests.storage.waiting import wait_while_it_runs
 
 pytestmark = pytest.mark.e2e
 
@@ -60,9 +60,8 @@ def test_backups_of_a_running_pipeline_go_on_to_the_same_rows(tmp_path: Path) ->
     write_lines(tmp_path / "log" / kinds_topology.TOPIC, lines)
     data = tmp_path / "data"
     with _running(tmp_path, data) as run:
-        wait_until((data / "checkpoints").exists, "Spark")
         for number in _BACKUP_AFTER:
-            wait_until(partial(_has_run, data, number), f"{number} batches")
+            wait_while_it_runs(run, partial(_has_run, data, number))
             target = str(tmp_path / f"backup-{number}")
             assert backup.main(["--data", str(data), "--to", target]) == 0
         assert run.poll() is None, (tmp_path / "stderr").read_text()

@@ -17,7 +17,7 @@ from oriel.pipeline.run import main, run_report
 from oriel.pipeline.run.run_report import RunReport
 from oriel.storage import DataLayout, set_up_console
 from oriel.storage.monitoring import Overview, RunStatus, RunStatusFile, overview
-from tests.storage.waiting import wait_until
+from tests.storage.waiting import wait_until, wait_while_it_runs
 
 ROOT = Path(__file__).resolve().parents[3]
 TOPOLOGY = """
@@ -72,7 +72,6 @@ def _said(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Overview], lis
     seen: list[Overview] = []
 
     def is_read(records: int) -> bool:
-        assert run.poll() is None, run.communicate()[1]
         now = overview(data)
         if _input(now) < records or any(p.lag != 0 for p in now.stores[0].partitions):
             return False
@@ -80,10 +79,9 @@ def _said(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Overview], lis
         return True
 
     with _running(folder, "--log-format", "json", "--trigger", "50ms") as run:
-        wait_until((data / "checkpoints").exists, "Spark")
-        wait_until(lambda: is_read(6), "the first records")
+        wait_while_it_runs(run, lambda: is_read(6))
         _append(log, 1, 300)
-        wait_until(lambda: is_read(8), "the records behind")
+        wait_while_it_runs(run, lambda: is_read(8))
         run.send_signal(signal.SIGTERM)
         summary, lines = run.communicate()
     assert run.returncode == 0, lines
