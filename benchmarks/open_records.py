@@ -180,13 +180,20 @@ def measure(case: Case, fill: Fill, batch: int, number: int) -> dict[str, Any]:
         for records in filling(fill):
             task.process(records)
         open_rows = task.rows
+        state_bytes = sum(path.stat().st_size for path in task.files.state.iterdir())
         for records in batches(fill, batch, number + 1):
             task.process(records, beside)
     # The first batch sets up what Python sets up once.
     for took in (alone, beside):
         del took.seconds[0], took.written[0]
     ratio = round(float(np.median(beside.seconds) / np.median(alone.seconds)), 2)
-    return {"state_rows": open_rows, "alone": alone.told(), "beside": beside.told(), "ratio": ratio}
+    return {
+        "state_rows": open_rows,
+        "bytes_a_row": round(state_bytes / open_rows, 1),
+        "alone": alone.told(),
+        "beside": beside.told(),
+        "ratio": ratio,
+    }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -198,7 +205,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     long = Fill(max(options.records // 1_440, 1), 1_440, 60 * _S)
     cases = [*((case, usual) for case in KINDS), (LONG, long)]
     print(
-        f"{'ms of a batch':28}{'state rows':>12}{'alone':>9}{'beside':>9}{'ratio':>7}{'longest':>9}"
+        f"{'ms of a batch':28}{'state rows':>12}{'bytes':>7}{'alone':>9}{'beside':>9}"
+        f"{'ratio':>7}{'longest':>9}"
     )
     found = {}
     for case, fill in cases:
@@ -207,8 +215,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"{case.name}: {fill.keys * fill.rounds:,} records", file=sys.stderr, flush=True)
         one = found[case.name] = measure(case, fill, options.batch, options.batches)
         print(
-            f"{case.name:28}{one['state_rows']:12,}{one['alone']['median_ms']:9.1f}"
-            f"{one['beside']['median_ms']:9.1f}{one['ratio']:7.2f}"
+            f"{case.name:28}{one['state_rows']:12,}{one['bytes_a_row']:7.1f}"
+            f"{one['alone']['median_ms']:9.1f}{one['beside']['median_ms']:9.1f}{one['ratio']:7.2f}"
             f"{one['beside']['longest_ms']:9.1f}",
             flush=True,
         )

@@ -9,6 +9,7 @@ folder, errors, and file effects that survive a power loss. It knows neither Spa
 """
 
 from oriel.storage import errors
+from oriel.storage.console import add_log_format, say, set_up_console
 from oriel.storage.contracts import LATEST_MS, SessionRange, WindowId, WindowPage, WindowRange
 from oriel.storage.definition import (
     RESERVED_COLUMNS,
@@ -71,6 +72,7 @@ __all__ = [
     "WindowPage",
     "WindowRange",
     "WindowSpec",
+    "add_log_format",
     "check_store_name",
     "create_file",
     "current_files",
@@ -78,6 +80,8 @@ __all__ = [
     "errors",
     "parse_offset_bound",
     "replace_file",
+    "say",
+    "set_up_console",
     "sync_file",
     "sync_folder",
     "sync_folders",

@@ -3,11 +3,11 @@
 import argparse
 import logging
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from oriel.app.server.supervisor import Supervisor
+from oriel.storage import add_log_format, say, set_up_console
 
 #: Connections that wait while a worker is started again.
 _BACKLOG = 2048
@@ -16,12 +16,15 @@ _BACKLOG = 2048
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT; exit code 1 where folder or address can't be used."""
     options = _parse(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s api: %(message)s")
+    set_up_console(
+        options.log_format, level=logging.INFO, text="%(levelname)s api: %(message)s", process="api"
+    )
     try:
         # The pipeline may be started later.
         options.data.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        print(f"can't use {options.data} as the data folder: {error.strerror}", file=sys.stderr)
+        line = f"can't use {options.data} as the data folder: {error.strerror}"
+        say("error", line, level="error")
         return 1
     try:
         # The listening socket that all workers share; port 0 takes a free one.
@@ -29,11 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         address = (options.host, options.port)
         listener = socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
-        print(f"can't listen on {options.host}:{options.port}: {error.strerror}", file=sys.stderr)
+        line = f"can't listen on {options.host}:{options.port}: {error.strerror}"
+        say("error", line, level="error")
         return 1
     host = f"[{options.host}]" if ":" in options.host else options.host
     print(f"Oriel serves {options.data} at http://{host}:{listener.getsockname()[1]}", flush=True)
-    return Supervisor(options.data, listener, options.workers).run()
+    return Supervisor(options.data, listener, options.workers, options.log_format).run()
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -44,6 +48,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--port", type=_within(0, 65_535), default=8080, help="port to listen on; 0: a free one"
     )
     parser.add_argument("--workers", type=_within(1, 256), default=1, help="processes that answer")
+    add_log_format(parser)
     return parser.parse_args(arguments)
 
 

@@ -79,8 +79,11 @@ class Child:
 class Supervisor:
     """Keeps the tailer and the workers of one data folder running."""
 
-    def __init__(self, data: Path, listener: socket.socket, workers: int) -> None:
-        """Start nothing yet."""
+    def __init__(
+        self, data: Path, listener: socket.socket, workers: int, log_format: str = "text"
+    ) -> None:
+        """Start nothing yet; all processes speak in ``log_format``."""
+        self._log_format = log_format
         self._layout = DataLayout(data)
         self._data = data
         self._listener = listener
@@ -119,7 +122,11 @@ class Supervisor:
         return Child(f"worker {number}", arguments, [descriptor])
 
     def _common_arguments(self) -> list[str]:
-        return [f"--data={self._data}", f"--parent-pid={os.getpid()}"]
+        return [
+            f"--data={self._data}",
+            f"--parent-pid={os.getpid()}",
+            f"--log-format={self._log_format}",
+        ]
 
     def _suspect_indexes(self, name: str) -> None:
         if not self._layout.indexes.is_dir():

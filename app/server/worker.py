@@ -1,7 +1,6 @@
 """One worker process: uvicorn on the socket that the supervisor opened."""
 
 import argparse
-import logging
 import socket
 import sys
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from oriel.app.contract import malformed_request
 from oriel.app.server.service import Service
-from oriel.storage import end_with_parent
+from oriel.storage import add_log_format, end_with_parent, set_up_console
 
 #: Seconds for which an idle connection is kept; pollers come back within it.
 _KEEP_ALIVE_SECONDS = 60
@@ -56,8 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--parent-pid", type=int, required=True)
     parser.add_argument("--socket", type=int, required=True)
+    add_log_format(parser)
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s worker: %(message)s")
+    set_up_console(options.log_format, text="%(levelname)s worker: %(message)s", process="worker")
     end_with_parent(options.parent_pid)
     serve(options.data, socket.socket(fileno=options.socket))
     return 0

@@ -15,10 +15,12 @@ from pathlib import Path
 import orjson
 
 from oriel.storage import StorageError
-from oriel.storage.monitoring import Overview, StoreOverview, overview
+from oriel.storage.monitoring import Overview, PartitionOverview, StoreOverview, overview
 
 #: Seconds between two tables of ``--watch``.
 _WATCH_SECONDS = 1.0
+#: A pipeline that commits nothing for so long, though there are records, is stuck.
+_STUCK_SECONDS = 300
 #: Clears the terminal and puts the cursor at its upper left.
 _CLEAR = "\x1b[H\x1b[2J"
 
@@ -31,12 +33,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--data", type=Path, required=True, help="the data folder")
     parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
     parser.add_argument("--watch", action="store_true", help="a new table each second")
+    parser.add_argument(
+        "--check", action="store_true",
+        help="only what is wrong; code 1 if something is: no pipeline runs, or one is stuck",
+    )  # fmt: skip
     options = parser.parse_args(arguments)
     if not (options.data / "tables").is_dir():
         message = f"{options.data} has no tables: name the folder that --data of oriel run names"
         print(f"oriel status: {message}", file=sys.stderr)
         return 1
     try:
+        if options.check:
+            faults = list(_faults(overview(options.data)))
+            sys.stdout.writelines(f"{fault}\n" for fault in faults)
+            return int(bool(faults))
         while True:
             text = _text(overview(options.data), as_json=options.json)
             print(_CLEAR + text if options.watch and not options.json else text, flush=True)
@@ -59,6 +69,28 @@ def _text(seen: Overview, *, as_json: bool) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
+def _faults(seen: Overview) -> Iterator[str]:
+    """What is wrong with the pipelines, a line each."""
+    if not seen.runs:
+        yield "no pipeline has run here"
+    for name, (run, is_alive) in seen.runs.items():
+        if not is_alive:
+            yield f"pipeline {name} does not run"
+            continue
+        lag = sum(
+            partition.lag or 0
+            for store in seen.stores
+            if store.application == name
+            for partition in store.partitions
+        )
+        still_seconds = (seen.time_ms - run.batch_ms) / 1000
+        if lag and still_seconds > _STUCK_SECONDS:
+            yield (
+                f"pipeline {name} is stuck: {lag:,} {run.offset_unit} are to come, and the last "
+                f"batch was {still_seconds:,.0f} s ago"
+            )
+
+
 def _runs(seen: Overview) -> str:
     """A line for each pipeline, and one for the tailer."""
     lines = []
@@ -71,6 +103,20 @@ def _runs(seen: Overview) -> str:
             f"pipeline {name}: {state}; {run.batches:,} batches since its start, the last "
             f"{age_seconds:,.1f} s ago in {1000 * seconds:,.0f} ms ({phases})"
         )
+        if run.maintenance_failures:
+            lines.append(
+                f"pipeline {name}: tables could not be compacted or cleaned up "
+                f"{run.maintenance_failures:,} times, see what it says on stderr"
+            )
+        lines += [
+            f"pipeline {name}: topic {topic} had lost {offsets:,} offsets before they were read"
+            for topic, offsets in run.lost.items()
+        ]
+    for store in seen.stores:
+        if store.held_by is not None and store.held_by[1] < 0:
+            lines.append(
+                f"store {store.name}: windows stay open until {store.held_by[0]} has a record"
+            )
     tailer = f"runs (process {seen.tailer.pid})" if seen.tailer.alive else "does not run"
     return "\n".join([*lines, f"index: {tailer}"])
 
@@ -117,11 +163,20 @@ def _partition_rows(seen: Overview, store: StoreOverview) -> Iterator[list[str]]
             partition.topic,
             partition.partition,
             f"{partition.offset:,}",
-            "-" if partition.lag is None else f"{partition.lag:,} {unit}",
+            _lag(partition, unit),
             _time(partition.stream_time_ms),
             _duration(behind_ms) if partition.stream_time_ms >= 0 else "-",
-            "holds windows open" if partition.holds_windows_open else "",
-        ]
+            "holds windows open" if partition.holds_windows_open
+            else "silent, windows close without it" if partition.is_idle else "",
+        ]  # fmt: skip
+
+
+def _lag(partition: PartitionOverview, unit: str) -> str:
+    """How much is to come, in the unit of offsets and in time."""
+    if partition.lag is None:
+        return "-"
+    time_lag = f" ({_duration(partition.lag_ms)})" if partition.lag_ms else ""
+    return f"{partition.lag:,} {unit}{time_lag}"
 
 
 def _table(head: Sequence[str], rows: Iterator[list[str]] | Sequence[list[str]]) -> str:

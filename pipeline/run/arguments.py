@@ -6,6 +6,7 @@ from pathlib import Path
 from oriel.pipeline.run.clock_options import add_clock_options
 from oriel.pipeline.run.kafka_arguments import add_kafka_arguments
 from oriel.pipeline.run.upkeep_options import add_upkeep_options
+from oriel.storage import add_log_format
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -79,6 +80,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     add_clock_options(parser, _duration_ms)
     add_upkeep_options(parser, _duration_ms, _positive)
+    add_log_format(parser)
     parser.add_argument(
         "--logs", type=Path, metavar="FOLDER", help="where Spark's log goes (default: DATA/logs)"
     )

@@ -4,7 +4,6 @@ import argparse
 import os
 import re
 import signal
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -44,7 +43,7 @@ from oriel.pipeline.spark import (
     with_conf,
 )
 from oriel.pipeline.windows import IllegalArgument
-from oriel.storage import InvalidDefinition, StorageError, check_store_name
+from oriel.storage import InvalidDefinition, StorageError, check_store_name, say, set_up_console
 
 _OUR_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
 
@@ -68,6 +67,8 @@ def rebuild(arguments: Sequence[str] | None = None) -> int:
 
 def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> int:
     options = check_kafka_arguments(parser, parser.parse_args(arguments))
+    application = options.name or options.topology.stem
+    set_up_console(options.log_format, application=application)
     try:
         return _run(options)
     except (PipelineError, StorageError, IllegalArgument, OSError) as error:
@@ -79,7 +80,7 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
         line = "interrupted before the first batch"
     except Exception as error:  # noqa: BLE001 - each becomes one line and a trace in the log
         line = _told(error, _log_file(options))
-    print(f"{parser.prog}: {line}", file=sys.stderr)
+    say("error", f"{parser.prog}: {line}", level="error")
     return 1
 
 
@@ -125,7 +126,7 @@ def _run(options: argparse.Namespace) -> int:
         else EventLog(event_log, options.max_batch_bytes)
     )
 
-    print("starting Spark", file=sys.stderr, flush=True)
+    say("starting", "starting Spark")
     spark, tasks = _session(options, name)
     _log_file(options).keep_trimmed()
     warm_up(spark, tasks)
@@ -147,7 +148,7 @@ def _run(options: argparse.Namespace) -> int:
     stop = _stop_on_signal()
     queries = Queries(spark, topology, log, settings)
     if options.store is not None:
-        queries.rebuild(options.store, progress, stop, wait_seconds(options))
+        queries.rebuild(options.store, stop, wait_seconds(options))
     else:
         queries.run(progress, stop, wait_seconds(options))
         progress.print_summary()

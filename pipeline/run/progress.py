@@ -1,6 +1,5 @@
 """What a run tells of its batches: lines on stderr while it goes on, a summary on stdout."""
 
-import sys
 import time
 
 import orjson
@@ -8,6 +7,7 @@ import orjson
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.clock_options import idle_lines
 from oriel.pipeline.sources import Log
+from oriel.storage import say
 
 #: Least time between two lines about batches.
 _LINE_SECONDS = 1
@@ -30,7 +30,7 @@ class Progress:
     def on_batch(self, batch: int, stores: dict[str, PreparedBatch]) -> None:
         """Count batch number ``batch`` of all stores; print it if the last line is old enough."""
         for line in idle_lines(self._last, stores):
-            self.tell(line)
+            say("idle", line)
         self._last = stores
         self._batches += 1
         for name, prepared in stores.items():
@@ -46,12 +46,12 @@ class Progress:
                 f"{name} {counters['input']:,} records, {counters['late']:,} late, "
                 f"{counters['dead_lettered']:,} dead-lettered, {prepared.open_records:,} open"
             )
+        told = {
+            name: {**prepared.record.counters, "open": prepared.open_records}
+            for name, prepared in stores.items()
+        }
         line = f"batch {batch}: {'; '.join(parts)}{self._pace(now)}"
-        self.tell(line)
-
-    def tell(self, line: str) -> None:
-        """Print a line on stderr."""
-        print(line, file=sys.stderr, flush=True)
+        say("batch", line, batch=batch, stores=told)
 
     @property
     def batches(self) -> int:

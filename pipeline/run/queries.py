@@ -10,13 +10,17 @@ import time
 from math import inf
 
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
 
 from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.language import Topology
+from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.progress import Progress
 from oriel.pipeline.run.query import PipelineRun, RunSettings
+from oriel.pipeline.run.run_report import RunReport
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import first_line
+from oriel.storage import DataLayout, say
 
 #: How often the query is asked whether it still runs.
 _POLL_SECONDS = 0.1
@@ -50,9 +54,25 @@ class Queries:
             KafkaUnavailable: the log did not answer in time.
             Exception: what ended a query for good.
         """
+        topics = sorted(self._topology.topics)
+        report = RunReport(
+            DataLayout(self._settings.data).checkpoint(self._settings.application),
+            self._settings.application,
+            self._log.offset_unit,
+            lambda: self._log.ends(self._spark, topics),
+            self._log.lost_records,
+        )
+        try:
+            self._run(progress, report, stop, most_seconds)
+        finally:
+            report.end()
+
+    def _run(
+        self, progress: Progress, report: RunReport, stop: threading.Event, most_seconds: float
+    ) -> None:
         failures = 0
         failure: BaseException | None = None
-        while (waited := self._has_answered(progress, stop, most_seconds)) is not None:
+        while (waited := self._has_answered(stop, most_seconds, report)) is not None:
             if waited:
                 # That was the reason, so it is over.
                 failures, failure = 0, None
@@ -61,12 +81,12 @@ class Queries:
             batches, began = progress.batches, time.monotonic()
             run = PipelineRun(self._spark, self._topology, self._log, self._settings)
             try:
-                query = run.start(progress.on_batch)
+                query = _started(run, progress, report)
                 if isinstance(failure, Exception):
-                    progress.tell(f"going on after: {first_line(failure)}")
+                    say("going-on", f"going on after: {first_line(failure)}", level="warning")
                 # Spark's gateway can't be called from a signal handler: that only sets a flag.
                 while query.isActive and not stop.wait(_POLL_SECONDS):
-                    pass
+                    report.beat(run.maintenance_failures)
                 query.stop()
                 query.awaitTermination()
             except Exception as error:
@@ -83,21 +103,20 @@ class Queries:
                 return
             finally:
                 run.close()
+                report.note_failures(run.maintenance_failures)
 
-    def rebuild(
-        self, store: str, progress: Progress, stop: threading.Event, most_seconds: float
-    ) -> None:
+    def rebuild(self, store: str, stop: threading.Event, most_seconds: float) -> None:
         """Compute ``store`` anew; waits ``most_seconds`` for a log that does not answer.
 
         Raises:
             KafkaUnavailable: the log did not answer in time.
             PipelineError, StorageError: the store can't be computed anew.
         """
-        if self._has_answered(progress, stop, most_seconds) is not None:
+        if self._has_answered(stop, most_seconds) is not None:
             PipelineRun(self._spark, self._topology, self._log, self._settings, store).close()
 
     def _has_answered(
-        self, progress: Progress, stop: threading.Event, most_seconds: float
+        self, stop: threading.Event, most_seconds: float, report: RunReport | None = None
     ) -> bool | None:
         """Wait until the log answers; return whether it took a wait, None: asked to stop."""
         began = time.monotonic()
@@ -106,12 +125,27 @@ class Queries:
             reason = self._log.no_answer(self._spark, sorted(self._topology.topics))
             if reason is None:
                 if waited:
-                    progress.tell("Kafka answers again")
+                    say("answers", "Kafka answers again")
                 return waited
             if time.monotonic() - began >= most_seconds:
                 raise KafkaUnavailable(reason)
             if not waited or most_seconds < inf:
-                progress.tell(f"waiting: {reason}")
+                say("waiting", f"waiting: {reason}", level="warning")
             waited = True
+            if report is not None and report.has_begun:
+                # A run that waits is alive.
+                report.beat()
             stop.wait(_ASK_AGAIN_SECONDS)
         return None
+
+
+def _started(run: PipelineRun, progress: Progress, report: RunReport) -> StreamingQuery:
+    """The query of a run, whose batches are told."""
+
+    def on_batch(batch: int, stores: dict[str, PreparedBatch]) -> None:
+        report.on_batch(stores, run.phase_seconds)
+        progress.on_batch(batch, stores)
+
+    query = run.start(on_batch)
+    report.beat()
+    return query

@@ -1,6 +1,5 @@
 """Run a topology: one streaming query that brings every store forward batch by batch."""
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -51,7 +50,7 @@ from oriel.pipeline.run.spark_runner import (
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import first_line
 from oriel.pipeline.tasks import LocalRunner, StoreWork, WindowsReport, run_stages
-from oriel.storage import DataLayout, Offsets, StoreDefinition
+from oriel.storage import DataLayout, Offsets, StoreDefinition, say
 from oriel.storage.delta import TableUpkeep, UpkeepSettings
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
@@ -195,6 +194,11 @@ class PipelineRun:
         return writer.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds").start()
 
     @property
+    def maintenance_failures(self) -> int:
+        """How often a table could not be compacted or cleaned up."""
+        return self._maintenance.failures
+
+    @property
     def failure(self) -> BaseException | None:
         """Why a batch failed, None if none did.
 
@@ -293,7 +297,8 @@ class PipelineRun:
     def _leave_others(self) -> None:
         """Say which stores are not in the topology any more."""
         for store in stores_left(self._checkpoint, self._stores):
-            sys.stderr.write(f"store {store} is not in the topology: its table stays as it is\n")
+            line = f"store {store} is not in the topology: its table stays as it is"
+            say("store-left", line, level="warning", store=store)
 
     def _maintained(self) -> Maintenance:
         """What keeps the tables of all stores small."""

@@ -7,7 +7,6 @@ with their state in one step (``Replacement``). The pipeline goes on from there 
 always been so.
 """
 
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -33,7 +32,7 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch, StorePlans, WallClock
 from oriel.pipeline.sources import Log
 from oriel.pipeline.tasks import StoreWork, WindowsReport
-from oriel.storage import DataLayout, Offsets, StoreDefinition
+from oriel.storage import DataLayout, Offsets, StoreDefinition, say
 from oriel.storage.delta import AddedFile, store_schema, write_file
 
 #: Computes a batch of some stores: its rows, where it starts and where it ends.
@@ -172,8 +171,7 @@ class Rebuild:
                 )
 
     def _say(self, line: str) -> None:
-        sys.stderr.write(f"rebuild {line}\n")
-        sys.stderr.flush()
+        say("rebuild", f"rebuild {line}")
 
 
 def _distance(starts: Offsets, ends: Offsets) -> int:

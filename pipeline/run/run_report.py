@@ -1,13 +1,16 @@
 """What a run tells of itself to whoever asks beside it: the checkpoint's status file.
 
-Written behind a batch, at most once a second, so that a batch costs the same however short it is;
-what a quick batch leaves out is written by the next heartbeat.
+Written by the loop that waits for the query, at most once a second, so that a batch costs the same
+however short it is. Where the log ends is asked by a thread: brokers that are down answer late, and
+neither a batch nor the heartbeat waits for them.
 """
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from oriel.pipeline.plan import PreparedBatch
@@ -15,68 +18,152 @@ from oriel.storage import Offsets
 from oriel.storage.monitoring import RunStatus, RunStatusFile, StoreRun
 
 _WRITE_SECONDS = 1.0
+#: Between two questions where the log ends: so many times what an answer took, within these bounds.
+_ASK_SHARE = 20
+_ASK_SECONDS, _ASK_SECONDS_MAX = 1.0, 10.0
 
 
 class RunReport:
     """Keeps the status file of one run up to date."""
 
     def __init__(
-        self, checkpoint: Path, application: str, offset_unit: str, log_ends: Callable[[], Offsets]
+        self,
+        checkpoint: Path,
+        application: str,
+        offset_unit: str,
+        log_ends: Callable[[], Offsets],
+        lost: Callable[[], Mapping[str, int]],
     ) -> None:
-        """Write to the file of ``checkpoint``; ``log_ends`` is asked at most once a second."""
+        """Write to the file of ``checkpoint``, from the first ``beat`` on.
+
+        ``log_ends`` is asked by a thread, at most once a second, ``lost`` with each beat.
+        """
         self._file = RunStatusFile(checkpoint)
         self._application = application
         self._offset_unit = offset_unit
-        self._log_ends = log_ends
+        self._log_ends = _LogEnds(log_ends)
+        self._lost = lost
         self._started_ms = _now_ms()
+        #: Batches are noted by Spark's callback, beside the loop that beats.
+        self._noting = threading.Lock()
         self._batches = 0
         self._batch_ms = self._started_ms
         self._phases: Mapping[str, float] = {}
         self._totals: dict[str, float] = {}
-        self._stores: dict[str, StoreRun] = {}
-        self._written_at = 0.0
+        self._stores: Mapping[str, StoreRun] = {}
+        self._maintenance_failures = 0
+        self._written_at: float | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has said anything: only who holds the checkpoint may."""
+        return self._written_at is not None
 
     def on_batch(self, stores: Mapping[str, PreparedBatch], phases: Mapping[str, float]) -> None:
         """Note a batch that is committed; ``phases`` are the seconds that it took."""
-        self._batches += 1
-        self._batch_ms = _now_ms()
-        self._phases = phases
-        for phase, seconds in phases.items():
-            self._totals[phase] = self._totals.get(phase, 0.0) + seconds
-        self._stores = {
-            name: StoreRun(prepared.record, prepared.open_records, prepared.changed)
-            for name, prepared in stores.items()
-        }
+        with self._noting:
+            self._batches += 1
+            self._batch_ms = _now_ms()
+            self._phases = dict(phases)
+            for phase, seconds in phases.items():
+                self._totals[phase] = self._totals.get(phase, 0.0) + seconds
+            self._stores = {name: _store_run(prepared) for name, prepared in stores.items()}
 
-    def beat(self) -> None:
-        """Say how the run fares, if it was said a second ago or earlier."""
+    def note_failures(self, failures: int) -> None:
+        """Note so many more failures of maintenance."""
+        self._maintenance_failures += failures
+
+    def beat(self, failures: int = 0) -> None:
+        """Say how the run fares, if it was said a second ago or earlier.
+
+        ``failures`` are those of the query's maintenance, beside the ones that were noted.
+        """
         now = time.monotonic()
-        if now - self._written_at < _WRITE_SECONDS:
+        if self._written_at is None:
+            self._log_ends.start()
+        elif now - self._written_at < _WRITE_SECONDS:
             return
         self._written_at = now
-        self._write()
+        self._write(failures)
 
     def end(self) -> None:
-        """Say the last word."""
-        self._write()
-        self._file.end()
+        """Say the last word, if anything was said."""
+        if not self.has_begun:
+            return
+        self._log_ends.end()
+        if self._write(0):
+            self._file.end()
 
-    def _write(self) -> None:
-        self._file.write(
-            RunStatus(
+    def _write(self, failures: int) -> bool:
+        """Write the status; whether it is there."""
+        said = self._file.read()
+        with self._noting:
+            status = RunStatus(
                 application=self._application,
                 process=os.getpid(),
                 host=socket.gethostname(),
                 started_ms=self._started_ms,
                 batch_ms=self._batch_ms,
                 batches=self._batches,
-                phase_seconds=dict(self._phases),
+                phase_seconds=self._phases,
                 total_phase_seconds=dict(self._totals),
                 offset_unit=self._offset_unit,
-                log_ends=self._log_ends(),
-                stores=dict(self._stores),
+                log_ends=self._log_ends.known,
+                # Until the first batch, as an earlier run has left them.
+                stores=self._stores if self._batches or said is None else said[0].stores,
+                maintenance_failures=self._maintenance_failures + failures,
+                lost=dict(self._lost()),
             )
-        )
+        if said is not None and said[1] and said[0].started_ms > self._started_ms:
+            # This process was suspended, and another has taken over.
+            return False
+        try:
+            self._file.write(status)
+        except OSError:
+            # A full disk: batches tell of it, and nothing depends on this file.
+            return False
+        return True
+
+
+class _LogEnds:
+    """Asks again and again where the log ends, in a thread from ``start`` to ``end``."""
+
+    def __init__(self, ask: Callable[[], Offsets]) -> None:
+        self._ask = ask
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="log-ends", daemon=True)
+        #: The last answer.
+        self.known: Offsets = {}
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def end(self) -> None:
+        self._stop.set()
+        # One that hangs ends with the process.
+        self._thread.join(_ASK_SECONDS)
+
+    def _run(self) -> None:
+        wait_seconds = 0.0
+        while not self._stop.wait(wait_seconds):
+            began = time.monotonic()
+            # Brokers that are down, a topic that is gone: the query tells of it.
+            with suppress(Exception):
+                self.known = self._ask()
+            took = time.monotonic() - began
+            wait_seconds = min(max(_ASK_SECONDS, _ASK_SHARE * took), _ASK_SECONDS_MAX)
+
+
+def _store_run(prepared: PreparedBatch) -> StoreRun:
+    notes = prepared.clock_notes
+    return StoreRun(
+        prepared.record,
+        prepared.open_records,
+        prepared.changed,
+        notes.held_by,
+        notes.idle,
+        notes.idle_times,
+    )
 
 
 def _now_ms() -> int:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from oriel.pipeline.errors import KafkaUnavailable
 from oriel.pipeline.sources.kafka_options import without_secrets
 from oriel.pipeline.spark import first_line
+from oriel.storage import Offsets
 
 #: How long one question may take.
 _ASK_MS = 5_000
@@ -72,15 +73,24 @@ class Brokers:
                 if name not in present:
                     raise KafkaUnavailable(_missing(name, present, self._servers))
             described = admin.describeTopics(list(names)).allTopicNames().get()
-            partitions = {
-                name: [info.partition() for info in described[name].partitions()] for name in names
-            }
+            partitions = _partitions(described)
             earliest = self._offsets(admin, partitions, "earliest")
             latest = self._offsets(admin, partitions, "latest")
             return {
                 name: TopicLog(described[name].topicId().toString(), earliest[name], latest[name])
                 for name in names
             }
+
+    def ends(self, names: Sequence[str]) -> Offsets:
+        """Where each partition of the topics ends.
+
+        Raises:
+            NoAnswer: in a few seconds none of the brokers has answered.
+            KafkaUnavailable: they refuse the client, or lack a topic.
+        """
+        with self._telling(), self._admin() as admin:
+            described = admin.describeTopics(list(names)).allTopicNames().get()
+            return self._offsets(admin, _partitions(described), "latest")
 
     def cluster_id(self) -> str:
         """The id of the cluster, which is its own whatever its addresses are.
@@ -195,6 +205,11 @@ class Brokers:
                 if word in reason:
                     raise NoAnswer(begin + meaning) from error
             raise KafkaUnavailable(begin + reason + _way_out(reason)) from error
+
+
+def _partitions(described: Any) -> dict[str, list[int]]:
+    """The partitions of topics, as the brokers describe them."""
+    return {name: [info.partition() for info in described[name].partitions()] for name in described}
 
 
 def _way_out(reason: str) -> str:

@@ -47,6 +47,7 @@ class EventLog(Log):
     small_batch_bytes: int = SMALL_BATCH_BYTES
 
     raw_schema: ClassVar[str] = "partition INT, offset BIGINT, raw BINARY"
+    offset_unit: ClassVar[str] = "bytes"
 
     def decoder(self, source: Source) -> Decoder:
         """Decode lines ``{"key": ..., "value": {...}, "timestamp_ms": ...}``."""
@@ -107,12 +108,18 @@ class EventLog(Log):
 
     def share_behind(self, ends: Offsets) -> float | None:
         """See ``Log``."""
-        sizes = [
-            path.stat().st_size
-            for topic in ends
-            for path in partition_files(self.root / topic).values()
-        ]
-        return distance({}, ends) / sum(sizes) if any(sizes) else None
+        size = distance({}, self.ends(None, list(ends)))
+        return distance({}, ends) / size if size else None
+
+    def ends(self, _spark: SparkSession | None, topics: Sequence[str]) -> Offsets:
+        """See ``Log``: how large the files are."""
+        return {
+            topic: {
+                str(partition): path.stat().st_size
+                for partition, path in partition_files(self.root / topic).items()
+            }
+            for topic in topics
+        }
 
     def identity(self, _spark: SparkSession) -> dict[str, str]:
         """See ``Log``: the folder may be moved, and a file that is not the same one shows."""

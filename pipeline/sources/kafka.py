@@ -27,7 +27,7 @@ from oriel.pipeline.sources.kafka_options import DEFAULT_OPTIONS
 from oriel.pipeline.sources.log import Batches, Decoder, Log, distance
 from oriel.pipeline.sources.losses import KAFKA_RECORD, KafkaRecord, gaps, refuse_another_log
 from oriel.pipeline.sources.spark_decoding import spark_kafka_decoder
-from oriel.storage import Offsets
+from oriel.storage import Offsets, say
 
 #: Up to so many records a batch runs in the driver: see ``event_log_source.SMALL_BATCH_BYTES``.
 SMALL_BATCH_RECORDS = 30_000
@@ -58,7 +58,7 @@ _TIMEOUTS = {"default.api.timeout.ms": "15000", "request.timeout.ms": "10000"}
 
 
 def _tell(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
+    say("kafka", line, level="warning")
 
 
 @dataclass
@@ -228,6 +228,10 @@ class Kafka(Log):
     def lost_records(self) -> Mapping[str, int]:
         """See ``Log``: since the checkpoint was made."""
         return self._opened.record.lost_records() if self._opened else {}
+
+    def ends(self, spark: SparkSession, topics: Sequence[str]) -> Offsets:
+        """See ``Log``: as the brokers say."""
+        return self._brokers(spark).ends(topics)
 
     def identity(self, spark: SparkSession) -> dict[str, str]:
         """See ``Log``: addresses of a cluster may change; topics' ids are looked at by ``open``."""

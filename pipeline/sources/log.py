@@ -30,6 +30,8 @@ class Log(Protocol):
 
     #: Spark DDL of raw rows.
     raw_schema: ClassVar[str]
+    #: What offsets count: ``records`` or ``bytes``.
+    offset_unit: ClassVar[str] = "records"
 
     def decoder(self, source: Source) -> Decoder:
         """What turns raw rows into records: Spark only where Arrow's reader lacks a type.
@@ -80,6 +82,16 @@ class Log(Protocol):
 
     def share_behind(self, ends: Offsets) -> float | None:
         """How much of the topics' logs lies behind offsets, from 0 to 1; None: it can't tell."""
+
+    def ends(self, _spark: SparkSession, _topics: Sequence[str]) -> Offsets:
+        """Where each partition ends by now; a topic of which that is not known is left out.
+
+        Asked beside the batches, by a thread of its own.
+
+        Raises:
+            PipelineError, OSError: it can't be told.
+        """
+        return {}
 
     def identity(self, spark: SparkSession) -> dict[str, str]:
         """Which log the offsets of a checkpoint belong to."""

@@ -10,16 +10,16 @@ import oriel
 #: Subcommand -> the module whose ``main`` it is, and the extra that brings what it imports.
 #: Imported when called: serving needs no Spark.
 _COMMANDS = {
-    "backup": ("oriel.pipeline.operations.backup", "pipeline"),
-    "compact": ("oriel.pipeline.operations.compact", "pipeline"),
     "demo": ("oriel.demo", "demo"),
-    "restore": ("oriel.pipeline.operations.restore", "pipeline"),
-    "clock": ("oriel.pipeline.operations.clock", "pipeline"),
-    "rebuild": ("oriel.pipeline.operations.rebuild", "pipeline"),
-    "rescale": ("oriel.pipeline.operations.rescale", "pipeline"),
     "run": ("oriel.pipeline.run", "pipeline"),
     "serve": ("oriel.app.server", "app"),
     "status": ("oriel.pipeline.operations.status", "pipeline"),
+    "backup": ("oriel.pipeline.operations.backup", "pipeline"),
+    "clock": ("oriel.pipeline.operations.clock", "pipeline"),
+    "compact": ("oriel.pipeline.operations.compact", "pipeline"),
+    "rebuild": ("oriel.pipeline.operations.rebuild", "pipeline"),
+    "rescale": ("oriel.pipeline.operations.rescale", "pipeline"),
+    "restore": ("oriel.pipeline.operations.restore", "pipeline"),
 }
 
 _HELP = """\
@@ -30,6 +30,8 @@ oriel: interactive queries over materialized windows
                                    run a topology: event log -> windows -> Delta tables
   oriel serve --data FOLDER [--host 127.0.0.1] [--port 8080] [--workers 1]
                                    serve the tables of a data folder over HTTP
+  oriel status --data FOLDER [--watch | --json | --check]
+                                   how pipelines, stores, partitions and indexes fare
   oriel clock --data FOLDER [STORE] [--set TOPIC PARTITION TIME]
                                    show the clocks of partitions, or set one back
   oriel rebuild STORE TOPOLOGY.py --event-log FOLDER --data FOLDER
@@ -38,6 +40,10 @@ oriel: interactive queries over materialized windows
                                    change how many tasks a store can ever use
   oriel compact STORE --data FOLDER [--all]
                                    compact a store's table by hand
+  oriel backup --data FOLDER --to BACKUP
+                                   copy tables and checkpoints, beside a running pipeline too
+  oriel restore --from BACKUP --data FOLDER
+                                   make a data folder of a backup
   oriel topology                   how to write a topology file
   oriel help                       this text
   oriel --version                  the version of this package

@@ -62,6 +62,16 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
         "Seconds that batches took since the start, by phase.",
         labels=["application", "phase"],
     )
+    maintenance = CounterMetricFamily(
+        "oriel_pipeline_maintenance_failures",
+        "How often a table could not be compacted or cleaned up, since the start.",
+        labels=["application"],
+    )
+    lost = CounterMetricFamily(
+        "oriel_pipeline_lost_offsets",
+        "Offsets that were gone from the log before they were read, since the checkpoint was made.",
+        labels=["application", "topic"],
+    )
     for name, (run, is_alive) in overview.runs.items():
         up.add_metric([name], float(is_alive))
         started.add_metric([name], run.started_ms / 1000)
@@ -69,7 +79,10 @@ def _of_runs(overview: Overview) -> Iterator[Metric]:
         batches.add_metric([name], run.batches)
         for phase, seconds in run.total_phase_seconds.items():
             phases.add_metric([name, phase], seconds)
-    yield from (up, started, last, batches, phases)
+        maintenance.add_metric([name], run.maintenance_failures)
+        for topic, offsets in run.lost.items():
+            lost.add_metric([name, topic], offsets)
+    yield from (up, started, last, batches, phases, maintenance, lost)
 
 
 def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
@@ -93,7 +106,13 @@ def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
         "oriel_store_open_records", "Rows in the state.", labels=["store"]
     )
     state = GaugeMetricFamily("oriel_store_state_bytes", "Size of the state.", labels=["store"])
+    idle = CounterMetricFamily(
+        "oriel_store_partitions_left_out",
+        "How often windows began to go on without a silent partition.",
+        labels=["store"],
+    )
     for store in stores:
+        idle.add_metric([store.name], store.idle_times)
         state.add_metric([store.name], store.state_bytes)
         if store.open_records is not None:
             open_records.add_metric([store.name], store.open_records)
@@ -107,7 +126,7 @@ def _of_stores(stores: Iterable[StoreOverview]) -> Iterator[Metric]:
                 records.add_metric([store.name, name], number)
             elif name != "input":
                 others.add_metric([store.name, name], number)
-    yield from (records, others, batch, close, open_records, state)
+    yield from (records, others, batch, close, open_records, state, idle)
 
 
 def _of_partitions(overview: Overview) -> Iterator[Metric]:
@@ -126,6 +145,16 @@ def _of_partitions(overview: Overview) -> Iterator[Metric]:
         "Whether the store's windows wait for this partition.",
         labels=labels,
     )
+    idle = GaugeMetricFamily(
+        "oriel_partition_idle",
+        "Whether the partition is silent and windows go on without it.",
+        labels=labels,
+    )
+    lag = GaugeMetricFamily(
+        "oriel_partition_lag_seconds",
+        "How far the partition's clock is behind wall clock while records are to come; else 0.",
+        labels=labels,
+    )
     for store in overview.stores:
         for partition in store.partitions:
             place = [store.name, partition.topic, partition.partition]
@@ -135,7 +164,10 @@ def _of_partitions(overview: Overview) -> Iterator[Metric]:
             if partition.stream_time_ms >= 0:
                 stream_time.add_metric(place, partition.stream_time_ms / 1000)
             holds.add_metric(place, float(partition.holds_windows_open))
-    yield from (offset, end, stream_time, holds)
+            idle.add_metric(place, float(partition.is_idle))
+            if partition.lag_ms is not None:
+                lag.add_metric(place, partition.lag_ms / 1000)
+    yield from (offset, end, stream_time, holds, idle, lag)
 
 
 def _of_indexes(overview: Overview) -> Iterator[Metric]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from oriel.storage.delta import DeltaLog
 from oriel.storage.layout import DataLayout
-from oriel.storage.monitoring.run_status import RunStatus, run_status_files
+from oriel.storage.monitoring.run_status import RunStatus, StoreRun, run_status_files
 from oriel.storage.position import CommitRecord
 from oriel.storage.tailer import StatusFile, StoreStatus, TailerStatus, stores_with_tables
 
@@ -21,8 +21,10 @@ class PartitionOverview:
     """One partition as one store reads it.
 
     ``offset`` is where the store is (exclusive), ``log_end`` where the log ends, None where that
-    is not known. ``stream_time_ms`` is the partition's clock, -1 before its first record, and
-    ``holds_windows_open`` says that no other clock of the store is behind this one.
+    is not known. ``stream_time_ms`` is the partition's clock, -1 before its first record.
+    ``lag_ms`` is how far that clock is behind wall clock while records are still to come, 0 where
+    none are, None where that is not known. ``holds_windows_open``: the store's windows wait for
+    this partition; ``is_idle``: it is silent, and they go on without it.
     """
 
     topic: str
@@ -30,7 +32,9 @@ class PartitionOverview:
     offset: int
     log_end: int | None
     stream_time_ms: int
+    lag_ms: int | None
     holds_windows_open: bool
+    is_idle: bool
 
     @property
     def lag(self) -> int | None:
@@ -44,6 +48,8 @@ class StoreOverview:
 
     ``application`` is the name of the checkpoint that writes it, None where no pipeline has said
     that it does. ``open_records`` is None then, too. ``state_bytes`` is the size of its state.
+    ``held_by`` is the clock and partition that hold its windows open, as the pipeline says;
+    ``idle_times`` how often windows began to go on without a partition.
     """
 
     name: str
@@ -52,6 +58,8 @@ class StoreOverview:
     open_records: int | None
     changed: int | None
     state_bytes: int
+    held_by: tuple[str, int] | None
+    idle_times: int
     partitions: tuple[PartitionOverview, ...]
     index: StoreStatus | None
 
@@ -71,11 +79,12 @@ def overview(data: Path) -> Overview:
     layout = DataLayout(data)
     runs = {name: said for name, file in run_status_files(layout).items() if (said := file.read())}
     tailer = StatusFile(layout).read()
+    now_ms = time.time_ns() // 1_000_000
     stores = []
     for store in stores_with_tables(layout):
         writer = next((name for name, (run, _) in runs.items() if store in run.stores), None)
-        stores.append(_store(layout, store, writer, runs, tailer))
-    return Overview(time.time_ns() // 1_000_000, runs, tuple(stores), tailer)
+        stores.append(_store(layout, store, writer, runs, tailer, now_ms))
+    return Overview(now_ms, runs, tuple(stores), tailer)
 
 
 def _store(
@@ -84,6 +93,7 @@ def _store(
     writer: str | None,
     runs: dict[str, tuple[RunStatus, bool]],
     tailer: TailerStatus,
+    now_ms: int,
 ) -> StoreOverview:
     run = runs[writer][0] if writer is not None else None
     of_run = run.stores[name] if run is not None else None
@@ -95,13 +105,17 @@ def _store(
         record=record,
         open_records=of_run.open_records if of_run is not None else None,
         changed=of_run.changed if of_run is not None else None,
-        state_bytes=_size(layout.checkpoint(writer) / "state" / name) if writer is not None else 0,
-        partitions=tuple(_partitions(record, run)) if record is not None else (),
+        state_bytes=_state_bytes(layout, writer, name) if writer is not None else 0,
+        held_by=of_run.held_by if of_run is not None else None,
+        idle_times=of_run.idle_times if of_run is not None else 0,
+        partitions=tuple(_partitions(record, run, of_run, now_ms)) if record is not None else (),
         index=tailer.stores.get(name),
     )
 
 
-def _partitions(record: CommitRecord, run: RunStatus | None) -> Iterator[PartitionOverview]:
+def _partitions(
+    record: CommitRecord, run: RunStatus | None, of_run: StoreRun | None, now_ms: int
+) -> Iterator[PartitionOverview]:
     """The partitions of a store, by topic and number."""
     # A topic that is read twice has two clocks, NAME and NAME#2; the slower one counts.
     times_ms: dict[tuple[str, str], int] = {}
@@ -109,25 +123,53 @@ def _partitions(record: CommitRecord, run: RunStatus | None) -> Iterator[Partiti
         for partition, time_ms in of_clock.items():
             place = clock.partition("#")[0], partition
             times_ms[place] = min(time_ms, times_ms.get(place, time_ms))
-    slowest_ms = min(times_ms.values(), default=-1)
+    held_by = of_run.held_by if of_run is not None else None
+    held = (held_by[0].partition("#")[0], str(held_by[1])) if held_by is not None else None
+    idle = {
+        (clock.partition("#")[0], str(partition))
+        for clock, partitions in (of_run.idle.items() if of_run is not None else ())
+        for partition in partitions
+    }
     ends = run.log_ends if run is not None else {}
     for topic, offsets in sorted(record.offsets.items()):
         for partition in sorted(offsets, key=int):
             time_ms = times_ms.get((topic, partition), -1)
+            log_end = ends.get(topic, {}).get(partition)
             yield PartitionOverview(
                 topic=topic,
                 partition=partition,
                 offset=offsets[partition],
-                log_end=ends.get(topic, {}).get(partition),
+                log_end=log_end,
                 stream_time_ms=time_ms,
-                holds_windows_open=time_ms == slowest_ms,
+                lag_ms=_lag_ms(offsets[partition], log_end, now_ms, time_ms),
+                holds_windows_open=(topic, partition) == held,
+                is_idle=(topic, partition) in idle,
             )
 
 
-def _size(folder: Path) -> int:
-    """The bytes of the files in a folder; files that go meanwhile don't count."""
+def _lag_ms(offset: int, log_end: int | None, now_ms: int, time_ms: int) -> int | None:
+    """See ``PartitionOverview``."""
+    if log_end is None:
+        return None
+    if log_end <= offset:
+        return 0
+    return max(0, now_ms - time_ms) if time_ms >= 0 else None
+
+
+def _state_bytes(layout: DataLayout, application: str, store: str) -> int:
+    """The size of a store's state; files that go meanwhile don't count.
+
+    A store that was computed anew has a folder for each generation, ``store@2``: the newest counts.
+    """
+    states = layout.checkpoint(application) / "state"
+    generations = [
+        int(folder.name.rpartition("@")[2])
+        for folder in states.glob(f"{store}@*")
+        if folder.name.rpartition("@")[2].isdecimal()
+    ]
+    name = f"{store}@{max(generations)}" if generations else store
     sizes = 0
-    for path in folder.glob("*"):
+    for path in (states / name).glob("*"):
         try:
             sizes += path.stat().st_size
         except FileNotFoundError:

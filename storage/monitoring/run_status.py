@@ -8,10 +8,10 @@ It decides nothing: a pipeline that starts does not look at it, and a power loss
 
 import os
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import orjson
 
@@ -30,12 +30,27 @@ class StoreRun:
     """One store as the last batch left it.
 
     ``record`` is what the batch's commit says, ``open_records`` the number of rows in the state,
-    ``changed`` that of windows that the batch changed.
+    ``changed`` that of windows that the batch changed. ``held_by`` is the clock and partition that
+    hold windows open, None where nothing waits; the partition is -1 where the clock has none yet.
+    ``idle`` are, by clock, the partitions that are left out of what is final, ``idle_times`` counts
+    how often one began to be.
     """
 
     record: CommitRecord
     open_records: int
     changed: int
+    held_by: tuple[str, int] | None = None
+    idle: Mapping[str, Sequence[int]] = field(default_factory=dict)
+    idle_times: int = 0
+
+    @classmethod
+    def from_fields(cls, fields: Mapping[str, Any]) -> Self:
+        """Read back what JSON says."""
+        told = {**fields, "record": CommitRecord(**fields["record"])}
+        if told.get("held_by") is not None:
+            clock, partition = told["held_by"]
+            told["held_by"] = clock, partition
+        return cls(**told)
 
 
 @dataclass(frozen=True)
@@ -46,6 +61,8 @@ class RunStatus:
     ``phase_seconds`` is how long the last of them took, by phase, and ``total_phase_seconds`` all
     of them. ``log_ends`` is where each partition of the log ends, as far as that is known, in the
     unit of its offsets: ``offset_unit`` is ``records`` (Kafka) or ``bytes`` (event log).
+    ``maintenance_failures`` counts how often a table could not be compacted or cleaned up, ``lost``
+    the offsets of each topic that were gone before they were read.
     """
 
     application: str
@@ -59,6 +76,8 @@ class RunStatus:
     offset_unit: str
     log_ends: Offsets
     stores: Mapping[str, StoreRun]
+    maintenance_failures: int = 0
+    lost: Mapping[str, int] = field(default_factory=dict)
 
 
 class RunStatusFile:
@@ -92,13 +111,10 @@ class RunStatusFile:
             age_seconds = time.time() - self._path.stat().st_mtime
             fields: dict[str, Any] = orjson.loads(self._path.read_bytes())
             stores = {
-                name: StoreRun(
-                    CommitRecord(**store["record"]), store["open_records"], store["changed"]
-                )
-                for name, store in fields.pop("stores").items()
+                name: StoreRun.from_fields(store) for name, store in fields.pop("stores").items()
             }
             status = RunStatus(**fields, stores=stores)
-        except (OSError, KeyError, TypeError, orjson.JSONDecodeError):
+        except (OSError, KeyError, TypeError, ValueError):
             return None
         return status, age_seconds <= HEARTBEAT_SECONDS_MAX
 

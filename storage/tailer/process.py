@@ -16,6 +16,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 
+from oriel.storage.console import add_log_format, set_up_console
 from oriel.storage.delta import LOG_FOLDER, DeltaLog
 from oriel.storage.errors import InvalidDefinition
 from oriel.storage.index import IndexFolder
@@ -121,7 +122,12 @@ def take_lock(data: Path, *, wait: bool) -> int | None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tailer until SIGTERM, SIGINT or the end of its parent."""
     options = _parse(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s tailer: %(message)s")
+    set_up_console(
+        options.log_format,
+        level=logging.INFO,
+        text="%(levelname)s tailer: %(message)s",
+        process="tailer",
+    )
     if options.parent_pid is not None:
         end_with_parent(options.parent_pid)
     if take_lock(options.data, wait=options.wait) is None:
@@ -150,4 +156,5 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, required=True, help="the data folder")
     parser.add_argument("--parent-pid", type=int, help="end when this is no longer the parent")
     parser.add_argument("--wait", action="store_true", help="wait while another tailer runs")
+    add_log_format(parser)
     return parser.parse_args(arguments)

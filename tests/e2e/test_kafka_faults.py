@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from oriel.storage.monitoring import overview
 from tests.e2e.kafka_broker import PASSWORD, USER, Broker
 from tests.e2e.runs_in_one_process import ROOT, Runs, running_process
 from tests.storage.waiting import WAIT_SECONDS, wait_until
@@ -123,6 +124,15 @@ def _read(folder: Path, cluster: Cluster, runs: Runs, topic: str) -> list[str]:
     arguments = _arguments(folder, [topic], cluster.broker.address, "--once")
     assert runs.run(*arguments).code == 0
     return arguments
+
+
+def test_a_run_says_where_the_log_ends(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
+    """Asked from the brokers, and lag is counted in records."""
+    _read(tmp_path, cluster, runs, "followed")
+    seen = overview(tmp_path / "data")
+    ((run, is_alive),) = seen.runs.values()
+    assert (run.offset_unit, run.log_ends, is_alive) == ("records", {"followed": {"0": 3}}, False)
+    assert [(p.offset, p.lag, p.lag_ms) for p in seen.stores[0].partitions] == [(3, 0, 0)]
 
 
 def _input(summary: dict[str, dict[str, dict[str, int]]]) -> dict[str, int]:

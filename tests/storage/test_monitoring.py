@@ -48,7 +48,9 @@ def _status(**changes: object) -> RunStatus:
         total_phase_seconds={"plan": 0.1, "compute": 3.0, "commit": 1.0},
         offset_unit="bytes",
         log_ends={"events": {"0": 100, "1": 10}},
-        stores={"store": StoreRun(RECORD, open_records=7, changed=2)},
+        stores={"store": StoreRun(RECORD, 7, 2, ("events#2", 1), {"events": [0]}, 4)},
+        maintenance_failures=6,
+        lost={"events": 8},
     )
     return replace(status, **changes)  # type: ignore[arg-type]
 
@@ -113,6 +115,28 @@ def test_the_overview_puts_all_of_a_store_together(data: Path) -> None:
     assert store.index == StoreStatus("following", 1)
     facts = [(p.partition, p.offset, p.lag, p.holds_windows_open) for p in store.partitions]
     assert facts == [("0", 40, 60, False), ("1", 10, 0, True)]
+    assert [p.is_idle for p in store.partitions] == [True, False]
+
+
+def test_the_lag_in_time_is_that_of_records_that_are_to_come(data: Path) -> None:
+    """A partition that is read to its end has none; without the log's end it is not known."""
+    file = RunStatusFile(DataLayout(data).checkpoint("flights"))
+    file.write(_status(log_ends={"events": {"0": 100}}))
+    seen = overview(data)
+    first, second = seen.stores[0].partitions
+    assert (first.lag, first.lag_ms) == (60, seen.time_ms - 9_000)
+    assert (second.lag, second.lag_ms) == (None, None)
+    file.write(_status())
+    assert overview(data).stores[0].partitions[1].lag_ms == 0
+
+
+def test_the_state_is_that_of_the_newest_generation(data: Path) -> None:
+    """What was computed anew has a folder of its own; an old one may still be removed."""
+    states = DataLayout(data).checkpoint("flights") / "state"
+    for name, size in (("store@9", 5), ("store@10", 7), ("store2@11", 9)):
+        (states / name).mkdir()
+        (states / name / "segment.arrow").write_bytes(bytes(size))
+    assert overview(data).stores[0].state_bytes == 7
 
 
 def test_a_store_whose_pipeline_says_nothing_is_read_from_its_log(data: Path) -> None:
@@ -132,10 +156,7 @@ def test_a_topic_that_is_read_twice_is_as_late_as_its_slower_reading(data: Path)
     file = RunStatusFile(DataLayout(data).checkpoint("flights"))
     file.write(_status(stores={"store": StoreRun(record, 0, 0)}))
     (store,) = overview(data).stores
-    assert [(p.stream_time_ms, p.holds_windows_open) for p in store.partitions] == [
-        (5, True),
-        (8, False),
-    ]
+    assert [p.stream_time_ms for p in store.partitions] == [5, 8]
 
 
 def _samples(seen: Overview) -> dict[tuple[str, ...], float]:
@@ -161,6 +182,11 @@ def test_the_metrics_say_what_the_overview_says(data: Path) -> None:
     assert samples["oriel_store_close_time_seconds", "store"] == 6.995
     assert samples["oriel_partition_log_end_offset", "0", "store", "events"] == 100
     assert samples["oriel_partition_holds_windows_open", "1", "store", "events"] == 1
+    assert samples["oriel_partition_idle", "0", "store", "events"] == 1
+    assert samples["oriel_partition_lag_seconds", "1", "store", "events"] == 0
+    assert samples["oriel_pipeline_maintenance_failures_total", "flights"] == 6
+    assert samples["oriel_pipeline_lost_offsets_total", "flights", "events"] == 8
+    assert samples["oriel_store_partitions_left_out_total", "store"] == 4
     assert samples["oriel_tailer_up",] == 1
     assert samples["oriel_index_state", "following", "store"] == 1
     assert samples["oriel_index_state", "failed", "store"] == 0

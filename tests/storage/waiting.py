@@ -1,8 +1,11 @@
 """Waiting for other processes: on conditions, never for a time that should be enough."""
 
+import subprocess
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 #: Seconds after which waiting counts as failed; generous, because machines are shared.
 WAIT_SECONDS = 60.0
@@ -14,6 +17,14 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {what}"
         time.sleep(0.005)
+
+
+def wait_while_it_runs(process: "subprocess.Popen[Any]", condition: Callable[[], bool]) -> None:
+    """Wait for what a process is to bring about, however slow the machine is; fail at its end."""
+    while not condition():
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(0.05)
+        assert process.poll() is None, "the process has ended before"
 
 
 def process_runs(pid: int) -> bool:

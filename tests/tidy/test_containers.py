@@ -42,6 +42,13 @@ def test_a_service_starts_its_command_with_options_that_exist(service: str, comm
     assert used <= _options(command), f"unknown options: {sorted(used - _options(command))}"
 
 
+def test_the_check_of_the_pipeline_is_a_command_with_options_that_exist() -> None:
+    """What asks whether it is stuck is what ``oriel status`` understands."""
+    check = SERVICES["pipeline"]["healthcheck"]["test"]
+    assert check[:6] == ["CMD", "python", "-P", "-m", "oriel", "status"]
+    assert {part for part in check[6:] if part.startswith("--")} <= _options("status")
+
+
 @pytest.mark.parametrize("service", SERVICES)
 def test_every_service_tells_whether_it_is_well(service: str) -> None:
     """A service that stays has a health check; one that ends is waited for."""

@@ -28,7 +28,7 @@ FLOORS = {
         "delta",
         "contracts definition",
         "key_codec layout position",
-        "errors files parent_watch",
+        "errors files parent_watch console",
     ),
     "pipeline": (
         "testing",

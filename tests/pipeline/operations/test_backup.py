@@ -11,7 +11,7 @@ from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from oriel import SlidingWindows, StreamsBuilder, Topology, collect_list, count
-from oriel.pipeline.operations import backup, restore
+from oriel.pipeline.operations import backup, clock, compact, restore
 from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog
 
@@ -53,6 +53,11 @@ class Site:
             run.start(lambda _batch, _stores: None).awaitTermination()
         finally:
             run.close()
+
+    def rebuild(self, store: str) -> None:
+        """Compute a store anew."""
+        settings = RunSettings(self.data, "app", trigger_ms=None, tasks=1, sync=False)
+        PipelineRun(self.spark, _topology(), EventLog(self.log), settings, store).close()
 
     def rows(self, data: Path) -> dict[str, list[dict[str, object]]]:
         """What each table holds, in one order; dead letters, too."""
@@ -161,3 +166,50 @@ def test_what_is_there_is_never_overwritten(
     assert "is there already" in capsys.readouterr().err
     assert backup.main(["--data", str(there), "--to", str(tmp_path / "new")]) == 1
     assert "has no tables" in capsys.readouterr().err
+
+
+def test_what_compaction_rewrites_meanwhile_does_no_harm(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the backup, and between the choice of its batch and that of its files."""
+    tables = ["s", "other", "_dead_letters"]
+    for table in tables:
+        assert compact.main([table, "--data", str(site.data), "--all"]) == 0
+    at_backup = site.rows(site.data)
+    seen = backup._newest_batch
+    ran = threading.Event()
+
+    def newest_batch(checkpoint: Path) -> int | None:
+        batch = seen(checkpoint)
+        if not ran.is_set():
+            ran.set()
+            site.append(20, 30)
+            site.run()
+            for table in tables:
+                assert compact.main([table, "--data", str(site.data), "--all"]) == 0
+        return batch
+
+    monkeypatch.setattr(backup, "_newest_batch", newest_batch)
+    assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
+    restored = site.data.with_name("restored")
+    assert restore.main(["--from", str(site.backup), "--data", str(restored)]) == 0
+    assert site.rows(restored) == at_backup
+    site.run(restored)
+    for table in tables:
+        assert compact.main([table, "--data", str(restored), "--all"]) == 0
+    assert site.rows(restored) == site.rows(site.data)
+
+
+def test_a_store_computed_anew_and_a_clock_set_back_come_back(site: Site) -> None:
+    """The state of the newest generation, and what was made of its clocks."""
+    site.rebuild("s")
+    assert clock.main(["--data", str(site.data), "--set", "t", "0", "12"]) == 0
+    assert backup.main(["--data", str(site.data), "--to", str(site.backup)]) == 0
+    site.append(20, 30)
+    site.run()
+    restored = site.data.with_name("restored")
+    assert restore.main(["--from", str(site.backup), "--data", str(restored)]) == 0
+    states = restored / "checkpoints" / "app" / "state"
+    assert sorted(path.name for path in states.iterdir()) == ["other", "s@1"]
+    site.run(restored)
+    assert site.rows(restored) == site.rows(site.data)

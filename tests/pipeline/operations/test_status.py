@@ -1,6 +1,7 @@
 """``oriel status``: what it prints of a data folder, for people and for programs."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -10,7 +11,7 @@ from oriel.pipeline.operations import status
 from oriel.storage import CommitRecord, DataLayout
 from oriel.storage.monitoring import RunStatus, RunStatusFile, StoreRun
 from oriel.storage.tailer import StatusFile, StoreStatus
-from tests.storage.store_tables import StoreTable, make_definition
+from tests.storage.store_tables import StoreTable, make_definition, make_record
 
 NOW_MS = time.time_ns() // 1_000_000
 
@@ -39,7 +40,9 @@ def _data(tmp_path: Path) -> Path:
         total_phase_seconds={"plan": 0.1, "compute": 3.0, "commit": 1.0},
         offset_unit="bytes",
         log_ends={"events": {"0": 140}},
-        stores={"store": StoreRun(record, open_records=7, changed=2)},
+        stores={"store": StoreRun(record, 7, 2, ("events", 10), {"events": [0]}, 3)},
+        maintenance_failures=2,
+        lost={"events": 9},
     )
     RunStatusFile(layout.checkpoint("flights")).write(run)
     StatusFile(layout).write({"store": StoreStatus("failed", 1, "CorruptLog: torn")})
@@ -56,11 +59,14 @@ def test_a_table_says_who_runs_how_far_it_is_and_what_is_wrong(
     pipeline = lines[0]
     assert pipeline.startswith("pipeline flights: runs (process 4711 on here); 42 batches")
     assert "in 42 ms (plan 2, compute 30, commit 10)" in pipeline
+    assert "could not be compacted or cleaned up 2 times" in lines[1]
+    assert "topic events had lost 9 offsets" in lines[2]
     store = next(line for line in lines if line.startswith("store  flights"))
     assert "1,234,567" in store
     assert store.endswith("failed at version 1: CorruptLog: torn")
-    first, second = (line.split() for line in lines if " events " in line)
+    first, second = (line.split() for line in lines if line.startswith("store  events"))
     assert first[:6] == ["store", "events", "0", "40", "100", "bytes"]
+    assert " ".join(first).endswith("silent, windows close without it")
     assert second[:5] == ["store", "events", "10", "4", "-"]
     assert " ".join(second).endswith("1.0 h holds windows open")
 
@@ -70,6 +76,46 @@ def test_a_pipeline_that_ended_is_said_to(data: Path, capsys: pytest.CaptureFixt
     RunStatusFile(DataLayout(data).checkpoint("flights")).end()
     assert status.main(["--data", str(data)]) == 0
     assert capsys.readouterr().out.startswith("pipeline flights: does not run; 42 batches")
+
+
+def _change(data: Path, **changes: object) -> None:
+    """Let the pipeline say something else."""
+    file = RunStatusFile(DataLayout(data).checkpoint("flights"))
+    said = file.read()
+    assert said is not None
+    file.write(replace(said[0], **changes))  # type: ignore[arg-type]
+
+
+def test_a_stream_without_partitions_holds_windows_open(
+    data: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has no line among the partitions, so it is told above."""
+    store = StoreRun(make_record(1), 0, 0, ("other#2", -1))
+    _change(data, stores={"store": store})
+    assert status.main(["--data", str(data)]) == 0
+    text = capsys.readouterr().out
+    assert "store store: windows stay open until other#2 has a record" in text
+    assert "holds windows open" not in text
+
+
+def test_a_check_says_only_what_is_wrong(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A pipeline that does nothing is stuck if there is something to do; code 1 is for both."""
+    arguments = ["--data", str(data), "--check"]
+    assert status.main(arguments) == 0
+    long_ago_ms = NOW_MS - 1000 * status._STUCK_SECONDS - 1000
+    _change(data, batch_ms=long_ago_ms)
+    assert capsys.readouterr().out == ""
+    assert status.main(arguments) == 1
+    assert "pipeline flights is stuck: 100 bytes are to come" in capsys.readouterr().out
+    _change(data, batch_ms=long_ago_ms, log_ends={"events": {"0": 40}})
+    assert status.main(arguments) == 0
+    file = RunStatusFile(DataLayout(data).checkpoint("flights"))
+    file.end()
+    assert status.main(arguments) == 1
+    assert capsys.readouterr().out == "pipeline flights does not run\n"
+    (DataLayout(data).checkpoint("flights") / "status.json").unlink()
+    assert status.main(arguments) == 1
+    assert capsys.readouterr().out == "no pipeline has run here\n"
 
 
 def test_programs_get_json(data: Path, capsys: pytest.CaptureFixture[str]) -> None:

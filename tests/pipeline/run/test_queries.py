@@ -55,6 +55,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
         class Run:
             failure = None
+            maintenance_failures = 0
 
             def __init__(self, *_: Any) -> None:
                 """Take what a run takes."""
