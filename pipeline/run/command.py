@@ -39,7 +39,9 @@ from oriel.pipeline.spark import (
     error_kind,
     first_line,
     is_cluster,
+    is_stopped,
     send_package,
+    stop_session,
     tasks_at_a_time,
     with_conf,
 )
@@ -149,9 +151,14 @@ def _run(options: argparse.Namespace) -> int:
     if options.store is not None:
         queries.rebuild(options.store, progress, stop, wait_seconds(options))
     else:
-        queries.run(progress, stop, wait_seconds(options))
+        try:
+            queries.run(progress, stop, wait_seconds(options))
+        except Exception:
+            # Who stops a service may signal all of its processes, Java too (systemd does).
+            if not (stop.is_set() and is_stopped(spark)):
+                raise
         progress.print_summary()
-    spark.stop()
+    stop_session(spark)
     return 0
 
 

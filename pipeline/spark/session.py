@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -230,6 +230,9 @@ def build_session(
     if is_first and resolved == settings:
         # Where spark-submit notes all jars; ``spark.jars`` has only those that were asked for.
         remember_packages(settings, spark.sparkContext.getConf().get("spark.repl.local.jars", ""))
+    # Its thread would print a trace where Java ends first; what else fails then is told.
+    server = spark.sparkContext._accumulatorServer  # noqa: SLF001 - Spark has no other way
+    server.handle_error = lambda *_: None  # type: ignore[method-assign,assignment]
     return spark
 
 
@@ -252,3 +255,21 @@ def _prepare_children(python: str) -> None:
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(_IMPORT_ROOT) not in folders:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(_IMPORT_ROOT), *filter(None, folders)])
+
+
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether Java has ended or is ending, which a signal to it does without asking Python."""
+    context = spark.sparkContext._jsc  # noqa: SLF001 - Spark has no other way
+    try:
+        return context is None or bool(context.sc().isStopped())
+    except (Py4JError, OSError):
+        return True
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop a session, or let be what is left of one whose Java has ended."""
+    try:
+        spark.stop()
+    except (Py4JError, OSError):
+        if not is_stopped(spark):
+            raise
