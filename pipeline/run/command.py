@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from oriel.pipeline.decoding import SchemaRegistry
-from oriel.pipeline.errors import InvalidTopology, PipelineError
+from oriel.pipeline.errors import InvalidTopology, JavaEnded, PipelineError
 from oriel.pipeline.run.arguments import rebuild_parser, run_parser
 from oriel.pipeline.run.clock_options import clock_settings
 from oriel.pipeline.run.disk_errors import disk_error_in, files_failed
@@ -153,10 +153,12 @@ def _run(options: argparse.Namespace) -> int:
     else:
         try:
             queries.run(progress, stop, wait_seconds(options))
-        except Exception:
-            # Who stops a service may signal all of its processes, Java too (systemd does).
-            if not (stop.is_set() and is_stopped(spark)):
+        except Exception as error:
+            if isinstance(error, PipelineError | StorageError) or not is_stopped(spark):
                 raise
+            # Who stops a service may signal all of its processes, Java too (systemd does).
+            if not stop.is_set():
+                raise JavaEnded from error
         progress.print_summary()
     stop_session(spark)
     return 0

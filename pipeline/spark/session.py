@@ -7,6 +7,7 @@ well, the next process to start finds the folder without its lock and deletes it
 """
 
 import fcntl
+import logging
 import os
 import shutil
 import subprocess
@@ -189,7 +190,7 @@ def build_session(
     master = (extra or {}).get(MASTER, f"local[{threads}]")
     is_remote = is_cluster(master)
     _prepare_children(worker_python(extra or {}) if is_remote else sys.executable)
-    _quiet_query_contexts()
+    _quiet_errors_told_twice()
     scratch = scratch_folder()
     settings = {
         MASTER: master,
@@ -236,10 +237,16 @@ def build_session(
     return spark
 
 
-def _quiet_query_contexts() -> None:
-    """Don't let pyspark log an error of a query that it raises as well, with all it says."""
+def _quiet_errors_told_twice() -> None:
+    """Don't let pyspark and py4j log an error that they raise as well, with all it says."""
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Whether a record of the root logger is not what py4j writes of a Java that has ended."""
+    return record.module != "java_gateway"
 
 
 def _prepare_children(python: str) -> None:
