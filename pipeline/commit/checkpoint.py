@@ -259,13 +259,6 @@ class Checkpoint:
             else:
                 path.unlink(missing_ok=True)
 
-    def has_run(self, batch: int) -> bool:
-        """Whether Spark noted, in any epoch that is left, that all of the batch was done.
-
-        False says nothing: such a note is not forced to disk.
-        """
-        return any(path.stat().st_size for path in self._spark.glob(f"*/commits/{batch}"))
-
     def end_offsets(self, batch: int) -> Offsets:
         """Where batch ``batch`` ends in each partition, from Spark's offset log.
 

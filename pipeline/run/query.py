@@ -149,7 +149,7 @@ class PipelineRun:
             }
             if rebuild is None:
                 self._leave_others()
-                self._resumption = self._last_batch()
+                self._resumption = last_batch(self._stores.values())
                 self._checkpoint.prepare_spark(self._topics, self._resumption)
         except BaseException:
             self._checkpoint.close()
@@ -286,13 +286,6 @@ class PipelineRun:
     def _decided_up_to(self) -> tuple[int, Offsets] | None:
         names = [store.name for store in self._topology.stores]
         return decided_up_to(self._checkpoint.folder, names)
-
-    def _last_batch(self) -> Resumption | None:
-        """Where the stores go on; a batch in their tables that may not be published comes again."""
-        last = last_batch(self._stores.values())
-        if last is None or not any(store.publications for store in self._topology.stores):
-            return last
-        return replace(last, is_done=last.is_done and self._checkpoint.has_run(last.batch))
 
     def _leave_others(self) -> None:
         """Say which stores are not in the topology any more."""
