@@ -65,6 +65,17 @@ class BackupError(PipelineError):
     """A backup can't be written or read back; the message says why and what to do."""
 
 
+class JavaEnded(PipelineError):
+    """Spark's Java process has ended in the middle of a run."""
+
+    def __init__(self) -> None:
+        """Say what may be the reason, and what to do."""
+        super().__init__(
+            "Java has ended: it was killed (dmesg tells if memory ran out) or has crashed. Nothing "
+            "is lost: start the pipeline again, which goes on where this one stopped"
+        )
+
+
 class ClusterUnavailable(PipelineError):
     """Spark's cluster gives no session: it can't be reached, or its address is none."""
 

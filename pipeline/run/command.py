@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from oriel.pipeline.decoding import SchemaRegistry
-from oriel.pipeline.errors import InvalidTopology, PipelineError
+from oriel.pipeline.errors import InvalidTopology, JavaEnded, PipelineError
 from oriel.pipeline.run.arguments import rebuild_parser, run_parser
 from oriel.pipeline.run.clock_options import clock_settings
 from oriel.pipeline.run.disk_errors import disk_error_in, files_failed
@@ -38,7 +38,9 @@ from oriel.pipeline.spark import (
     error_kind,
     first_line,
     is_cluster,
+    is_stopped,
     send_package,
+    stop_session,
     tasks_at_a_time,
     with_conf,
 )
@@ -150,9 +152,16 @@ def _run(options: argparse.Namespace) -> int:
     if options.store is not None:
         queries.rebuild(options.store, stop, wait_seconds(options))
     else:
-        queries.run(progress, stop, wait_seconds(options))
+        try:
+            queries.run(progress, stop, wait_seconds(options))
+        except Exception as error:
+            if isinstance(error, PipelineError | StorageError) or not is_stopped(spark):
+                raise
+            # Who stops a service may signal all of its processes, Java too (systemd does).
+            if not stop.is_set():
+                raise JavaEnded from error
         progress.print_summary()
-    spark.stop()
+    stop_session(spark)
     return 0
 
 

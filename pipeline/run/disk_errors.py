@@ -12,8 +12,8 @@ _TOLD = re.compile(
     r"|Input/output error|Read-only file system|Disk quota exceeded|Too many open files)[^\n]*)"
 )
 
-#: How delta-rs draws the causes of its errors: arrows in red, a line each.
-_DRAWING = re.compile(r"\x1b\[[0-9;]*m|↳")
+#: How delta-rs draws the causes of its errors, arrows in red, a line each; and Spark's codes.
+_DRAWING = re.compile(r"\x1b\[[0-9;]*m|↳| SQLSTATE: \w{5}")
 
 
 def files_failed(error: OSError) -> FilesFailed:

@@ -10,7 +10,13 @@ from oriel.pipeline.spark.cluster import MASTER, is_cluster, tasks_at_a_time, wi
 from oriel.pipeline.spark.errors import error_kind, first_line
 from oriel.pipeline.spark.log_file import LogFile
 from oriel.pipeline.spark.python_files import send_package, send_python_files
-from oriel.pipeline.spark.session import WORKER_ENVIRONMENT, build_session, scratch_folder
+from oriel.pipeline.spark.session import (
+    WORKER_ENVIRONMENT,
+    build_session,
+    is_stopped,
+    scratch_folder,
+    stop_session,
+)
 
 __all__ = [
     "MASTER",
@@ -20,9 +26,11 @@ __all__ = [
     "error_kind",
     "first_line",
     "is_cluster",
+    "is_stopped",
     "scratch_folder",
     "send_package",
     "send_python_files",
+    "stop_session",
     "tasks_at_a_time",
     "with_conf",
 ]

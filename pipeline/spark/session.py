@@ -7,6 +7,7 @@ well, the next process to start finds the folder without its lock and deletes it
 """
 
 import fcntl
+import logging
 import os
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -189,7 +190,7 @@ def build_session(
     master = (extra or {}).get(MASTER, f"local[{threads}]")
     is_remote = is_cluster(master)
     _prepare_children(worker_python(extra or {}) if is_remote else sys.executable)
-    _quiet_query_contexts()
+    _quiet_errors_told_twice()
     scratch = scratch_folder()
     settings = {
         MASTER: master,
@@ -230,13 +231,22 @@ def build_session(
     if is_first and resolved == settings:
         # Where spark-submit notes all jars; ``spark.jars`` has only those that were asked for.
         remember_packages(settings, spark.sparkContext.getConf().get("spark.repl.local.jars", ""))
+    # Its thread would print a trace where Java ends first; what else fails then is told.
+    server = spark.sparkContext._accumulatorServer  # noqa: SLF001 - Spark has no other way
+    server.handle_error = lambda *_: None  # type: ignore[method-assign,assignment]
     return spark
 
 
-def _quiet_query_contexts() -> None:
-    """Don't let pyspark log an error of a query that it raises as well, with all it says."""
+def _quiet_errors_told_twice() -> None:
+    """Don't let pyspark and py4j log an error that they raise as well, with all it says."""
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
+    logging.getLogger().addFilter(_is_not_of_py4j)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Whether a record of the root logger is not what py4j writes of a Java that has ended."""
+    return record.module != "java_gateway"
 
 
 def _prepare_children(python: str) -> None:
@@ -252,3 +262,21 @@ def _prepare_children(python: str) -> None:
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(_IMPORT_ROOT) not in folders:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(_IMPORT_ROOT), *filter(None, folders)])
+
+
+def is_stopped(spark: SparkSession) -> bool:
+    """Whether Java has ended or is ending, which a signal to it does without asking Python."""
+    context = spark.sparkContext._jsc  # noqa: SLF001 - Spark has no other way
+    try:
+        return context is None or bool(context.sc().isStopped())
+    except (Py4JError, OSError):
+        return True
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop a session, or let be what is left of one whose Java has ended."""
+    try:
+        spark.stop()
+    except (Py4JError, OSError):
+        if not is_stopped(spark):
+            raise

@@ -1,4 +1,4 @@
-"""Two batches whose rows go to Kafka, the second written twice; in a process of its own.
+"""Batches whose rows go to Kafka, with crashes before and behind that; in a process of its own.
 
     python published_run.py FOLDER ADDRESS
 
@@ -57,7 +57,7 @@ def _run(spark: SparkSession, folder: Path, address: str, *times_ms: int) -> Non
 
 
 def main(folder: Path, address: str) -> None:
-    """Run the first batch, the second until its rows are written, and that one again."""
+    """Run a batch, one until its rows are written, one until they are to be, and each again."""
     (folder / "log" / "t").mkdir(parents=True)
     spark = build_session("published", cores=1, extra=kafka_settings())
     _run(spark, folder, address, 0, 5, 30)
@@ -71,6 +71,16 @@ def main(folder: Path, address: str) -> None:
     Publisher.publish = publish_and_crash  # type: ignore[assignment, method-assign]
     _run(spark, folder, address, 12)
     Publisher.publish = publish  # type: ignore[method-assign]
+    _run(spark, folder, address)
+
+    def crash(_self: Publisher, *_arguments: Any) -> None:
+        raise _CrashError
+
+    Publisher.publish = crash  # type: ignore[assignment, method-assign]
+    _run(spark, folder, address, 40)
+    Publisher.publish = publish  # type: ignore[method-assign]
+    # The second start has nothing to repeat.
+    _run(spark, folder, address)
     _run(spark, folder, address)
     spark.stop()
 

@@ -83,14 +83,24 @@ def test_updates_come_with_removals(messages: dict[str, list[Message]]) -> None:
             0,
         ),
         *(message for message in second_batch for _ in range(2)),
+        # The batch that crashed before anything of it was written.
+        (_session(30, 30), None, 2),
+        (
+            _session(30, 40),
+            {**_session(30, 40), "count": 2, "timestamp_ms": 40, **final, "revision": 2},
+            2,
+        ),
     ]
 
 
 def test_final_rows_come_once(messages: dict[str, list[Message]]) -> None:
     """The window that is open at the end is not among them."""
-    window = {"key": "k", "window_start_ms": 0, "window_end_ms": 10}
-    row = {**window, "count": 2, "timestamp_ms": 5, "final": True, "revision": 0}
-    assert messages["final"] == [(window, row, 0)]
+    first, second = _session(0, 10), _session(30, 40)
+    final = {"final": True}
+    assert messages["final"] == [
+        (first, {**first, "count": 2, "timestamp_ms": 5, **final, "revision": 0}, 0),
+        (second, {**second, "count": 1, "timestamp_ms": 30, **final, "revision": 2}, 2),
+    ]
 
 
 def test_rows_without_windows_have_the_key(messages: dict[str, list[Message]]) -> None:
@@ -104,4 +114,5 @@ def test_rows_without_windows_have_the_key(messages: dict[str, list[Message]]) -
     assert rows == [
         ({"key": "k"}, {"key": "k", "n": 3, "timestamp_ms": 30, "revision": 0}),
         ({"key": "k"}, {"key": "k", "n": 4, "timestamp_ms": 30, "revision": 1}),
+        ({"key": "k"}, {"key": "k", "n": 5, "timestamp_ms": 40, "revision": 2}),
     ]

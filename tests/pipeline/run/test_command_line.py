@@ -1,14 +1,19 @@
 """The command line: mistakes are one clear line, and a signal ends a run well."""
 
 import argparse
+import os
 import re
 import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import orjson
+import psutil
 import pytest
 
 from oriel.pipeline.run.arguments import run_parser
@@ -197,9 +202,9 @@ def test_a_cluster_that_is_none_is_one_line(tmp_path: Path) -> None:
     assert "check --master" in told
 
 
-@pytest.mark.slow
-def test_a_run_that_is_asked_to_stop_ends_well(tmp_path: Path) -> None:
-    """SIGTERM after a committed batch: a summary on stdout and exit code 0."""
+@contextmanager
+def _committed(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A run in a session of its own that has committed its first batch."""
     (tmp_path / "topology.py").write_text(TOPOLOGY)
     log = tmp_path / "log" / "t"
     log.mkdir(parents=True)
@@ -207,12 +212,39 @@ def test_a_run_that_is_asked_to_stop_ends_well(tmp_path: Path) -> None:
     data = tmp_path / "data"
     command = [sys.executable, "-m", "oriel", "run", str(tmp_path / "topology.py")]
     command += ["--event-log", str(tmp_path / "log"), "--data", str(data)]
-    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as run:
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as run:  # fmt: skip
         committed = data / "tables" / "s" / "_delta_log" / f"{1:020d}.json"
         while not committed.exists():
             assert run.poll() is None, "the run ended before its first batch"
-        run.send_signal(signal.SIGTERM)
-        told, _ = run.communicate()
-    assert run.returncode == 0
+        yield run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("to", ["Python", "Python and Java"])
+def test_a_run_that_is_asked_to_stop_ends_well(tmp_path: Path, to: str) -> None:
+    """SIGTERM after a committed batch: a summary on stdout and exit code 0.
+
+    Also where all processes of the run get it, as from systemd.
+    """
+    with _committed(tmp_path) as run:
+        (run.send_signal if to == "Python" else partial(os.killpg, run.pid))(signal.SIGTERM)
+        told, errors = run.communicate()
+    assert run.returncode == 0, errors
+    assert "Traceback" not in errors
     counters = orjson.loads(told.splitlines()[-1])["stores"]["s"]
     assert (counters["input"], counters["applied"]) == (1, 1)
+
+
+@pytest.mark.slow
+def test_a_run_whose_java_is_killed_says_so(tmp_path: Path) -> None:
+    """One line with the way out, as where memory has run out."""
+    with _committed(tmp_path) as run:
+        (java,) = (child for child in psutil.Process(run.pid).children() if "java" in child.name())
+        java.kill()
+        _, errors = run.communicate()
+    assert run.returncode == 1
+    assert errors.splitlines()[-1].startswith("oriel run: Java has ended: ")
+    assert "Traceback" not in errors

@@ -16,7 +16,7 @@ from oriel.pipeline.run.disk_errors import disk_error_in, files_failed
             "[Errno 28] No space left on device",
         ),
         (
-            "Query failed\njava.io.IOException: No space left on device\n\tat java.base/x\n",
+            "Query failed\njava.io.IOException: No space left on device SQLSTATE: XXKST\n\tat x\n",
             "java.io.IOException: No space left on device",
         ),
         (
