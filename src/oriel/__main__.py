@@ -12,6 +12,7 @@ import oriel
 _COMMANDS = {
     "backup": ("oriel.pipeline.operations.backup", "pipeline"),
     "compact": ("oriel.pipeline.operations.compact", "pipeline"),
+    "dead-letters": ("oriel.pipeline.operations.dead_letters", "pipeline"),
     "demo": ("oriel.demo", "demo"),
     "restore": ("oriel.pipeline.operations.restore", "pipeline"),
     "clock": ("oriel.pipeline.operations.clock", "pipeline"),
@@ -38,6 +39,8 @@ oriel: interactive queries over materialized windows
                                    change how many tasks a store can ever use
   oriel compact STORE --data FOLDER [--all]
                                    compact a store's table by hand
+  oriel dead-letters list|replay --data FOLDER
+                                   records that could not be used: show, or send again
   oriel topology                   how to write a topology file
   oriel help                       this text
   oriel --version                  the version of this package
