@@ -11,12 +11,13 @@ import pytest
 from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, texts
 
 COMMANDS = (
-    "backup", "clock", "compact", "demo", "rebuild", "rescale", "restore", "run", "serve", "status",
-    "topology", "test", "bench", "lock", "help",
+    "backup", "clock", "compact", "dead-letters", "demo", "rebuild", "rescale", "restore", "run",
+    "serve", "status", "topology", "test", "bench", "lock", "help",
 )  # fmt: skip
 #: Commands of the package, which have options of their own.
 PACKAGED = (
-    "backup", "clock", "compact", "demo", "rebuild", "rescale", "restore", "run", "serve", "status",
+    "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "rebuild",
+    "rescale", "restore", "run", "serve", "status",
 )  # fmt: skip
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -51,7 +52,7 @@ def test_commands_of_the_pages_exist() -> None:
     unknown = [
         f"{page.relative_to(ROOT)}: oriel {command}"
         for page in _pages()
-        for command in re.findall(r"\./oriel ([a-z]+)", page.read_text())
+        for command in re.findall(r"\./oriel ([a-z-]+)", page.read_text())
         if f"oriel {command}" not in _help()
     ]
     assert not unknown, f"no such commands:{offenders(unknown)}"
@@ -65,9 +66,9 @@ def test_every_command_is_told(command: str) -> None:
 
 def test_the_script_has_the_commands_that_it_tells() -> None:
     """The list above, the script's own dispatch and `oriel help` name the same commands."""
-    told = set(re.findall(r"^  oriel ([a-z]+)", _help(), flags=re.MULTILINE))
+    told = set(re.findall(r"^  oriel ([a-z-]+)", _help(), flags=re.MULTILINE))
     dispatch = (ROOT / "oriel").read_text().split("case $command in")[1]
-    labels = re.findall(r"^    ([a-z |]+?)(?: \| --help.*)?\)", dispatch, flags=re.MULTILINE)
+    labels = re.findall(r"^    ([a-z |-]+?)(?: \| --help.*)?\)", dispatch, flags=re.MULTILINE)
     known = {name.strip() for label in labels for name in label.split("|")}
     assert told == set(COMMANDS) == known
 
@@ -86,7 +87,7 @@ def test_an_unknown_command_is_refused() -> None:
 def test_every_option_is_documented(command: str) -> None:
     """docs/commands.md has a row for each option of each command, and no others."""
     told = subprocess.run(
-        [sys.executable, "-m", "oriel", command, "--help"], cwd=ROOT, capture_output=True,
+        [sys.executable, "-m", "oriel", *command.split(), "--help"], cwd=ROOT, capture_output=True,
         text=True, check=True, timeout=60,
     )  # fmt: skip
     options = set(re.findall(r"^  (--[a-z][a-z-]*)", told.stdout, flags=re.MULTILINE))
