@@ -188,8 +188,9 @@ class TopologyTestDriver:
         return sum(totals.dropped + totals.dropped_results for totals in counters)
 
     def dead_letters(self, store: str) -> list[dict[str, Any]]:
-        """All dead letters of ``store``: topic, partition, offset, store, reason, detail, raw, and
-        key, timestamp_ms and headers where they are known.
+        """All dead letters of ``store``: topic, partition, offset, store, reason, detail, raw.
+
+        And key, timestamp_ms and headers, where they are known.
 
         Raises:
             IllegalArgument: there is no such store.
