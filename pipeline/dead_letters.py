@@ -12,15 +12,19 @@ name; what only one store can't use (no key for *its* grouping) names that store
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum
+from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.hops import RAW, PartitionNumbers
+from oriel.pipeline.hops import MESSAGE, RAW, PartitionNumbers
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult
 
-#: The dead-letter table's columns. ``store`` is null where the record is bad for every store.
+#: The dead-letter table's columns. ``store`` is null where the record is bad for every store; key,
+#: time and headers where they are not known. They stand behind the others, since a table that was
+#: made without them gets them there.
 DEAD_LETTER_SCHEMA = pa.schema([
     pa.field("topic", pa.string(), nullable=False),
     pa.field("partition", pa.int32(), nullable=False),
@@ -30,6 +34,7 @@ DEAD_LETTER_SCHEMA = pa.schema([
     pa.field("detail", pa.string(), nullable=False),
     pa.field("raw", pa.binary(), nullable=False),
     pa.field("revision", pa.int64(), nullable=False),
+    *MESSAGE.type,
 ])  # fmt: skip
 
 
@@ -125,7 +130,10 @@ class DeadLetters:
         rows: pa.Table,
         source_reasons: SourceReasons = SourceReasons.NOT_REPORTED,
     ) -> pa.Table:
-        """Letters of bad records of ``topic``: partition, offset, reason, raw, perhaps detail."""
+        """Letters of bad records of ``topic``: partition, offset, reason, raw, perhaps detail.
+
+        Where ``rows`` do not say what their message was, it is what the line says of itself.
+        """
         # Of a bad record the reason may have its detail with it.
         told = [text.partition(_DETAIL) for text in rows["reason"].to_pylist()]
         reasons = pa.array([code for code, _, _ in told], pa.string())
@@ -149,11 +157,13 @@ class DeadLetters:
             "detail": rows["detail"],
             "raw": rows["raw"],
             "revision": pa.repeat(pa.scalar(self.batch, pa.int64()), len(rows)),
+            **_messages(rows),
         }
         return pa.table(columns, schema=DEAD_LETTER_SCHEMA)
 
     def of_results(self, origin: Origin, rows: pa.Table) -> list[pa.Table]:
         """Letters of a join's bad results, each of the topic whose record's place it has."""
+        rows = _with_message(rows)
         of_right = pc.fill_null(pc.equal(rows["suborder"], origin.right_suborder), False)  # noqa: FBT003
         left, right = rows.filter(pc.invert(of_right)), rows.filter(of_right)
         return [
@@ -183,10 +193,62 @@ class DeadLetters:
             rows = rows.append_column("reason", pa.repeat(Reason.FUNCTION_RAISED.value, len(rows)))
             origin = origins[input_number]
             if origin is None:
-                letters.append(self.of_records(topics[input_number], rows))
+                letters.append(self.of_records(topics[input_number], _with_message(rows)))
             else:
                 letters += self.of_results(origin, rows)
         return letters
+
+
+def _with_message(rows: pa.Table) -> pa.Table:
+    """Rows that are no messages, with the key that they are grouped by, and their time."""
+    columns = [rows["key"].cast(pa.binary()), rows["timestamp_ms"], None]
+    messages = pa.StructArray.from_arrays(
+        [
+            pa.nulls(len(rows), field.type) if column is None else column.combine_chunks()
+            for field, column in zip(MESSAGE.type, columns, strict=True)
+        ],
+        fields=list(MESSAGE.type),
+    )
+    if MESSAGE.name in rows.column_names:
+        rows = rows.drop_columns([MESSAGE.name])
+    return rows.append_column(MESSAGE, messages)
+
+
+def _messages(rows: pa.Table) -> dict[str, pa.ChunkedArray | pa.Array]:
+    """Key, time and headers of bad records, as far as they are known."""
+    known = rows[MESSAGE.name] if MESSAGE.name in rows.column_names else None
+    if known is None or known.null_count:
+        lines = rows["raw"].to_pylist()
+        messages = known.to_pylist() if known is not None else [None] * len(rows)
+        told = [
+            _message_of_line(line) if message is None else message
+            for line, message in zip(lines, messages, strict=True)
+        ]
+        known = pa.array(told, MESSAGE.type)
+    return {field.name: pc.struct_field(known, field.name) for field in MESSAGE.type}
+
+
+def _message_of_line(line: bytes) -> dict[str, Any]:
+    """Key, time and headers of an event log's line, each where the line has one that is sound."""
+    try:
+        told = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        told = None
+    told = told if isinstance(told, dict) else {}
+    key, time_ms, headers = (told.get(name) for name in ("key", "timestamp_ms", "headers"))
+    # True is an int of Python's.
+    has_time = type(time_ms) is int and abs(time_ms) < 2**63
+    return {
+        "key": key.encode() if isinstance(key, str) else None,
+        "timestamp_ms": time_ms if has_time else None,
+        "headers": [
+            {"key": name, "value": text.encode()}
+            for name, text in headers.items()
+            if isinstance(text, str)
+        ]
+        if isinstance(headers, dict)
+        else None,
+    }
 
 
 def _raised(result: EngineResult, records: pa.Table) -> pa.Table:

@@ -14,6 +14,7 @@ PipelineError
 |-- ClusterUnavailable    Spark's cluster gives no session
 |-- FolderNotShared       a machine of the cluster lacks a folder that all must have
 |-- RecordsMiscounted     a batch's records are not all accounted for, so it is not committed
+|-- ReplayRefused         dead letters can't be sent again as asked
 |-- ClockRefused          a partition's clock can't be set as asked
 |-- AlreadyRunning        another process runs the same pipeline on this data folder
 |-- Fenced                another process has taken this pipeline over
@@ -86,6 +87,10 @@ class FolderNotShared(PipelineError):
 
 class RecordsMiscounted(PipelineError):
     """A batch's records are not all accounted for: some would be lost, or used twice."""
+
+
+class ReplayRefused(PipelineError):
+    """Dead letters can't be listed or sent again as asked; the message says what to name."""
 
 
 class ClockRefused(PipelineError):

@@ -31,6 +31,17 @@ ADDRESS_FIELDS = (TASK, REPORT)
 KEY_GROUP = pa.field("key_group", pa.int32())
 #: A record's bytes, for a dead letter.
 RAW = pa.field("raw", pa.binary())
+#: What a message had beside its value, for a dead letter: Kafka's key, time and headers (null where
+#: they were not fetched), as Spark's Kafka source and sink have them. Null in the lines of an event
+#: log, which say all of it themselves, and behind the steps in good records. No value column can
+#: have a name that begins like this.
+MESSAGE = pa.field("__message", pa.struct([
+    pa.field("key", pa.binary()),
+    pa.field("timestamp_ms", pa.int64()),
+    pa.field("headers", pa.list_(pa.field("element", pa.struct([
+        pa.field("key", pa.string()), pa.field("value", pa.binary()),
+    ])))),
+]))  # fmt: skip
 #: Why the record is bad, null for a good one: a ``dead_letters.Reason``, perhaps with a detail.
 REASON = pa.field("reason", pa.string())
 #: Whether no filter has dropped the record. It stays in the stream until it is counted.
@@ -47,7 +58,7 @@ BESIDE_RESULT = (_RESULT["suborder"], _RESULT["stream_time_ms"], REPORT, TASK)
 RESULT_COLUMNS = frozenset(field.name for field in (*ADDRESS_FIELDS, *RESULT_FIELDS))
 #: A stepped record without its values.
 STEPPED_FIELDS = (
-    _PARTITION, _OFFSET, REASON, KEEP, NULL_VALUE, RAW, _KEY, _TIMESTAMP,
+    _PARTITION, _OFFSET, REASON, KEEP, NULL_VALUE, RAW, MESSAGE, _KEY, _TIMESTAMP,
 )  # fmt: skip
 #: What the window engine's tasks give: one row each.
 REPORT_SCHEMA = pa.schema([REPORT])
@@ -55,7 +66,7 @@ REPORT_SCHEMA = pa.schema([REPORT])
 #: Names of rows somewhere between the source and the engine, which value columns can't have.
 HOP_COLUMNS = frozenset(
     {field.name for field in (*STEPPED_FIELDS, *BESIDE_RESULT, KEY_GROUP)} | {"close_ms", "input"}
-)
+) - {MESSAGE.name}
 
 
 def decoded_schema(value_type: pa.DataType) -> pa.Schema:
@@ -64,7 +75,7 @@ def decoded_schema(value_type: pa.DataType) -> pa.Schema:
     ``value`` is null in a record without one, and like key and time in a bad record.
     """
     value = pa.field("value", value_type)
-    return pa.schema([_PARTITION, _OFFSET, RAW, _KEY, _TIMESTAMP, value, REASON])
+    return pa.schema([_PARTITION, _OFFSET, RAW, MESSAGE, _KEY, _TIMESTAMP, value, REASON])
 
 
 def to_join_schema(record_schema: pa.Schema) -> pa.Schema:

@@ -4,6 +4,7 @@
     DATA/tables/_dead_letters/         the dead-letter Delta table
     DATA/checkpoints/<application>/    Spark's checkpoint and the engine's state
     DATA/index/<store>/                the disposable LMDB index
+    DATA/replayed/                     which dead letters were sent again
     DATA/rebuilds/<store>/             what `oriel rebuild` computes, until it is in its place
     DATA/logs/                         what Spark and Java say (``pipeline/spark/log_file.py``)
 
@@ -41,6 +42,11 @@ class DataLayout:
     def dead_letters(self) -> Path:
         """The dead-letter table."""
         return self.tables / DEAD_LETTERS
+
+    @property
+    def replayed(self) -> Path:
+        """Which dead letters were sent again."""
+        return self.root / "replayed" / f"{DEAD_LETTERS}.jsonl"
 
     def table(self, store: str) -> Path:
         """The Delta table of ``store``."""

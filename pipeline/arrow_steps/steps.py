@@ -22,7 +22,7 @@ from oriel.pipeline.arrow_steps.expressions import (
 )
 from oriel.pipeline.arrow_steps.functions import Operand
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.hops import BESIDE_RESULT, RAW, STEPPED_FIELDS, joined_values
+from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, RAW, STEPPED_FIELDS, joined_values
 from oriel.pipeline.language import SCOPE, Filter, Input, Side, Source, arrow_schema, refuse_taken
 
 #: SQL text that names a column and is nothing else.
@@ -130,7 +130,12 @@ class ArrowSteps:
         if not self._null_values:
             reason = pc.if_else(pc.and_(in_use, null_value), Reason.NULL_VALUE.value, reason)
         raw = pa.repeat(pa.scalar(b"", RAW.type), length) if self._joined else records[RAW.name]
+        if self._joined or not pc.any(pc.is_valid(reason)).as_py():
+            message = pa.nulls(length, MESSAGE.type)
+        else:
+            message = _in_use(pc.is_valid(reason), records[MESSAGE.name])
         computed = {
+            MESSAGE.name: message,
             "reason": reason,
             "keep": keep,
             "null_value": null_value,

@@ -1,6 +1,7 @@
 """A store's two Delta tables as the pipeline writes them: its windows and its dead letters."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +35,7 @@ class StoreTables:
         schema = store_schema(aggregates, windowed=definition.window.is_windowed)
         self._table = open_table(self.table_folder, schema, properties, sync=sync)
         self.definition = _settled(self._table, definition)
-        self._dead_letters = open_table(self.dead_letters_folder, DEAD_LETTER_SCHEMA, {}, sync=sync)
+        self._dead_letters = open_dead_letters(self.dead_letters_folder, sync=sync)
         self._dead_letter_id = f"{definition.application}/{definition.name}"
 
     def recorded_batch(self) -> int:
@@ -57,6 +58,13 @@ class StoreTables:
         """The last batch of this store with dead letters in their table, -1 before the first."""
         recorded = self._dead_letters.recorded_batch(self._dead_letter_id)
         return -1 if recorded is None else recorded
+
+
+def open_dead_letters(folder: Path, *, sync: bool) -> Table:
+    """Open the dead-letter table; one that was made without some columns gets them."""
+    table = open_table(folder, DEAD_LETTER_SCHEMA, {}, sync=sync)
+    table.add_columns(DEAD_LETTER_SCHEMA)
+    return table
 
 
 def _settled(table: Table, defined: StoreDefinition) -> StoreDefinition:

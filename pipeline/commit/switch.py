@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions
 from oriel.pipeline.commit.differences import as_table_knows, refuse_foreign
-from oriel.pipeline.commit.store_tables import recorded_definition
+from oriel.pipeline.commit.store_tables import open_dead_letters, recorded_definition
 from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import (
@@ -83,11 +83,12 @@ class Replacement:
 
     def add_dead_letters(self, folder: Path, batch: int) -> None:
         """Commit the dead letters of the table in ``folder`` that are not in the real one yet."""
-        found = DeltaTable(folder).to_pyarrow_table()
-        if not len(found):
+        if not len(DeltaTable(folder).to_pyarrow_dataset().head(1, columns=_LETTER)):
             return
+        open_dead_letters(folder, sync=self._sync)
+        found = DeltaTable(folder).to_pyarrow_table()
         known_folder = self._layout.dead_letters
-        table = open_table(known_folder, DEAD_LETTER_SCHEMA, {}, sync=self._sync)
+        table = open_dead_letters(known_folder, sync=self._sync)
         known = DeltaTable(known_folder).to_pyarrow_dataset().to_table(columns=_LETTER)
         places = _letter_places(known).group_by(_LETTER).aggregate([])
         # A join has no order of its own.
@@ -97,7 +98,8 @@ class Replacement:
             return
         letters = found.take(new).drop_columns(["revision"])
         revisions = pa.repeat(pa.scalar(batch, pa.int64()), len(letters))
-        letters = letters.append_column("revision", revisions).cast(DEAD_LETTER_SCHEMA)
+        letters = letters.append_column("revision", revisions)
+        letters = letters.select(DEAD_LETTER_SCHEMA.names).cast(DEAD_LETTER_SCHEMA)
         name = f"dead-{self.definition.name}-{batch:012d}"
         file = write_file(known_folder, letters, name, sync=self._sync)
         if self._sync:

@@ -25,7 +25,7 @@ from oriel.pipeline.decoding.suspicious import suspicious_lines
 from oriel.pipeline.decoding.times import field_times_ms, judge_times, message_times_ms
 from oriel.pipeline.decoding.values import ValueReader
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import decoded_schema
+from oriel.pipeline.hops import MESSAGE, decoded_schema
 from oriel.pipeline.language import JSON_RECORDS, Consumed, FieldTimestamp, arrow_schema
 
 #: So many bytes are parsed at once: enough that the start of a parse costs nothing beside it, and
@@ -82,6 +82,7 @@ class BlockDecoder:
         if not self.has_envelope:
             # A bad key is told rather than a bad value, as Spark's decoder does.
             key, time_ms, headers = self._of_message(block, faults)
+            message = _message(block, time_ms)
         if self.values is not None:
             value = self.values.read(texts, faults)
         else:
@@ -91,6 +92,7 @@ class BlockDecoder:
             if value.null_count:  # a line that is null is no object
                 faults.set(np.asarray(value.is_null()), Reason.WRONG_TYPE)
             key, time_ms, headers, value = self._opened(value)
+            message = pa.nulls(len(texts), MESSAGE.type)
         count, timestamp = faults.count, self.consumed.timestamp
         if isinstance(timestamp, FieldTimestamp):
             time_ms = field_times_ms(timestamp, value, time_ms, faults)
@@ -108,6 +110,7 @@ class BlockDecoder:
             "partition": block["partition"],
             "offset": block["offset"],
             "raw": pc.coalesce(texts, _NOTHING) if texts.null_count else texts,
+            MESSAGE.name: message,
             "key": key,
             "timestamp_ms": time_ms,
             "value": value,
@@ -149,6 +152,18 @@ class BlockDecoder:
         clock = "ingested" if consumed.timestamp == "ingestion" else "timestamp"
         headers = header_columns(block["headers"], consumed.headers) if consumed.headers else []
         return key, message_times_ms(block[clock]), headers
+
+
+def _message(block: pa.RecordBatch, time_ms: pa.Array) -> pa.StructArray:
+    """What messages had beside their values, whose columns are taken as they are."""
+    key, _, headers = MESSAGE.type
+    given = block["headers"].cast(headers.type) if "headers" in block.schema.names else None
+    columns = [
+        block["key"].cast(key.type),
+        time_ms,
+        pa.nulls(len(block), headers.type) if given is None else given,
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(MESSAGE.type))
 
 
 def event_log_decoder(value_schema: str, consumed: Consumed = JSON_RECORDS) -> BlockDecoder | None:

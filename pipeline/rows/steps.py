@@ -18,12 +18,13 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
 from oriel.pipeline.arrow_steps import ArrowSteps
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import BESIDE_RESULT
+from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE
 from oriel.pipeline.language import (
     SCOPE,
     Filter,
@@ -43,7 +44,7 @@ from oriel.pipeline.rows.expressions import (
 )
 from oriel.pipeline.spark import error_kind, first_line
 
-_META = ("__partition", "__offset", "__raw", "__reason", "__null_value", "__keep")
+_META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
 #: The further columns of a join's results, and their names among the steps.
 JOIN_COLUMNS = {field.name: f"__{field.name}" for field in BESIDE_RESULT}
 
@@ -115,6 +116,7 @@ class RowSteps:
             F.col("__keep").alias("keep"),
             F.col("__null_value").alias("null_value"),
             raw.alias("raw"),
+            F.when(reason.isNotNull(), F.col(MESSAGE.name)).alias(MESSAGE.name),
             F.col("__key").alias("key"),
             F.col("timestamp_ms"),
             *(F.col(name).alias(name.removeprefix("__")) for name in join_columns),
@@ -126,9 +128,9 @@ class RowSteps:
         """Return the rows for the stamp.
 
         Columns: partition, offset, reason, keep, null_value, raw (of dead letters, or of
-        all), key, timestamp_ms, for a join's results suborder, stream_time_ms, report and task,
-        and the chosen value columns; behind these the columns ``carried`` of ``records``, which
-        no step sees.
+        all), the message of dead letters, key, timestamp_ms, for a join's results suborder,
+        stream_time_ms, report and task, and the chosen value columns; behind these the columns
+        ``carried`` of ``records``, which no step sees.
         """
         if not carried:
             for columns in self._projections:
@@ -216,6 +218,7 @@ def _unpacked(records: DataFrame, origin: Input | Side) -> list[Column]:
         F.col("partition").alias("__partition"),
         F.col("offset").alias("__offset"),
         F.col("raw").alias("__raw"),
+        F.col(MESSAGE.name),
         F.col("reason").alias("__reason"),
         F.col("value").isNull().alias("__null_value"),
         F.lit(True).alias("__keep"),  # noqa: FBT003
@@ -236,6 +239,7 @@ def _unpacked_results(results: DataFrame) -> list[Column]:
         F.col("partition").alias("__partition"),
         F.col("offset").alias("__offset"),
         F.lit(b"").alias("__raw"),
+        F.lit(None).cast(from_arrow_type(MESSAGE.type)).alias(MESSAGE.name),
         F.when(is_report, "report").alias("__reason"),
         F.lit(False).alias("__null_value"),  # noqa: FBT003
         F.lit(True).alias("__keep"),  # noqa: FBT003

@@ -7,6 +7,7 @@ used has a reason and keeps its bytes. An event log that is not append-only is a
 ``EventLogError``; without Kafka's connector there is a ``ConnectorUnavailable``.
 """
 
+from oriel.pipeline.sources.brokers import Brokers, Message
 from oriel.pipeline.sources.connector import kafka_settings
 from oriel.pipeline.sources.event_log_source import EventLog
 from oriel.pipeline.sources.kafka import Kafka, Start
@@ -15,10 +16,12 @@ from oriel.pipeline.sources.log import Decoder, Log
 from oriel.pipeline.sources.spark_decoding import SparkDecoder, spark_refuse_ahead
 
 __all__ = [
+    "Brokers",
     "Decoder",
     "EventLog",
     "Kafka",
     "Log",
+    "Message",
     "SparkDecoder",
     "Start",
     "client_options",

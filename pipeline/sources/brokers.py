@@ -4,7 +4,7 @@ Spark itself asks them for minutes, and its errors are traces of Java. So a run 
 starts its query, and again when the query has failed.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -44,6 +44,18 @@ class TopicLog:
     id: str
     earliest: Mapping[str, int]
     latest: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Message:
+    """A message to send, to its partition of its topic; the time is null for that of sending."""
+
+    topic: str
+    partition: int
+    timestamp_ms: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]] = ()
 
 
 class NoAnswer(KafkaUnavailable):
@@ -91,6 +103,42 @@ class Brokers:
         with self._telling(), self._admin() as admin:
             described = admin.describeTopics(list(names)).allTopicNames().get()
             return self._offsets(admin, _partitions(described), "latest")
+
+    def send(self, messages: Iterable[Message]) -> None:
+        """Send messages to their partitions, each as it is; returns when the brokers have all.
+
+        Raises:
+            NoAnswer: in a bounded time none of the brokers has taken one.
+            KafkaUnavailable: they refuse the client or a message.
+        """
+        as_they_are = _COMMON + "serialization.ByteArraySerializer"
+        properties = {
+            "key.serializer": as_they_are,
+            "value.serializer": as_they_are,
+            "acks": "all",
+            "max.block.ms": str(_ASK_MS),
+            "request.timeout.ms": str(_ASK_MS),
+            "delivery.timeout.ms": str(2 * _ASK_MS),
+        }
+        record = self._java(_CLIENTS + "producer.ProducerRecord")
+        header = self._java(_COMMON + "header.internals.RecordHeader")
+        with self._telling("written to"):
+            producer = self._java(_CLIENTS + "producer.KafkaProducer")(self._properties(properties))
+            try:
+                sent = [
+                    producer.send(
+                        record(
+                            message.topic, message.partition, message.timestamp_ms, message.key,
+                            message.value, [header(name, value) for name, value in message.headers],
+                        )
+                    )
+                    for message in messages
+                ]  # fmt: skip
+                producer.flush()
+                for answer in sent:
+                    answer.get()
+            finally:
+                producer.close()
 
     def cluster_id(self) -> str:
         """The id of the cluster, which is its own whatever its addresses are.
@@ -193,14 +241,14 @@ class Brokers:
         return found
 
     @contextmanager
-    def _telling(self) -> Iterator[None]:
-        """Turn Java's errors into one line each."""
+    def _telling(self, what: str = "read") -> Iterator[None]:
+        """Turn Java's errors into one line each, of Kafka that can't be ``what``."""
         try:
             yield
         except (Py4JJavaError, PySparkException) as error:
             # Of a few classes of Java's, Spark makes errors of its own.
             reason = without_secrets(first_line(error), self._options)
-            begin = f"Kafka at {self._servers} can't be read: "
+            begin = f"Kafka at {self._servers} can't be {what}: "
             for word, meaning in _PASSING.items():
                 if word in reason:
                     raise NoAnswer(begin + meaning) from error

@@ -21,10 +21,12 @@ from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the field's name for it
+from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructType
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.hops import MESSAGE
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS
 
 _OPTIONS = {
@@ -33,6 +35,8 @@ _OPTIONS = {
     "allowSingleQuotes": "false",
     "allowNonNumericNumbers": "false",
 }
+
+_MESSAGE = from_arrow_type(MESSAGE.type)
 
 #: Name of the list around a line. An odd one: a line that holds this text is suspicious.
 _AROUND = "~line"
@@ -115,7 +119,8 @@ def spark_event_log_decoder(value_schema: str) -> SparkDecoder:
     )
     envelope = f"key STRING, value STRUCT<{value_schema}>, timestamp_ms BIGINT"
     fields = (record[name].alias(name) for name in ("key", "timestamp_ms", "value"))
-    columns = [*_source_columns(), *fields, reason.alias("reason")]
+    message = F.lit(None).cast(_MESSAGE).alias(MESSAGE.name)
+    columns = [*_source_columns(), message, *fields, reason.alias("reason")]
     return SparkDecoder(value_schema, _parsed(text, envelope), columns)
 
 
@@ -137,6 +142,7 @@ def spark_kafka_decoder(value_schema: str) -> SparkDecoder:
     )
     columns = [
         *_source_columns(),
+        F.struct("key", time_ms, F.lit(None)).cast(_MESSAGE).alias(MESSAGE.name),
         key.alias("key"),
         time_ms.alias("timestamp_ms"),
         F.when(has_value, _record()).alias("value"),

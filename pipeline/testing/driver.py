@@ -190,6 +190,8 @@ class TopologyTestDriver:
     def dead_letters(self, store: str) -> list[dict[str, Any]]:
         """All dead letters of ``store``: topic, partition, offset, store, reason, detail, raw.
 
+        And key, timestamp_ms and headers, where they are known.
+
         Raises:
             IllegalArgument: there is no such store.
         """

@@ -17,6 +17,7 @@ _COMMANDS = {
     "backup": ("oriel.pipeline.operations.backup", "pipeline"),
     "clock": ("oriel.pipeline.operations.clock", "pipeline"),
     "compact": ("oriel.pipeline.operations.compact", "pipeline"),
+    "dead-letters": ("oriel.pipeline.operations.dead_letters", "pipeline"),
     "rebuild": ("oriel.pipeline.operations.rebuild", "pipeline"),
     "rescale": ("oriel.pipeline.operations.rescale", "pipeline"),
     "restore": ("oriel.pipeline.operations.restore", "pipeline"),
@@ -44,6 +45,8 @@ oriel: interactive queries over materialized windows
                                    copy tables and checkpoints, beside a running pipeline too
   oriel restore --from BACKUP --data FOLDER
                                    make a data folder of a backup
+  oriel dead-letters list|replay --data FOLDER
+                                   records that could not be used: show, or send again
   oriel topology                   how to write a topology file
   oriel help                       this text
   oriel --version                  the version of this package

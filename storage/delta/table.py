@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 import pyarrow as pa
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.delta.data_files import AddedFile, statistics_columns
@@ -84,11 +84,35 @@ class Table:
         """Change one table property, as a commit of its own."""
         delta = _open_existing(self._folder)
         delta.alter.set_table_properties({name: value}, raise_if_not_exists=False)
+        self._taken_on_disk()
+
+    def _taken_on_disk(self) -> None:
+        """Start from what delta-rs has committed, once it is on disk."""
         self._take(_open_existing(self._folder))
         if self._sync:
             # Only an entry that is on disk is acknowledged.
             sync_file(self._log / entry_name(self._version))
             sync_folder(self._log)
+
+    def add_columns(self, schema: pa.Schema) -> None:
+        """Add the columns of ``schema`` that the table lacks, in a commit of their own.
+
+        Rows that are there have null in them. Others may do the same at the same time.
+        """
+        for last in (False, True):
+            delta = _open_existing(self._folder)
+            known = {field.name for field in delta.schema().fields}
+            fields = [f for f in Schema.from_arrow(schema).fields if f.name not in known]
+            if not fields:
+                break
+            try:
+                delta.alter.add_columns(fields)
+                break
+            except DeltaError:
+                # Somebody else's commit was faster; it may have been this one.
+                if last:
+                    raise
+        self._taken_on_disk()
 
     def recorded_batch(self, application: str) -> int | None:
         """The last batch id that ``application`` committed here, None before the first."""

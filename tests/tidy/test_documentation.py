@@ -11,12 +11,13 @@ import pytest
 from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, texts
 
 COMMANDS = (
-    "backup", "clock", "compact", "demo", "rebuild", "rescale", "restore", "run", "serve", "status",
-    "topology", "test", "bench", "lock", "help",
+    "backup", "clock", "compact", "dead-letters", "demo", "rebuild", "rescale", "restore", "run",
+    "serve", "status", "topology", "test", "bench", "lock", "help",
 )  # fmt: skip
 #: Commands of the package, which have options of their own.
 PACKAGED = (
-    "backup", "clock", "compact", "demo", "rebuild", "rescale", "restore", "run", "serve", "status",
+    "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "rebuild",
+    "rescale", "restore", "run", "serve", "status",
 )  # fmt: skip
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -86,7 +87,7 @@ def test_an_unknown_command_is_refused() -> None:
 def test_every_option_is_documented(command: str) -> None:
     """docs/commands.md has a row for each option of each command, and no others."""
     told = subprocess.run(
-        [sys.executable, "-m", "oriel", command, "--help"], cwd=ROOT, capture_output=True,
+        [sys.executable, "-m", "oriel", *command.split(), "--help"], cwd=ROOT, capture_output=True,
         text=True, check=True, timeout=60,
     )  # fmt: skip
     options = set(re.findall(r"^  (--[a-z][a-z-]*)", told.stdout, flags=re.MULTILINE))

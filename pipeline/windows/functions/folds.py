@@ -196,7 +196,7 @@ def rejected_table(
     ``rejected`` has (row of the batch, message) of each.
     """
     rows = pa.array([row for row, _ in rejected], pa.int64())
-    names = [field.name for field in carried]
+    names = ["key", "timestamp_ms", *(field.name for field in carried)]
     records = batch.select(["partition", "offset", INPUT.name, *names]).take(rows)
     # Only results of a join share an offset and have an order among themselves.
     suborder = (

@@ -40,6 +40,7 @@ REJECTED_SCHEMA = pa.schema([
     pa.field("offset", pa.int64()),
     INPUT,
     SUBORDER,
+    *PLACE_FIELDS[:2],
     pa.field("detail", pa.string()),
 ])  # fmt: skip
 

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from oriel.pipeline.arrow_steps import ArrowSteps
-from oriel.pipeline.hops import decoded_schema, joined_schema
+from oriel.pipeline.hops import MESSAGE, decoded_schema, joined_schema
 from oriel.pipeline.language import Input, Side
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.windows import RESULT_FIELDS
@@ -19,14 +19,19 @@ Row = dict[str, Any]
 def decoded(values: pa.Schema, rows: Sequence[Row | None]) -> pa.Table:
     """Decoded records with these values; between them, records that are bad or lack something."""
     schema = decoded_schema(pa.struct(list(values)))
-    good = {"partition": 1, "raw": b"{}", "key": "k|\\", "timestamp_ms": 7, "reason": None}
+    message = {"key": b"\xff", "timestamp_ms": 8, "headers": [{"key": "h", "value": None}]}
+    good = {
+        "partition": 1, "raw": b"{}", MESSAGE.name: message, "key": "k|\\", "timestamp_ms": 7,
+        "reason": None,
+    }  # fmt: skip
     records = [good | {"value": row} for row in rows]
     some = rows[0] if rows else None
     records += [
         good | {"value": None},
         good | {"value": some, "key": None},
         good | {"value": None, "key": None},
-        {"partition": 2, "raw": b"bad", "reason": "not-json"},
+        {"partition": 2, "raw": b"bad", MESSAGE.name: message, "reason": "not-json"},
+        {"partition": 2, "raw": b"line", "reason": "not-json"},
     ]
     placed = [record | {"offset": place} for place, record in enumerate(records)]
     return pa.Table.from_pylist(placed, schema=schema)

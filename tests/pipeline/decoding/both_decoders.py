@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
 from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
+from oriel.pipeline.hops import MESSAGE
 from oriel.pipeline.sources.spark_decoding import (
     SparkDecoder,
     spark_event_log_decoder,
@@ -77,6 +78,9 @@ def _record(row: Row) -> dict[str, Any]:
     record = row.asDict(recursive=True)
     if row.reason is not None:
         record.update(key=None, timestamp_ms=None, value=None)
+    message = record[MESSAGE.name]
+    if message is not None and message["key"] is not None:
+        message["key"] = bytes(message["key"])
     return record | {"raw": bytes(row.raw)}
 
 

@@ -12,12 +12,10 @@ from oriel import InvalidTopology, StreamsBuilder
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
+from tests.pipeline.rows.decoded import decoded_columns
 
 SCHEMA = "x DOUBLE, v STRING, a ARRAY<INT>"
-EMPTY = (
-    "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
-    f"value STRUCT<{SCHEMA}>, reason STRING"
-)
+EMPTY = decoded_columns(SCHEMA)
 NOT_ROW_WISE = "is not row-wise"
 CHANGES = "gives another result each time"
 

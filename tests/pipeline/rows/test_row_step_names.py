@@ -13,6 +13,7 @@ from oriel.pipeline.language import refuse_hidden
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
+from tests.pipeline.rows.decoded import decoded_columns
 
 SCHEMA = "v DOUBLE, w STRING"
 
@@ -24,12 +25,9 @@ def stream(schema: str = SCHEMA) -> KStream:
 
 def rows_of(spark: SparkSession, grouped: KGroupedStream, values: list[Any]) -> list[Any]:
     """Run the steps over records with these values, in order."""
-    schema = (
-        "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
-        f"value STRUCT<{grouped.origin.source.schema}>, reason STRING"
-    )
+    schema = decoded_columns(grouped.origin.source.schema)
     records = spark.createDataFrame(
-        [(0, place, b"", "k", 1, value, None) for place, value in enumerate(values)], schema
+        [(0, place, b"", None, "k", 1, value, None) for place, value in enumerate(values)], schema
     ).coalesce(1)
     steps = RowSteps(records, grouped.origin, "s")
     steps.select(["v"], null_values=False)
@@ -93,11 +91,8 @@ def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
     spark: SparkSession, name: str
 ) -> None:
     """It is refused only where an aggregation reads it, and the message says how to go on."""
-    schema = (
-        "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
-        f"value STRUCT<{name}: STRING>, reason STRING"
-    )
-    records = spark.createDataFrame([(0, 0, b"", "k", 1, ("x",), None)], schema)
+    schema = decoded_columns(f"{name}: STRING")
+    records = spark.createDataFrame([(0, 0, b"", None, "k", 1, ("x",), None)], schema)
     grouped = stream(f"{name} STRING").group_by_key()
     with pytest.raises(InvalidTopology, match=rf"store 's'.*{name}.*rename them .*map_values"):
         refuse_hidden("s", RowSteps(records, grouped.origin, "s").values.names)

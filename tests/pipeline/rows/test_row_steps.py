@@ -12,20 +12,18 @@ from oriel import InvalidTopology, StreamsBuilder
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
+from tests.pipeline.rows.decoded import decoded_columns
 
 SCHEMA = "v DOUBLE, w STRING"
-DECODED = (
-    "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
-    f"value STRUCT<{SCHEMA}>, reason STRING"
-)
+DECODED = decoded_columns(SCHEMA)
 RECORDS = (
-    # partition, offset, raw, key, timestamp_ms, value, reason
-    (0, 0, b"r0", "a", 10, (2.0, "x"), None),
-    (0, 1, b"r1", "b", 11, (0.0, "y|z"), None),
-    (0, 2, b"r2", "b", 12, (None, "\\"), None),
-    (0, 3, b"r3", None, 13, (4.0, None), None),
-    (0, 4, b"r4", "d", 14, None, None),
-    (0, 5, b"bad", None, None, None, "not-json"),
+    # partition, offset, raw, message, key, timestamp_ms, value, reason
+    (0, 0, b"r0", (b"k0", 0, [("h", b"0")]), "a", 10, (2.0, "x"), None),
+    (0, 1, b"r1", (b"k1", 1, [("h", b"1")]), "b", 11, (0.0, "y|z"), None),
+    (0, 2, b"r2", (b"k2", 2, [("h", b"2")]), "b", 12, (None, "\\"), None),
+    (0, 3, b"r3", (b"k3", 3, [("h", b"3")]), None, 13, (4.0, None), None),
+    (0, 4, b"r4", (b"k4", 4, [("h", b"4")]), "d", 14, None, None),
+    (0, 5, b"bad", (b"k5", 5, None), None, None, None, "not-json"),
 )
 
 
@@ -83,6 +81,17 @@ def test_bytes_are_kept_of_bad_records_or_of_all(spark: SparkSession) -> None:
     assert kept[True] == [b"r0", b"r1", b"r2", b"r3", b"r4", b"bad"]
 
 
+def test_messages_are_kept_of_bad_records(spark: SparkSession) -> None:
+    """Also of those that the steps find bad: a letter has the key of the message, not theirs."""
+    records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
+    steps = RowSteps(records, stream().group_by_key().origin, "s")
+    steps.select(["v"], null_values=False)
+    found = [row["__message"] for row in steps.rows(records).collect()]
+    assert found[:3] == [None] * 3
+    assert [bytes(message.key) for message in found[3:]] == [b"k3", b"k4", b"k5"]
+    assert [bytes(message.headers[0].value) for message in found[3:5]] == [b"3", b"4"]
+
+
 def test_filter_marks_rows_and_null_is_not_true(spark: SparkSession) -> None:
     """A filtered row is neither kept nor a dead letter; a condition that is null drops."""
     kept = [row[1] for row in rows_of(spark, stream().filter("v > 1").group_by_key())]
@@ -132,10 +141,7 @@ def test_a_step_that_does_not_fit_is_named(
 
 def test_value_columns_may_not_hide_the_record(spark: SparkSession) -> None:
     """A schema with a column named key is refused, with the way out."""
-    records = spark.createDataFrame(
-        [], "partition INT, offset BIGINT, raw BINARY, key STRING, timestamp_ms BIGINT, "
-        "value STRUCT<key: STRING>, reason STRING",
-    )  # fmt: skip
+    records = spark.createDataFrame([], decoded_columns("key: STRING"))
     grouped = StreamsBuilder().stream("t", "key STRING").group_by_key()
     with pytest.raises(InvalidTopology, match="leave them out of the schema"):
         RowSteps(records, grouped.origin, "s")

@@ -1,0 +1,233 @@
+"""Dead letters sent to their topics again, each record at most once (decision 0038)."""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+import orjson
+import pyarrow as pa
+
+from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.errors import PipelineError, ReplayRefused
+from oriel.pipeline.operations.letters import Selection, letters
+from oriel.pipeline.sources import Brokers, Message, kafka_settings
+from oriel.pipeline.spark import LogFile, build_session
+from oriel.storage import DataLayout, sync_folder
+
+#: A record's topic, partition and offset.
+Place = tuple[str, int, int]
+
+
+class Target(Protocol):
+    """Where records are sent to."""
+
+    def prepare(self, messages: Sequence[Message]) -> None:
+        """Refuse messages that could not be sent."""
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Send messages; when this returns they are on disk, or on the brokers."""
+
+
+@dataclass
+class Replayed:
+    """How many records were sent, and how many letters were not, by why."""
+
+    sent: int = 0
+    known: int = 0
+    of_stores: int = 0
+    unsendable: int = 0
+
+
+def replay(
+    data: Path, wanted: Selection, target: Target | None, *, limit: int | None, again: bool
+) -> Replayed:
+    """Send the records of the letters that are ``wanted``; ``target`` None: only count them.
+
+    A record that one store alone can't use is left out unless the store is named: to all others it
+    would come twice. ``again``: also records that were sent before.
+
+    Raises:
+        ReplayRefused: there are no letters, or another replay is at work.
+    """
+    done = Replayed()
+    tables = letters(data, wanted)
+    with _memory(data) as (known, note):
+        # Several stores may have letters of one record.
+        seen: set[Place] = set() if again else known
+        for table in tables:
+            chosen = _chosen(table, wanted, seen, done)
+            chosen = chosen[: None if limit is None else limit - done.sent]
+            if chosen and target is not None:
+                messages = [message for _, message in chosen]
+                target.prepare(messages)
+                # Noted before it is sent: after a crash a record is rather left out than there
+                # twice.
+                note([place for place, _ in chosen])
+                try:
+                    target.send(messages)
+                except PipelineError as error:
+                    message = (
+                        f"{error}. Up to {len(messages)} records were not sent and are noted as "
+                        "sent: send them with --again and the same filters"
+                    )
+                    raise ReplayRefused(message) from error
+            done.sent += len(chosen)
+            if done.sent == limit:
+                break
+    return done
+
+
+def _chosen(
+    table: pa.Table, wanted: Selection, seen: set[Place], done: Replayed
+) -> list[tuple[Place, Message]]:
+    """The records of some letters that are to be sent, in order; counts the others."""
+    found = []
+    rows = table.sort_by([(name, "ascending") for name in ("topic", "partition", "offset")])
+    for row in rows.to_pylist():
+        place = row["topic"], row["partition"], row["offset"]
+        # Without bytes it is a tombstone, or the result of a join, which is no record.
+        is_record = row["raw"] or row["reason"] == Reason.NULL_VALUE
+        if row["store"] is not None and wanted.store is None:
+            done.of_stores += 1
+        elif not is_record:
+            done.unsendable += 1
+        elif place in seen:
+            done.known += 1
+        else:
+            seen.add(place)
+            headers = [(header["key"], header["value"]) for header in row["headers"] or ()]
+            value = row["raw"] or None
+            # Kafka's client refuses a time before 1970: the record gets that of sending.
+            time_ms = row["timestamp_ms"] if (row["timestamp_ms"] or 0) >= 0 else None
+            found.append((place, Message(*place[:2], time_ms, row["key"], value, headers)))
+    return found
+
+
+@dataclass(frozen=True)
+class EventLogTarget:
+    """The files of an event log, which lines are appended to."""
+
+    root: Path
+
+    def prepare(self, messages: Sequence[Message]) -> None:
+        """See ``Target``.
+
+        Raises:
+            ReplayRefused: a file is not there or ends within a line, or a value is no line.
+        """
+        for message in messages:
+            if message.value is None or b"\n" in message.value:
+                text = (
+                    f"a letter of {message.topic}/{message.partition} is no line of an event log: "
+                    "where it is of Kafka, send it there with --kafka"
+                )
+                raise ReplayRefused(text)
+        for path in {self._path(message) for message in messages}:
+            _refuse_unfinished(path)
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """See ``Target``."""
+        lines: dict[Path, list[bytes]] = {}
+        for message in messages:
+            lines.setdefault(self._path(message), []).append(message.value or b"")
+        for path, content in lines.items():
+            with path.open("ab", buffering=0) as file:
+                # One write of whole lines: other producers append, too.
+                file.write(b"".join(line + b"\n" for line in content))
+                os.fsync(file.fileno())
+
+    def _path(self, message: Message) -> Path:
+        return self.root / message.topic / f"{message.partition}.jsonl"
+
+
+def _refuse_unfinished(path: Path) -> None:
+    if not path.is_file():
+        message = f"the event log has no file {path}: name the folder that --event-log of oriel "
+        raise ReplayRefused(message + "run names")
+    with path.open("rb") as file:
+        if file.seek(0, os.SEEK_END) and file.seek(-1, os.SEEK_END) and file.read() != b"\n":
+            message = f"the last line of {path} has no end yet: wait for its producer, or mend it"
+            raise ReplayRefused(message)
+
+
+@dataclass
+class KafkaTarget:
+    """A Kafka cluster, which its client in a JVM of Spark's sends messages to.
+
+    ``options`` are the client's; ``logs`` is the folder for what the JVM says.
+    """
+
+    servers: str
+    options: Mapping[str, str]
+    logs: Path
+
+    def prepare(self, messages: Sequence[Message]) -> None:
+        """See ``Target``: a mistyped topic must not come into being.
+
+        Raises:
+            ReplayRefused: there is no Java.
+            KafkaUnavailable: the brokers don't answer, refuse the client, or lack a topic.
+        """
+        self._brokers.topics(sorted({message.topic for message in messages}))
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """See ``Target``."""
+        self._brokers.send(messages)
+
+    @cached_property
+    def _brokers(self) -> Brokers:
+        return _brokers(self.servers, self.options, self.logs)
+
+
+def _brokers(servers: str, options: Mapping[str, str], logs: Path) -> Brokers:
+    java = Path(os.environ.get("JAVA_HOME", "")) / "bin" / "java"
+    if not java.is_file() and shutil.which("java") is None:
+        message = "sending to Kafka needs Java 17 or 21: install it, or set JAVA_HOME"
+        raise ReplayRefused(message)
+    log = LogFile(logs, "dead-letters")
+    with log.outputs_of_children():
+        spark = build_session(
+            "oriel dead-letters", cores=1, extra=kafka_settings(), is_short_run=True, log=log
+        )
+    return Brokers(spark, servers, options)
+
+
+@contextmanager
+def _memory(data: Path) -> Iterator[tuple[set[Place], Callable[[Sequence[Place]], None]]]:
+    """The records that were sent before, and what notes others; for one replay at a time."""
+    path = DataLayout(data).replayed
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            message = f"another replay of {data} is at work: wait until it is done"
+            raise ReplayRefused(message) from error
+        sync_folder(path.parent)
+        known = _places(file)
+
+        def note(places: Sequence[Place]) -> None:
+            file.write(b"".join(orjson.dumps(place) + b"\n" for place in places))
+            file.flush()
+            os.fsync(file.fileno())
+
+        yield known, note
+
+
+def _places(file: BinaryIO) -> set[Place]:
+    file.seek(0)
+    content = file.read()
+    whole, _, torn = content.rpartition(b"\n")
+    if torn:
+        # A crash cut it off before anything of it was sent.
+        file.truncate(len(content) - len(torn))
+    return {
+        (topic, partition, offset)
+        for topic, partition, offset in map(orjson.loads, whole.splitlines())
+    }

@@ -1,0 +1,212 @@
+"""``oriel dead-letters``: what it lists, what it sends again, and what it leaves alone."""
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from oriel.pipeline.commit.store_tables import open_dead_letters
+from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
+from oriel.pipeline.operations import dead_letters
+from oriel.storage import DataLayout
+from oriel.storage.delta import open_table, write_file
+
+#: The columns of a table that was made before letters had keys.
+OLD_SCHEMA = pa.schema(list(DEAD_LETTER_SCHEMA)[:8])
+
+Letter = dict[str, Any]
+
+
+def letter(offset: int, reason: str = "not-json", **other: Any) -> Letter:
+    """A letter of the topic ``t``, whose bytes are its offset."""
+    given = {"topic": "t", "partition": 0, "offset": offset, "reason": reason, "detail": "it is so"}
+    return {**given, "raw": str(offset).encode(), "revision": offset, **other}
+
+
+def commit(
+    data: Path, batch: int, *letters: Letter, schema: pa.Schema = DEAD_LETTER_SCHEMA
+) -> None:
+    """Add letters to the table of ``data``."""
+    folder = DataLayout(data).dead_letters
+    if schema is OLD_SCHEMA:
+        table = open_table(folder, schema, {}, sync=False)
+    else:
+        table = open_dead_letters(folder, sync=False)
+    file = write_file(folder, pa.Table.from_pylist(list(letters), schema), "dead", sync=False)
+    table.commit([file], "app/s", batch, {})
+
+
+def listed(data: Path, capsys: pytest.CaptureFixture[str], *options: str) -> list[Letter]:
+    """What ``list --json`` says."""
+    capsys.readouterr()
+    assert dead_letters.main(["list", "--data", str(data), "--json", *options]) == 0
+    return [orjson.loads(text) for text in capsys.readouterr().out.splitlines()]
+
+
+def replayed(data: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """What ``replay`` says."""
+    capsys.readouterr()
+    assert dead_letters.main(["replay", "--data", str(data), *options]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.fixture(name="log")
+def _log(tmp_path: Path) -> Path:
+    (tmp_path / "log" / "t").mkdir(parents=True)
+    (tmp_path / "log" / "t" / "0.jsonl").write_bytes(b"before\n")
+    return tmp_path / "log"
+
+
+def lines(log: Path) -> list[bytes]:
+    """What was appended to partition 0."""
+    return (log / "t" / "0.jsonl").read_bytes().splitlines()[1:]
+
+
+@pytest.mark.parametrize("upgraded", [True, False])
+def test_a_table_without_keys_is_listed_and_gets_the_columns(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], *, upgraded: bool
+) -> None:
+    """Letters that were there have null in them, before and after a run adds the columns."""
+    commit(tmp_path, 0, letter(1), schema=OLD_SCHEMA)
+    headers = [{"key": "h", "value": b"\xff"}, {"key": "h", "value": None}]
+    if upgraded:
+        commit(tmp_path, 1, letter(2, key=b"k", timestamp_ms=7, headers=headers))
+        open_dead_letters(DataLayout(tmp_path).dead_letters, sync=True)
+        table = DeltaTable(DataLayout(tmp_path).dead_letters)
+        assert table.version() == 3, "the columns are added once"
+        assert table.protocol().min_writer_version == 2
+    first, *others = reversed(listed(tmp_path, capsys))
+    assert [first[name] for name in ("offset", "key", "timestamp_ms", "headers")] == [1] + [
+        None
+    ] * 3
+    told = [[{"key": "h", "value": "\\xff"}, {"key": "h", "value": None}]]
+    assert [row["headers"] for row in others] == told * upgraded
+    assert [row["key"] for row in others] == ["k"] * upgraded
+    since = [row["offset"] for row in listed(tmp_path, capsys, "--since", "7")]
+    assert since == [2] * upgraded
+
+
+def test_letters_are_listed_newest_first_as_the_filters_say(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Filters hold together, and a limit clips what is shown but not what is counted."""
+    many = [letter(number, timestamp_ms=number) for number in range(2500)]
+    commit(tmp_path, 0, *many[::2])
+    commit(tmp_path, 1, *many[1::2])
+    commit(tmp_path, 2, letter(1, "null-key", topic="u", store="s"), letter(2, "null-key"))
+
+    def offsets(*options: str) -> list[int]:
+        return [row["offset"] for row in listed(tmp_path, capsys, *options)]
+
+    assert offsets("--limit", "3") == [2499, 2498, 2497]
+    assert len(offsets()) == 20
+    assert offsets("--reason", "null-key") == [2, 1]
+    assert offsets("--topic", "u") == offsets("--store", "s") == [1]
+    assert offsets("--topic", "t", "--reason", "null-key") == [2]
+    assert offsets("--since", "1970-01-01T00:00:02.498Z") == [2499, 2498]
+    assert dead_letters.main(["list", "--data", str(tmp_path), "--limit", "1"]) == 0
+    text = capsys.readouterr().out.splitlines()
+    assert text[0] == "t/0 at 2499  1970-01-01T00:00:02.499+00:00  key -"
+    assert [line.split() for line in text[-3:-1]] == [["2,500", "not-json"], ["2", "null-key"]]
+
+
+def test_values_are_clipped_and_can_not_steer_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A long value says its size; control characters and bytes that are no text are escaped."""
+    commit(tmp_path, 0, letter(1, raw=b"\x1b[2J\xff" + b"x" * 900, key=b"\r"))
+    assert dead_letters.main(["list", "--data", str(tmp_path)]) == 0
+    text = capsys.readouterr().out
+    assert "\x1b" not in text
+    assert "\r" not in text
+    assert "\\x1b[2J\\xffxxx" in text
+    assert "(905 bytes)" in text
+
+
+def test_each_record_is_sent_once_unless_it_is_asked_for(
+    tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also if several stores have a letter of it; a dry run sends and remembers nothing."""
+    commit(tmp_path, 0, letter(2), letter(1), letter(1))
+    target = ("--event-log", str(log))
+    assert "2 records would be sent" in replayed(tmp_path, capsys, *target, "--dry-run")
+    assert lines(log) == []
+    assert "1 records were sent" in replayed(tmp_path, capsys, *target, "--limit", "1")
+    assert "1 records were sent" in replayed(tmp_path, capsys, *target)
+    assert lines(log) == [b"1", b"2"]
+    commit(tmp_path, 1, letter(3))
+    assert "1 records were sent" in replayed(tmp_path, capsys, *target)
+    assert "0 records were sent" in replayed(tmp_path, capsys, *target)
+    assert lines(log) == [b"1", b"2", b"3"]
+    assert "3 records were sent" in replayed(tmp_path, capsys, *target, "--again")
+
+
+def test_what_only_one_store_refuses_is_sent_if_it_is_named(
+    tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Other stores have the record: to them it would come twice. A join's result is no record."""
+    commit(tmp_path, 0, letter(1, "null-key", store="s"), letter(2, raw=b""))
+    told = replayed(tmp_path, capsys, "--event-log", str(log))
+    assert "0 records were sent" in told
+    assert "1 letters left out: they are bad for one store only" in told
+    assert "1 letters left out: they have no bytes" in told
+    replayed(tmp_path, capsys, "--event-log", str(log), "--store", "s")
+    assert lines(log) == [b"1"]
+
+
+def test_a_note_that_a_crash_cut_off_is_of_nothing_that_was_sent(
+    tmp_path: Path, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is cut away, and the record goes out with the next replay."""
+    commit(tmp_path, 0, letter(1), letter(2))
+    replayed(tmp_path, capsys, "--event-log", str(log), "--limit", "1")
+    noted = DataLayout(tmp_path).replayed
+    with noted.open("ab") as file:
+        file.write(b'["t",0')
+    replayed(tmp_path, capsys, "--event-log", str(log))
+    assert noted.read_bytes() == b'["t",0,1]\n["t",0,2]\n'
+    assert lines(log) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("log_bytes", "value", "why"),
+    [
+        (b"half a li", b"1", "has no end yet"),
+        (None, b"1", "has no file"),
+        (b"", b"1\n2", "is no line of an event log"),
+    ],
+)
+def test_a_refused_replay_sends_and_remembers_nothing(
+    tmp_path: Path,
+    log: Path,
+    capsys: pytest.CaptureFixture[str],
+    log_bytes: bytes | None,
+    value: bytes,
+    why: str,
+) -> None:
+    """One line says why; when it is mended the same records go out."""
+    commit(tmp_path, 0, letter(1, raw=value))
+    path = log / "t" / "0.jsonl"
+    if log_bytes is None:
+        path.unlink()
+    else:
+        path.write_bytes(log_bytes)
+    options = ["replay", "--data", str(tmp_path), "--event-log", str(log)]
+    assert dead_letters.main(options) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert why in line
+    assert not DataLayout(tmp_path).replayed.read_bytes()
+    assert (path.read_bytes() if path.exists() else None) == log_bytes
+
+
+def test_a_folder_without_letters_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing comes into being there."""
+    for command in (["list"], ["replay", "--event-log", str(tmp_path)]):
+        assert dead_letters.main([*command, "--data", str(tmp_path / "no")]) == 1
+        assert "has no dead letters" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())

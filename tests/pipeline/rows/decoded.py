@@ -1,0 +1,11 @@
+"""What decoded records look like to Spark."""
+
+
+def decoded_columns(value_schema: str) -> str:
+    """The schema of decoded records whose value has these columns."""
+    headers = "ARRAY<STRUCT<key: STRING, value: BINARY>>"
+    return (
+        "partition INT, offset BIGINT, raw BINARY, "
+        f"__message STRUCT<key: BINARY, timestamp_ms: BIGINT, headers: {headers}>, "
+        f"key STRING, timestamp_ms BIGINT, value STRUCT<{value_schema}>, reason STRING"
+    )
