@@ -23,7 +23,10 @@ class Serving:
         """Start it; returns once it listens."""
         self.data = data
         command = [*SERVE, "--data", str(data), "--port", "0", *options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        #: What all processes of it say.
+        self.stderr = data / "stderr"
+        with self.stderr.open("wb") as told:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told)
         assert self.process.stdout is not None
         line = self.process.stdout.readline().decode()
         match = re.search(r":(\d+)$", line.strip())

@@ -66,6 +66,22 @@ def test_it_serves_and_follows_and_ends(serving: Serving, table: StoreTable) -> 
     assert not any(map(process_runs, children.values()))
 
 
+def test_all_processes_speak_json_for_programs(tmp_path: Path, table: StoreTable) -> None:
+    """Each line says which process it is of; one that was started again does so, too."""
+    serving = Serving(tmp_path, "--log-format", "json")
+    try:
+        serving.wait_for(table.batch + 1)
+        os.kill(serving.children()["oriel.storage.tailer"], signal.SIGKILL)
+        wait_until(lambda: b"starting it again" in serving.stderr.read_bytes(), "its supervisor")
+    finally:
+        assert serving.end() == 0
+    lines = [orjson.loads(line) for line in serving.stderr.read_bytes().splitlines()]
+    assert all({"time", "level", "event", "message"} <= line.keys() for line in lines)
+    said = {(line["process"], line["event"]): line["message"] for line in lines}
+    assert said["tailer", "storage.tailer.store"] == "store: index built at version 1"
+    assert said["api", "app.server.supervisor"] == "tailer ended with -9; starting it again"
+
+
 def test_any_key_works_over_the_wire(shared: Serving) -> None:
     """Nothing between client and store normalises the path."""
     keys = ["", "..", "../..", "a//b", "/", "a b", "é", "😀", "%", "a%2Fb", "?#", "\x00", "+"]
