@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import orjson
-import psutil
+import psutil  # type: ignore[import-untyped]
 import pytest
 
 from oriel.pipeline.run.arguments import run_parser
