@@ -71,7 +71,7 @@ def replay(
                 note([place for place, _ in chosen])
                 try:
                     target.send(messages)
-                except PipelineError as error:
+                except (PipelineError, OSError) as error:
                     message = (
                         f"{error}. Up to {len(messages)} records were not sent and are noted as "
                         "sent: send them with --again and the same filters"

@@ -169,6 +169,25 @@ def test_results_of_a_join_that_are_left_out_are_told() -> None:
     assert windows_of(driver, "sliding")[0].value == {"words": ["a", "a"]}
 
 
+def test_letters_of_what_fails_late_have_the_key_that_they_are_grouped_by_and_their_time() -> None:
+    """A function that raises in a store that groups anew, and a join's result without a key."""
+
+    def define(builder: StreamsBuilder) -> None:
+        left, right = builder.stream("l", "s STRING"), builder.stream("r", "n STRING")
+        joined = left.join(right, JoinWindows.of_time_difference_and_grace(10, 0)).group_by("n")
+        joined.aggregate(lambda: 1 // 0, added, merged, schema="text STRING").materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("l", Record("k", {"s": "a"}, 5))
+    driver.pipe_input("r", Record("k", {"n": None}, 7))
+    driver.pipe_input("r", Record("k", {"n": "x"}, 8))
+    names = ("reason", "key", "timestamp_ms", "headers", "raw")
+    assert [tuple(letter[name] for name in names) for letter in driver.dead_letters("s")] == [
+        ("null-key", None, 7, None, b""),
+        ("function-raised", b"x", 8, None, b""),
+    ]
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_initializer_that_raises_makes_dead_letters(kind: str) -> None:
     """No record can be aggregated, and none is lost without a word."""

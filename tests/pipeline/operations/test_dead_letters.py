@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 
 from oriel.pipeline.commit.store_tables import open_dead_letters
 from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
-from oriel.pipeline.operations import dead_letters
+from oriel.pipeline.operations import compact, dead_letters
 from oriel.storage import DataLayout
 from oriel.storage.delta import open_table, write_file
 
@@ -87,6 +87,18 @@ def test_a_table_without_keys_is_listed_and_gets_the_columns(
     assert [row["key"] for row in others] == ["k"] * upgraded
     since = [row["offset"] for row in listed(tmp_path, capsys, "--since", "7")]
     assert since == [2] * upgraded
+
+
+def test_files_of_before_and_after_the_columns_are_merged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A compaction changes no letter."""
+    commit(tmp_path, 0, letter(1), schema=OLD_SCHEMA)
+    commit(tmp_path, 1, letter(2, key=b"k", headers=[{"key": "h", "value": b"v"}]))
+    before = listed(tmp_path, capsys)
+    assert compact.main(["_dead_letters", "--data", str(tmp_path), "--all"]) == 0
+    assert len(DeltaTable(DataLayout(tmp_path).dead_letters).file_uris()) == 1
+    assert listed(tmp_path, capsys) == before
 
 
 def test_letters_are_listed_newest_first_as_the_filters_say(
