@@ -233,7 +233,7 @@ def build_session(
         remember_packages(settings, spark.sparkContext.getConf().get("spark.repl.local.jars", ""))
     # Its thread would print a trace where Java ends first; what else fails then is told.
     server = spark.sparkContext._accumulatorServer  # noqa: SLF001 - Spark has no other way
-    server.handle_error = lambda *_: None  # type: ignore[method-assign,assignment]
+    server.handle_error = lambda *_: None  # type: ignore[method-assign]
     return spark
 
 
