@@ -15,7 +15,7 @@ BROAD_HANDLERS = {
     "problem_answer logs what it does not know and answers 500",
     (
         "pipeline/run/command.py",
-        "main",
+        "_main",
     ): "any failure becomes one line and exit code 1; its trace goes to the run's log",
     ("pipeline/run/command.py", "_run"): "whatever fails where Java has ended, that is the reason; "
     "any other is raised again",
