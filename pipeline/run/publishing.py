@@ -79,7 +79,16 @@ class Publisher:
         if not len(written):
             return
         frame = self._spark.createDataFrame(written)
-        frame.write.format("kafka").options(**self._options).save()
+        try:
+            frame.write.format("kafka").options(**self._options).save()
+        except Exception as error:
+            # The command's line begins with it.
+            address = self._options["kafka.bootstrap.servers"]
+            error.add_note(
+                f"rows of store {definition.name!r} can't be written to Kafka at {address}, "
+                "which the next start does"
+            )
+            raise
 
 
 def messages(rows: pa.Table, publication: Publication, definition: StoreDefinition) -> pa.Table:

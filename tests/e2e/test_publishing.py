@@ -3,14 +3,17 @@
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
+from deltalake import DeltaTable
 
 from tests.e2e.kafka_broker import running_broker
+from tests.e2e.killed_runs import start
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 
@@ -116,3 +119,25 @@ def test_rows_without_windows_have_the_key(messages: dict[str, list[Message]]) -
         ({"key": "k"}, {"key": "k", "n": 4, "timestamp_ms": 30, "revision": 1}),
         ({"key": "k"}, {"key": "k", "n": 5, "timestamp_ms": 40, "revision": 2}),
     ]
+
+
+def test_a_cluster_that_is_down_is_one_line(tmp_path: Path) -> None:
+    """It names the store and the address; the table has the batch."""
+    topology = 'table.aggregate(n=count()).materialize("s").to("out")\n'
+    (tmp_path / "topology.py").write_text(
+        "from oriel import StreamsBuilder, count\nbuilder = StreamsBuilder()\n"
+        f'table = builder.stream("t", "v LONG").group_by_key()\n{topology}'
+        "topology = builder.build()\n"
+    )
+    log = tmp_path / "log" / "t"
+    log.mkdir(parents=True)
+    (log / "0.jsonl").write_text('{"key": "a", "value": {"v": 1}, "timestamp_ms": 1}\n')
+    ended = start(
+        "oriel", "run", str(tmp_path / "topology.py"), "--once", "--cores", "1",
+        "--event-log", str(tmp_path / "log"), "--data", str(tmp_path / "data"),
+        "--publish-to", "127.0.0.1:1", "--kafka-option", "max.block.ms=1000",
+    )  # fmt: skip
+    assert ended.returncode == 1
+    _, line = ended.stderr.splitlines()
+    assert line.startswith("oriel run: rows of store 's' can't be written to Kafka at 127.0.0.1:1")
+    assert DeltaTable(tmp_path / "data" / "tables" / "s").to_pyarrow_table().num_rows == 1

@@ -17,6 +17,8 @@ BROAD_HANDLERS = {
         "pipeline/run/command.py",
         "_main",
     ): "any failure becomes one line and exit code 1; its trace goes to the run's log",
+    ("pipeline/run/command.py", "_run"): "whatever fails where Java has ended, that is the reason; "
+    "any other is raised again",
     ("tests/app/api_client.py", "_call"): "an error after a whole answer is the server's to log; "
     "any other is raised again",
     ("storage/tailer/store.py", "run"): "a store that fails is told of in its status and tried "
