@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--watch", action="store_true", help="a new table each second")
     parser.add_argument(
         "--check", action="store_true",
-        help="only what is wrong; code 1 if something is: no pipeline runs, or one is stuck",
+        help="only what is wrong; code 1 if something is: a pipeline does not run or is stuck",
     )  # fmt: skip
     options = parser.parse_args(arguments)
     if not (options.data / "tables").is_dir():

@@ -36,13 +36,14 @@ class RunReport:
     ) -> None:
         """Write to the file of ``checkpoint``, from the first ``beat`` on.
 
-        ``log_ends`` is asked by a thread, at most once a second, ``lost`` with each beat.
+        ``log_ends`` is asked by a thread, at most once a second, ``lost`` with each batch.
         """
         self._file = RunStatusFile(checkpoint)
         self._application = application
         self._offset_unit = offset_unit
         self._log_ends = _LogEnds(log_ends)
-        self._lost = lost
+        self._ask_lost = lost
+        self._lost: Mapping[str, int] = {}
         self._started_ms = _now_ms()
         #: Batches are noted by Spark's callback, beside the loop that beats.
         self._noting = threading.Lock()
@@ -65,6 +66,7 @@ class RunReport:
             self._batches += 1
             self._batch_ms = _now_ms()
             self._phases = dict(phases)
+            self._lost = dict(self._ask_lost())
             for phase, seconds in phases.items():
                 self._totals[phase] = self._totals.get(phase, 0.0) + seconds
             self._stores = {name: _store_run(prepared) for name, prepared in stores.items()}
@@ -97,6 +99,8 @@ class RunReport:
     def _write(self, failures: int) -> bool:
         """Write the status; whether it is there."""
         said = self._file.read()
+        # Until the first batch, as an earlier run has left them.
+        before = said[0] if said is not None and not self._batches else None
         with self._noting:
             status = RunStatus(
                 application=self._application,
@@ -109,10 +113,9 @@ class RunReport:
                 total_phase_seconds=dict(self._totals),
                 offset_unit=self._offset_unit,
                 log_ends=self._log_ends.known,
-                # Until the first batch, as an earlier run has left them.
-                stores=self._stores if self._batches or said is None else said[0].stores,
+                stores=self._stores if before is None else before.stores,
                 maintenance_failures=self._maintenance_failures + failures,
-                lost=dict(self._lost()),
+                lost=self._lost if before is None else before.lost,
             )
         if said is not None and said[1] and said[0].started_ms > self._started_ms:
             # This process was suspended, and another has taken over.

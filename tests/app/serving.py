@@ -24,7 +24,7 @@ class Serving:
         self.data = data
         command = [*SERVE, "--data", str(data), "--port", "0", *options]
         #: What all processes of it say.
-        self.stderr = data / "stderr"
+        self.stderr = data.with_name(f"{data.name}.stderr")
         with self.stderr.open("wb") as told:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told)
         assert self.process.stdout is not None

@@ -16,7 +16,8 @@ import pytest
 from oriel.pipeline.run import main, run_report
 from oriel.pipeline.run.run_report import RunReport
 from oriel.storage import DataLayout, set_up_console
-from oriel.storage.monitoring import Overview, RunStatus, RunStatusFile, overview
+from oriel.storage.monitoring import Overview, RunStatus, RunStatusFile, StoreRun, overview
+from tests.storage.store_tables import make_record
 from tests.storage.waiting import wait_until, wait_while_it_runs
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -158,6 +159,8 @@ def test_what_beats_say(report: RunReport, tmp_path: Path, monkeypatch: pytest.M
     """The log's end once it is known, failures of this query and of those before it."""
     monkeypatch.setattr(run_report, "_WRITE_SECONDS", 0)
     report.note_failures(2)
+    report.on_batch({}, {"plan": 0.5})
+    report.on_batch({}, {"plan": 0.25})
 
     def is_known() -> bool:
         report.beat(1)
@@ -166,11 +169,22 @@ def test_what_beats_say(report: RunReport, tmp_path: Path, monkeypatch: pytest.M
     wait_until(is_known, "the end of the log")
     status, is_alive = _status(tmp_path)
     assert is_alive
-    assert (status.maintenance_failures, status.lost, status.offset_unit) == (
-        3,
-        {"t": 3},
-        "records",
-    )
+    assert (status.maintenance_failures, status.offset_unit) == (3, "records")
+    assert (status.batches, status.lost) == (2, {"t": 3})
+    assert (status.phase_seconds, status.total_phase_seconds) == ({"plan": 0.25}, {"plan": 0.75})
+
+
+def test_until_its_first_batch_a_run_says_what_the_one_before_it_left(
+    report: RunReport, tmp_path: Path
+) -> None:
+    """Stores and lost offsets are as they were; the batches are its own."""
+    report.beat()
+    first, _ = _status(tmp_path)
+    left = replace(first, started_ms=0, stores={"s": StoreRun(make_record(1), 2, 3)}, lost={"t": 1})
+    RunStatusFile(DataLayout(tmp_path).checkpoint("flights")).write(replace(left, batches=9))
+    report.end()
+    status, _ = _status(tmp_path)
+    assert (status.stores, status.lost, status.batches) == (left.stores, left.lost, 0)
 
 
 def test_a_log_that_does_not_answer_is_no_reason_to_be_silent(
