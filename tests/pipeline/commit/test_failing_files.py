@@ -1,6 +1,7 @@
 """Effects on files that fail: no wrong row is committed, and a start afterwards goes on."""
 
 import errno
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -34,16 +35,8 @@ def test_every_nth_effect_fails(
     write_log(tmp_path, BATCHES)
     # The tables are there: delta-rs makes them, whose files are its own.
     Writer(tmp_path).close()
-    with use_files(FailingFiles(every, error, when=when)) as files:  # type: ignore[arg-type]
-        for _ in range(STARTS):
-            with suppress(OSError):
-                run(tmp_path)
-            for name, rows in tables_of(tmp_path).items():
-                assert set(rows) <= set(expected[name])
-                assert len(set(rows)) == len(rows)
-    assert isinstance(files, FailingFiles)
-    assert files.failed > 2
-    run(tmp_path)
+    failing = FailingFiles(every, error, when=when)  # type: ignore[arg-type]
+    _start_often(tmp_path, run, failing, expected)
     assert tables_of(tmp_path) == expected
 
 
@@ -58,22 +51,32 @@ def test_every_nth_effect_fails_with_compaction(
     write_log(tmp_path, BATCHES)
     undisturbed(tmp_path / "undisturbed", BATCHES)
     Writer(tmp_path).close()
-    with use_files(FailingFiles(every, error, when=when)) as files:  # type: ignore[arg-type]
-        for _ in range(STARTS):
-            with suppress(OSError):
-                _run_compacted(tmp_path)
-            for name, rows in tables_of(tmp_path).items():
-                assert set(rows) <= set(expected[name])
-                assert len(set(rows)) == len(rows)
-    assert isinstance(files, FailingFiles)
-    assert files.failed > 2
-    _run_compacted(tmp_path)
+    failing = FailingFiles(every, error, when=when)  # type: ignore[arg-type]
+    _start_often(tmp_path, _run_compacted, failing, expected)
     for name in ("first", "second"):
         assert _newest(tmp_path, name) == _newest(tmp_path / "undisturbed", name)
     assert tables_of(tmp_path)["_dead_letters"] == expected["_dead_letters"]
     removed = {name: len(expected[name]) - len(rows) for name, rows in tables_of(tmp_path).items()}
     assert removed["first"] > 0
     assert removed["second"] > 0
+
+
+def _start_often(
+    folder: Path,
+    start: Callable[[Path], None],
+    failing: FailingFiles,
+    expected: dict[str, list[str]],
+) -> None:
+    """Start with files that fail, again and again, and then once without: no wrong row is there."""
+    with use_files(failing):
+        for _ in range(STARTS):
+            with suppress(OSError):
+                start(folder)
+            for name, rows in tables_of(folder).items():
+                assert set(rows) <= set(expected[name])
+                assert len(set(rows)) == len(rows)
+    assert failing.failed > 2
+    start(folder)
 
 
 def _run_compacted(folder: Path) -> None:
