@@ -4,14 +4,19 @@ import errno
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
 from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings
 from oriel.storage.files import FailingFiles, use_files
-from tests.pipeline.commit.writers import Writer, run, tables_of, undisturbed, write_log
+from tests.pipeline.commit.writers import (
+    Writer,
+    newest_of,
+    run,
+    tables_of,
+    undisturbed,
+    write_log,
+)
 
 BATCHES = 6
 #: A pipeline that fails all the time is started so often.
@@ -54,7 +59,7 @@ def test_every_nth_effect_fails_with_compaction(
     failing = FailingFiles(every, error, when=when)  # type: ignore[arg-type]
     _start_often(tmp_path, _run_compacted, failing, expected)
     for name in ("first", "second"):
-        assert _newest(tmp_path, name) == _newest(tmp_path / "undisturbed", name)
+        assert newest_of(tmp_path, name) == newest_of(tmp_path / "undisturbed", name)
     assert tables_of(tmp_path)["_dead_letters"] == expected["_dead_letters"]
     removed = {name: len(expected[name]) - len(rows) for name, rows in tables_of(tmp_path).items()}
     assert removed["first"] > 0
@@ -93,12 +98,3 @@ def _run_compacted(folder: Path) -> None:
                 with suppress(OSError):
                     while upkeep.step(committed):
                         pass
-
-
-def _newest(folder: Path, name: str) -> list[str]:
-    """The newest row of each window as text."""
-    newest: dict[tuple[Any, ...], Any] = {}
-    rows = DeltaTable(folder / "data" / "tables" / name).to_pyarrow_table()
-    for row in rows.sort_by("revision").to_pylist():
-        newest[row["key"], row["window_start"]] = row
-    return sorted(repr(row) for row in newest.values() if not row["deleted"])
