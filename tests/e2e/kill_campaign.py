@@ -75,7 +75,7 @@ def _reading(data: Path, done: Counter[str]) -> Iterator[None]:
 
     def read() -> None:
         try:
-            while not ends.wait(0.1):
+            while not ends.wait(0.5):
                 for name in STORES:
                     log = data / "tables" / name / "_delta_log"
                     if (log / f"{0:020d}.json").exists():

@@ -1,16 +1,22 @@
 """Effects on files that fail: no wrong row is committed, and a start afterwards goes on."""
 
 import errno
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
-from deltalake import DeltaTable
 
 from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings
 from oriel.storage.files import FailingFiles, use_files
-from tests.pipeline.commit.writers import Writer, run, tables_of, undisturbed, write_log
+from tests.pipeline.commit.writers import (
+    Writer,
+    newest_of,
+    run,
+    tables_of,
+    undisturbed,
+    write_log,
+)
 
 BATCHES = 6
 #: A pipeline that fails all the time is started so often.
@@ -34,16 +40,8 @@ def test_every_nth_effect_fails(
     write_log(tmp_path, BATCHES)
     # The tables are there: delta-rs makes them, whose files are its own.
     Writer(tmp_path).close()
-    with use_files(FailingFiles(every, error, when=when)) as files:  # type: ignore[arg-type]
-        for _ in range(STARTS):
-            with suppress(OSError):
-                run(tmp_path)
-            for name, rows in tables_of(tmp_path).items():
-                assert set(rows) <= set(expected[name])
-                assert len(set(rows)) == len(rows)
-    assert isinstance(files, FailingFiles)
-    assert files.failed > 2
-    run(tmp_path)
+    failing = FailingFiles(every, error, when=when)  # type: ignore[arg-type]
+    _start_often(tmp_path, run, failing, expected)
     assert tables_of(tmp_path) == expected
 
 
@@ -58,22 +56,32 @@ def test_every_nth_effect_fails_with_compaction(
     write_log(tmp_path, BATCHES)
     undisturbed(tmp_path / "undisturbed", BATCHES)
     Writer(tmp_path).close()
-    with use_files(FailingFiles(every, error, when=when)) as files:  # type: ignore[arg-type]
-        for _ in range(STARTS):
-            with suppress(OSError):
-                _run_compacted(tmp_path)
-            for name, rows in tables_of(tmp_path).items():
-                assert set(rows) <= set(expected[name])
-                assert len(set(rows)) == len(rows)
-    assert isinstance(files, FailingFiles)
-    assert files.failed > 2
-    _run_compacted(tmp_path)
+    failing = FailingFiles(every, error, when=when)  # type: ignore[arg-type]
+    _start_often(tmp_path, _run_compacted, failing, expected)
     for name in ("first", "second"):
-        assert _newest(tmp_path, name) == _newest(tmp_path / "undisturbed", name)
+        assert newest_of(tmp_path, name) == newest_of(tmp_path / "undisturbed", name)
     assert tables_of(tmp_path)["_dead_letters"] == expected["_dead_letters"]
     removed = {name: len(expected[name]) - len(rows) for name, rows in tables_of(tmp_path).items()}
     assert removed["first"] > 0
     assert removed["second"] > 0
+
+
+def _start_often(
+    folder: Path,
+    start: Callable[[Path], None],
+    failing: FailingFiles,
+    expected: dict[str, list[str]],
+) -> None:
+    """Start with files that fail, again and again, and then once without: no wrong row is there."""
+    with use_files(failing):
+        for _ in range(STARTS):
+            with suppress(OSError):
+                start(folder)
+            for name, rows in tables_of(folder).items():
+                assert set(rows) <= set(expected[name])
+                assert len(set(rows)) == len(rows)
+    assert failing.failed > 2
+    start(folder)
 
 
 def _run_compacted(folder: Path) -> None:
@@ -90,12 +98,3 @@ def _run_compacted(folder: Path) -> None:
                 with suppress(OSError):
                     while upkeep.step(committed):
                         pass
-
-
-def _newest(folder: Path, name: str) -> list[str]:
-    """The newest row of each window as text."""
-    newest: dict[tuple[Any, ...], Any] = {}
-    rows = DeltaTable(folder / "data" / "tables" / name).to_pyarrow_table()
-    for row in rows.sort_by("revision").to_pylist():
-        newest[row["key"], row["window_start"]] = row
-    return sorted(repr(row) for row in newest.values() if not row["deleted"])

@@ -97,9 +97,14 @@ class Writer:
     def run(self, batches: int | None = None) -> None:
         """Run so many batches, or to the end of the log."""
         done = 0
-        while done != batches and self._ends_of(self._next - 1) < self._cuts[-1]:
+        while done != batches and self.is_behind:
             self.run_batch()
             done += 1
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the log goes on behind the last batch."""
+        return self._ends_of(self._next - 1) < self._cuts[-1]
 
     def run_batch(self) -> None:
         """Run one batch, as ``PipelineRun`` does."""
@@ -163,3 +168,12 @@ def tables_of(folder: Path) -> dict[str, list[str]]:
         table = DeltaTable(folder / "data" / "tables" / name).to_pyarrow_table()
         rows[name] = sorted(map(repr, table.to_pylist()))
     return rows
+
+
+def newest_of(folder: Path, name: str) -> list[str]:
+    """The newest row of each of a store's windows as text: what compaction leaves as it is."""
+    newest: dict[tuple[Any, ...], Any] = {}
+    rows = DeltaTable(folder / "data" / "tables" / name).to_pyarrow_table()
+    for row in rows.sort_by("revision").to_pylist():
+        newest[row["key"], row["window_start"]] = row
+    return sorted(repr(row) for row in newest.values() if not row["deleted"])

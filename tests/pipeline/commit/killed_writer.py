@@ -1,0 +1,48 @@
+"""A pipeline without Spark that compacts beside its batches, and kills itself after some time.
+
+``python -m tests.pipeline.commit.killed_writer FOLDER MS``: so many ms after it was loaded; with
+a negative number it runs to the end of the log.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+from oriel.pipeline.commit import Maintenance, maintenance
+from oriel.storage.delta import Limits, TableUpkeep, UpkeepSettings, cleanup
+from tests.pipeline.commit.writers import Writer
+
+SETTINGS = UpkeepSettings(limits=Limits(small_files=2))
+
+
+def _kill(delay_ms: int) -> None:
+    time.sleep(delay_ms / 1000)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _main(folder: Path, delay_ms: int) -> None:
+    maintenance._BATCHES = 1
+    # A constant of another module, which that one does not give on.
+    vars(cleanup)["CHECKPOINT_INTERVAL"] = 3
+    if delay_ms >= 0:
+        threading.Thread(target=_kill, args=(delay_ms,), daemon=True).start()
+    tables = folder / "data" / "tables"
+    with Writer(folder) as writer:
+        kept = Maintenance(
+            {name: TableUpkeep(tables / name, SETTINGS) for name in writer.stores},
+            TableUpkeep(tables / "_dead_letters", SETTINGS),
+            {name: store.recorded_batch() for name, store in writer.stores.items()},
+            writer.checkpoint.check_epoch,
+        )
+        kept.start()
+        while writer.is_behind:
+            writer.run_batch()
+            kept.batch_committed(min(s.recorded_batch() for s in writer.stores.values()))
+        kept.close(finish=True)
+
+
+if __name__ == "__main__":
+    _main(Path(sys.argv[1]), int(sys.argv[2]))
