@@ -63,12 +63,8 @@ STEPS: dict[str, Callable[[int], None]] = {
 def compact_at_once() -> None:
     """Look at the tables after each batch, and write a Delta checkpoint every few versions."""
     maintenance._BATCHES = 1
-<<<<<<< HEAD
-    cleanup.CHECKPOINT_INTERVAL = 3  # type: ignore[attr-defined]
-=======
     # A constant of another module, which that one does not give on.
     vars(cleanup)["CHECKPOINT_INTERVAL"] = 3
->>>>>>> upkeep
 
 
 if __name__ == "__main__":
