@@ -90,7 +90,7 @@ def clean_log(table: StoreTable) -> None:
     delta = DeltaTable(table.path)
     delta.create_checkpoint()
     older = [v for v in range(delta.version()) if table.entry(v).exists()]
-    says = [v for v in older if b'"oriel"' in table.entry(v).read_bytes()]
+    says = [v for v in older if b'"oriel":' in table.entry(v).read_bytes()]
     for version in older:
         if version not in says[-1:]:
             table.entry(version).unlink()
