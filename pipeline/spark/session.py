@@ -241,6 +241,9 @@ def _quiet_errors_told_twice() -> None:
     """Don't let pyspark and py4j log an error that they raise as well, with all it says."""
     for name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True
+    # A batch that fails is told by the run; Java hears of it as an error of the call.
+    logging.getLogger("py4j").disabled = True
+    logging.getLogger("py4j.clientserver").disabled = True
     logging.getLogger().addFilter(_is_not_of_py4j)
 
 

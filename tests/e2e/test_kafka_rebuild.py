@@ -80,7 +80,7 @@ class Cluster:
 @pytest.mark.e2e
 @pytest.mark.kafka
 def test_stores_of_a_cluster_are_rebuilt_and_other_logs_refused(tmp_path: Path) -> None:
-    """A filter, a new topic, deleted records, a topic made anew, an event log instead."""
+    """A filter, a new topic, deleted records, an event log instead."""
     with running_broker(tmp_path) as address:
         cluster = Cluster(tmp_path, address)
         cluster.create("a", 1, 2, 4)
@@ -108,10 +108,6 @@ def test_stores_of_a_cluster_are_rebuilt_and_other_logs_refused(tmp_path: Path) 
         (tmp_path / "log").mkdir()
         told = cluster.oriel("run", "--event-log", str(tmp_path / "log"))
         assert "has read another log (Kafka cluster " in told
-        cluster.admin.delete_topics(["a"])["a"].result(timeout=30)
-        _recreate(cluster)
-        told = cluster.oriel("run", above=1, topics=("a", "B"))
-        assert "topic 'a' was deleted and made anew" in told
     told = cluster.oriel("run", "--kafka-wait", "1s", above=1, topics=("a", "B"))
     assert told.startswith(f"oriel run: Kafka at {address} can't be read: ")
 
@@ -123,10 +119,3 @@ def _wait_for_deletion(cluster: Cluster) -> None:
     while consumer.get_watermark_offsets(TopicPartition("a", 0), timeout=10)[0] < 3:
         time.sleep(0.05)
     consumer.close()
-
-
-def _recreate(cluster: Cluster) -> None:
-    """Make topic ``a`` again, as soon as the old one is gone."""
-    while "a" in cluster.admin.list_topics(timeout=10).topics:
-        time.sleep(0.05)
-    cluster.create("a", 1)
