@@ -40,13 +40,15 @@ def _rescaled(
     layout: DataLayout, checkpoint: Checkpoint, key_groups: int, store: str, *, sync: bool
 ) -> StoreDefinition:
     # Read again: whoever ran before may have changed it.
-    definition = DeltaLog(layout.table(store)).snapshot().definition
+    snapshot = DeltaLog(layout.table(store)).snapshot()
+    definition = snapshot.definition
     rescaled = replace(definition, key_groups=key_groups, generation=definition.generation + 1)
     old = checkpoint.versions(definition.state_name)
     # What a process left that was killed before the switch.
     rmtree(checkpoint.versions(rescaled.state_name).folder)
     new = checkpoint.versions(rescaled.state_name)
-    newest = old.newest()
+    # A table that is ahead of the state has lost it.
+    newest = max(old.newest(), snapshot.batch)
     batches = [] if newest < 0 else [newest, newest - 1]
     # Spark may offer the newest batch again, which then begins with the one before.
     versions = {batch: old.load(batch) for batch in batches}

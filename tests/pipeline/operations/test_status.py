@@ -49,6 +49,12 @@ def _data(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def _now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long ago this module was imported."""
+    monkeypatch.setattr(time, "time_ns", lambda: NOW_MS * 1_000_000)
+
+
 def test_a_table_says_who_runs_how_far_it_is_and_what_is_wrong(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

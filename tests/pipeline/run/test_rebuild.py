@@ -169,7 +169,11 @@ def test_a_batch_that_spark_offers_again_is_not_computed_again(
 def test_a_store_that_is_new_is_computed_up_to_the_others(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It has all of the log, the others go on; one that is gone is told of, and may come back."""
+    """It has all of the log, the others go on; one that is gone is told of, and may come back.
+
+    One batch behind the others it catches up by itself, as after a kill: Spark offers the newest
+    batch again.
+    """
     for records in (RECORDS[:10], RECORDS[10:]):
         bench.append("t", 0, *records)
         bench.run(counting("v >= 0", "s"))
@@ -183,6 +187,11 @@ def test_a_store_that_is_new_is_computed_up_to_the_others(
     bench.run(counting("v >= 0", "new"))
     assert "store s is not in the topology" in capsys.readouterr().err
     bench.append("t", 0, ("a", 4, 62))
+    bench.assert_as_fresh(both, "s", "new")
+    for time in (63, 64):
+        bench.append("t", 0, ("a", 4, time))
+        bench.run(counting("v >= 0", "new"))
+    bench.append("t", 0, ("a", 4, 65))
     with pytest.raises(ForeignCheckpoint, match="`oriel rebuild s`"):
         bench.run(both)
     bench.run(both, "s")
