@@ -24,6 +24,7 @@ from oriel.app.contract.models import (
 )
 from oriel.app.contract.parameters import (
     CURSOR,
+    KEY,
     KEYS_QUERY,
     MIN_VERSION,
     NO_QUERY,
@@ -38,6 +39,7 @@ from oriel.app.contract.parameters import (
 from oriel.app.contract.problems import (
     InvalidKey,
     InvalidParameter,
+    KeyOfAnotherShard,
     MethodNotAllowed,
     RowNotFound,
     UnknownParameter,
@@ -113,6 +115,8 @@ class Operation:
         # No hot read fits every kind of store.
         if self.is_hot:
             errors.append(WrongStoreKind)
+        if KEY in path:
+            errors.append(KeyOfAnotherShard)
         if CURSOR in query:
             errors.append(storage.InvalidCursor)
         return (*errors, *self.own_problems, MethodNotAllowed)

@@ -7,6 +7,7 @@
     |-- WrongStoreKind          a read that does not fit the store's kind of windows
     |-- WindowNotFound          no such window or session
     |-- RowNotFound             the key has no row in a store without windows
+    |-- KeyOfAnotherShard       another service has the key
     |-- UnknownRoute            no operation has this path
     `-- MethodNotAllowed        the path is known, the method isn't GET or HEAD
 
@@ -60,6 +61,10 @@ class RowNotFound(ApiError):
     """The key has no record yet, or its row was removed."""
 
 
+class KeyOfAnotherShard(ApiError):
+    """The message names the shard that has the key."""
+
+
 class UnknownRoute(ApiError):
     """The message names the path that was probably meant, where one was."""
 
@@ -90,6 +95,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     ),
     WindowNotFound: ProblemKind(404, "window-not-found", "There is no such window"),
     RowNotFound: ProblemKind(404, "row-not-found", "There is no such row"),
+    KeyOfAnotherShard: ProblemKind(421, "key-of-another-shard", "Another shard has the key"),
     UnknownRoute: ProblemKind(404, "unknown-route", "There is nothing at this path"),
     MethodNotAllowed: ProblemKind(405, "method-not-allowed", "Only GET and HEAD are allowed"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not of this request"),
