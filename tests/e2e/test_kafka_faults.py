@@ -1,4 +1,4 @@
-"""Kafka as its users have it: passwords, transactions, compaction, and what goes wrong."""
+"""Kafka as its users have it: TLS, passwords, transactions, compaction, and what goes wrong."""
 
 import os
 import signal
@@ -142,10 +142,16 @@ def _input(summary: dict[str, dict[str, dict[str, int]]]) -> dict[str, int]:
 def test_mistakes_are_one_line_in_a_bounded_time(
     tmp_path: Path, cluster: Cluster, runs: Runs
 ) -> None:
-    """No broker, no such topic, another protocol, a wrong password: one line with the way out."""
+    """No broker, no such topic, another protocol, a wrong password, a certificate nobody knows.
+
+    Each is one line with the way out.
+    """
     cluster.create("orders")
     jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{USER}"'
-    login = ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN"]
+    login = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "ssl.truststore.type=PEM",
+             f"ssl.truststore.location={cluster.broker.certificate}"]  # fmt: skip
+    untrusted = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN",
+                 f'sasl.jaas.config={jaas} password="{PASSWORD}";']  # fmt: skip
     wrong = [*login, f'sasl.jaas.config={jaas} password="not-this-one";']
     broken = [*login, f"sasl.jaas.config={jaas} password=not-this-one"]
     good = [*login, f'sasl.jaas.config={jaas} password="{PASSWORD}";']
@@ -158,7 +164,9 @@ def test_mistakes_are_one_line_in_a_bounded_time(
         (address, [], "has no topic 'order' (it has 'orders'): make it, or mend the topology's"),
         (sasl_address, wrong, "Invalid username or password; look at security.protocol"),
         (sasl_address, broken, "JAAS"),
+        (sasl_address, untrusted, "let ssl.truststore.location name the certificate"),
         (sasl_address, good, "has no topic 'order'"),
+        (sasl_address.replace("127.0.0.1", "localhost"), good, "by a name that stands in it"),
         (address, ["security.protocol=NOPE"], "security.protocol"),
     ]
     for servers, options, said in cases:
@@ -178,7 +186,7 @@ def test_mistakes_are_one_line_in_a_bounded_time(
 def test_transactions_compaction_and_new_partitions(
     tmp_path: Path, cluster: Cluster, runs: Runs
 ) -> None:
-    """Only what is committed and still there is input, by a password that is written nowhere."""
+    """Only what is committed and still there is input, over TLS, by a password written nowhere."""
     cluster.create("paid")
     cluster.create("newest", cleanup_policy="compact", segment_ms="100",
                    min_cleanable_dirty_ratio="0.01")  # fmt: skip
@@ -197,7 +205,8 @@ def test_transactions_compaction_and_new_partitions(
     wait_until(is_compacted, "compaction")
     config = tmp_path / "client.properties"
     config.write_text(
-        "# who we are\nsecurity.protocol = SASL_PLAINTEXT\nsasl.mechanism: PLAIN\n"
+        "# who we are\nsecurity.protocol = SASL_SSL\nsasl.mechanism: PLAIN\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={cluster.broker.certificate}\n"
         "sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
         f'    username="{USER}" \\\n    password="{PASSWORD}";\n'
     )
