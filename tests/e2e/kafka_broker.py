@@ -22,8 +22,8 @@ _START_SECONDS = 60
 
 #: Who may read by the listener that asks for a password.
 USER, PASSWORD = "oriel", "pass=word #1"
-#: Of the broker's key.
-_KEY_PASSWORD = "secret of a test"
+#: Of the broker's key store.
+_STORE_SECRET = "of a test"
 
 
 class Broker:
@@ -96,7 +96,7 @@ def _class_path(folder: Path) -> str:
 def _key_pair(folder: Path) -> Path:
     """Make ``key.p12`` in ``folder``, a key for 127.0.0.1; return its certificate."""
     certificate = folder / "certificate.pem"
-    keys = ["-keystore", str(folder / "key.p12"), "-storepass", _KEY_PASSWORD, "-alias", "broker"]
+    keys = ["-keystore", str(folder / "key.p12"), "-storepass", _STORE_SECRET, "-alias", "broker"]
     make = ["keytool", "-genkeypair", "-keyalg", "EC", "-dname", "CN=broker",
             "-ext", "SAN=IP:127.0.0.1", "-storetype", "PKCS12", *keys]  # fmt: skip
     export = ["keytool", "-exportcert", "-rfc", "-file", str(certificate), *keys]
@@ -122,7 +122,7 @@ def _configuration(folder: Path, port: int, sasl_port: int, controller: int) -> 
         f"listener.name.sasl_ssl.plain.sasl.jaas.config={login}",
         f"listener.name.sasl_ssl.ssl.keystore.location={folder / 'key.p12'}",
         "listener.name.sasl_ssl.ssl.keystore.type=PKCS12",
-        f"listener.name.sasl_ssl.ssl.keystore.password={_KEY_PASSWORD}",
+        f"listener.name.sasl_ssl.ssl.keystore.password={_STORE_SECRET}",
         "controller.listener.names=CONTROLLER",
         f"log.dirs={folder / 'kafka-data'}",
         # The tests' record times are of 1970, which retention would take for old.

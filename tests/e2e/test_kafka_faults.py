@@ -288,9 +288,29 @@ def test_a_checkpoint_begins_where_it_is_told(tmp_path: Path, cluster: Cluster, 
                      "--start", "earliest")  # fmt: skip
     assert ended.code == 0
     assert ended.told[0].startswith(
-        "--start earliest has no effect: this checkpoint began at latest"
+        "--start earliest has no effect on topic 'later': this checkpoint began at latest"
     )
     assert _input(ended.summary) == {"later": 2}
+
+
+def test_topics_begin_at_places_of_their_own(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
+    """A start for one topic goes before the one for all; one that is not read is a mistake."""
+    topics = ["ones", "twos", "threes"]
+    for topic in topics:
+        cluster.create(topic)
+        cluster.send(topic, 5)
+    arguments = [*_arguments(tmp_path, topics, cluster.broker.address, "--once"),
+                 "--start", "latest", "--start", "twos=earliest",
+                 "--start", "threes=1970-01-01T00:00:00.004Z"]  # fmt: skip
+    ended = runs.run(*arguments, "--start", "fours=latest")
+    assert (ended.code, len(ended.told)) == (1, 1)
+    assert "the topology reads ones, threes, twos, not 'fours'" in ended.told[0]
+    for expected in (0, 5, 2), (2, 7, 4):
+        ended = runs.run(*arguments)
+        assert ended.code == 0, ended.told
+        assert _input(ended.summary) == dict(zip(topics, expected, strict=True))
+        for topic in topics:
+            cluster.send(topic, 2)
 
 
 def test_batches_are_bounded_by_bytes(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:

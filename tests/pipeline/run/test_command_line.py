@@ -169,7 +169,8 @@ def test_a_start_is_a_word_or_a_time(text: str, start: str | int) -> None:
     """A time without a zone is UTC."""
     parser = argparse.ArgumentParser()
     add_kafka_arguments(parser, int, int)
-    assert parser.parse_args(["--start", text]).start == start
+    assert parser.parse_args(["--start", text]).start == [(None, start)]
+    assert parser.parse_args(["--start", f"t={text}"]).start == [("t", start)]
 
 
 @pytest.mark.parametrize("topic", ["a/b", "..", "", "a b"])
