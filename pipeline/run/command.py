@@ -17,7 +17,7 @@ from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.errors import InvalidTopology, JavaEnded, PipelineError
 from oriel.pipeline.run.arguments import rebuild_parser, run_parser
 from oriel.pipeline.run.clock_options import clock_settings
-from oriel.pipeline.run.disk_errors import disk_error_in, files_failed
+from oriel.pipeline.run.disk_errors import disk_error_in, in_words
 from oriel.pipeline.run.kafka_arguments import (
     check_kafka_arguments,
     kafka_of,
@@ -77,7 +77,7 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
         # Errors of delta-rs's files are drawn over several lines.
         line = str(error)
         if isinstance(error, OSError) and "\n" in line:
-            line = str(files_failed(error))
+            line = str(in_words(error))
     except KeyboardInterrupt:
         line = "interrupted before the first batch"
     except Exception as error:  # noqa: BLE001 - each becomes one line and a trace in the log

@@ -38,7 +38,7 @@ from oriel.pipeline.plan import (
     reasons_by_store,
 )
 from oriel.pipeline.rows import RowSteps
-from oriel.pipeline.run.disk_errors import files_failed
+from oriel.pipeline.run.disk_errors import in_words
 from oriel.pipeline.run.publishing import Publisher
 from oriel.pipeline.run.rebuild import Rebuild
 from oriel.pipeline.run.spark_runner import (
@@ -171,12 +171,9 @@ class PipelineRun:
         def each_batch(rows: DataFrame, batch: int) -> None:
             try:
                 on_batch(batch, self._run_batch(rows, batch))
-            except OSError as error:
-                self._failure = files_failed(error)
-                raise self._failure from error
             except BaseException as error:
                 # Spark would show it as text inside a Java error; keep the real one.
-                self._failure = error
+                self._failure = in_words(error)
                 raise
 
         streams = [

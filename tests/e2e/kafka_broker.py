@@ -23,7 +23,7 @@ _START_SECONDS = 60
 #: Who may read by the listener that asks for a password.
 USER, PASSWORD = "oriel", "pass=word #1"
 #: Of the broker's key store.
-_STORE_SECRET = "of a test"
+_STORE_SECRET = "of a test"  # noqa: S105 - a test's
 
 
 class Broker:
