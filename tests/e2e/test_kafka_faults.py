@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from oriel.storage.monitoring import overview
 from tests.e2e.kafka_broker import PASSWORD, USER, Broker
-from tests.e2e.runs_in_one_process import ROOT, Runs, running_process
+from tests.e2e.runs_in_one_process import ROOT, Runs
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
@@ -94,20 +93,16 @@ class Cluster:
         return found
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Yield the broker of all tests here."""
-    broker = Broker(tmp_path_factory.mktemp("broker"))
-    yield Cluster(broker)
-    broker.kill()
+@pytest.fixture
+def cluster(broker: Broker) -> Cluster:
+    """The broker, with what a test does to it."""
+    return Cluster(broker)
 
 
-@pytest.fixture(scope="module")
-def runs(cluster: Cluster) -> Iterator[Runs]:
-    """Yield the process of all runs here that end by themselves."""
-    assert cluster
-    with running_process() as process:
-        yield process
+@pytest.fixture
+def runs(kafka_runs: Runs) -> Runs:
+    """The process of all runs here that end by themselves."""
+    return kafka_runs
 
 
 def _arguments(folder: Path, topics: list[str], address: str, *more: str) -> list[str]:
