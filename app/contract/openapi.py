@@ -10,11 +10,13 @@ from functools import cache
 import orjson
 from pydantic.json_schema import models_json_schema
 
+from oriel.app.contract.limits import Limits
 from oriel.app.contract.models import Json, Problem
 from oriel.app.contract.operations import OPERATIONS, Operation, kinds_by_reads
 from oriel.app.contract.parameters import PathParameter, QueryParameter
 from oriel.app.contract.problems import (
     CONTENT_TYPE,
+    GUARD_PROBLEMS,
     INTERNAL_ERROR,
     PROBLEM_KINDS,
     RETRY_AFTER_SECONDS,
@@ -91,7 +93,9 @@ def describe() -> Json:
         "paths": {
             operation.path: {"get": _described(operation)} for operation in OPERATIONS.values()
         },
-        "components": {"schemas": schemas["$defs"]},
+        "components": {"schemas": schemas["$defs"], "responses": _guard_responses()},
+        # The defaults; a service says its own.
+        "x-oriel-limits": dict(Limits().named()),
     }
 
 
@@ -101,7 +105,11 @@ def document_bytes(document: Json) -> bytes:
 
 
 def _described(operation: Operation) -> Json:
-    kinds = [*(PROBLEM_KINDS[error] for error in operation.problems), INTERNAL_ERROR]
+    retried = [error for error in GUARD_PROBLEMS if PROBLEM_KINDS[error].retry]
+    kinds = [
+        *(PROBLEM_KINDS[error] for error in (*operation.problems, *retried)),
+        INTERNAL_ERROR,
+    ]
     responses: Json = {"200": _answer(operation)}
     if operation.is_hot:
         responses["304"] = {
@@ -109,6 +117,8 @@ def _described(operation: Operation) -> Json:
         }
     for status in sorted({kind.status for kind in kinds}):
         responses[str(status)] = _problems(kind for kind in kinds if kind.status == status)
+    for status in _guard_responses():
+        responses.setdefault(status, {"$ref": f"#/components/responses/{status}"})
     for status, description in operation.other_statuses.items():
         responses[str(status)] = {"description": description, "content": _content(operation)}
     return {
@@ -122,6 +132,16 @@ def _described(operation: Operation) -> Json:
             *map(_query_parameter, operation.query.parameters),
         ],
         "responses": responses,
+    }
+
+
+@cache
+def _guard_responses() -> Json:
+    """What any request may be answered before an operation sees it, by status."""
+    kinds = [PROBLEM_KINDS[error] for error in GUARD_PROBLEMS]
+    return {
+        str(status): _problems(kind for kind in kinds if kind.status == status)
+        for status in sorted({kind.status for kind in kinds if not kind.retry})
     }
 
 

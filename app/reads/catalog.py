@@ -1,12 +1,13 @@
 """The stores of one data folder, as this process reads them."""
 
-import asyncio
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import orjson
 
+from oriel.app.guards import Gate
+from oriel.app.reads.watcher import VersionWatcher
 from oriel.storage import (
     BehindPositionBound,
     DataLayout,
@@ -16,10 +17,9 @@ from oriel.storage import (
     UnknownStore,
     check_store_name,
 )
+from oriel.storage.delta import LOG_FOLDER
 from oriel.storage.index import IndexFolder, IndexReader, IndexSnapshot, IndexState
 
-#: Seconds between two looks while a request waits for a position; the tailer's own pace.
-_WAIT_POLL_SECONDS = 0.01
 #: Seconds for which a store's table is taken as still there.
 _TABLE_SECONDS = 1.0
 
@@ -38,9 +38,11 @@ class VersionFrame(NamedTuple):
 class StoreView:
     """One store: its reader, and the frame of its newest version."""
 
-    def __init__(self, layout: DataLayout, name: str) -> None:
+    def __init__(self, layout: DataLayout, name: str, gate: Gate) -> None:
         """View a store that need not be there yet; nothing is opened."""
         self.name = name
+        self._gate = gate
+        self.watcher = VersionWatcher(self._newest_state)
         self._table = layout.table(name)
         self._reader = IndexReader(IndexFolder(layout.index(name)))
         self._frame: VersionFrame | None = None
@@ -51,7 +53,11 @@ class StoreView:
         now = time.monotonic()
         if now - self._table_seen_at < _TABLE_SECONDS:
             return True
-        if not (self._table / "_delta_log").is_dir():
+        try:
+            # An entry that can't be looked into is no store: it must not fail the others.
+            if not (self._table / LOG_FOLDER).is_dir():
+                return False
+        except OSError:
             return False
         self._table_seen_at = now
         return True
@@ -87,20 +93,32 @@ class StoreView:
         Raises:
             BehindPositionBound: it was not reached in time.
             StoreNotReady: the index could not answer in time.
+            Overloaded: too many requests wait.
+            ShuttingDown: the worker ends, and the position is not reached.
         """
         bound = PositionBound(query["min_version"], query["min_offset"])
+        if not query["wait_ms"]:
+            return self._snapshot_if(bound)
         deadline = time.monotonic() + query["wait_ms"] / 1000
         while True:
             try:
                 return self._snapshot_if(bound)
             except (BehindPositionBound, StoreNotReady):
-                if time.monotonic() >= deadline:
+                left_seconds = deadline - time.monotonic()
+                if left_seconds <= 0:
                     raise
-            await asyncio.sleep(_WAIT_POLL_SECONDS)
+            with self._gate.wait():
+                await self.watcher.wait(
+                    lambda state: not bound.missing(state.version, state.offsets), left_seconds
+                )
 
     def close(self) -> None:
         """Close the index's files."""
         self._reader.close()
+
+    def _newest_state(self) -> IndexState:
+        with self._reader.snapshot() as snapshot:
+            return snapshot.state
 
     def _snapshot_if(self, bound: PositionBound) -> IndexSnapshot:
         snapshot = self._reader.snapshot()
@@ -116,9 +134,10 @@ class StoreView:
 class StoreCatalog:
     """All stores below one data folder. Not for several threads: used on the event loop only."""
 
-    def __init__(self, layout: DataLayout) -> None:
-        """Look at nothing yet."""
+    def __init__(self, layout: DataLayout, gate: Gate) -> None:
+        """Look at nothing yet; who waits for a store's position takes a place of the gate."""
         self.layout = layout
+        self._gate = gate
         self._views: dict[str, StoreView] = {}
 
     def view(self, name: str) -> StoreView:
@@ -141,9 +160,15 @@ class StoreCatalog:
         """The names of all stores, in order."""
         try:
             folders = sorted(folder.name for folder in self.layout.tables.iterdir())
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
         return [name for name in folders if self._find(name) is not None]
+
+    def stop_waiting(self) -> None:
+        """Let all who wait for a position go on without it: the gate lets nobody wait again."""
+        self._gate.close()
+        for view in self._views.values():
+            view.watcher.wake_all()
 
     def close(self) -> None:
         """Close all files."""
@@ -156,7 +181,7 @@ class StoreCatalog:
             check_store_name(name)
         except InvalidDefinition:
             return None
-        view = self._views.get(name) or StoreView(self.layout, name)
+        view = self._views.get(name) or StoreView(self.layout, name, self._gate)
         if view.is_known():
             return self._views.setdefault(name, view)
         view.close()

@@ -6,19 +6,19 @@ Measured: an ordinary FastAPI route with ``Query`` parameters answers less than 
 requests (benchmarks/query.py compares), so these reads come before FastAPI's middleware.
 """
 
+import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from oriel.app.contract import (
     MethodNotAllowed,
-    ProblemAnswer,
     UnknownRoute,
     WrongStoreKind,
     decode_path,
-    problem_answer,
     reads_of_kind,
 )
+from oriel.app.guards import Gate
 from oriel.app.reads.catalog import StoreCatalog, VersionFrame
 from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
 from oriel.storage import StoreKind
@@ -27,6 +27,9 @@ Scope = Mapping[str, Any]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _METHODS = ("GET", "HEAD")
+
+#: A page that may have more rows than these is a long one.
+_LONG_ROWS = 1_000
 
 _JSON = (b"content-type", b"application/json")
 #: A poller may keep the answer, but must ask (with If-None-Match) before it uses it again.
@@ -67,20 +70,16 @@ def route(raw_path: bytes) -> Target | None:
 class HotReads:
     """The hot reads over one catalog."""
 
-    def __init__(self, catalog: StoreCatalog) -> None:
-        """Answer from this catalog."""
+    def __init__(self, catalog: StoreCatalog, gate: Gate) -> None:
+        """Answer from this catalog; long answers are sent by the gate."""
         self._catalog = catalog
+        self._gate = gate
+        self._long_read = asyncio.Lock()
 
     async def serve(self, target: Target, scope: Scope, send: Send) -> None:
-        """Answer one request; every failure becomes a problem document."""
-        try:
-            answer: Answer | ProblemAnswer = await self._answer(target, scope)
-        except Exception as error:  # noqa: BLE001 - problem_answer knows what to do with each
-            answer = problem_answer(error, scope["raw_path"].decode("latin-1"))
-        await send(
-            {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
-        )
-        await send({"type": "http.response.body", "body": answer.body})
+        """Answer one request; raises what ``problem_answer`` makes a problem document of."""
+        answer = await self._answer(target, scope)
+        await self._gate.send(send, answer.status, answer.headers, answer.body)
 
     async def _answer(self, target: Target, scope: Scope) -> Answer:
         if scope["method"] not in _METHODS:
@@ -90,6 +89,10 @@ class HotReads:
         view = self._catalog.view(decode_path(target.store))
         query = read.operation.query.read(scope["query_string"])
         request = ReadRequest(view.name, read, _read_path(read, target.rest), query)
+        if query.get("limit", 0) > _LONG_ROWS:
+            # One long page between two looks at the connections: others wait for one, not for all.
+            async with self._long_read:
+                await asyncio.sleep(0)
         with await view.snapshot_at(query) as snapshot:
             kind = snapshot.state.definition.window.kind
             if kind not in read.operation.store_kinds:
@@ -135,7 +138,8 @@ def _serialise(frame: VersionFrame, page: ReadPage, scope: Scope) -> Answer:
 
 def _client_has(scope: Scope, etag: bytes) -> bool:
     """Whether If-None-Match has this tag; it may be one of a list, weak, or ``*`` (RFC 9110)."""
-    for name, value in scope["headers"]:
-        if name == b"if-none-match":
-            return etag in value or value.strip() == b"*"
-    return False
+    # A field that is there several times is one list (RFC 9110, 5.3).
+    return any(
+        name == b"if-none-match" and (etag in value or value.strip() == b"*")
+        for name, value in scope["headers"]
+    )
