@@ -41,9 +41,7 @@ class Limits:
     body_bytes: int = _limit(4 * 1024 * 1024, "body of a request; then 413")
     header_seconds: int = _limit(10, "from a request's first byte to the end of its header")
     body_seconds: int = _limit(30, "from the end of a request's header to that of its body")
-    request_seconds: int = _limit(
-        60, "until an answer begins, waiting for a position included; then 503"
-    )
+    request_seconds: int = _limit(60, "until an answer begins, waiting included; then 503")
     send_seconds: int = _limit(
         60, "for which a client may take nothing of an answer; then the connection is closed"
     )

@@ -9,6 +9,7 @@ import orjson
 from oriel.app.guards import Gate
 from oriel.app.reads.watcher import VersionWatcher
 from oriel.storage import (
+    STORE_PROPERTY,
     BehindPositionBound,
     DataLayout,
     InvalidDefinition,
@@ -17,7 +18,7 @@ from oriel.storage import (
     UnknownStore,
     check_store_name,
 )
-from oriel.storage.delta import LOG_FOLDER
+from oriel.storage.delta import LOG_FOLDER, DeltaLog, Stamp
 from oriel.storage.index import IndexFolder, IndexReader, IndexSnapshot, IndexState
 
 #: Seconds for which a store's table is taken as still there.
@@ -44,9 +45,13 @@ class StoreView:
         self._gate = gate
         self.watcher = VersionWatcher(self._newest_state)
         self._table = layout.table(name)
-        self._reader = IndexReader(IndexFolder(layout.index(name)))
+        self._index_folder = IndexFolder(layout.index(name))
+        self._reader = IndexReader(self._index_folder)
         self._frame: VersionFrame | None = None
         self._table_seen_at = 0.0
+        #: Identity of the first log entry when it was last read, and what it said.
+        self._first_stamp: Stamp | None = None
+        self._is_foreign = False
 
     def is_known(self) -> bool:
         """Whether the store has a table; looked up at most once a second."""
@@ -54,13 +59,30 @@ class StoreView:
         if now - self._table_seen_at < _TABLE_SECONDS:
             return True
         try:
-            # An entry that can't be looked into is no store: it must not fail the others.
             if not (self._table / LOG_FOLDER).is_dir():
                 return False
         except OSError:
-            return False
+            # It can't be looked into. What has an index is a store, whose readers are to hear of
+            # it; anything else must not fail the requests for others.
+            return self._index_folder.path.is_dir()
         self._table_seen_at = now
         return True
+
+    def is_foreign(self) -> bool:
+        """Whether the table is no store: others made it, so that it has no definition.
+
+        Without its first log entry (it may have been cleaned up) a table is taken for a store.
+        """
+        if self._frame is not None:
+            return False
+        log = DeltaLog(self._table)
+        stamp = log.stamp(0)
+        if stamp != self._first_stamp:
+            first = None if stamp is None else log.read(0)
+            metadata = None if first is None else first.metadata
+            self._is_foreign = metadata is not None and metadata.definition_json is None
+            self._first_stamp = stamp
+        return self._is_foreign
 
     def snapshot(self) -> IndexSnapshot:
         """Begin reading the newest version.
@@ -147,9 +169,11 @@ class StoreCatalog:
             UnknownStore: there is none of that name.
         """
         view = self._views.get(name)
-        if view is not None and view.is_known():
-            return view
-        view = self._find(name)
+        if view is None or not view.is_known():
+            view = self._find(name)
+        if view is not None and view.is_foreign():
+            message = f"table {name!r} is no store: it has no table property {STORE_PROPERTY}"
+            raise UnknownStore(message)
         if view is None:
             known = ", ".join(self.names()) or "none yet"
             message = f"there is no store {name[:128]!r}; the stores are: {known}"
@@ -158,11 +182,11 @@ class StoreCatalog:
 
     def names(self) -> list[str]:
         """The names of all stores, in order."""
-        try:
-            folders = sorted(folder.name for folder in self.layout.tables.iterdir())
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return [name for name in folders if self._find(name) is not None]
+        return [view.name for view in self._views_of_tables() if not view.is_foreign()]
+
+    def foreign_names(self) -> list[str]:
+        """The names of the tables that lie among the stores' and are none, in order."""
+        return [view.name for view in self._views_of_tables() if view.is_foreign()]
 
     def stop_waiting(self) -> None:
         """Let all who wait for a position go on without it: the gate lets nobody wait again."""
@@ -175,6 +199,13 @@ class StoreCatalog:
         for view in self._views.values():
             view.close()
         self._views.clear()
+
+    def _views_of_tables(self) -> list[StoreView]:
+        try:
+            folders = sorted(folder.name for folder in self.layout.tables.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [view for name in folders if (view := self._find(name)) is not None]
 
     def _find(self, name: str) -> StoreView | None:
         try:

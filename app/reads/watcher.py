@@ -11,7 +11,7 @@ from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexState
 
 #: Seconds between two looks while anybody waits; the tailer's own pace.
-_LOOK_SECONDS = 0.01
+LOOK_SECONDS = 0.01
 
 Condition = Callable[[IndexState], bool]
 
@@ -64,7 +64,7 @@ class VersionWatcher:
                     for woken, is_reached in self._waiting.items():
                         if is_reached(state):
                             _wake(woken)
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(LOOK_SECONDS)
 
 
 def _wake(woken: "asyncio.Future[None]") -> None:
