@@ -34,7 +34,8 @@ _DESCRIPTION = """\
 Interactive queries over materialized windows.
 
 Every answer comes from one committed table version and says which: its `position`. A client can
-demand a position with `min_version` and `min_offset`. Bounds are on the window start and
+demand a position with `min_version` and `min_offset`. `Oriel-Version` and, where it is short,
+`Oriel-Offsets` say the position in the header, too. Bounds are on the window start and
 inclusive, as in Kafka Streams' `ReadOnlyWindowStore`. Windows are ordered by start, keys by their
 UTF-8 bytes. Errors are RFC 9457 problem documents; programs go by `code`.
 
@@ -56,9 +57,27 @@ _IF_NONE_MATCH: Json = {
     "description": "`ETag` of an answer that the client has: 304 when it is still the answer",
     "schema": {"type": "string"},
 }
-_ETAG: Json = {
-    "description": "Changes when the answer does; send it as If-None-Match",
-    "schema": {"type": "string"},
+#: Fields of the header of an answer, also of a 304.
+_ANSWER_HEADERS: Json = {
+    "ETag": {
+        "description": "Changes when windows or rows of the answer do, whatever the position; send "
+        "it as If-None-Match",
+        "schema": {"type": "string"},
+    },
+    "Cache-Control": {
+        "description": "`immutable` where no record can change the answer any more, else "
+        "`no-cache`: ask again, with If-None-Match",
+        "schema": {"type": "string"},
+    },
+    "Oriel-Version": {
+        "description": "`position.version`",
+        "schema": {"type": "integer", "example": 17},
+    },
+    "Oriel-Lag": {
+        "description": "How far the answer is behind the store's table: versions, and ms since the "
+        "first of them was committed",
+        "schema": {"type": "string", "example": "versions=0, ms=0"},
+    },
 }
 _RETRY_AFTER: Json = {
     "description": "Seconds after which to try again",
@@ -113,7 +132,8 @@ def _described(operation: Operation) -> Json:
     responses: Json = {"200": _answer(operation)}
     if operation.is_hot:
         responses["304"] = {
-            "description": "The answer with the tag of If-None-Match is still the answer"
+            "description": "The answer with the tag of If-None-Match is still the answer",
+            "headers": _ANSWER_HEADERS,
         }
     for status in sorted({kind.status for kind in kinds}):
         responses[str(status)] = _problems(kind for kind in kinds if kind.status == status)
@@ -178,7 +198,7 @@ def _answer(operation: Operation) -> Json:
         return {"description": "Successful Response", "content": content}
     return {
         "description": "The answer, all of it from one table version",
-        "headers": {"ETag": _ETAG},
+        "headers": _ANSWER_HEADERS,
         "content": content,
     }
 

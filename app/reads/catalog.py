@@ -1,8 +1,10 @@
 """The stores of one data folder, as this process reads them."""
 
 import time
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import orjson
 
@@ -23,17 +25,33 @@ from oriel.storage.index import IndexFolder, IndexReader, IndexSnapshot, IndexSt
 
 #: Seconds for which a store's table is taken as still there.
 _TABLE_SECONDS = 1.0
+#: Seconds for which a lag is taken as unchanged.
+_LAG_SECONDS = 0.1
+#: Bytes of a position in a field of the header; a longer one is left out, for clients and proxies
+#: refuse headers of many kilobytes. The body has it.
+_POSITION_FIELD_BYTES_MAX = 2_000
 
 
 class VersionFrame(NamedTuple):
     """What all answers of one version have in common, as finished bytes.
 
-    ``opening`` is the answer up to its first window or row.
+    ``opening`` is the answer up to its first window or row, ``position`` the position as fields
+    of the header.
     """
 
     state: IndexState
     opening: bytes
-    etag: bytes
+    position: list[tuple[bytes, bytes]]
+
+
+class Lag(NamedTuple):
+    """How far an index is behind its table; both 0 when it is not.
+
+    ``ms`` is how long ago the first version was committed that the index does not have.
+    """
+
+    versions: int
+    ms: int
 
 
 class StoreView:
@@ -49,6 +67,9 @@ class StoreView:
         self._reader = IndexReader(self._index_folder)
         self._frame: VersionFrame | None = None
         self._table_seen_at = 0.0
+        self._lag = Lag(0, 0)
+        self._lag_of = -1
+        self._lag_seen_at = 0.0
         #: Identity of the first log entry when it was last read, and what it said.
         self._first_stamp: Stamp | None = None
         self._is_foreign = False
@@ -101,11 +122,16 @@ class StoreView:
             orjson.dumps(position_of(state)),
             b"windows" if state.definition.window.is_windowed else b"rows",
         )
-        # The table id tells versions of different tables of one name apart, the digest rewritten
-        # ones.
-        etag = f"{state.version}-{state.table_id[:8]}{state.digest[:8]}".encode()
-        self._frame = VersionFrame(state, opening, etag)
+        self._frame = VersionFrame(state, opening, _position_fields(state))
         return self._frame
+
+    def lag(self, version: int) -> Lag:
+        """How far a version is behind the table; looked up at most ten times a second."""
+        now = time.monotonic()
+        if self._lag_of != version or now - self._lag_seen_at >= _LAG_SECONDS:
+            self._lag = _lag(DeltaLog(self._table), version)
+            self._lag_of, self._lag_seen_at = version, now
+        return self._lag
 
     async def snapshot_at(self, query: Mapping[str, Any]) -> IndexSnapshot:
         """Begin reading a version that has the position which a request demands.
@@ -223,3 +249,31 @@ class StoreCatalog:
 def position_of(state: IndexState) -> dict[str, object]:
     """The position as answers show it."""
     return {"version": state.version, "offsets": state.offsets}
+
+
+def _position_fields(state: IndexState) -> list[tuple[bytes, bytes]]:
+    """The position as header fields; offsets are written as ``min_offset`` takes them."""
+    fields = [(b"oriel-version", b"%d" % state.version)]
+    offsets = ", ".join(
+        f"{quote(topic)}:{partition}:{offset}"
+        for topic, of_topic in state.offsets.items()
+        for partition, offset in of_topic.items()
+    ).encode()
+    if 0 < len(offsets) <= _POSITION_FIELD_BYTES_MAX:
+        fields.append((b"oriel-offsets", offsets))
+    return fields
+
+
+def _lag(log: DeltaLog, version: int) -> Lag:
+    """How far a version is behind its table: a few looks, however far that is."""
+    first = log.stamp(version + 1)
+    if first is None:
+        return Lag(0, 0)
+    # Versions follow each other: double the step while there is one, then halve the span.
+    versions = 1
+    while log.stamp(version + 2 * versions) is not None:
+        versions *= 2
+    span = range(versions, 2 * versions)
+    versions += bisect_left(span, 1, key=lambda n: int(log.stamp(version + n + 1) is None))
+    _, modified_ns, _ = first
+    return Lag(versions, max(0, (time.time_ns() - modified_ns) // 1_000_000))

@@ -15,13 +15,8 @@ from oriel.app.server.service import Service
 from oriel.app.server.settings import ServiceSettings
 from oriel.storage import add_log_format, end_with_parent, set_up_console
 
-#: Fields of every answer: a browser must not guess what it is, show it inside a page of another
-#: origin, or tell others the address, which may hold a key.
-_SECURITY_HEADERS = [
-    ("x-content-type-options", "nosniff"),
-    ("x-frame-options", "DENY"),
-    ("referrer-policy", "no-referrer"),
-]
+#: Fields of every answer: a browser must not guess what it is. Pages have more of their own.
+_SECURITY_HEADERS = [("x-content-type-options", "nosniff")]
 #: Seconds that answers under way have when the worker ends.
 _FINISH_SECONDS = 5
 

@@ -212,12 +212,12 @@ def test_addresses_and_localhost_are_hosts(strict: Serving, host: str) -> None:
 
 
 def test_every_answer_has_the_security_headers(strict: Serving) -> None:
-    """Answers, problems and pages."""
+    """Answers, problems and pages; a page lets no other show it or hear of its address."""
     for target in ("/healthz", f"{ROOT}/latest/a", "/nothing", "/"):
-        headers = strict.get(target).headers
-        assert headers["x-content-type-options"] == "nosniff"
-        assert headers["x-frame-options"] == "DENY"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert strict.get(target).headers["x-content-type-options"] == "nosniff"
+    page = strict.get("/").headers
+    assert page["referrer-policy"] == "no-referrer"
+    assert "frame-ancestors 'none'" in page["content-security-policy"]
 
 
 def test_the_limits_are_in_the_document(strict: Serving) -> None:
