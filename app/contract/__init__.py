@@ -7,6 +7,7 @@ The lowest room of the service: it knows storage's errors and positions, and no 
 """
 
 from oriel.app.contract.cursors import PageCursors
+from oriel.app.contract.limits import LIMIT_FIELDS, Limits
 from oriel.app.contract.openapi import describe, document_bytes
 from oriel.app.contract.operations import (
     OPERATIONS,
@@ -17,10 +18,21 @@ from oriel.app.contract.operations import (
 from oriel.app.contract.parameters import POSITION_QUERY, PathParameter, decode_path
 from oriel.app.contract.problems import (
     ApiError,
+    BodyTooLarge,
+    Forbidden,
+    HeaderTooLarge,
+    InvalidParameter,
     MethodNotAllowed,
+    Overloaded,
     ProblemAnswer,
+    RequestTimeout,
+    RequestTooSlow,
     RowNotFound,
+    ShuttingDown,
+    Unauthorized,
+    UnknownHost,
     UnknownRoute,
+    UrlTooLong,
     WindowNotFound,
     WrongStoreKind,
     malformed_request,
@@ -28,16 +40,29 @@ from oriel.app.contract.problems import (
 )
 
 __all__ = [
+    "LIMIT_FIELDS",
     "OPERATIONS",
     "POSITION_QUERY",
     "ApiError",
+    "BodyTooLarge",
+    "Forbidden",
+    "HeaderTooLarge",
+    "InvalidParameter",
+    "Limits",
     "MethodNotAllowed",
     "Operation",
+    "Overloaded",
     "PageCursors",
     "PathParameter",
     "ProblemAnswer",
+    "RequestTimeout",
+    "RequestTooSlow",
     "RowNotFound",
+    "ShuttingDown",
+    "Unauthorized",
+    "UnknownHost",
     "UnknownRoute",
+    "UrlTooLong",
     "WindowNotFound",
     "WrongStoreKind",
     "decode_path",

@@ -144,6 +144,7 @@ class StoreSummary(Model):
 
     store: str
     ready: bool = Field(description="Whether the store can answer now")
+    problem: str | None = Field(description="Why it can't; null when it can")
     window: WindowKind | None
     aggregates: list[Aggregate]
     position: Position | None

@@ -10,11 +10,13 @@ from functools import cache
 import orjson
 from pydantic.json_schema import models_json_schema
 
+from oriel.app.contract.limits import Limits
 from oriel.app.contract.models import Json, Problem
 from oriel.app.contract.operations import OPERATIONS, Operation, kinds_by_reads
 from oriel.app.contract.parameters import PathParameter, QueryParameter
 from oriel.app.contract.problems import (
     CONTENT_TYPE,
+    GUARD_PROBLEMS,
     INTERNAL_ERROR,
     PROBLEM_KINDS,
     RETRY_AFTER_SECONDS,
@@ -32,7 +34,8 @@ _DESCRIPTION = """\
 Interactive queries over materialized windows.
 
 Every answer comes from one committed table version and says which: its `position`. A client can
-demand a position with `min_version` and `min_offset`. Bounds are on the window start and
+demand a position with `min_version` and `min_offset`. `Oriel-Version` and, where it is short,
+`Oriel-Offsets` say the position in the header, too. Bounds are on the window start and
 inclusive, as in Kafka Streams' `ReadOnlyWindowStore`. Windows are ordered by start, keys by their
 UTF-8 bytes. Errors are RFC 9457 problem documents; programs go by `code`.
 
@@ -54,9 +57,27 @@ _IF_NONE_MATCH: Json = {
     "description": "`ETag` of an answer that the client has: 304 when it is still the answer",
     "schema": {"type": "string"},
 }
-_ETAG: Json = {
-    "description": "Changes when the answer does; send it as If-None-Match",
-    "schema": {"type": "string"},
+#: Fields of the header of an answer, also of a 304.
+_ANSWER_HEADERS: Json = {
+    "ETag": {
+        "description": "Changes when windows or rows of the answer do, whatever the position; send "
+        "it as If-None-Match",
+        "schema": {"type": "string"},
+    },
+    "Cache-Control": {
+        "description": "`immutable` where no record can change the answer any more, else "
+        "`no-cache`: ask again, with If-None-Match",
+        "schema": {"type": "string"},
+    },
+    "Oriel-Version": {
+        "description": "`position.version`",
+        "schema": {"type": "integer", "example": 17},
+    },
+    "Oriel-Lag": {
+        "description": "How far the answer is behind the store's table: versions, and ms since the "
+        "first of them was committed",
+        "schema": {"type": "string", "example": "versions=0, ms=0"},
+    },
 }
 _RETRY_AFTER: Json = {
     "description": "Seconds after which to try again",
@@ -91,7 +112,9 @@ def describe() -> Json:
         "paths": {
             operation.path: {"get": _described(operation)} for operation in OPERATIONS.values()
         },
-        "components": {"schemas": schemas["$defs"]},
+        "components": {"schemas": schemas["$defs"], "responses": _guard_responses()},
+        # The defaults; a service says its own.
+        "x-oriel-limits": dict(Limits().named()),
     }
 
 
@@ -101,14 +124,21 @@ def document_bytes(document: Json) -> bytes:
 
 
 def _described(operation: Operation) -> Json:
-    kinds = [*(PROBLEM_KINDS[error] for error in operation.problems), INTERNAL_ERROR]
+    retried = [error for error in GUARD_PROBLEMS if PROBLEM_KINDS[error].retry]
+    kinds = [
+        *(PROBLEM_KINDS[error] for error in (*operation.problems, *retried)),
+        INTERNAL_ERROR,
+    ]
     responses: Json = {"200": _answer(operation)}
     if operation.is_hot:
         responses["304"] = {
-            "description": "The answer with the tag of If-None-Match is still the answer"
+            "description": "The answer with the tag of If-None-Match is still the answer",
+            "headers": _ANSWER_HEADERS,
         }
     for status in sorted({kind.status for kind in kinds}):
         responses[str(status)] = _problems(kind for kind in kinds if kind.status == status)
+    for status in _guard_responses():
+        responses.setdefault(status, {"$ref": f"#/components/responses/{status}"})
     for status, description in operation.other_statuses.items():
         responses[str(status)] = {"description": description, "content": _content(operation)}
     return {
@@ -122,6 +152,16 @@ def _described(operation: Operation) -> Json:
             *map(_query_parameter, operation.query.parameters),
         ],
         "responses": responses,
+    }
+
+
+@cache
+def _guard_responses() -> Json:
+    """What any request may be answered before an operation sees it, by status."""
+    kinds = [PROBLEM_KINDS[error] for error in GUARD_PROBLEMS]
+    return {
+        str(status): _problems(kind for kind in kinds if kind.status == status)
+        for status in sorted({kind.status for kind in kinds if not kind.retry})
     }
 
 
@@ -158,7 +198,7 @@ def _answer(operation: Operation) -> Json:
         return {"description": "Successful Response", "content": content}
     return {
         "description": "The answer, all of it from one table version",
-        "headers": {"ETag": _ETAG},
+        "headers": _ANSWER_HEADERS,
         "content": content,
     }
 

@@ -16,6 +16,8 @@ from oriel.storage import parse_offset_bound
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 10_000
 WAIT_MS_MAX = 30_000
+#: Most values of one repeatable parameter.
+REPEATS_MAX = 1_000
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
@@ -251,6 +253,7 @@ class Query:
         self.bounds = tuple(parameter.name for parameter in parameters if parameter.is_bound)
         self._by_name = {parameter.name: parameter for parameter in parameters}
         self._defaults = {parameter.name: parameter.default for parameter in parameters}
+        self._repeatable = {parameter.name for parameter in parameters if parameter.repeatable}
 
     def read(self, query_string: bytes) -> Mapping[str, Any]:
         """The value of each parameter, its default where the request has none.
@@ -266,6 +269,9 @@ class Query:
         for part in query_string.split(b"&"):
             if part:
                 self._read_part(part, values, seen)
+        # Collected in lists: a tuple that grew by one each time would cost the square of them.
+        for name in self._repeatable & seen:
+            values[name] = tuple(values[name])
         return values
 
     def _read_part(self, part: bytes, values: dict[str, Any], seen: set[str]) -> None:
@@ -278,7 +284,12 @@ class Query:
             raise UnknownParameter(message)
         value = parameter.read(_decode_query(raw_value))
         if parameter.repeatable:
-            values[name] = (*values[name], value)
+            if name not in seen:
+                values[name] = []
+            elif len(values[name]) == REPEATS_MAX:
+                message = f"{name} may be there {REPEATS_MAX} times at most"
+                raise InvalidParameter(message)
+            values[name].append(value)
         elif name in seen:
             message = f"{name} is there twice; give it once"
             raise InvalidParameter(message)

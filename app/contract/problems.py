@@ -8,7 +8,17 @@
     |-- WindowNotFound          no such window or session
     |-- RowNotFound             the key has no row in a store without windows
     |-- UnknownRoute            no operation has this path
-    `-- MethodNotAllowed        the path is known, the method isn't GET or HEAD
+    |-- MethodNotAllowed        the path is known, the method isn't GET or HEAD
+    |-- Overloaded              the worker has as much to do as its limits allow
+    |-- RequestTooSlow          the answer took longer than a request may
+    |-- ShuttingDown            the worker ends, so it waits for nothing any more
+    |-- RequestTimeout          header or body did not arrive in time
+    |-- HeaderTooLarge          the header fields are longer than the limit
+    |-- UrlTooLong              path and query are longer than the limit
+    |-- BodyTooLarge            the body is longer than the limit
+    |-- UnknownHost             the Host field names none that is served
+    |-- Unauthorized            no token, or none that is known
+    `-- Forbidden               the token does not reach so far
 
 Each kind of problem has a ``code`` that never changes its meaning; programs go by it.
 ``title`` is the same for all problems of a kind, ``detail`` is about this request.
@@ -68,6 +78,46 @@ class MethodNotAllowed(ApiError):
     """Every operation is GET (and HEAD)."""
 
 
+class Overloaded(ApiError):
+    """The message names the limit; a retry will do."""
+
+
+class RequestTooSlow(ApiError):
+    """The message names the limit; a retry may do."""
+
+
+class ShuttingDown(ApiError):
+    """Another worker, or the next process, answers a retry."""
+
+
+class RequestTimeout(ApiError):
+    """The message names the limit."""
+
+
+class HeaderTooLarge(ApiError):
+    """The message names the limit."""
+
+
+class UrlTooLong(ApiError):
+    """The message names the limit."""
+
+
+class BodyTooLarge(ApiError):
+    """The message names the limit."""
+
+
+class UnknownHost(ApiError):
+    """The message names the option that allows a host."""
+
+
+class Unauthorized(ApiError):
+    """The message says how a token is sent; never which of its parts was wrong."""
+
+
+class Forbidden(ApiError):
+    """The message names what the token reaches, and nothing of what is there."""
+
+
 class ProblemKind(NamedTuple):
     """One kind of problem: HTTP status, stable code, title; whether a retry may help."""
 
@@ -92,6 +142,16 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     RowNotFound: ProblemKind(404, "row-not-found", "There is no such row"),
     UnknownRoute: ProblemKind(404, "unknown-route", "There is nothing at this path"),
     MethodNotAllowed: ProblemKind(405, "method-not-allowed", "Only GET and HEAD are allowed"),
+    Overloaded: ProblemKind(503, "overloaded", "The service has too much to do", retry=True),
+    RequestTooSlow: ProblemKind(503, "request-too-slow", "The answer took too long", retry=True),
+    ShuttingDown: ProblemKind(503, "shutting-down", "The service ends", retry=True),
+    RequestTimeout: ProblemKind(408, "request-timeout", "The request did not arrive in time"),
+    HeaderTooLarge: ProblemKind(431, "header-too-large", "The header fields are too long"),
+    UrlTooLong: ProblemKind(414, "url-too-long", "Path and query are too long"),
+    BodyTooLarge: ProblemKind(413, "body-too-large", "The body is too long"),
+    UnknownHost: ProblemKind(421, "unknown-host", "There is no such host here"),
+    Unauthorized: ProblemKind(401, "unauthorized", "A valid token is needed"),
+    Forbidden: ProblemKind(403, "forbidden", "The token does not reach so far"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not of this request"),
     storage.UnknownStore: ProblemKind(404, "unknown-store", "There is no such store"),
     storage.BehindPositionBound: ProblemKind(
@@ -107,6 +167,13 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
 
 #: What the framework's own errors are; any other status of it is an internal error.
 _KIND_OF_STATUS = {404: PROBLEM_KINDS[UnknownRoute], 405: PROBLEM_KINDS[MethodNotAllowed]}
+
+
+#: What every request can meet before any operation sees it.
+GUARD_PROBLEMS: tuple[type[ApiError], ...] = (
+    Overloaded, RequestTooSlow, ShuttingDown, RequestTimeout, HeaderTooLarge, UrlTooLong,
+    BodyTooLarge, UnknownHost, Unauthorized, Forbidden,
+)  # fmt: skip
 
 
 class ProblemAnswer(NamedTuple):
@@ -172,4 +239,6 @@ def _answer(kind: ProblemKind, detail: str, instance: str) -> ProblemAnswer:
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_SECONDS))
     if kind.status == 405:
         headers.append((b"allow", b"GET, HEAD"))
+    if kind.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="oriel"'))
     return ProblemAnswer(kind.status, headers, body)

@@ -4,11 +4,12 @@
 the stores of a ``StoreCatalog``. The cold routes read the same catalog.
 """
 
-from oriel.app.reads.catalog import StoreCatalog, StoreView, position_of
+from oriel.app.reads.catalog import Lag, StoreCatalog, StoreView, position_of
 from oriel.app.reads.hot_reads import HotReads, route
 
 __all__ = [
     "HotReads",
+    "Lag",
     "StoreCatalog",
     "StoreView",
     "position_of",

@@ -6,31 +6,44 @@ Measured: an ordinary FastAPI route with ``Query`` parameters answers less than 
 requests (benchmarks/query.py compares), so these reads come before FastAPI's middleware.
 """
 
+import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
+import xxhash
+
 from oriel.app.contract import (
     MethodNotAllowed,
-    ProblemAnswer,
     UnknownRoute,
     WrongStoreKind,
     decode_path,
-    problem_answer,
     reads_of_kind,
 )
-from oriel.app.reads.catalog import StoreCatalog, VersionFrame
+from oriel.app.guards import Gate
+from oriel.app.reads.catalog import Lag, StoreCatalog, VersionFrame
 from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
 from oriel.storage import StoreKind
+from oriel.storage.index import IndexState
 
 Scope = Mapping[str, Any]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _METHODS = ("GET", "HEAD")
 
+#: A page that may have more rows than these is a long one.
+_LONG_ROWS = 1_000
+
 _JSON = (b"content-type", b"application/json")
 #: A poller may keep the answer, but must ask (with If-None-Match) before it uses it again.
 _REVALIDATE = (b"cache-control", b"no-cache")
+#: No record changes the answer; a day bounds how long a cache goes on after `oriel rebuild`.
+_KEEP = (b"cache-control", b"max-age=86400, immutable")
+
+#: How the JSON of a final window ends: ``final`` is its last field.
+_FINAL = b'"final":true}'
+_ONE_WINDOW_READS = frozenset({"window", "session"})
+_RANGE_READS = frozenset({"fetch", "backwardFetch"})
 
 
 class Target(NamedTuple):
@@ -67,20 +80,16 @@ def route(raw_path: bytes) -> Target | None:
 class HotReads:
     """The hot reads over one catalog."""
 
-    def __init__(self, catalog: StoreCatalog) -> None:
-        """Answer from this catalog."""
+    def __init__(self, catalog: StoreCatalog, gate: Gate) -> None:
+        """Answer from this catalog; long answers are sent by the gate."""
         self._catalog = catalog
+        self._gate = gate
+        self._long_read = asyncio.Lock()
 
     async def serve(self, target: Target, scope: Scope, send: Send) -> None:
-        """Answer one request; every failure becomes a problem document."""
-        try:
-            answer: Answer | ProblemAnswer = await self._answer(target, scope)
-        except Exception as error:  # noqa: BLE001 - problem_answer knows what to do with each
-            answer = problem_answer(error, scope["raw_path"].decode("latin-1"))
-        await send(
-            {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
-        )
-        await send({"type": "http.response.body", "body": answer.body})
+        """Answer one request; raises what ``problem_answer`` makes a problem document of."""
+        answer = await self._answer(target, scope)
+        await self._gate.send(send, answer.status, answer.headers, answer.body)
 
     async def _answer(self, target: Target, scope: Scope) -> Answer:
         if scope["method"] not in _METHODS:
@@ -90,13 +99,17 @@ class HotReads:
         view = self._catalog.view(decode_path(target.store))
         query = read.operation.query.read(scope["query_string"])
         request = ReadRequest(view.name, read, _read_path(read, target.rest), query)
+        if query.get("limit", 0) > _LONG_ROWS:
+            # One long page between two looks at the connections: others wait for one, not for all.
+            async with self._long_read:
+                await asyncio.sleep(0)
         with await view.snapshot_at(query) as snapshot:
             kind = snapshot.state.definition.window.kind
             if kind not in read.operation.store_kinds:
                 raise WrongStoreKind(_wrong_kind(view.name, kind, read.operation.name))
             frame = view.frame(snapshot.state)
             page = read.function(snapshot, request)
-        return _serialise(frame, page, scope)
+        return _serialise(frame, view.lag(frame.state.version), request, page, scope)
 
 
 def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
@@ -118,24 +131,59 @@ def _wrong_kind(store: str, kind: StoreKind, read: str) -> str:
     return f"store {store!r} has {windows}; {read} does not fit it, use {fitting}"
 
 
-def _serialise(frame: VersionFrame, page: ReadPage, scope: Scope) -> Answer:
-    # An answer is a function of the table version and the request, and so is its tag.
-    request = zlib.crc32(scope["query_string"], zlib.crc32(scope["raw_path"]))
-    etag = b'"%b-%x"' % (frame.etag, request)
-    if _client_has(scope, etag):
-        return Answer(304, [(b"etag", etag), _REVALIDATE], b"")
+def _serialise(
+    frame: VersionFrame, lag: Lag, request: ReadRequest, page: ReadPage, scope: Scope
+) -> Answer:
+    """The place where an answer becomes bytes.
+
+    Its tag is over the windows or rows, and over the request, for a cache may keep both by one
+    tag. Position and cursor are left out: each commit to the store changes them, and who polls a
+    key is to hear of that key. So the tag is weak, and a 304 says the position in its fields.
+    """
+    rows = b",".join(page.items)
+    seed = zlib.crc32(scope["query_string"], zlib.crc32(scope["raw_path"]))
+    digest = xxhash.xxh3_128_hexdigest(rows, seed).encode()
+    tag = b'"%b%b"' % (digest, b"" if page.next_cursor is None else b"+")
+    headers = [
+        (b"etag", b"W/" + tag),
+        _KEEP if _is_settled(frame.state, request, page) else _REVALIDATE,
+        *frame.position,
+        (b"oriel-lag", b"versions=%d, ms=%d" % lag),
+    ]
+    if _client_has(scope, tag):
+        return Answer(304, headers, b"")
     if page.next_cursor is None:
         closing = b'],"next_cursor":null}'
     else:
         closing = b'],"next_cursor":"%b"}' % page.next_cursor.encode()
-    body = b"%b%b%b" % (frame.opening, b",".join(page.items), closing)
-    headers = [_JSON, (b"content-length", b"%d" % len(body)), (b"etag", etag), _REVALIDATE]
-    return Answer(200, headers, body)
+    body = b"%b%b%b" % (frame.opening, rows, closing)
+    return Answer(200, [_JSON, (b"content-length", b"%d" % len(body)), *headers], body)
 
 
-def _client_has(scope: Scope, etag: bytes) -> bool:
+def _is_settled(state: IndexState, request: ReadRequest, page: ReadPage) -> bool:
+    """Whether no record can change the page any more: its windows are final, and none can come.
+
+    A new window ends at ``close_ms`` or later (semantics 2.3). Windows of one size end in the
+    order of their starts, so none can come that starts before a final one, or so early that it
+    would be final. Sessions have no one size, so only a read of one of them can be settled.
+    """
+    name, items = request.read.operation.name, page.items
+    if name in _ONE_WINDOW_READS:
+        return items[0].endswith(_FINAL)
+    if name not in _RANGE_READS or state.definition.window.kind.is_session or state.record is None:
+        return False
+    if name == "fetch" and page.next_cursor is not None:
+        return items[-1].endswith(_FINAL)
+    # One ms more, for the end of a sliding window belongs to it.
+    return bool(
+        request.query["to_ms"] + state.definition.window.size_ms + 1 < state.record.close_ms
+    )
+
+
+def _client_has(scope: Scope, tag: bytes) -> bool:
     """Whether If-None-Match has this tag; it may be one of a list, weak, or ``*`` (RFC 9110)."""
-    for name, value in scope["headers"]:
-        if name == b"if-none-match":
-            return etag in value or value.strip() == b"*"
-    return False
+    # A field that is there several times is one list (RFC 9110, 5.3).
+    return any(
+        name == b"if-none-match" and (tag in value or value.strip() == b"*")
+        for name, value in scope["headers"]
+    )

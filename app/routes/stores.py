@@ -17,6 +17,7 @@ from oriel.storage.index import IndexSnapshot
 from oriel.storage.tailer import StatusFile, StoreStatus
 
 _LIST, _DESCRIBE, _KEYS = (OPERATIONS[name] for name in ("listStores", "describeStore", "listKeys"))
+_FOREIGN = "a Delta table that is no store of Oriel's"
 _UNHEARD_OF = StoreStatus("unknown", None, "nothing was heard of the tailer")
 
 
@@ -27,7 +28,9 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     @router.get(_LIST.path, response_model=_LIST.answer)
     async def list_stores(request: Request) -> Any:
         _LIST.query.read(request.scope["query_string"])
-        return {"stores": [_summary(catalog.view(name)) for name in catalog.names()]}
+        stores = [_summary(catalog.view(name)) for name in catalog.names()]
+        others = [_not_ready(name, _FOREIGN) for name in catalog.foreign_names()]
+        return {"stores": sorted(stores + others, key=lambda summary: str(summary["store"]))}
 
     @router.get(_DESCRIBE.path, response_model=_DESCRIBE.answer)
     async def describe_store(request: Request) -> Any:
@@ -56,22 +59,28 @@ def _summary(view: StoreView) -> dict[str, Any]:
     try:
         with view.snapshot() as snapshot:
             state = snapshot.state
-    except StoreNotReady:
-        return {
-            "store": view.name,
-            "ready": False,
-            "window": None,
-            "aggregates": [],
-            "position": None,
-            "close_ms": None,
-        }
+    except StoreNotReady as error:
+        return _not_ready(view.name, str(error))
     return {
         "store": view.name,
         "ready": True,
+        "problem": None,
         "window": asdict(state.definition.window),
         "aggregates": [asdict(aggregate) for aggregate in state.definition.aggregates],
         "position": position_of(state),
         "close_ms": None if state.record is None else state.record.close_ms,
+    }
+
+
+def _not_ready(name: str, problem: str) -> dict[str, Any]:
+    return {
+        "store": name,
+        "ready": False,
+        "problem": problem,
+        "window": None,
+        "aggregates": [],
+        "position": None,
+        "close_ms": None,
     }
 
 

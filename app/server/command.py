@@ -6,6 +6,9 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from oriel.app.contract import LIMIT_FIELDS, Limits
+from oriel.app.guards import is_loopback
+from oriel.app.server.settings import ServiceSettings
 from oriel.app.server.supervisor import Supervisor
 from oriel.storage import add_log_format, say, set_up_console
 
@@ -37,7 +40,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     host = f"[{options.host}]" if ":" in options.host else options.host
     print(f"Oriel serves {options.data} at http://{host}:{listener.getsockname()[1]}", flush=True)
-    return Supervisor(options.data, listener, options.workers, options.log_format).run()
+    settings = _settings(options)
+    return Supervisor(
+        options.data,
+        listener,
+        options.workers,
+        options.log_format,
+        [f"--settings={settings.to_json()}"],
+    ).run()
+
+
+def _settings(options: argparse.Namespace) -> ServiceSettings:
+    """What the workers are told of the options."""
+    limits = {one.name: getattr(options, f"limit_{one.name}") for one in LIMIT_FIELDS}
+    return ServiceSettings(Limits(**limits), tuple(options.allowed_host))
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -49,7 +65,27 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--workers", type=_within(1, 256), default=1, help="processes that answer")
     add_log_format(parser)
-    return parser.parse_args(arguments)
+    parser.add_argument(
+        "--allowed-host", action="append", default=[], metavar="NAME",
+        help="a name that requests may give in their Host field, beside addresses and localhost; "
+        "'*.NAME': all below it; '*': any; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--insecure", action="store_true",
+        help="listen on an address that others reach though nobody has to show a token",
+    )  # fmt: skip
+    for limit in LIMIT_FIELDS:
+        parser.add_argument(
+            f"--limit-{limit.name.replace('_', '-')}", type=_within(1, 2**31), metavar="N",
+            default=limit.default, help=f"{limit.meaning} (default {limit.default})",
+        )  # fmt: skip
+    options = parser.parse_args(arguments)
+    if not is_loopback(options.host) and not options.insecure:
+        parser.error(
+            f"others reach {options.host}, and nobody has to show a token: give --insecure if a "
+            "proxy or the network keeps strangers out, or listen on 127.0.0.1"
+        )
+    return options
 
 
 def _within(low: int, high: int) -> Callable[[str], int]:

@@ -1,51 +1,109 @@
 """The whole service as one ASGI application: hot reads first, FastAPI for the rest."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
 
-from oriel.app.contract import ApiError, describe, problem_answer
+from oriel.app.contract import (
+    ApiError,
+    RequestTooSlow,
+    ShuttingDown,
+    describe,
+    problem_answer,
+)
+from oriel.app.guards import AllowedHosts, Gate, Receive, Scope, Send
 from oriel.app.page import dashboard_routes
 from oriel.app.reads import HotReads, StoreCatalog, route
 from oriel.app.routes import health_routes, metrics_routes, store_routes
+from oriel.app.server.settings import ServiceSettings
 from oriel.storage import DataLayout, StorageError
 from oriel.storage.tailer import StatusFile
-
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
 
 
 class Service:
     """ASGI application over one data folder."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, settings: ServiceSettings | None = None) -> None:
         """Look at nothing yet: indexes are opened by the first requests, after any fork."""
+        settings = settings or ServiceSettings()
         layout = DataLayout(data)
-        self.catalog = StoreCatalog(layout)
-        self.api = make_api(self.catalog, StatusFile(layout), data)
-        self._hot_reads = HotReads(self.catalog)
+        self.gate = Gate(settings.limits)
+        self.catalog = StoreCatalog(layout, self.gate)
+        self.api = make_api(self.catalog, StatusFile(layout), data, settings)
+        self._hot_reads = HotReads(self.catalog, self.gate)
+        self._hosts = AllowedHosts(settings.allowed_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request; whatever fails becomes a problem document."""
         if scope["type"] != "http":
             await self.api(scope, receive, send)
             return
-        target = route(scope["raw_path"])
-        if target is not None:
-            await self._hot_reads.serve(target, scope, send)
+        try:
+            self._hosts.check(_header(scope, b"host"))
+            self.gate.enter()
+        except ApiError as error:
+            await _send_problem(error, scope, send)
             return
-        if scope["method"] == "HEAD":
-            # The server leaves the body out; our routes only know GET.
-            scope = {**scope, "method": "GET"}
-        await self.api(scope, receive, send)
+        try:
+            await self._serve(scope, receive, send)
+        except asyncio.CancelledError:
+            # The client is gone (then nothing is sent), or the worker ends.
+            await _send_problem(ShuttingDown("this worker ends; ask again"), scope, send)
+        finally:
+            self.gate.leave()
+
+    def stop_waiting(self) -> None:
+        """Answer all that wait for something: the worker ends."""
+        self.catalog.stop_waiting()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        target = route(scope["raw_path"])
+        try:
+            if target is not None:
+                await self._hot_reads.serve(target, scope, send)
+            else:
+                await self.gate.in_time(self.api, _cold_scope(scope), receive, send)
+        except RequestTooSlow as error:
+            await _send_problem(error, scope, send)
+        except Exception as error:
+            if target is None:
+                # FastAPI has answered it; the server logs it.
+                raise
+            await _send_problem(error, scope, send)
 
 
-def make_api(catalog: StoreCatalog, status_file: StatusFile, data: Path) -> FastAPI:
+def _cold_scope(scope: Scope) -> Scope:
+    """A request as FastAPI is to see it.
+
+    Routes match the path as it was sent: a %2F in it is a character of a name, so it can't make
+    two parts of one, and who is refused one path can't write it in another way.
+    """
+    # The server leaves the body of HEAD out; our routes only know GET.
+    method = "GET" if scope["method"] == "HEAD" else scope["method"]
+    return {**scope, "method": method, "path": scope["raw_path"].decode("latin-1")}
+
+
+def _header(scope: Scope, name: bytes) -> bytes | None:
+    for field, value in scope["headers"]:
+        if field == name:
+            found: bytes = value
+            return found
+    return None
+
+
+async def _send_problem(error: Exception, scope: Scope, send: Send) -> None:
+    status, headers, body = problem_answer(error, scope["raw_path"].decode("latin-1"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def make_api(
+    catalog: StoreCatalog, status_file: StatusFile, data: Path, settings: ServiceSettings
+) -> FastAPI:
     """Make the FastAPI part: cold routes, the OpenAPI document, problem documents."""
 
     @asynccontextmanager
@@ -68,7 +126,8 @@ def make_api(catalog: StoreCatalog, status_file: StatusFile, data: Path) -> Fast
     for error in (StorageError, ApiError, HTTPException, Exception):
         api.add_exception_handler(error, _answer_problem)
     # FastAPI knows nothing of the hot reads; the operations' records describe all alike.
-    api.openapi = describe  # type: ignore[method-assign]
+    document = {**describe(), "x-oriel-limits": dict(settings.limits.named())}
+    api.openapi = lambda: document  # type: ignore[method-assign]
     return api
 
 

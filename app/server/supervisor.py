@@ -80,9 +80,15 @@ class Supervisor:
     """Keeps the tailer and the workers of one data folder running."""
 
     def __init__(
-        self, data: Path, listener: socket.socket, workers: int, log_format: str = "text"
+        self,
+        data: Path,
+        listener: socket.socket,
+        workers: int,
+        log_format: str = "text",
+        worker_arguments: Sequence[str] = (),
     ) -> None:
         """Start nothing yet; all processes speak in ``log_format``."""
+        self._worker_arguments = worker_arguments
         self._log_format = log_format
         self._layout = DataLayout(data)
         self._data = data
@@ -118,6 +124,7 @@ class Supervisor:
             "oriel.app.server.worker",
             *self._common_arguments(),
             f"--socket={descriptor}",
+            *self._worker_arguments,
         ]
         return Child(f"worker {number}", arguments, [descriptor])
 

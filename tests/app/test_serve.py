@@ -239,6 +239,16 @@ def test_bad_options_are_refused(option: list[str]) -> None:
     assert "must be an integer from" in done.stderr
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_an_address_that_others_reach_needs_a_word(tmp_path: Path, host: str) -> None:
+    """Without tokens it is refused before anything is opened; the message names the ways out."""
+    command = [*SERVE, "--data", str(tmp_path / "data"), "--port", "0", "--host", host]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--insecure" in done.stderr
+    assert not (tmp_path / "data").exists()
+
+
 def test_a_folder_without_stores_is_served(tmp_path: Path) -> None:
     """A pipeline may come later; its store is then found."""
     serving = Serving(tmp_path / "new")

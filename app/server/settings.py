@@ -1,0 +1,33 @@
+"""What ``oriel serve`` is told, as its workers get it: one JSON text on their command line."""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import orjson
+
+from oriel.app.contract import Limits
+
+
+@dataclass(frozen=True)
+class ServiceSettings:
+    """How a worker serves; the defaults are those of a service on a loopback address.
+
+    ``allowed_hosts`` are names of the Host field beside addresses and ``localhost``.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    allowed_hosts: tuple[str, ...] = ()
+
+    def to_json(self) -> str:
+        """The settings as text."""
+        return orjson.dumps(asdict(self), default=str).decode()
+
+    @classmethod
+    def from_json(cls, text: str) -> "ServiceSettings":
+        """Read back what ``to_json`` wrote."""
+        fields: dict[str, Any] = orjson.loads(text)
+        fields["limits"] = Limits(**fields["limits"])
+        for name, value in fields.items():
+            if isinstance(value, list):
+                fields[name] = tuple(value)
+        return cls(**fields)
