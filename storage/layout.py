@@ -3,7 +3,7 @@
     DATA/tables/<store>/               one Delta table per store
     DATA/tables/_dead_letters/         the dead-letter Delta table
     DATA/checkpoints/<application>/    Spark's checkpoint and the engine's state
-    DATA/index/<store>/                the disposable LMDB index
+    DATA/index/_format-<n>/<store>/    the disposable LMDB index
     DATA/replayed/                     which dead letters were sent again
     DATA/rebuilds/<store>/             what `oriel rebuild` computes, until it is in its place
     DATA/logs/                         what Spark and Java say (``pipeline/spark/log_file.py``)
@@ -21,6 +21,10 @@ _STORE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 DEAD_LETTERS = "_dead_letters"
 
+#: Rises with every change of what an index holds or how it is written. It stands in the folder's
+#: name: two versions of the program on one data folder never see each other's indexes.
+INDEX_FORMAT = 4
+
 
 @dataclass(frozen=True)
 class DataLayout:
@@ -35,7 +39,12 @@ class DataLayout:
 
     @property
     def indexes(self) -> Path:
-        """Parent folder of all indexes."""
+        """Parent folder of all indexes of this program's format."""
+        return self.index_formats / f"_format-{INDEX_FORMAT}"
+
+    @property
+    def index_formats(self) -> Path:
+        """Parent folder of the indexes of all formats."""
         return self.root / "index"
 
     @property

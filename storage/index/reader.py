@@ -4,13 +4,16 @@ A snapshot is one LMDB read transaction: it neither waits for the writer nor hin
 costs a few microseconds. Snapshots are short: open, read one page, close.
 """
 
+import resource
 import time
 from collections.abc import Mapping
+from functools import cache
+from operator import attrgetter
 
 from oriel.storage.definition import StoreKind
 from oriel.storage.errors import StoreNotReady
 from oriel.storage.index.folder import IndexFolder, PointerStamp
-from oriel.storage.index.generation import OpenGeneration
+from oriel.storage.index.generation import OpenGeneration, not_usable
 from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
 
 #: Seconds for which the pointer to the current generation is taken as unchanged.
@@ -23,11 +26,18 @@ _SNAPSHOTS: Mapping[StoreKind, type[IndexSnapshot]] = {
     StoreKind.NONE: KeyValueSnapshot,
 }
 
+#: Readers of this process that have files open; those used longest ago are closed for others.
+_open_readers: set["IndexReader"] = set()
+#: Indexes that one process keeps open, and descriptors that each of them may take.
+_OPEN_MAX = 256
+_DESCRIPTORS = 4
+
 
 class IndexReader:
     """One process's read access to one store's index; follows it from generation to generation.
 
-    Not for several threads: the API reads on its event loop only.
+    Its files are opened by the first read, and closed when others need the place. Not for several
+    threads: the API reads on its event loop only.
     """
 
     def __init__(self, folder: IndexFolder) -> None:
@@ -46,7 +56,12 @@ class IndexReader:
         """
         now = time.monotonic()
         if now - self._pointer_seen_at > _POINTER_SECONDS:
-            self._follow_pointer()
+            try:
+                self._follow_pointer()
+            except OSError as error:
+                # Out of descriptors, no permission, a device that fails: what is open answers.
+                if self._generation is None:
+                    raise not_usable(error, self.folder.path / "CURRENT") from error
             self._pointer_seen_at = now
         if self._generation is None:
             message = f"the index of store {self.folder.path.name!r} is being built; retry"
@@ -54,7 +69,8 @@ class IndexReader:
         return _begin(self._generation)
 
     def close(self) -> None:
-        """Close the files; the next snapshot opens them again."""
+        """Close the files, with the last open snapshot; the next snapshot opens them again."""
+        _open_readers.discard(self)
         if self._generation is not None:
             self._generation.close()
         self._generation = None
@@ -71,8 +87,24 @@ class IndexReader:
         if current is None:
             return
         self.close()
+        self._make_room()
         self._generation = OpenGeneration(current)
         self._pointer = stamp
+        _open_readers.add(self)
+
+    def _make_room(self) -> None:
+        """Close readers that were used longest ago, if as many are open as may be."""
+        while len(_open_readers) >= open_indexes_max():
+            min(_open_readers, key=attrgetter("_pointer_seen_at")).close()
+
+
+@cache
+def open_indexes_max() -> int:
+    """How many indexes this process may keep open: half of its descriptors are for others."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return _OPEN_MAX
+    return max(1, min(_OPEN_MAX, soft // (2 * _DESCRIPTORS)))
 
 
 def _begin(generation: OpenGeneration) -> IndexSnapshot:
@@ -81,5 +113,5 @@ def _begin(generation: OpenGeneration) -> IndexSnapshot:
         state = generation.state(txn)
         return _SNAPSHOTS[state.definition.window.kind](generation, txn, state)
     except BaseException:
-        txn.abort()
+        generation.end(txn)
         raise

@@ -167,7 +167,8 @@ class StoreTailer:
             snapshot = self.log.snapshot()
             generation = self.folder.new_generation()
             try:
-                return build_generation(self.log.table, snapshot, generation), generation
+                state = build_generation(self.log.table, snapshot, generation)
+                return state, generation
             except MissingDataFile:
                 self.folder.discard(generation)
                 # A file is vacuumed only after a later version has removed it. With none there,
