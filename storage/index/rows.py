@@ -169,7 +169,7 @@ def _refuse_missing_values(columns: Sequence[Any], schema: pa.Schema) -> None:
 def _index_rows(rows: Any, definition: StoreDefinition) -> IndexRows:
     times = _window_times(rows)
     keys = record_keys(_flat(rows["key"]), times.starts_ms, times.ends_ms)
-    newest = _newest_of_each(keys, rows, definition)
+    newest = newest_of_each(keys, rows, definition)
     return IndexRows(
         keys=_bytes_list(keys.take(newest)),
         values=_bytes_list(row_json(rows.take(newest), definition)),
@@ -186,7 +186,7 @@ def _window_times(rows: Any) -> _WindowTimes:
     return _WindowTimes(zeros, zeros)
 
 
-def _newest_of_each(keys: Any, rows: Any, definition: StoreDefinition) -> Any:
+def newest_of_each(keys: Any, rows: Any, definition: StoreDefinition) -> Any:
     """Indices of the row that counts of each window, in order of their record keys.
 
     That is the row of the highest revision; of equal ones the greatest in the order that
