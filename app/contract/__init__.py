@@ -14,12 +14,21 @@ from oriel.app.contract.operations import (
     kinds_by_reads,
     reads_of_kind,
 )
-from oriel.app.contract.parameters import POSITION_QUERY, PathParameter, decode_path
+from oriel.app.contract.parameters import (
+    POSITION_QUERY,
+    TABLE_READ_SECONDS,
+    TABLE_READS_AT_ONCE,
+    TABLE_READS_WAITING,
+    PathParameter,
+    decode_path,
+)
 from oriel.app.contract.problems import (
     ApiError,
+    InvalidParameter,
     MethodNotAllowed,
     ProblemAnswer,
     RowNotFound,
+    TableReadsBusy,
     UnknownRoute,
     WindowNotFound,
     WrongStoreKind,
@@ -30,13 +39,18 @@ from oriel.app.contract.problems import (
 __all__ = [
     "OPERATIONS",
     "POSITION_QUERY",
+    "TABLE_READS_AT_ONCE",
+    "TABLE_READS_WAITING",
+    "TABLE_READ_SECONDS",
     "ApiError",
+    "InvalidParameter",
     "MethodNotAllowed",
     "Operation",
     "PageCursors",
     "PathParameter",
     "ProblemAnswer",
     "RowNotFound",
+    "TableReadsBusy",
     "UnknownRoute",
     "WindowNotFound",
     "WrongStoreKind",

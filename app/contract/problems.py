@@ -6,6 +6,7 @@
     |-- InvalidKey              the path is not percent-encoded UTF-8
     |-- WrongStoreKind          a read that does not fit the store's kind of windows
     |-- WindowNotFound          no such window or session
+    |-- TableReadsBusy          as many reads of tables are under way as may be
     |-- RowNotFound             the key has no row in a store without windows
     |-- UnknownRoute            no operation has this path
     `-- MethodNotAllowed        the path is known, the method isn't GET or HEAD
@@ -60,6 +61,10 @@ class RowNotFound(ApiError):
     """The key has no record yet, or its row was removed."""
 
 
+class TableReadsBusy(ApiError):
+    """The message says how many reads of tables one process does at a time."""
+
+
 class UnknownRoute(ApiError):
     """The message names the path that was probably meant, where one was."""
 
@@ -90,10 +95,21 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     ),
     WindowNotFound: ProblemKind(404, "window-not-found", "There is no such window"),
     RowNotFound: ProblemKind(404, "row-not-found", "There is no such row"),
+    TableReadsBusy: ProblemKind(
+        503, "table-reads-busy", "Too many reads of tables are under way", retry=True
+    ),
     UnknownRoute: ProblemKind(404, "unknown-route", "There is nothing at this path"),
     MethodNotAllowed: ProblemKind(405, "method-not-allowed", "Only GET and HEAD are allowed"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not of this request"),
     storage.UnknownStore: ProblemKind(404, "unknown-store", "There is no such store"),
+    storage.VersionNotFound: ProblemKind(404, "version-not-found", "The table has no such version"),
+    storage.VersionGone: ProblemKind(410, "version-gone", "The version was cleaned up"),
+    storage.TableReadTooLarge: ProblemKind(
+        400, "table-read-too-large", "The read looks at too many rows"
+    ),
+    storage.TableReadTimeout: ProblemKind(
+        503, "table-read-timeout", "The read takes too long", retry=True
+    ),
     storage.BehindPositionBound: ProblemKind(
         503, "behind-position-bound", "The store has not reached the position asked for", retry=True
     ),

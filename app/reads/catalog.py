@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
+from oriel.app.reads.table_reads import TableReads
 from oriel.storage import (
     BehindPositionBound,
     DataLayout,
@@ -120,6 +121,8 @@ class StoreCatalog:
         """Look at nothing yet."""
         self.layout = layout
         self._views: dict[str, StoreView] = {}
+        #: Reads that the indexes don't answer.
+        self.table_reads = TableReads(layout)
 
     def view(self, name: str) -> StoreView:
         """Find a store by name.
@@ -150,6 +153,7 @@ class StoreCatalog:
         for view in self._views.values():
             view.close()
         self._views.clear()
+        self.table_reads.close()
 
     def _find(self, name: str) -> StoreView | None:
         try:

@@ -70,12 +70,13 @@ class LiveRows:
 class VersionRows:
     """The rows of one version; ``state`` says which, as an index would.
 
-    ``dataset`` has the files that are in the version as they are, ``masked`` those with a
-    deletion vector and which of their rows are left.
+    ``files`` are paths below the table. ``dataset`` has those that are in the version as they are,
+    ``masked`` says of those with a deletion vector which of their rows are left.
     """
 
     table: Path
     state: IndexState
+    files: tuple[str, ...]
     dataset: Any
     masked: Mapping[str, Kept]
 
@@ -160,7 +161,7 @@ def version_rows(table: Path, snapshot: TableSnapshot, state: IndexState) -> Ver
         if name not in snapshot.kept
     ]
     dataset = ds.FileSystemDataset(fragments, schema, parquet, filesystem)
-    return VersionRows(table, state, dataset, snapshot.kept)
+    return VersionRows(table, state, snapshot.files, dataset, snapshot.kept)
 
 
 def of_key(key: str) -> Any:

@@ -99,6 +99,9 @@ class TableVersions:
                     self._open[version, stamp] = rows
                     while len(self._open) > _OPEN_MAX:
                         self._open.popitem(last=False)
+        # Looked at before anything is read: else some keys would answer and others not.
+        if not all((self.table / name).exists() for name in rows.files):
+            raise self.gone(version)
         return table_store(rows, budget)
 
     def gone(self, version: int) -> VersionGone:
@@ -106,15 +109,12 @@ class TableVersions:
         first, last = self._logged()
         oldest = self._oldest_whole(first, last)
         return VersionGone(
-            f"version {version} of {self.table.name!r} was cleaned up; there are the versions from "
-            f"{oldest} to {last}"
+            f"version {version} of {self.table.name!r} was cleaned up; the versions from {oldest} "
+            f"to {last} are whole"
         )
 
     def _opened(self, version: int, budget: ReadBudget) -> VersionRows:
         snapshot = self._log.snapshot(version)
-        # Looked at before anything is read: else some keys would answer and others not.
-        if not all((self.table / name).exists() for name in snapshot.files):
-            raise self.gone(version)
         state = IndexState(
             table_id=snapshot.table_id,
             version=snapshot.version,
