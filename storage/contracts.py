@@ -4,8 +4,8 @@
     ReadOnlySessionStore      sessions: all that a window store answers, and searches by overlap
     ReadOnlyKeyValueStore     no windows, one row a key
 
-Every implementation (the index, the model in the tests) passes one conformance suite per
-kind, ``tests/storage/*_store_conformance.py``. The words here are those of the API document.
+Every implementation (the index, the table itself, the models in memory) passes one conformance
+suite per kind, those of ``oriel.testing``. The words here are those of the API document.
 
 Bounds are on the window *start* and inclusive at both ends::
 

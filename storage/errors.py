@@ -5,6 +5,10 @@
     |-- StoreNotReady           the store exists, its index cannot answer now: retry
     |-- IndexDamaged            the index cannot be read: the tailer rebuilds it, retry
     |-- BehindPositionBound     the caller demands a newer position than the index has
+    |-- VersionNotFound         the table never had a version of that number
+    |-- VersionGone             the table had that version, and has it no more
+    |-- TableReadTooLarge       a read of the table itself holds more than one may
+    |-- TableReadTimeout        a read of the table itself takes longer than one may
     |-- InvalidCursor           a page token that this store did not give out
     |-- InvalidDefinition       a store definition that cannot be used
     |-- IncompatibleStore       a topology that does not fit the table that is there
@@ -35,6 +39,22 @@ class IndexDamaged(StoreNotReady):
 
 class BehindPositionBound(StorageError):
     """The index has not reached the position that the caller demands (KIP-796 NOT_UP_TO_BOUND)."""
+
+
+class VersionNotFound(StorageError):
+    """The table has no such version yet; those that it has are in the message."""
+
+
+class VersionGone(StorageError):
+    """What the version needs was cleaned up; the versions that are left are in the message."""
+
+
+class TableReadTooLarge(StorageError):
+    """More rows than one read may hold; the message says how to ask for fewer."""
+
+
+class TableReadTimeout(StorageError):
+    """The time of one read is over; narrower bounds take less."""
 
 
 class InvalidCursor(StorageError):

@@ -15,7 +15,14 @@ from oriel.app.contract.operations import (
     kinds_by_reads,
     reads_of_kind,
 )
-from oriel.app.contract.parameters import POSITION_QUERY, PathParameter, decode_path
+from oriel.app.contract.parameters import (
+    POSITION_QUERY,
+    TABLE_READ_SECONDS,
+    TABLE_READS_AT_ONCE,
+    TABLE_READS_WAITING,
+    PathParameter,
+    decode_path,
+)
 from oriel.app.contract.problems import (
     ApiError,
     BodyTooLarge,
@@ -29,6 +36,7 @@ from oriel.app.contract.problems import (
     RequestTooSlow,
     RowNotFound,
     ShuttingDown,
+    TableReadsBusy,
     Unauthorized,
     UnknownHost,
     UnknownRoute,
@@ -43,6 +51,9 @@ __all__ = [
     "LIMIT_FIELDS",
     "OPERATIONS",
     "POSITION_QUERY",
+    "TABLE_READS_AT_ONCE",
+    "TABLE_READS_WAITING",
+    "TABLE_READ_SECONDS",
     "ApiError",
     "BodyTooLarge",
     "Forbidden",
@@ -59,6 +70,7 @@ __all__ = [
     "RequestTooSlow",
     "RowNotFound",
     "ShuttingDown",
+    "TableReadsBusy",
     "Unauthorized",
     "UnknownHost",
     "UnknownRoute",

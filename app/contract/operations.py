@@ -23,6 +23,7 @@ from oriel.app.contract.models import (
     WindowsAnswer,
 )
 from oriel.app.contract.parameters import (
+    AS_OF_VERSION,
     CURSOR,
     KEYS_QUERY,
     MIN_VERSION,
@@ -40,6 +41,7 @@ from oriel.app.contract.problems import (
     InvalidParameter,
     MethodNotAllowed,
     RowNotFound,
+    TableReadsBusy,
     UnknownParameter,
     WindowNotFound,
     WrongStoreKind,
@@ -51,6 +53,11 @@ from oriel.storage import errors as storage
 ROW_STORES = frozenset(kind for kind in StoreKind if not kind.is_windowed)
 SESSION_STORES = frozenset(kind for kind in StoreKind if kind.is_session)
 WINDOW_STORES = frozenset(StoreKind) - ROW_STORES
+
+#: How a read of a table itself can fail.
+TABLE_READ_PROBLEMS = (
+    storage.VersionGone, storage.TableReadTooLarge, storage.TableReadTimeout, TableReadsBusy,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,8 @@ class Operation:
             ]
         if MIN_VERSION in query:
             errors.append(storage.BehindPositionBound)
+        if AS_OF_VERSION in query:
+            errors += [storage.VersionNotFound, *TABLE_READ_PROBLEMS]
         # No hot read fits every kind of store.
         if self.is_hot:
             errors.append(WrongStoreKind)

@@ -12,12 +12,18 @@ from urllib.parse import unquote_to_bytes
 
 from oriel.app.contract.problems import InvalidKey, InvalidParameter, UnknownParameter
 from oriel.storage import parse_offset_bound
+from oriel.storage.table_store import READ_BYTES_MAX
 
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 10_000
 WAIT_MS_MAX = 30_000
 #: Most values of one repeatable parameter.
 REPEATS_MAX = 1_000
+#: Reads of tables that one process does at a time, and those that wait for their turn.
+TABLE_READS_AT_ONCE = 2
+TABLE_READS_WAITING = 14
+#: Seconds that a read of a table may take, waiting included.
+TABLE_READ_SECONDS = 10
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
@@ -118,6 +124,12 @@ def _read_offset_bound(text: str) -> Any:
     return bound
 
 
+#: The limits of reads that the index does not answer, for people.
+TABLE_READS = (
+    f"Such a read takes {TABLE_READ_SECONDS} s and holds {READ_BYTES_MAX >> 20} MiB of rows at "
+    f"most, and a process accepts {TABLE_READS_AT_ONCE + TABLE_READS_WAITING} at a time."
+)
+
 _TIME_SCHEMA = {"type": "integer", "format": "int64"}
 
 FROM_MS = QueryParameter(
@@ -197,6 +209,24 @@ WAIT_MS = QueryParameter(
     "How long to wait for the position asked for, in ms, before giving up with 503.",
     _integer_reader("wait_ms", 0, WAIT_MS_MAX),
     default=0,
+)
+AS_OF_VERSION = QueryParameter(
+    "as_of_version",
+    {"type": "integer", "minimum": 0},
+    "Answer as of this version of the store's table, however the index fares, while Delta still "
+    f"has it; not together with the parameters of the position. {TABLE_READS}",
+    _integer_reader("as_of_version", 0, _INT64_MAX),
+    is_bound=True,
+    example=17,
+)
+AS_OF_MS = QueryParameter(
+    "as_of_ms",
+    _TIME_SCHEMA,
+    "The same for the newest version that was committed at or before this time of wall clock, in "
+    "ms since the epoch.",
+    _time_reader("as_of_ms"),
+    is_bound=True,
+    example=1357038000000,
 )
 PREFIX = QueryParameter(
     "prefix",
@@ -307,7 +337,7 @@ def _decode_query(raw: bytes) -> str:
         raise InvalidParameter(message) from error
 
 
-_POSITION = (MIN_VERSION, MIN_OFFSET, WAIT_MS)
+_POSITION = (MIN_VERSION, MIN_OFFSET, WAIT_MS, AS_OF_VERSION, AS_OF_MS)
 
 #: The queries that operations have.
 NO_QUERY = Query()

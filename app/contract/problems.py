@@ -6,6 +6,7 @@
     |-- InvalidKey              the path is not percent-encoded UTF-8
     |-- WrongStoreKind          a read that does not fit the store's kind of windows
     |-- WindowNotFound          no such window or session
+    |-- TableReadsBusy          as many reads of tables are under way as may be
     |-- RowNotFound             the key has no row in a store without windows
     |-- UnknownRoute            no operation has this path
     |-- MethodNotAllowed        the path is known, the method isn't GET or HEAD
@@ -68,6 +69,10 @@ class WindowNotFound(ApiError):
 
 class RowNotFound(ApiError):
     """The key has no record yet, or its row was removed."""
+
+
+class TableReadsBusy(ApiError):
+    """The message says how many reads of tables one process does at a time."""
 
 
 class UnknownRoute(ApiError):
@@ -140,6 +145,9 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     ),
     WindowNotFound: ProblemKind(404, "window-not-found", "There is no such window"),
     RowNotFound: ProblemKind(404, "row-not-found", "There is no such row"),
+    TableReadsBusy: ProblemKind(
+        503, "table-reads-busy", "Too many reads of tables are under way", retry=True
+    ),
     UnknownRoute: ProblemKind(404, "unknown-route", "There is nothing at this path"),
     MethodNotAllowed: ProblemKind(405, "method-not-allowed", "Only GET and HEAD are allowed"),
     Overloaded: ProblemKind(503, "overloaded", "The service has too much to do", retry=True),
@@ -154,6 +162,14 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     Forbidden: ProblemKind(403, "forbidden", "The token does not reach so far"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not of this request"),
     storage.UnknownStore: ProblemKind(404, "unknown-store", "There is no such store"),
+    storage.VersionNotFound: ProblemKind(404, "version-not-found", "The table has no such version"),
+    storage.VersionGone: ProblemKind(410, "version-gone", "The version was cleaned up"),
+    storage.TableReadTooLarge: ProblemKind(
+        400, "table-read-too-large", "The read looks at too many rows"
+    ),
+    storage.TableReadTimeout: ProblemKind(
+        503, "table-read-timeout", "The read takes too long", retry=True
+    ),
     storage.BehindPositionBound: ProblemKind(
         503, "behind-position-bound", "The store has not reached the position asked for", retry=True
     ),

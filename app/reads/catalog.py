@@ -9,6 +9,7 @@ from urllib.parse import quote
 import orjson
 
 from oriel.app.guards import Gate
+from oriel.app.reads.table_reads import TableReads
 from oriel.app.reads.watcher import VersionWatcher
 from oriel.storage import (
     STORE_PROPERTY,
@@ -187,6 +188,8 @@ class StoreCatalog:
         self.layout = layout
         self._gate = gate
         self._views: dict[str, StoreView] = {}
+        #: Reads that the indexes don't answer.
+        self.table_reads = TableReads(layout)
 
     def view(self, name: str) -> StoreView:
         """Find a store by name.
@@ -225,6 +228,7 @@ class StoreCatalog:
         for view in self._views.values():
             view.close()
         self._views.clear()
+        self.table_reads.close()
 
     def _views_of_tables(self) -> list[StoreView]:
         try:

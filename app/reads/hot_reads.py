@@ -9,6 +9,7 @@ requests (benchmarks/query.py compares), so these reads come before FastAPI's mi
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import xxhash
@@ -23,8 +24,10 @@ from oriel.app.contract import (
 from oriel.app.guards import Gate
 from oriel.app.reads.catalog import Lag, StoreCatalog, VersionFrame
 from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
+from oriel.app.reads.table_reads import is_as_of
 from oriel.storage import StoreKind
-from oriel.storage.index import IndexState
+from oriel.storage.index import IndexSnapshot, IndexState
+from oriel.storage.table_store import TableStore
 
 Scope = Mapping[str, Any]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -99,16 +102,17 @@ class HotReads:
         view = self._catalog.view(decode_path(target.store))
         query = read.operation.query.read(scope["query_string"])
         request = ReadRequest(view.name, read, _read_path(read, target.rest), query)
+        if is_as_of(query):
+            read_page = partial(_read_page, request=request)
+            state, page = await self._catalog.table_reads.as_of(view.name, query, read_page)
+            return _serialise(view.frame(state), view.lag(state.version), request, page, scope)
         if query.get("limit", 0) > _LONG_ROWS:
             # One long page between two looks at the connections: others wait for one, not for all.
             async with self._long_read:
                 await asyncio.sleep(0)
         with await view.snapshot_at(query) as snapshot:
-            kind = snapshot.state.definition.window.kind
-            if kind not in read.operation.store_kinds:
-                raise WrongStoreKind(_wrong_kind(view.name, kind, read.operation.name))
+            page = _read_page(snapshot, request)
             frame = view.frame(snapshot.state)
-            page = read.function(snapshot, request)
         return _serialise(frame, view.lag(frame.state.version), request, page, scope)
 
 
@@ -123,6 +127,14 @@ def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
         message = f"the path is {read.operation.path}"
         raise UnknownRoute(message)
     return tuple(p.read(part) for p, part in zip(parameters, parts, strict=True))
+
+
+def _read_page(snapshot: IndexSnapshot | TableStore, request: ReadRequest) -> ReadPage:
+    """Read a page, if the read fits the store's kind of windows."""
+    kind = snapshot.state.definition.window.kind
+    if kind not in request.read.operation.store_kinds:
+        raise WrongStoreKind(_wrong_kind(request.store, kind, request.read.operation.name))
+    return request.read.function(snapshot, request)
 
 
 def _wrong_kind(store: str, kind: StoreKind, read: str) -> str:

@@ -94,7 +94,8 @@ def _window(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
     window = snapshot.fetch_window(key, start_ms)
     if window is None:
         # Retention counts sessions by their end, other windows by their start (semantics 7).
-        retained_by = "end" if isinstance(snapshot, SessionSnapshot) else "start"
+        kind = snapshot.state.definition.window.kind
+        retained_by = "end" if kind.expires_by_end else "start"
         message = (
             f"key {key[:_SHOWN]!r} has no window starting at {start_ms} in "
             f"store {request.store!r} (earliest visible {retained_by}: {snapshot.earliest_ms})"

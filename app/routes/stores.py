@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,9 +12,10 @@ from oriel.app.contract import (
     PageCursors,
     decode_path,
 )
-from oriel.app.reads import StoreCatalog, StoreView, position_of
+from oriel.app.reads import StoreCatalog, StoreView, is_as_of, position_of
 from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexSnapshot
+from oriel.storage.table_store import TableStore
 from oriel.storage.tailer import StatusFile, StoreStatus
 
 _LIST, _DESCRIBE, _KEYS = (OPERATIONS[name] for name in ("listStores", "describeStore", "listKeys"))
@@ -44,8 +46,12 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     async def list_keys(request: Request) -> Any:
         query = _KEYS.query.read(request.scope["query_string"])
         view = catalog.view(_store_of(request))
+        read_page = partial(_keys, view.name, query)
+        if is_as_of(query):
+            _, page = await catalog.table_reads.as_of(view.name, query, read_page)
+            return page
         with await view.snapshot_at(query) as snapshot:
-            return _keys(view.name, snapshot, query)
+            return read_page(snapshot)
 
     return router
 
@@ -105,8 +111,11 @@ def _detail(name: str, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str
     }
 
 
-def _keys(name: str, snapshot: IndexSnapshot, query: Mapping[str, Any]) -> dict[str, Any]:
-    cursors = PageCursors(name, snapshot.state, "keys", query["prefix"])
+def _keys(
+    name: str, query: Mapping[str, Any], snapshot: IndexSnapshot | TableStore
+) -> dict[str, Any]:
+    bounds = (query[bound] for bound in _KEYS.query.bounds)
+    cursors = PageCursors(name, snapshot.state, "keys", *bounds)
     after = cursors.read_key(query["cursor"])
     page = snapshot.keys(query["prefix"], query["limit"], after)
     return {

@@ -59,6 +59,8 @@ class LogEntry:
     position: of each of its batches, perhaps repeated by its maintenance, None for commits of
     others. ``transactions`` are the batches that the entry commits, by application.
     ``restored`` is the version that a RESTORE went back to. ``digest`` identifies the content.
+    ``removed`` are the files that left the table, by compaction too; ``added_bytes`` is the size of
+    the added ones, ``committed_ms`` the wall clock of who committed (None: the entry does not say).
     """
 
     version: int
@@ -69,6 +71,9 @@ class LogEntry:
     record: CommitRecord | None
     transactions: Mapping[str, int] = field(default_factory=dict)
     restored: int | None = None
+    removed: tuple[str, ...] = ()
+    added_bytes: int = 0
+    committed_ms: int | None = None
 
     def batch_of(self, application: str) -> int | None:
         """The batch of this application that the entry commits, None when it commits none.
@@ -125,6 +130,9 @@ def read_entry(version: int, content: bytes) -> LogEntry | None:
         record=_commit_record(version, commit_info.get(COMMIT_INFO_KEY)),
         transactions={txn["appId"]: txn["version"] for txn in transactions},
         restored=_restored_version(commit_info),
+        removed=tuple(unquote(remove["path"]) for remove in removes),
+        added_bytes=sum(add.get("size") or 0 for add in new),
+        committed_ms=commit_info.get("inCommitTimestamp", commit_info.get("timestamp")),
     )
 
 
@@ -170,6 +178,7 @@ def _first(actions: list[Action], name: str, default: Any) -> Any:
 
 
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
+_CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 
 #: Identity of a log file: inode, modification time in ns, size in bytes.
 Stamp = tuple[int, int, int]
@@ -183,7 +192,8 @@ class TableSnapshot:
     first, or where no entry that says it is left. ``batch`` is the last batch of the pipeline,
     which stays in the table when entries go; -1 before the first. ``digest`` is that of the
     version's log entry, "" when only a Delta checkpoint has it. ``kept`` says of files with a
-    deletion vector which rows are not deleted.
+    deletion vector which rows are not deleted. ``adds`` has a row a file, with its statistics, as
+    ``DeltaTable.get_add_actions`` flattens them.
     """
 
     version: int
@@ -194,6 +204,7 @@ class TableSnapshot:
     digest: str
     batch: int = -1
     kept: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    adds: Any = field(default=None, compare=False)
 
 
 class DeltaLog:
@@ -232,11 +243,11 @@ class DeltaLog:
 
     def versions(self) -> list[int]:
         """All versions that have a file of their own in the log, ascending."""
-        try:
-            names = os.listdir(self._folder)  # noqa: PTH208 - there may be very many
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return sorted(int(match[1]) for match in map(_ENTRY_NAME.fullmatch, names) if match)
+        return self._named(_ENTRY_NAME)
+
+    def checkpoints(self) -> list[int]:
+        """All versions of which the log has a Delta checkpoint, ascending."""
+        return self._named(_CHECKPOINT_NAME)
 
     def newest(self) -> LogEntry | None:
         """Read the newest entry that is whole, None when there is none."""
@@ -246,8 +257,8 @@ class DeltaLog:
         """The pipeline's newest word on its position, None where no entry has one."""
         return next((entry.record for entry in self._backwards() if entry.record), None)
 
-    def snapshot(self) -> TableSnapshot:
-        """Read the newest whole version by way of delta-rs.
+    def snapshot(self, version: int | None = None) -> TableSnapshot:
+        """Read a whole version, the newest or the one that is named, by way of delta-rs.
 
         Raises:
             StoreNotReady: there is no table yet.
@@ -255,13 +266,15 @@ class DeltaLog:
             InvalidDefinition: the table is no store of ours.
         """
         # delta-rs takes a torn newest entry for an error, so it is told which version to read.
-        entry = self.newest()
+        entry = self.newest() if version is None else self.read(version)
+        if version is None and entry is not None:
+            version = entry.version
         try:
-            delta = DeltaTable(self.table, version=None if entry is None else entry.version)
+            delta = DeltaTable(self.table, version=version)
             metadata = delta.metadata()
             definition = read_definition(self.table, metadata.configuration.get(STORE_PROPERTY))
             _refuse_column_mapping(self.table, metadata.configuration)
-            files = pa.table(delta.get_add_actions()).column("path").to_pylist()
+            adds = pa.table(delta.get_add_actions(flatten=True))
             batch = delta.transaction_version(definition.application)
             kept = _kept_rows(delta)
         except TableNotFoundError as error:
@@ -279,11 +292,12 @@ class DeltaLog:
             version=delta.version(),
             table_id=str(metadata.id),
             definition=definition,
-            files=tuple(unquote(path) for path in files),
+            files=tuple(unquote(path) for path in adds.column("path").to_pylist()),
             record=record,
             digest="" if entry is None else entry.digest,
             batch=max(-1 if batch is None else batch, -1 if record is None else record.batch),
             kept={unquote(path): mask for path, mask in kept.items()},
+            adds=adds,
         )
 
     def last_record(self, version: int, application: str) -> CommitRecord | None:
@@ -294,7 +308,7 @@ class DeltaLog:
         RESTORE took back is passed over.
         """
         records: list[CommitRecord] = []
-        for entry in self._backwards():
+        for entry in self._backwards(version):
             if entry.version > version:
                 continue
             if entry.restored is not None:
@@ -308,9 +322,18 @@ class DeltaLog:
     def _path(self, version: int) -> Path:
         return self._folder / entry_name(version)
 
-    def _backwards(self) -> Iterator[LogEntry]:
-        """Whole entries from the newest on, skipping torn ones."""
+    def _named(self, pattern: re.Pattern[str]) -> list[int]:
+        try:
+            names = os.listdir(self._folder)  # noqa: PTH208 - there may be very many
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted({int(match[1]) for match in map(pattern.fullmatch, names) if match})
+
+    def _backwards(self, newest: int | None = None) -> Iterator[LogEntry]:
+        """Whole entries from ``newest`` (None: the log's) on, skipping torn ones."""
         for version in reversed(self.versions()):
+            if newest is not None and version > newest:
+                continue
             entry = self.read(version)
             if entry is not None:
                 yield entry

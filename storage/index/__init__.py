@@ -38,22 +38,26 @@ from oriel.storage.index.folder import (
 from oriel.storage.index.reader import IndexReader
 from oriel.storage.index.rows import (
     IndexRows,
+    Kept,
     file_rows,
+    newest_of_each,
     row_identity_json,
     row_json,
     table_batches,
 )
 from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
-from oriel.storage.index.state import IndexState
+from oriel.storage.index.state import Extent, IndexState
 from oriel.storage.index.writer import IndexWriter, revision_range
 
 __all__ = [
+    "Extent",
     "IndexFolder",
     "IndexReader",
     "IndexRows",
     "IndexSnapshot",
     "IndexState",
     "IndexWriter",
+    "Kept",
     "KeyValueSnapshot",
     "SessionSnapshot",
     "build_generation",
@@ -64,6 +68,7 @@ __all__ = [
     "is_suspect",
     "mark_damaged",
     "mark_suspect",
+    "newest_of_each",
     "revision_range",
     "row_identity_json",
     "row_json",

@@ -230,6 +230,12 @@ def counting_rows(encoded: Any) -> Any:
     return ordered.filter(pa.array(np.append(ends_run, np.True_)))
 
 
+def newest_of_each(rows: Any, definition: StoreDefinition) -> Any:
+    """Indices of the rows that count, among rows with the table's columns, as ``counting_rows``."""
+    encoded = _encoded(rows, definition)
+    return counting_rows(encoded.append_column("row", pa.array(np.arange(len(rows)))))["row"]
+
+
 def _ascending(rows: Any, *columns: str) -> Any:
     """Indices that sort rows by all of these columns, in their order."""
     return pc.sort_indices(rows, [(name, "ascending") for name in columns])

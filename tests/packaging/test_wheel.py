@@ -70,7 +70,9 @@ def test_the_wheel_has_all_modules_and_data_and_nothing_else(wheel: Path) -> Non
     """One import name: the rooms are packages of `oriel`, tests and tools stay at home."""
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
-        modules = {f"oriel/{path.name}" for path in (ROOT / "src" / "oriel").glob("*.py")}
+        own = ROOT / "src"
+        modules = {p.relative_to(own).as_posix() for p in (own / "oriel").glob("*.py")}
+        modules |= {p.relative_to(own).as_posix() for p in own.glob("oriel/testing/*.py")}
         for room in ROOMS:
             modules |= {f"oriel/{p.relative_to(ROOT)}" for p in (ROOT / room).rglob("*.py")}
         assert files == modules | DATA

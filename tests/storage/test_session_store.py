@@ -1,4 +1,4 @@
-"""The index and the model are session stores; and they agree on random ones."""
+"""The index, the table and the model are session stores; and they agree on random ones."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from oriel.storage import SessionRange, WindowRange
 from oriel.storage.contracts import ReadOnlySessionStore
 from oriel.storage.index import IndexFolder, IndexReader, SessionSnapshot
-from tests.storage.session_store_conformance import (
+from oriel.testing.session_store_conformance import (
     MakeSessionStore,
     SessionStoreConformance,
     session,
 )
+from oriel.testing.store_models import ModelSessionStore, Put
+from oriel.testing.window_store_conformance import LONG_KEYS
 from tests.storage.store_tables import SESSION
-from tests.storage.window_store_conformance import LONG_KEYS
-from tests.storage.window_store_model import ModelSessionStore, Put
 from tests.storage.written_index import write_index, written_stores
+from tests.storage.written_tables import table_stores
 
 
 class TestModelIsASessionStore(SessionStoreConformance):
@@ -39,6 +40,15 @@ class TestIndexIsASessionStore(SessionStoreConformance):
         """Make a snapshot of an index on disk."""
         with written_stores(tmp_path, SESSION) as make:
             yield make
+
+
+class TestTableIsASessionStore(SessionStoreConformance):
+    """A version of a table, read without an index, passes the suite."""
+
+    @pytest.fixture
+    def make_store(self, tmp_path: Path) -> MakeSessionStore:
+        """Make the store of a table on disk."""
+        return table_stores(tmp_path, SESSION)
 
 
 _KEYS = st.sampled_from(["", "a", "a\x00", "ab", "\x00", LONG_KEYS[0]])

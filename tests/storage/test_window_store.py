@@ -1,4 +1,4 @@
-"""The index and the model are window stores; and they agree on random ones."""
+"""The index, the table and the model are window stores; and they agree on random ones."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from oriel.storage import WindowRange
 from oriel.storage.contracts import ReadOnlyWindowStore
 from oriel.storage.index import IndexFolder, IndexReader
-from tests.storage.store_tables import SLIDING
-from tests.storage.window_store_conformance import (
+from oriel.testing.store_models import ModelWindowStore, Put
+from oriel.testing.window_store_conformance import (
     LONG_KEYS,
     MakeStore,
     WindowStoreConformance,
     put,
 )
-from tests.storage.window_store_model import ModelWindowStore, Put
+from tests.storage.store_tables import SLIDING
 from tests.storage.written_index import write_index, written_stores
+from tests.storage.written_tables import table_stores
 
 
 class TestModelIsAWindowStore(WindowStoreConformance):
@@ -39,6 +40,15 @@ class TestIndexIsAWindowStore(WindowStoreConformance):
         """Make a snapshot of an index on disk."""
         with written_stores(tmp_path, SLIDING) as make:
             yield make
+
+
+class TestTableIsAWindowStore(WindowStoreConformance):
+    """A version of a table, read without an index, passes the suite."""
+
+    @pytest.fixture
+    def make_store(self, tmp_path: Path) -> MakeStore:
+        """Make the store of a table on disk."""
+        return table_stores(tmp_path, SLIDING)
 
 
 _KEYS = st.sampled_from(["", "a", "a\x00", "ab", "b", "\x00", "é", LONG_KEYS[0]])

@@ -23,7 +23,7 @@ FLOORS = {
     "app": ("server", "page routes", "reads", "guards", "contract"),
     "storage": (
         "monitoring",
-        "tailer",
+        "tailer table_store",
         "index",
         "delta",
         "contracts definition",

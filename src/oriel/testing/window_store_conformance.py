@@ -12,7 +12,7 @@ import pytest
 
 from oriel.storage import LATEST_MS, WindowId, WindowRange
 from oriel.storage.contracts import ReadOnlyWindowStore
-from tests.storage.window_store_model import Put
+from oriel.testing.store_models import Put
 
 #: Makes a store that holds the puts, with that retention.
 MakeStore = Callable[[Iterable[Put], int | None], ReadOnlyWindowStore]

@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from oriel.storage.contracts import ReadOnlyKeyValueStore
-from tests.storage.window_store_conformance import LONG_KEYS, ODD_KEYS
-from tests.storage.window_store_model import Put
+from oriel.testing.store_models import Put
+from oriel.testing.window_store_conformance import LONG_KEYS, ODD_KEYS
 
 #: Makes a store that holds the puts.
 MakeKeyValueStore = Callable[[Iterable[Put]], ReadOnlyKeyValueStore]

@@ -1,0 +1,25 @@
+"""Stores read from their Delta tables: for the versions that the index has not.
+
+In comes the folder of a store's table; out come its versions (``TableVersions``), each as the
+read-only store of its kind (``oriel.storage.contracts``), with windows as the same JSON as the
+index gives. A read costs what the rows of its keys and times cost, within a ``ReadBudget``.
+"""
+
+from oriel.storage.table_store.budget import READ_BYTES_MAX, ReadBudget
+from oriel.storage.table_store.store import (
+    TableKeyValueStore,
+    TableSessionStore,
+    TableStore,
+    TableWindowStore,
+)
+from oriel.storage.table_store.versions import TableVersions
+
+__all__ = [
+    "READ_BYTES_MAX",
+    "ReadBudget",
+    "TableKeyValueStore",
+    "TableSessionStore",
+    "TableStore",
+    "TableVersions",
+    "TableWindowStore",
+]
