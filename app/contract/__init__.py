@@ -7,6 +7,7 @@ The lowest room of the service: it knows storage's errors and positions, and no 
 """
 
 from oriel.app.contract.cursors import PageCursors
+from oriel.app.contract.media_types import MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
 from oriel.app.contract.operations import (
     OPERATIONS,
@@ -14,10 +15,16 @@ from oriel.app.contract.operations import (
     kinds_by_reads,
     reads_of_kind,
 )
-from oriel.app.contract.parameters import POSITION_QUERY, PathParameter, decode_path
+from oriel.app.contract.parameters import (
+    ISO_TIMES,
+    POSITION_QUERY,
+    PathParameter,
+    decode_path,
+)
 from oriel.app.contract.problems import (
     ApiError,
     MethodNotAllowed,
+    NotAcceptable,
     ProblemAnswer,
     RowNotFound,
     UnknownRoute,
@@ -28,10 +35,13 @@ from oriel.app.contract.problems import (
 )
 
 __all__ = [
+    "ISO_TIMES",
     "OPERATIONS",
     "POSITION_QUERY",
     "ApiError",
+    "MediaType",
     "MethodNotAllowed",
+    "NotAcceptable",
     "Operation",
     "PageCursors",
     "PathParameter",
@@ -45,6 +55,7 @@ __all__ = [
     "document_bytes",
     "kinds_by_reads",
     "malformed_request",
+    "media_type_of",
     "problem_answer",
     "reads_of_kind",
 ]

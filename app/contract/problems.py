@@ -7,6 +7,7 @@
     |-- WrongStoreKind          a read that does not fit the store's kind of windows
     |-- WindowNotFound          no such window or session
     |-- RowNotFound             the key has no row in a store without windows
+    |-- NotAcceptable           the request takes none of the forms that answers have
     |-- UnknownRoute            no operation has this path
     `-- MethodNotAllowed        the path is known, the method isn't GET or HEAD
 
@@ -60,6 +61,10 @@ class RowNotFound(ApiError):
     """The key has no record yet, or its row was removed."""
 
 
+class NotAcceptable(ApiError):
+    """The message names the forms that there are."""
+
+
 class UnknownRoute(ApiError):
     """The message names the path that was probably meant, where one was."""
 
@@ -92,6 +97,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     RowNotFound: ProblemKind(404, "row-not-found", "There is no such row"),
     UnknownRoute: ProblemKind(404, "unknown-route", "There is nothing at this path"),
     MethodNotAllowed: ProblemKind(405, "method-not-allowed", "Only GET and HEAD are allowed"),
+    NotAcceptable: ProblemKind(406, "not-acceptable", "There is no answer in such a form"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not of this request"),
     storage.UnknownStore: ProblemKind(404, "unknown-store", "There is no such store"),
     storage.BehindPositionBound: ProblemKind(

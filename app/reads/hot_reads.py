@@ -6,19 +6,25 @@ Measured: an ordinary FastAPI route with ``Query`` parameters answers less than 
 requests (benchmarks/query.py compares), so these reads come before FastAPI's middleware.
 """
 
+import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from oriel.app.contract import (
+    ISO_TIMES,
+    MediaType,
     MethodNotAllowed,
     ProblemAnswer,
     UnknownRoute,
     WrongStoreKind,
     decode_path,
+    media_type_of,
     problem_answer,
     reads_of_kind,
 )
+from oriel.app.formats import items_with_iso_times, page_headers, windows_body
 from oriel.app.reads.catalog import StoreCatalog, VersionFrame
 from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
 from oriel.storage import StoreKind
@@ -31,6 +37,11 @@ _METHODS = ("GET", "HEAD")
 _JSON = (b"content-type", b"application/json")
 #: A poller may keep the answer, but must ask (with If-None-Match) before it uses it again.
 _REVALIDATE = (b"cache-control", b"no-cache")
+#: The same address has answers in several forms.
+_VARY = (b"vary", b"Accept")
+
+#: Larger pages are brought into other forms by a thread, so that others need not wait for them.
+_ITEMS_ON_THE_LOOP_MAX = 200
 
 
 class Target(NamedTuple):
@@ -89,6 +100,7 @@ class HotReads:
         read = target.read
         view = self._catalog.view(decode_path(target.store))
         query = read.operation.query.read(scope["query_string"])
+        media = media_type_of(scope["headers"])
         request = ReadRequest(view.name, read, _read_path(read, target.rest), query)
         with await view.snapshot_at(query) as snapshot:
             kind = snapshot.state.definition.window.kind
@@ -96,6 +108,11 @@ class HotReads:
                 raise WrongStoreKind(_wrong_kind(view.name, kind, read.operation.name))
             frame = view.frame(snapshot.state)
             page = read.function(snapshot, request)
+        if query["times"] == ISO_TIMES or media is not MediaType.JSON:
+            # The page is a copy: the snapshot, which is not for several threads, has ended.
+            form = partial(_in_other_form, frame, page, scope, media, times=query["times"])
+            is_long = len(page.items) > _ITEMS_ON_THE_LOOP_MAX
+            return await asyncio.to_thread(form) if is_long else form()
         return _serialise(frame, page, scope)
 
 
@@ -118,19 +135,40 @@ def _wrong_kind(store: str, kind: StoreKind, read: str) -> str:
     return f"store {store!r} has {windows}; {read} does not fit it, use {fitting}"
 
 
-def _serialise(frame: VersionFrame, page: ReadPage, scope: Scope) -> Answer:
-    # An answer is a function of the table version and the request, and so is its tag.
-    request = zlib.crc32(scope["query_string"], zlib.crc32(scope["raw_path"]))
-    etag = b'"%b-%x"' % (frame.etag, request)
+def _in_other_form(
+    frame: VersionFrame, page: ReadPage, scope: Scope, media: MediaType, *, times: str
+) -> Answer:
+    """The answer in a form that the index doesn't keep (``oriel.app.formats``)."""
+    definition = frame.state.definition
+    if media is MediaType.JSON:
+        items = items_with_iso_times(page.items, definition)
+        return _serialise(frame, page._replace(items=items), scope)
+    etag = _etag(frame, scope, media)
     if _client_has(scope, etag):
-        return Answer(304, [(b"etag", etag), _REVALIDATE], b"")
+        return Answer(304, [(b"etag", etag), _REVALIDATE, _VARY], b"")
+    body = windows_body(media, page.items, definition, iso_times=times == ISO_TIMES)
+    headers = page_headers(media, frame.state, page.next_cursor)
+    headers += [(b"content-length", b"%d" % len(body)), (b"etag", etag), _REVALIDATE]
+    return Answer(200, headers, body)
+
+
+def _serialise(frame: VersionFrame, page: ReadPage, scope: Scope) -> Answer:
+    etag = _etag(frame, scope)
+    if _client_has(scope, etag):
+        return Answer(304, [(b"etag", etag), _REVALIDATE, _VARY], b"")
     if page.next_cursor is None:
         closing = b'],"next_cursor":null}'
     else:
         closing = b'],"next_cursor":"%b"}' % page.next_cursor.encode()
     body = b"%b%b%b" % (frame.opening, b",".join(page.items), closing)
-    headers = [_JSON, (b"content-length", b"%d" % len(body)), (b"etag", etag), _REVALIDATE]
+    headers = [_JSON, (b"content-length", b"%d" % len(body)), (b"etag", etag), _REVALIDATE, _VARY]
     return Answer(200, headers, body)
+
+
+def _etag(frame: VersionFrame, scope: Scope, form: str = "") -> bytes:
+    """The tag of an answer: a function of the table version, the request and the form."""
+    request = zlib.crc32(scope["query_string"], zlib.crc32(scope["raw_path"]))
+    return b'"%b-%x"' % (frame.etag, zlib.crc32(form.encode(), request))
 
 
 def _client_has(scope: Scope, etag: bytes) -> bool:

@@ -4,13 +4,16 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from oriel.app.contract import (
     OPERATIONS,
+    MediaType,
     PageCursors,
     decode_path,
+    media_type_of,
 )
+from oriel.app.formats import keys_body, page_headers
 from oriel.app.reads import StoreCatalog, StoreView, position_of
 from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexSnapshot
@@ -38,11 +41,16 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
             return _detail(view.name, snapshot, status)
 
     @router.get(_KEYS.path, response_model=_KEYS.answer)
-    async def list_keys(request: Request) -> Any:
+    async def list_keys(request: Request, response: Response) -> Any:
         query = _KEYS.query.read(request.scope["query_string"])
+        media = media_type_of(request.scope["headers"])
         view = catalog.view(_store_of(request))
         with await view.snapshot_at(query) as snapshot:
-            return _keys(view.name, snapshot, query)
+            page = _keys(view.name, snapshot, query)
+            if media is not MediaType.JSON:
+                return _keys_in_other_form(media, snapshot, page)
+        response.headers["Vary"] = "Accept"
+        return page
 
     return router
 
@@ -106,3 +114,12 @@ def _keys(name: str, snapshot: IndexSnapshot, query: Mapping[str, Any]) -> dict[
         "keys": page.keys,
         "next_cursor": cursors.after_key(page.next_after),
     }
+
+
+def _keys_in_other_form(
+    media: MediaType, snapshot: IndexSnapshot, page: Mapping[str, Any]
+) -> Response:
+    response = Response(keys_body(media, page["keys"]))
+    length = (b"content-length", b"%d" % len(response.body))
+    response.raw_headers = [*page_headers(media, snapshot.state, page["next_cursor"]), length]
+    return response

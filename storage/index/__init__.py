@@ -33,9 +33,11 @@ from oriel.storage.index.reader import IndexReader
 from oriel.storage.index.rows import (
     IndexRows,
     file_rows,
+    json_texts,
     row_identity_json,
     row_json,
     table_batches,
+    window_json,
 )
 from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
 from oriel.storage.index.state import IndexState
@@ -56,9 +58,11 @@ __all__ = [
     "damage",
     "file_rows",
     "is_suspect",
+    "json_texts",
     "mark_suspect",
     "revision_range",
     "row_identity_json",
     "row_json",
     "table_batches",
+    "window_json",
 ]
