@@ -46,6 +46,10 @@ class _Sender:
             headers["If-None-Match"] = send.request.etag
         if self._token is not None:
             token = self._token if isinstance(self._token, str) else self._token()
+            if not (token.isascii() and token.isprintable()):
+                # httpx would show it in its message.
+                message = "the token has characters that no header can have"
+                raise ValueError(message)
             headers["Authorization"] = f"Bearer {token}"
         return {
             "url": self.url + send.request.path,

@@ -29,7 +29,8 @@ T = TypeVar("T")
 
 _ANY_POSITION = Position()
 
-JSON, ARROW = "application/json", "application/vnd.apache.arrow.stream"
+JSON, NDJSON, CSV = "application/json", "application/x-ndjson", "text/csv"
+ARROW = "application/vnd.apache.arrow.stream"
 
 #: Most items of one page that the service gives.
 PAGE_SIZE_MAX = 10_000
@@ -134,13 +135,15 @@ class PagedRead(Generic[T]):
 
         return Read(request, parse, self.wait_s)
 
-    def arrow_page(self, cursor: str | None, done: int) -> Read[tuple[bytes, str | None]]:
-        """The page behind ``cursor`` as an Arrow IPC stream, and the cursor of the next one."""
+    def body(
+        self, accept: str, cursor: str | None = None, done: int = 0
+    ) -> Read[tuple[bytes, str | None]]:
+        """The page behind ``cursor`` in another form than JSON, and the cursor of the next one."""
 
         def parse(answer: Answer) -> tuple[bytes, str | None]:
             return answer.content, answer.headers.get("oriel-next-cursor")
 
-        request = replace(self._request(cursor, done), accept=ARROW)
+        request = replace(self._request(cursor, done), accept=accept)
         return Read(request, parse, self.wait_s)
 
     def _page_of(self, answer: Answer) -> Page[T]:
@@ -170,7 +173,7 @@ class Walk(Generic[T]):
 
     def arrow_page(self) -> Read[tuple[bytes, str | None]]:
         """The page that comes next, as an Arrow IPC stream, and the cursor behind it."""
-        return self._read.arrow_page(self._cursor, self._done)
+        return self._read.body(ARROW, self._cursor, self._done)
 
     def took(self, items: int, next_cursor: str | None) -> None:
         """Go behind a page of so many items."""
@@ -201,6 +204,12 @@ def _windows(
 ) -> PagedRead[Window]:
     request = address.request(*parts).asking(**bounds)
     return PagedRead(request, "windows", window_of, limit, page_size, address.wait_s)
+
+
+def in_form(read: Read[Any], accept: str) -> Read[bytes | None]:
+    """The same read, for the body of its answer in another form."""
+    request = replace(read.request, accept=accept)
+    return Read(request, lambda answer: answer.content, read.wait_s, read.absent_codes)
 
 
 def stores() -> Read[list[StoreSummary]]:

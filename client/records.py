@@ -142,6 +142,18 @@ def window_of(item: Json) -> Window:
     )
 
 
+def json_of(window: Window) -> Json:
+    """A window as the service writes it."""
+    return {
+        "key": window.key,
+        "window_start_ms": window.start_ms,
+        "window_end_ms": window.end_ms,
+        **window.aggregates,
+        "timestamp_ms": window.timestamp_ms,
+        "final": window.final,
+    }
+
+
 def row_of(item: Json) -> Row:
     """A row out of its JSON."""
     rest = dict(item)

@@ -56,6 +56,11 @@ class Results(Generic[T]):
         """All items."""
         return [*self]
 
+    def page_as(self, media_type: str) -> bytes:
+        """The body of the first page in a form that the service has, like ``text/csv``."""
+        body, _next_cursor = self._runner.run(self._read.body(media_type))
+        return body
+
     def watch(self, every_s: float = 1.0) -> Iterator[Page[T]]:
         """Give the first page, and again each time that it has changed; never ends.
 
@@ -114,6 +119,11 @@ class AsyncResults(Generic[T]):
     async def list(self) -> list[T]:
         """All items."""
         return [item async for item in self]
+
+    async def page_as(self, media_type: str) -> bytes:
+        """The body of the first page in a form that the service has, like ``text/csv``."""
+        body, _next_cursor = await self._runner.run(self._read.body(media_type))
+        return body
 
     async def watch(self, every_s: float = 1.0) -> AsyncIterator[Page[T]]:
         """Give the first page, and again each time that it has changed, as ``Results.watch``."""
