@@ -8,6 +8,7 @@ The lowest room of the service: it knows storage's errors and positions, and no 
 
 from oriel.app.contract.cursors import PageCursors
 from oriel.app.contract.limits import LIMIT_FIELDS, Limits
+from oriel.app.contract.media_types import MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
 from oriel.app.contract.operations import (
     OPERATIONS,
@@ -16,6 +17,7 @@ from oriel.app.contract.operations import (
     reads_of_kind,
 )
 from oriel.app.contract.parameters import (
+    ISO_TIMES,
     POSITION_QUERY,
     TABLE_READ_SECONDS,
     TABLE_READS_AT_ONCE,
@@ -30,6 +32,7 @@ from oriel.app.contract.problems import (
     HeaderTooLarge,
     InvalidParameter,
     MethodNotAllowed,
+    NotAcceptable,
     Overloaded,
     ProblemAnswer,
     RequestTimeout,
@@ -48,6 +51,7 @@ from oriel.app.contract.problems import (
 )
 
 __all__ = [
+    "ISO_TIMES",
     "LIMIT_FIELDS",
     "OPERATIONS",
     "POSITION_QUERY",
@@ -60,7 +64,9 @@ __all__ = [
     "HeaderTooLarge",
     "InvalidParameter",
     "Limits",
+    "MediaType",
     "MethodNotAllowed",
+    "NotAcceptable",
     "Operation",
     "Overloaded",
     "PageCursors",
@@ -82,6 +88,7 @@ __all__ = [
     "document_bytes",
     "kinds_by_reads",
     "malformed_request",
+    "media_type_of",
     "problem_answer",
     "reads_of_kind",
 ]

@@ -47,6 +47,18 @@ class Window(BaseModel):
     )
 
 
+class IsoWindow(BaseModel):
+    """A `Window` as `times=iso` writes it: ISO 8601 in UTC, with milliseconds."""
+
+    model_config = ConfigDict(extra="allow")
+
+    key: str = Field(examples=["EWR"])
+    window_start: str = Field(examples=["2013-01-01T10:00:00.000Z"])
+    window_end: str = Field(examples=["2013-01-01T10:30:00.000Z"])
+    timestamp: str = Field(examples=["2013-01-01T10:29:00.000Z"])
+    final: bool
+
+
 class Row(BaseModel):
     """The row of one key in a store without windows; it has one field per aggregate beside these.
 
@@ -59,12 +71,21 @@ class Row(BaseModel):
     timestamp_ms: int = Field(description="Greatest record time of the key (KIP-259)")
 
 
+class IsoRow(BaseModel):
+    """A `Row` as `times=iso` writes it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    key: str = Field(examples=["EWR"])
+    timestamp: str = Field(examples=["2013-01-01T10:29:00.000Z"])
+
+
 class WindowsAnswer(Model):
     """Windows of one key, all from one table version."""
 
     store: str = Field(examples=["departures"])
     position: Position
-    windows: list[Window]
+    windows: list[Window] | list[IsoWindow]
     next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
 
 
@@ -73,7 +94,7 @@ class RowsAnswer(Model):
 
     store: str = Field(examples=["totals"])
     position: Position
-    rows: list[Row]
+    rows: list[Row] | list[IsoRow]
     next_cursor: str | None = Field(description="Always null: a key has one row")
 
 

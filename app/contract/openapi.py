@@ -11,6 +11,7 @@ import orjson
 from pydantic.json_schema import models_json_schema
 
 from oriel.app.contract.limits import Limits
+from oriel.app.contract.media_types import MediaType
 from oriel.app.contract.models import Json, Problem
 from oriel.app.contract.operations import OPERATIONS, Operation, kinds_by_reads
 from oriel.app.contract.parameters import PathParameter, QueryParameter
@@ -46,6 +47,12 @@ Which reads a store has depends on the kind of its windows:
 Any other read is the problem `wrong-store-kind`, which names those that fit. A session's start is
 the time of its first record.
 
+Windows, rows and keys come in the form that `Accept` asks for: JSON, and as the items alone NDJSON
+(an object a line), CSV (with a line of names) and an Arrow IPC stream. Position and cursor of these
+are in the headers `Oriel-Version`, `Oriel-Offsets` and `Oriel-Next-Cursor`. Any other form is the
+problem `not-acceptable`. Times of a query or path are ms since the epoch, or ISO 8601 (without an
+offset UTC).
+
 Stable: paths, parameters, fields, codes and their meaning. New fields and new codes may be added.
 Not stable: the texts of `title` and `detail`, the content of cursors and entity tags.
 """
@@ -78,6 +85,16 @@ _ANSWER_HEADERS: Json = {
         "first of them was committed",
         "schema": {"type": "string", "example": "versions=0, ms=0"},
     },
+}
+_VARY: Json = {
+    "description": "`Accept`, which chooses the form of the answer",
+    "schema": {"type": "string"},
+}
+#: The bodies of the forms other than JSON, which JSON schema can't describe.
+_OTHER_FORMS: Json = {
+    MediaType.NDJSON.value: {"schema": {"type": "string"}},
+    MediaType.CSV.value: {"schema": {"type": "string"}},
+    MediaType.ARROW.value: {"schema": {}},
 }
 _RETRY_AFTER: Json = {
     "description": "Seconds after which to try again",
@@ -137,8 +154,8 @@ def _described(operation: Operation) -> Json:
         }
     for status in sorted({kind.status for kind in kinds}):
         responses[str(status)] = _problems(kind for kind in kinds if kind.status == status)
-    for status in _guard_responses():
-        responses.setdefault(status, {"$ref": f"#/components/responses/{status}"})
+    for guarded in _guard_responses():
+        responses.setdefault(guarded, {"$ref": f"#/components/responses/{guarded}"})
     for status, description in operation.other_statuses.items():
         responses[str(status)] = {"description": description, "content": _content(operation)}
     return {
@@ -194,11 +211,13 @@ def _answer(operation: Operation) -> Json:
     content = _content(operation)
     if operation.answer is None:
         return {"description": "The text", "content": content}
+    headers: Json = {"Vary": _VARY} if operation.has_forms else {}
     if not operation.is_hot:
-        return {"description": "Successful Response", "content": content}
+        described: Json = {"description": "Successful Response", "content": content}
+        return {**described, "headers": headers} if headers else described
     return {
         "description": "The answer, all of it from one table version",
-        "headers": _ANSWER_HEADERS,
+        "headers": {**_ANSWER_HEADERS, **headers},
         "content": content,
     }
 
@@ -209,7 +228,8 @@ def _content(operation: Operation) -> Json:
     content: Json = {"schema": {"$ref": _SCHEMA_REFERENCE.format(model=operation.answer.__name__)}}
     if operation.example is not None:
         content["example"] = operation.example
-    return {"application/json": content}
+    forms = _OTHER_FORMS if operation.has_forms else {}
+    return {MediaType.JSON.value: content, **forms}
 
 
 def _problems(of_status: Iterable[ProblemKind]) -> Json:

@@ -40,6 +40,7 @@ from oriel.app.contract.problems import (
     InvalidKey,
     InvalidParameter,
     MethodNotAllowed,
+    NotAcceptable,
     RowNotFound,
     TableReadsBusy,
     UnknownParameter,
@@ -69,8 +70,8 @@ class Operation:
     text of ``text_type``, and does not look at its query.
 
     A hot read is answered before FastAPI, by ``oriel.app.reads``. Its path is that of the store,
-    its name and its own path parameters, its query has the position parameters, and it fits
-    stores of ``store_kinds`` only.
+    its name and its own path parameters, its query has the position parameters and ``times``, its
+    answer comes in each form of ``MediaType``, and it fits stores of ``store_kinds`` only.
 
     ``own_problems`` are those that don't follow from path and query. ``other_statuses`` (and what
     they mean) come with the same body as 200.
@@ -95,6 +96,11 @@ class Operation:
     def path_parameters(self) -> tuple[PathParameter, ...]:
         """The parameters in the path, in its order."""
         return tuple(PATH_PARAMETERS[name] for name in re.findall(r"{(\w+)}", self.path))
+
+    @property
+    def has_forms(self) -> bool:
+        """Whether the answer comes in each form of ``MediaType``, as ``Accept`` asks for it."""
+        return self.answer in {WindowsAnswer, RowsAnswer, KeysAnswer}
 
     @property
     def problems(self) -> tuple[type[Exception], ...]:
@@ -124,6 +130,8 @@ class Operation:
             errors.append(WrongStoreKind)
         if CURSOR in query:
             errors.append(storage.InvalidCursor)
+        if self.has_forms:
+            errors.append(NotAcceptable)
         return (*errors, *self.own_problems, MethodNotAllowed)
 
 

@@ -7,6 +7,7 @@ would otherwise silently give other windows than were asked for.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -24,9 +25,15 @@ TABLE_READS_AT_ONCE = 2
 TABLE_READS_WAITING = 14
 #: Seconds that a read of a table may take, waiting included.
 TABLE_READ_SECONDS = 10
+MS_TIMES, ISO_TIMES = "ms", "iso"
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
 _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
+#: A time as text, its fraction not finer than a millisecond (ISO 8601; RFC 3339 has the same).
+_ISO_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d)?)?", re.ASCII
+)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
 
 
@@ -94,8 +101,36 @@ def _integer_reader(name: str, low: int, high: int) -> Callable[[str], int]:
 
 
 def _time_reader(name: str) -> Callable[[str], int]:
-    """Make a reader of times in ms since the epoch, from all that 64 bits hold."""
-    return _integer_reader(name, _INT64_MIN, _INT64_MAX)
+    """Make a reader of times: ms since the epoch, from all that 64 bits hold, or ISO 8601."""
+
+    def read(text: str) -> int:
+        if _INTEGER.fullmatch(text) and _INT64_MIN <= int(text) <= _INT64_MAX:
+            return int(text)
+        time_ms = _iso_time_ms(text)
+        if time_ms is not None:
+            return time_ms
+        message = (
+            f"{name} must be an integer from {_INT64_MIN} to {_INT64_MAX}, or a time like "
+            f"2013-01-01T10:00:00Z, not {text[:80]!r}"
+        )
+        raise InvalidParameter(message)
+
+    return read
+
+
+def _iso_time_ms(text: str) -> int | None:
+    """Read an ISO 8601 time, without an offset UTC; None when it is none."""
+    # The plus of an offset, written plain in a query, has become a space.
+    text = re.sub(r"(T.*) (\d\d:\d\d)$", r"\1+\2", text.upper())
+    if not _ISO_TIME.fullmatch(text):
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:  # the 30th of February
+        return None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return (time - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _lower_bound_reader(name: str) -> Callable[[str], int]:
@@ -106,6 +141,18 @@ def _lower_bound_reader(name: str) -> Callable[[str], int]:
     """
     read = _time_reader(name)
     return lambda text: max(read(text), 0)
+
+
+def _choice_reader(name: str, *choices: str) -> Callable[[str], str]:
+    """Make a reader of one of several words."""
+
+    def read(text: str) -> str:
+        if text in choices:
+            return text
+        message = f"{name} must be one of {', '.join(choices)}, not {text[:80]!r}"
+        raise InvalidParameter(message)
+
+    return read
 
 
 def _path_time_reader(name: str) -> Callable[[bytes], int]:
@@ -130,12 +177,15 @@ TABLE_READS = (
     f"most, and a process accepts {TABLE_READS_AT_ONCE + TABLE_READS_WAITING} at a time."
 )
 
-_TIME_SCHEMA = {"type": "integer", "format": "int64"}
+_TIME_SCHEMA = {
+    "anyOf": [{"type": "integer", "format": "int64"}, {"type": "string", "format": "date-time"}]
+}
 
 FROM_MS = QueryParameter(
     "from_ms",
     _TIME_SCHEMA,
-    "Least window start in ms since the epoch, inclusive. Below 0 is read as 0. Default: no bound.",
+    "Least window start in ms since the epoch, or ISO 8601, inclusive. Below 0 is read as 0. "
+    "Default: no bound.",
     _lower_bound_reader("from_ms"),
     default=0,
     is_bound=True,
@@ -144,8 +194,8 @@ FROM_MS = QueryParameter(
 TO_MS = QueryParameter(
     "to_ms",
     _TIME_SCHEMA,
-    "Greatest window start in ms since the epoch, inclusive. Less than from_ms: no windows, no "
-    "error. Default: no bound.",
+    "Greatest window start in ms since the epoch, or ISO 8601, inclusive. Less than from_ms: "
+    "no windows, no error. Default: no bound.",
     _time_reader("to_ms"),
     default=_INT64_MAX,
     is_bound=True,
@@ -154,7 +204,7 @@ TO_MS = QueryParameter(
 EARLIEST_END_MS = QueryParameter(
     "earliest_end_ms",
     _TIME_SCHEMA,
-    "Least end of a session in ms since the epoch, inclusive. Default: no bound.",
+    "Least end of a session in ms since the epoch, or ISO 8601, inclusive. Default: no bound.",
     _lower_bound_reader("earliest_end_ms"),
     default=0,
     is_bound=True,
@@ -163,8 +213,8 @@ EARLIEST_END_MS = QueryParameter(
 LATEST_START_MS = QueryParameter(
     "latest_start_ms",
     _TIME_SCHEMA,
-    "Greatest start of a session in ms since the epoch, inclusive. Below 0: no sessions, no "
-    "error. Default: no bound.",
+    "Greatest start of a session in ms since the epoch, or ISO 8601, inclusive. Below 0: no "
+    "sessions, no error. Default: no bound.",
     _time_reader("latest_start_ms"),
     default=_INT64_MAX,
     is_bound=True,
@@ -228,6 +278,15 @@ AS_OF_MS = QueryParameter(
     is_bound=True,
     example=1357038000000,
 )
+TIMES = QueryParameter(
+    "times",
+    {"type": "string", "enum": [MS_TIMES, ISO_TIMES], "default": MS_TIMES},
+    "How times of windows are written: `ms`, integers since the epoch in `window_start_ms`, "
+    "`window_end_ms` and `timestamp_ms`; `iso`, ISO 8601 in UTC in `window_start`, `window_end` "
+    "and `timestamp`. Arrow has timestamps by these names always.",
+    _choice_reader("times", MS_TIMES, ISO_TIMES),
+    default=MS_TIMES,
+)
 PREFIX = QueryParameter(
     "prefix",
     {"type": "string", "default": ""},
@@ -256,14 +315,14 @@ KEY = PathParameter(
 WINDOW_START_MS = PathParameter(
     "window_start_ms",
     _TIME_SCHEMA,
-    "Start of the window in ms since the epoch",
+    "Start of the window in ms since the epoch, or ISO 8601",
     _path_time_reader("window_start_ms"),
     example=1357034400000,
 )
 WINDOW_END_MS = PathParameter(
     "window_end_ms",
     _TIME_SCHEMA,
-    "End of the session in ms since the epoch, inclusive",
+    "End of the session in ms since the epoch, or ISO 8601, inclusive",
     _path_time_reader("window_end_ms"),
     example=1357036200000,
 )
@@ -341,7 +400,7 @@ _POSITION = (MIN_VERSION, MIN_OFFSET, WAIT_MS, AS_OF_VERSION, AS_OF_MS)
 
 #: The queries that operations have.
 NO_QUERY = Query()
-POSITION_QUERY = Query(*_POSITION)
-RANGE_QUERY = Query(FROM_MS, TO_MS, LIMIT, CURSOR, *_POSITION)
-SESSIONS_QUERY = Query(EARLIEST_END_MS, LATEST_START_MS, LIMIT, CURSOR, *_POSITION)
+POSITION_QUERY = Query(TIMES, *_POSITION)
+RANGE_QUERY = Query(FROM_MS, TO_MS, LIMIT, CURSOR, TIMES, *_POSITION)
+SESSIONS_QUERY = Query(EARLIEST_END_MS, LATEST_START_MS, LIMIT, CURSOR, TIMES, *_POSITION)
 KEYS_QUERY = Query(PREFIX, LIMIT, CURSOR, *_POSITION)

@@ -8,6 +8,7 @@
     |-- WindowNotFound          no such window or session
     |-- TableReadsBusy          as many reads of tables are under way as may be
     |-- RowNotFound             the key has no row in a store without windows
+    |-- NotAcceptable           the request takes none of the forms that answers have
     |-- UnknownRoute            no operation has this path
     |-- MethodNotAllowed        the path is known, the method isn't GET or HEAD
     |-- Overloaded              the worker has as much to do as its limits allow
@@ -73,6 +74,10 @@ class RowNotFound(ApiError):
 
 class TableReadsBusy(ApiError):
     """The message says how many reads of tables one process does at a time."""
+
+
+class NotAcceptable(ApiError):
+    """The message names the forms that there are."""
 
 
 class UnknownRoute(ApiError):
@@ -160,6 +165,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     UnknownHost: ProblemKind(421, "unknown-host", "There is no such host here"),
     Unauthorized: ProblemKind(401, "unauthorized", "A valid token is needed"),
     Forbidden: ProblemKind(403, "forbidden", "The token does not reach so far"),
+    NotAcceptable: ProblemKind(406, "not-acceptable", "There is no answer in such a form"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not of this request"),
     storage.UnknownStore: ProblemKind(404, "unknown-store", "There is no such store"),
     storage.VersionNotFound: ProblemKind(404, "version-not-found", "The table has no such version"),

@@ -15,12 +15,16 @@ from typing import Any, NamedTuple
 import xxhash
 
 from oriel.app.contract import (
+    ISO_TIMES,
+    MediaType,
     MethodNotAllowed,
     UnknownRoute,
     WrongStoreKind,
     decode_path,
+    media_type_of,
     reads_of_kind,
 )
+from oriel.app.formats import items_with_iso_times, page_headers, windows_body
 from oriel.app.guards import Gate
 from oriel.app.reads.catalog import Lag, StoreCatalog, VersionFrame
 from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
@@ -47,6 +51,12 @@ _KEEP = (b"cache-control", b"max-age=86400, immutable")
 _FINAL = b'"final":true}'
 _ONE_WINDOW_READS = frozenset({"window", "session"})
 _RANGE_READS = frozenset({"fetch", "backwardFetch"})
+
+#: The same address has answers in several forms.
+_VARY = (b"vary", b"Accept")
+
+#: Larger pages are brought into other forms by a thread, so that others need not wait for them.
+_ITEMS_ON_THE_LOOP_MAX = 200
 
 
 class Target(NamedTuple):
@@ -101,19 +111,26 @@ class HotReads:
         read = target.read
         view = self._catalog.view(decode_path(target.store))
         query = read.operation.query.read(scope["query_string"])
+        media = media_type_of(scope["headers"])
         request = ReadRequest(view.name, read, _read_path(read, target.rest), query)
         if is_as_of(query):
             read_page = partial(_read_page, request=request)
             state, page = await self._catalog.table_reads.as_of(view.name, query, read_page)
-            return _serialise(view.frame(state), view.lag(state.version), request, page, scope)
-        if query.get("limit", 0) > _LONG_ROWS:
-            # One long page between two looks at the connections: others wait for one, not for all.
-            async with self._long_read:
-                await asyncio.sleep(0)
-        with await view.snapshot_at(query) as snapshot:
-            page = _read_page(snapshot, request)
-            frame = view.frame(snapshot.state)
-        return _serialise(frame, view.lag(frame.state.version), request, page, scope)
+            frame = view.frame(state)
+        else:
+            if query.get("limit", 0) > _LONG_ROWS:
+                # One long page between two looks at the connections: others wait for one, not all.
+                async with self._long_read:
+                    await asyncio.sleep(0)
+            with await view.snapshot_at(query) as snapshot:
+                page = _read_page(snapshot, request)
+                frame = view.frame(snapshot.state)
+        lag = view.lag(frame.state.version)
+        is_kept_form = media is MediaType.JSON and query["times"] != ISO_TIMES
+        if is_kept_form or len(page.items) <= _ITEMS_ON_THE_LOOP_MAX:
+            return _serialise(frame, lag, request, page, scope, media)
+        # The page is a copy: the snapshot, which is not for several threads, has ended.
+        return await asyncio.to_thread(_serialise, frame, lag, request, page, scope, media)
 
 
 def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
@@ -144,16 +161,23 @@ def _wrong_kind(store: str, kind: StoreKind, read: str) -> str:
 
 
 def _serialise(
-    frame: VersionFrame, lag: Lag, request: ReadRequest, page: ReadPage, scope: Scope
+    frame: VersionFrame,
+    lag: Lag,
+    request: ReadRequest,
+    page: ReadPage,
+    scope: Scope,
+    media: MediaType,
 ) -> Answer:
-    """The place where an answer becomes bytes.
+    """The place where an answer becomes bytes; any form but JSON is that of ``oriel.app.formats``.
 
-    Its tag is over the windows or rows, and over the request, for a cache may keep both by one
-    tag. Position and cursor are left out: each commit to the store changes them, and who polls a
-    key is to hear of that key. So the tag is weak, and a 304 says the position in its fields.
+    Its tag is over the windows or rows, and over request and form, for a cache may keep all by
+    one tag. Position and cursor are left out: each commit to the store changes them, and who
+    polls a key is to hear of that key. So the tag is weak, and a 304 has the position in fields.
     """
     rows = b",".join(page.items)
     seed = zlib.crc32(scope["query_string"], zlib.crc32(scope["raw_path"]))
+    if media is not MediaType.JSON:
+        seed = zlib.crc32(media.encode(), seed)
     digest = xxhash.xxh3_128_hexdigest(rows, seed).encode()
     tag = b'"%b%b"' % (digest, b"" if page.next_cursor is None else b"+")
     headers = [
@@ -161,9 +185,17 @@ def _serialise(
         _KEEP if _is_settled(frame.state, request, page) else _REVALIDATE,
         *frame.position,
         (b"oriel-lag", b"versions=%d, ms=%d" % lag),
+        _VARY,
     ]
     if _client_has(scope, tag):
         return Answer(304, headers, b"")
+    definition, is_iso = frame.state.definition, request.query["times"] == ISO_TIMES
+    if media is not MediaType.JSON:
+        body = windows_body(media, page.items, definition, iso_times=is_iso)
+        form = page_headers(media, page.next_cursor)
+        return Answer(200, [*form, (b"content-length", b"%d" % len(body)), *headers], body)
+    if is_iso:
+        rows = b",".join(items_with_iso_times(page.items, definition))
     if page.next_cursor is None:
         closing = b'],"next_cursor":null}'
     else:

@@ -5,13 +5,16 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Request, Response
 
 from oriel.app.contract import (
     OPERATIONS,
+    MediaType,
     PageCursors,
     decode_path,
+    media_type_of,
 )
+from oriel.app.formats import keys_body, page_headers
 from oriel.app.reads import StoreCatalog, StoreView, is_as_of, position_of
 from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexSnapshot
@@ -43,15 +46,21 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
             return _detail(view.name, snapshot, status)
 
     @router.get(_KEYS.path, response_model=_KEYS.answer)
-    async def list_keys(request: Request) -> Any:
+    async def list_keys(request: Request, response: Response) -> Any:
         query = _KEYS.query.read(request.scope["query_string"])
+        media = media_type_of(request.scope["headers"])
         view = catalog.view(_store_of(request))
         read_page = partial(_keys, view.name, query)
         if is_as_of(query):
-            _, page = await catalog.table_reads.as_of(view.name, query, read_page)
-            return page
-        with await view.snapshot_at(query) as snapshot:
-            return read_page(snapshot)
+            state, page = await catalog.table_reads.as_of(view.name, query, read_page)
+        else:
+            with await view.snapshot_at(query) as snapshot:
+                state, page = snapshot.state, read_page(snapshot)
+        fields = [*view.frame(state).position, (b"vary", b"Accept")]
+        if media is not MediaType.JSON:
+            return _keys_in_other_form(media, page, fields)
+        response.raw_headers += fields
+        return page
 
     return router
 
@@ -124,3 +133,12 @@ def _keys(
         "keys": page.keys,
         "next_cursor": cursors.after_key(page.next_after),
     }
+
+
+def _keys_in_other_form(
+    media: MediaType, page: Mapping[str, Any], fields: list[tuple[bytes, bytes]]
+) -> Response:
+    response = Response(keys_body(media, page["keys"]))
+    length = (b"content-length", b"%d" % len(response.body))
+    response.raw_headers = [*page_headers(media, page["next_cursor"]), length, *fields]
+    return response

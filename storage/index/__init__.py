@@ -40,10 +40,12 @@ from oriel.storage.index.rows import (
     IndexRows,
     Kept,
     file_rows,
+    json_texts,
     newest_of_each,
     row_identity_json,
     row_json,
     table_batches,
+    window_json,
 )
 from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
 from oriel.storage.index.state import Extent, IndexState
@@ -66,6 +68,7 @@ __all__ = [
     "damage",
     "file_rows",
     "is_suspect",
+    "json_texts",
     "mark_damaged",
     "mark_suspect",
     "newest_of_each",
@@ -74,4 +77,5 @@ __all__ = [
     "row_json",
     "suspicion",
     "table_batches",
+    "window_json",
 ]

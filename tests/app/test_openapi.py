@@ -114,8 +114,9 @@ _CALLS = {
         f"{_ROOT}/keys?cursor=x",
     ],
     "/v1/stores/{store}/fetch/{key}": [
-        f"{_ROOT}/fetch/a/b", f"{_ROOT}/fetch/a%2Fb?limit=1", f"{_ROOT}/fetch/none",
-        f"{_ROOT}/fetch/%ff", "/v1/stores/nope/fetch/a", f"{_ROOT}/fetch/a?cursor=x",
+        f"{_ROOT}/fetch/a/b", f"{_ROOT}/fetch/a%2Fb?limit=1", f"{_ROOT}/fetch/a/b?times=iso",
+        f"{_ROOT}/fetch/none", f"{_ROOT}/fetch/%ff", "/v1/stores/nope/fetch/a",
+        f"{_ROOT}/fetch/a?cursor=x",
     ],
     "/v1/stores/{store}/backwardFetch/{key}": [
         f"{_ROOT}/backwardFetch/a/b?from_ms=10&to_ms=20", f"{_ROOT}/backwardFetch/a?limit=x",
@@ -139,7 +140,8 @@ _CALLS = {
         "/v1/stores/visits/session/x/1/a", f"{_ROOT}/session/10/20/a/b",
     ],
     "/v1/stores/{store}/get/{key}": [
-        "/v1/stores/totals/get/a/b", "/v1/stores/totals/get/none", f"{_ROOT}/get/a/b",
+        "/v1/stores/totals/get/a/b", "/v1/stores/totals/get/a/b?times=iso",
+        "/v1/stores/totals/get/none", f"{_ROOT}/get/a/b",
         "/v1/stores/totals/fetch/a/b", "/v1/stores/totals/get/a?min_version=99",
     ],
 }  # fmt: skip
@@ -165,6 +167,17 @@ def test_a_304_is_documented(example: Served) -> None:
     operation = document["paths"]["/v1/stores/{store}/latest/{key}"]["get"]
     answer = example.get(target, [("If-None-Match", tag)])
     assert _check_call(document, operation, answer) == 304
+
+
+@pytest.mark.parametrize("media", ["text/csv", "image/png"])
+def test_other_forms_are_documented(example: Served, media: str) -> None:
+    """Of each operation that has forms; and that there is no other."""
+    document = _document(example)
+    for operation in OPERATIONS.values():
+        if operation.has_forms:
+            described = document["paths"][operation.path]["get"]
+            answer = example.get(_CALLS[operation.path][0], [("Accept", media)])
+            assert _check_call(document, described, answer) == (200 if media == "text/csv" else 406)
 
 
 def test_not_ready_is_documented(tmp_path: Path) -> None:

@@ -1,0 +1,164 @@
+"""Read-only stores in the shape of Kafka Streams', for both clients.
+
+Each read is one line a client: its parameters and words are those of the function in
+``oriel.client.reads``.
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from functools import wraps
+from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from oriel.client import reads
+from oriel.client.reads import Address, PagedRead, Read
+from oriel.client.records import Position
+from oriel.client.results import AsyncResults, AsyncRunner, Results, Runner
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class _Store(Generic[R]):
+    """What all stores have; ``runner`` is the connection, ``address`` names the store."""
+
+    def __init__(self, runner: R, address: Address) -> None:
+        """Read the store at this address; nothing is asked yet."""
+        self.runner = runner
+        self.address = address
+
+    @property
+    def name(self) -> str:
+        """The store's name."""
+        return self.address.store
+
+    def at_least(self, position: Position, wait_s: float = 10.0) -> Self:
+        """The same store, whose answers have at least this position (read your writes).
+
+        Each read waits up to ``wait_s`` seconds for it, then raises ``PositionNotReached``.
+        """
+        return type(self)(self.runner, replace(self.address, position=position, wait_s=wait_s))
+
+
+class _One(Generic[P, T]):
+    """A method that runs a read and gives its value."""
+
+    def __init__(self, read: Callable[Concatenate[Address, P], Read[T]]) -> None:
+        self._read = read
+
+    def __get__(self, store: _Store[Runner], owner: type | None = None) -> Callable[P, T]:
+        @wraps(self._read)
+        def call(*args: P.args, **kwargs: P.kwargs) -> T:
+            return store.runner.run(self._read(store.address, *args, **kwargs))
+
+        return call
+
+
+class _Many(Generic[P, T]):
+    """A method that gives the items of a read, which are asked for as they are needed."""
+
+    def __init__(self, read: Callable[Concatenate[Address, P], PagedRead[T]]) -> None:
+        self._read = read
+
+    def __get__(self, store: _Store[Runner], owner: type | None = None) -> Callable[P, Results[T]]:
+        @wraps(self._read)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Results[T]:
+            return Results(store.runner, self._read(store.address, *args, **kwargs))
+
+        return call
+
+
+class _AsyncOne(Generic[P, T]):
+    """A coroutine method that runs a read and gives its value."""
+
+    def __init__(self, read: Callable[Concatenate[Address, P], Read[T]]) -> None:
+        self._read = read
+
+    def __get__(
+        self, store: _Store[AsyncRunner], owner: type | None = None
+    ) -> Callable[P, Awaitable[T]]:
+        @wraps(self._read)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Awaitable[T]:
+            return store.runner.run(self._read(store.address, *args, **kwargs))
+
+        return call
+
+
+class _AsyncMany(Generic[P, T]):
+    """A method that gives the items of a read to an ``async for``."""
+
+    def __init__(self, read: Callable[Concatenate[Address, P], PagedRead[T]]) -> None:
+        self._read = read
+
+    def __get__(
+        self, store: _Store[AsyncRunner], owner: type | None = None
+    ) -> Callable[P, AsyncResults[T]]:
+        @wraps(self._read)
+        def call(*args: P.args, **kwargs: P.kwargs) -> AsyncResults[T]:
+            return AsyncResults(store.runner, self._read(store.address, *args, **kwargs))
+
+        return call
+
+
+class Store(_Store[Runner]):
+    """What can be asked of a store of any kind."""
+
+    describe = _One(reads.describe)
+    position = _One(reads.reached)
+    wait_for = _One(reads.wait_for)
+    keys = _Many(reads.keys)
+
+
+class ReadOnlyWindowStore(Store):
+    """A store of tumbling, hopping or sliding windows."""
+
+    fetch = _Many(reads.fetch)
+    backward_fetch = _Many(reads.backward_fetch)
+    latest = _One(reads.latest)
+    window = _One(reads.window)
+
+
+class ReadOnlySessionStore(ReadOnlyWindowStore):
+    """A store of sessions: all reads of windows, by start, and those by overlap."""
+
+    find_sessions = _Many(reads.find_sessions)
+    backward_find_sessions = _Many(reads.backward_find_sessions)
+    fetch_session = _One(reads.fetch_session)
+
+
+class ReadOnlyKeyValueStore(Store):
+    """A store without windows: one row a key."""
+
+    get = _One(reads.get)
+
+
+class AsyncStore(_Store[AsyncRunner]):
+    """``Store`` for ``await`` and ``async for``."""
+
+    describe = _AsyncOne(reads.describe)
+    position = _AsyncOne(reads.reached)
+    wait_for = _AsyncOne(reads.wait_for)
+    keys = _AsyncMany(reads.keys)
+
+
+class AsyncReadOnlyWindowStore(AsyncStore):
+    """``ReadOnlyWindowStore`` for ``await`` and ``async for``."""
+
+    fetch = _AsyncMany(reads.fetch)
+    backward_fetch = _AsyncMany(reads.backward_fetch)
+    latest = _AsyncOne(reads.latest)
+    window = _AsyncOne(reads.window)
+
+
+class AsyncReadOnlySessionStore(AsyncReadOnlyWindowStore):
+    """``ReadOnlySessionStore`` for ``await`` and ``async for``."""
+
+    find_sessions = _AsyncMany(reads.find_sessions)
+    backward_find_sessions = _AsyncMany(reads.backward_find_sessions)
+    fetch_session = _AsyncOne(reads.fetch_session)
+
+
+class AsyncReadOnlyKeyValueStore(AsyncStore):
+    """``ReadOnlyKeyValueStore`` for ``await`` and ``async for``."""
+
+    get = _AsyncOne(reads.get)
