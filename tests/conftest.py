@@ -24,6 +24,8 @@ _DELTA_SETTINGS = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Delta's own default of 50 tasks for reading a small log only costs time.
     "spark.databricks.delta.snapshotPartitions": "1",
+    # As many tasks list folders for VACUUM, which has few; Spark's default is 10,000.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 
 # Deadlines measure the machine, not the code. The blob lets anyone repeat a failure of CI.

@@ -138,14 +138,15 @@ def _cut_off(*_arguments: object) -> None:
 
 
 @pytest.mark.slow
-def test_power_is_lost_at_any_operation(tmp_path: Path, expected: Tables) -> None:
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.long)])
+def test_power_is_lost_at_any_operation(tmp_path: Path, expected: Tables, every: int) -> None:
     """What was not synced at that moment is gone; the next start makes it good."""
     write_log(tmp_path / "counted", BATCHES)
     with use_files(CountingFiles()) as counting:
         run(tmp_path / "counted", 2)
     assert isinstance(counting, CountingFiles)
     lost = 0
-    for stop in range(0, len(counting.operations), 3):
+    for stop in range(0, len(counting.operations), every):
         folder = tmp_path / f"at-{stop}"
         write_log(folder, BATCHES)
         disk = PowerLost(stop)
