@@ -213,6 +213,7 @@ class Readiness(Model):
 
     ready: bool
     tailer_alive: bool
+    problem: str | None
     stores: dict[str, StoreReadiness]
 
 

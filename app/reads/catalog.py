@@ -51,7 +51,8 @@ class StoreView:
         now = time.monotonic()
         if now - self._table_seen_at < _TABLE_SECONDS:
             return True
-        if not (self._table / "_delta_log").is_dir():
+        # A table may be away for a while: its index answers until the tailer removes it.
+        if not (self._table / "_delta_log").is_dir() and not self._reader.is_there():
             return False
         self._table_seen_at = now
         return True

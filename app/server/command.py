@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     host = f"[{options.host}]" if ":" in options.host else options.host
     print(f"Oriel serves {options.data} at http://{host}:{listener.getsockname()[1]}", flush=True)
-    return Supervisor(options.data, listener, options.workers, options.log_format).run()
+    return Supervisor(
+        options.data, listener, options.workers, options.log_format, options.stale_after
+    ).run()
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -48,6 +50,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--port", type=_within(0, 65_535), default=8080, help="port to listen on; 0: a free one"
     )
     parser.add_argument("--workers", type=_within(1, 256), default=1, help="processes that answer")
+    parser.add_argument(
+        "--stale-after", type=_within(1, 86_400), metavar="SECONDS",
+        help="seconds that an index may be behind its table before /readyz says no (default 60)",
+    )  # fmt: skip
     add_log_format(parser)
     return parser.parse_args(arguments)
 

@@ -30,12 +30,13 @@ from oriel.storage.index.folder import (
     IndexFolder,
     clear_suspicion,
     damage,
+    data_bytes,
     is_suspect,
     mark_damaged,
     mark_suspect,
     suspicion,
 )
-from oriel.storage.index.reader import IndexReader
+from oriel.storage.index.reader import IndexReader, open_indexes_max
 from oriel.storage.index.rows import (
     IndexRows,
     file_rows,
@@ -60,10 +61,12 @@ __all__ = [
     "check_in_own_process",
     "clear_suspicion",
     "damage",
+    "data_bytes",
     "file_rows",
     "is_suspect",
     "mark_damaged",
     "mark_suspect",
+    "open_indexes_max",
     "revision_range",
     "row_identity_json",
     "row_json",
