@@ -235,6 +235,7 @@ class Readiness(Model):
 
     ready: bool
     tailer_alive: bool
+    problem: str | None
     stores: dict[str, StoreReadiness]
 
 

@@ -81,7 +81,8 @@ class StoreView:
         if now - self._table_seen_at < _TABLE_SECONDS:
             return True
         try:
-            if not (self._table / LOG_FOLDER).is_dir():
+            # A table may be away for a while: its index answers until the tailer removes it.
+            if not (self._table / LOG_FOLDER).is_dir() and not self._reader.is_there():
                 return False
         except OSError:
             # It can't be looked into. What has an index is a store, whose readers are to hear of

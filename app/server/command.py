@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         listener,
         options.workers,
         options.log_format,
+        options.stale_after,
         [f"--settings={settings.to_json()}"],
     ).run()
 
@@ -64,6 +65,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--port", type=_within(0, 65_535), default=8080, help="port to listen on; 0: a free one"
     )
     parser.add_argument("--workers", type=_within(1, 256), default=1, help="processes that answer")
+    parser.add_argument(
+        "--stale-after", type=_within(1, 86_400), metavar="SECONDS",
+        help="seconds that an index may be behind its table before /readyz says no (default 60)",
+    )  # fmt: skip
     add_log_format(parser)
     parser.add_argument(
         "--allowed-host", action="append", default=[], metavar="NAME",

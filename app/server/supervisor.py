@@ -3,7 +3,8 @@
     supervisor  --- listening socket ---> worker, worker, ...   (uvicorn; read the index)
                 ---> tailer                                     (writes the index)
 
-The socket belongs to the parent: while a worker is started again, connections wait instead of
+A tailer whose heartbeat stands still is killed and started again, as one that ended. The socket
+belongs to the parent: while a worker is started again, connections wait instead of
 being refused. A worker that dies of a memory fault has read a damaged index: the tailer is
 asked to look through all of them.
 """
@@ -21,6 +22,7 @@ from pathlib import Path
 
 from oriel.storage import DataLayout
 from oriel.storage.index import IndexFolder, mark_suspect
+from oriel.storage.tailer import Heartbeat, StatusFile
 
 logger = logging.getLogger(__name__)
 
@@ -29,6 +31,8 @@ _LOOK_SECONDS = 0.1
 _RESTART_SECONDS = 0.5
 #: Seconds that children have to end by themselves.
 _END_SECONDS = 8.0
+#: Seconds for which the tailer's heartbeat may stand still; it is renewed every half second.
+_HANGING_SECONDS = 15.0
 
 _MEMORY_FAULTS = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT)
 
@@ -55,6 +59,19 @@ class Child:
         self._start()
         return code
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def running_seconds(self) -> float:
+        """How long ago it was started last."""
+        return time.monotonic() - self._started_at
+
+    def kill(self) -> None:
+        """End it at once; a stopped process, too."""
+        self._process.kill()
+
     def terminate(self) -> None:
         """Ask it to end."""
         if self._process.poll() is None:
@@ -76,6 +93,26 @@ class Child:
         )
 
 
+class HeartbeatWatch:
+    """Finds that the tailer hangs: its own last heartbeat stands still, by this process's clock."""
+
+    def __init__(self, status_file: StatusFile, hanging_seconds: float = _HANGING_SECONDS) -> None:
+        """Nothing is seen yet."""
+        self._status_file = status_file
+        self._hanging_seconds = hanging_seconds
+        self._last: Heartbeat | None = None
+        self._changed_at = time.monotonic()
+
+    def hangs(self, tailer: Child) -> bool:
+        """Look at the heartbeat; a tailer that waits for another to end sends none."""
+        heartbeat, now = self._status_file.heartbeat(), time.monotonic()
+        if heartbeat != self._last:
+            self._last, self._changed_at = heartbeat, now
+        stands_still = min(now - self._changed_at, tailer.running_seconds())
+        is_own = heartbeat is not None and heartbeat.pid == tailer.pid
+        return is_own and stands_still > self._hanging_seconds
+
+
 class Supervisor:
     """Keeps the tailer and the workers of one data folder running."""
 
@@ -85,23 +122,34 @@ class Supervisor:
         listener: socket.socket,
         workers: int,
         log_format: str = "text",
+        stale_seconds: float | None = None,
         worker_arguments: Sequence[str] = (),
     ) -> None:
-        """Start nothing yet; all processes speak in ``log_format``."""
+        """Start nothing yet; all processes speak in ``log_format``.
+
+        ``stale_seconds`` is how far an index may be behind its table, None for the default;
+        ``worker_arguments`` go to each worker.
+        """
         self._worker_arguments = worker_arguments
         self._log_format = log_format
         self._layout = DataLayout(data)
         self._data = data
         self._listener = listener
         self._workers = workers
+        self._stale_seconds = stale_seconds
         self._stop = threading.Event()
 
     def run(self) -> int:
         """Run until SIGTERM or SIGINT; returns the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stop.set())
-        children = [self._start_tailer(), *map(self._start_worker, range(self._workers))]
+        tailer = self._start_tailer()
+        children = [tailer, *map(self._start_worker, range(self._workers))]
+        watch = HeartbeatWatch(StatusFile(self._layout))
         while not self._stop.wait(_LOOK_SECONDS):
+            if watch.hangs(tailer):
+                logger.warning("%s hangs; ending it", tailer.name)
+                tailer.kill()
             for child in children:
                 if child.revive() in _MEMORY_FAULTS:
                     self._suspect_indexes(child.name)
@@ -115,6 +163,8 @@ class Supervisor:
     def _start_tailer(self) -> Child:
         # Another service on the same folder may run one already: then ours waits in reserve.
         arguments = ["-m", "oriel.storage.tailer", *self._common_arguments(), "--wait"]
+        if self._stale_seconds is not None:
+            arguments.append(f"--stale-after={self._stale_seconds}")
         return Child("tailer", arguments)
 
     def _start_worker(self, number: int) -> Child:
@@ -136,9 +186,12 @@ class Supervisor:
         ]
 
     def _suspect_indexes(self, name: str) -> None:
-        if not self._layout.indexes.is_dir():
+        try:
+            folders = [path for path in self._layout.indexes.iterdir() if path.is_dir()]
+            generations = [IndexFolder(folder).current() for folder in folders]
+        except OSError:
+            # The disk is away: then the tailer finds out by itself.
             return
-        for folder in self._layout.indexes.iterdir():
-            generation = IndexFolder(folder).current()
+        for generation in generations:
             if generation is not None:
                 mark_suspect(generation, f"{name} crashed")

@@ -30,12 +30,13 @@ from oriel.storage.index.folder import (
     IndexFolder,
     clear_suspicion,
     damage,
+    data_bytes,
     is_suspect,
     mark_damaged,
     mark_suspect,
     suspicion,
 )
-from oriel.storage.index.reader import IndexReader
+from oriel.storage.index.reader import IndexReader, open_indexes_max
 from oriel.storage.index.rows import (
     IndexRows,
     Kept,
@@ -66,12 +67,14 @@ __all__ = [
     "check_in_own_process",
     "clear_suspicion",
     "damage",
+    "data_bytes",
     "file_rows",
     "is_suspect",
     "json_texts",
     "mark_damaged",
     "mark_suspect",
     "newest_of_each",
+    "open_indexes_max",
     "revision_range",
     "row_identity_json",
     "row_json",

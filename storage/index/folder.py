@@ -96,6 +96,14 @@ class IndexFolder:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
+def data_bytes(generation: Path) -> int:
+    """The size of a generation's file, which only grows; 0 when it is not there."""
+    try:
+        return (generation / DATA_FILE).stat().st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
 def mark_damaged(generation: Path, reason: str) -> None:
     """Leave word for the tailer that this generation must be rebuilt."""
     _leave(generation / _DAMAGED, reason)

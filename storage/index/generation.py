@@ -129,6 +129,8 @@ def _open(
         )
     except lmdb.Error as error:
         raise storage_error(error, generation) from error
+    except OSError as error:
+        raise not_usable(error, generation) from error
     try:
         return _with_databases(env, generation, create=not readonly)
     except BaseException:

@@ -68,6 +68,13 @@ class IndexReader:
             raise StoreNotReady(message)
         return _begin(self._generation)
 
+    def is_there(self) -> bool:
+        """Whether there is an index that was built, damaged or not; opens nothing."""
+        try:
+            return self.folder.pointer_stamp() is not None
+        except OSError:
+            return self._generation is not None
+
     def close(self) -> None:
         """Close the files, with the last open snapshot; the next snapshot opens them again."""
         _open_readers.discard(self)

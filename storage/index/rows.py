@@ -30,6 +30,8 @@ from oriel.storage.key_codec import record_keys
 _BATCH_ROWS = 1 << 17
 
 _CONTROL_CHARACTERS = [chr(code) for code in range(32)]
+#: How often a string has to be there, on average, for its text to be made only once.
+_REPEATS = 4
 _NEEDS_ESCAPE = '["\\\\\\x00-\\x1f]'
 
 #: Of a file's rows, which are in the table: those that its deletion vector leaves.
@@ -325,6 +327,14 @@ def json_texts(column: Any) -> Any:
 
 
 def _string_texts(column: Any) -> Any:
+    distinct = column.dictionary_encode()
+    if _REPEATS * len(distinct.dictionary) <= len(column):
+        # Keys repeat: the text of each is made once.
+        return _quoted(distinct.dictionary).take(distinct.indices)
+    return _quoted(column)
+
+
+def _quoted(column: Any) -> Any:
     if pc.any(pc.match_substring_regex(column, _NEEDS_ESCAPE)).as_py():
         # The backslash goes first: the others bring new ones.
         for character in ("\\", '"', *_CONTROL_CHARACTERS):

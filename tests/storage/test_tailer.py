@@ -12,8 +12,8 @@ import pytest
 
 from oriel.storage import DataLayout, StoreNotReady
 from oriel.storage.index import IndexFolder, IndexReader
-from oriel.storage.tailer import StatusFile, StoreStatus
-from oriel.storage.tailer.process import ANOTHER_TAILER, stores_with_tables
+from oriel.storage.tailer import StatusFile, StoreStatus, stores_with_tables
+from oriel.storage.tailer.process import ANOTHER_TAILER
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import WAIT_SECONDS, process_runs, wait_until
 
@@ -106,18 +106,6 @@ def test_a_repaired_store_is_followed_again(tmp_path: Path, start: Start) -> Non
     wait_until(
         lambda: _status(tmp_path) == StoreStatus("following", 1), "the good status to be written"
     )
-
-
-def test_a_store_without_a_table_loses_its_index(tmp_path: Path, start: Start) -> None:
-    """What has no table any more is no store."""
-    table = StoreTable(tmp_path, make_definition())
-    start()
-    reading = Reading(tmp_path)
-    reading.wait_for(0)
-    table.path.rename(tmp_path / "elsewhere")
-    index = DataLayout(tmp_path).index("store")
-    wait_until(lambda: not index.exists(), "the index to be removed")
-    reading.reader.close()
 
 
 def test_only_folders_with_a_log_and_a_good_name_are_stores(tmp_path: Path) -> None:
