@@ -17,6 +17,7 @@ from oriel.app.contract import (
 )
 from oriel.app.guards import AllowedHosts, Gate, Receive, Scope, Send
 from oriel.app.page import dashboard_routes
+from oriel.app.push import EventStreams, watched_store
 from oriel.app.reads import HotReads, StoreCatalog, route
 from oriel.app.routes import health_routes, metrics_routes, store_routes
 from oriel.app.server.settings import ServiceSettings
@@ -35,6 +36,7 @@ class Service:
         self.catalog = StoreCatalog(layout, self.gate)
         self.api = make_api(self.catalog, StatusFile(layout), data, settings)
         self._hot_reads = HotReads(self.catalog, self.gate)
+        self._streams = EventStreams(self.catalog, self.gate)
         self._hosts = AllowedHosts(settings.allowed_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,15 +64,19 @@ class Service:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         target = route(scope["raw_path"])
+        is_cold = False
         try:
             if target is not None:
                 await self._hot_reads.serve(target, scope, send)
+            elif (store := watched_store(scope["raw_path"])) is not None:
+                await self._streams.serve(store, scope, send)
             else:
+                is_cold = True
                 await self.gate.in_time(self.api, _cold_scope(scope), receive, send)
         except RequestTooSlow as error:
             await _send_problem(error, scope, send)
         except Exception as error:
-            if target is None:
+            if is_cold:
                 # FastAPI has answered it; the server logs it.
                 raise
             await _send_problem(error, scope, send)
