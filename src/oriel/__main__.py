@@ -13,6 +13,7 @@ _COMMANDS = {
     "demo": ("oriel.demo", "demo"),
     "run": ("oriel.pipeline.run", "pipeline"),
     "serve": ("oriel.app.server", "app"),
+    "token": ("oriel.app.guards.token", "app"),
     "status": ("oriel.pipeline.operations.status", "pipeline"),
     "backup": ("oriel.pipeline.operations.backup", "pipeline"),
     "clock": ("oriel.pipeline.operations.clock", "pipeline"),
@@ -31,6 +32,8 @@ oriel: interactive queries over materialized windows
                                    run a topology: event log -> windows -> Delta tables
   oriel serve --data FOLDER [--host 127.0.0.1] [--port 8080] [--workers 1]
                                    serve the tables of a data folder over HTTP
+  oriel token NAME --file FILE [--store NAME] [--key-prefix TEXT]
+                                   make a token for a service that is not open to all
   oriel status --data FOLDER [--watch | --json | --check]
                                    how pipelines, stores, partitions and indexes fare
   oriel clock --data FOLDER [STORE] [--set TOPIC PARTITION TIME]

@@ -117,7 +117,7 @@ def read_entry(version: int, content: bytes) -> LogEntry | None:
     return LogEntry(
         version=version,
         digest=hashlib.sha256(content).hexdigest(),
-        added=tuple(unquote(add["path"]) for add in new),
+        added=tuple(file_in_table(add["path"]) for add in new),
         # A file with a deletion vector is one of which rows are deleted.
         removes_rows=any(remove.get("dataChange", True) for remove in removes)
         or any(add.get("deletionVector") for add in new),
@@ -126,6 +126,23 @@ def read_entry(version: int, content: bytes) -> LogEntry | None:
         transactions={txn["appId"]: txn["version"] for txn in transactions},
         restored=_restored_version(commit_info),
     )
+
+
+def file_in_table(path: str) -> str:
+    """Where a data file lies in its table, of the percent-encoded path that the log has of it.
+
+    Raises:
+        CorruptLog: it leads out of the table: who may write a table's log only is not to make
+            others read, and serve, any file there is. (Delta's shallow clones do lead out.)
+    """
+    name = unquote(path)
+    if name.startswith("/") or _SCHEME.match(path) or ".." in name.split("/"):
+        message = (
+            f"the log names a data file outside of the table, {name[:200]!r}: that is not read; "
+            "restore the table from a backup, or copy the file into it and its rows with Spark"
+        )
+        raise CorruptLog(message)
+    return name
 
 
 def _table_metadata(metadata: Action | None) -> TableMetadata | None:
@@ -169,6 +186,8 @@ def _first(actions: list[Action], name: str, default: Any) -> Any:
     return next((action[name] for action in actions if name in action), default)
 
 
+#: How a path with a scheme begins: `file:`, `s3://`.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
 
 #: Identity of a log file: inode, modification time in ns, size in bytes.
@@ -279,7 +298,7 @@ class DeltaLog:
             version=delta.version(),
             table_id=str(metadata.id),
             definition=definition,
-            files=tuple(unquote(path) for path in files),
+            files=tuple(map(file_in_table, files)),
             record=record,
             digest="" if entry is None else entry.digest,
             batch=max(-1 if batch is None else batch, -1 if record is None else record.batch),
