@@ -33,6 +33,7 @@ from oriel.app.contract.parameters import (
     RANGE_QUERY,
     SESSIONS_QUERY,
     STORE,
+    WATCH_QUERY,
     PathParameter,
     Query,
 )
@@ -307,6 +308,20 @@ _RECORDS = (
         summary="The dashboard, a web page",
         description="One page that shows the windows of a store as they change.",
         answer=None,
+    ),
+    Operation(
+        "watch",
+        f"{_STORE_PATH}/watch",
+        tag="windows",
+        summary="Changes of a store, as they happen",
+        description="Server-Sent Events. `position` comes first and says where the stream begins; "
+        "each `change` has the windows (or rows) that one version of the table changed and those "
+        "that it `removed`; `reset` says to read anew. An event's `id` is where to go on: nothing "
+        "is lost or repeated. Without changes a sign of life comes every 15 s.",
+        answer=None,
+        query=WATCH_QUERY,
+        own_problems=(UnknownParameter,),
+        text_type="text/event-stream",
     ),
 )
 

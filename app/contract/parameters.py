@@ -18,6 +18,7 @@ from oriel.storage.table_store import READ_BYTES_MAX
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 10_000
 WAIT_MS_MAX = 30_000
+FOR_MS_MAX = 86_400_000
 #: Most values of one repeatable parameter.
 REPEATS_MAX = 1_000
 #: Reads of tables that one process does at a time, and those that wait for their turn.
@@ -296,6 +297,31 @@ PREFIX = QueryParameter(
     is_bound=True,
 )
 
+WATCHED_KEY = QueryParameter(
+    "key",
+    {"type": "string"},
+    "A key to watch; repeatable. Default: all keys.",
+    str,
+    default=(),
+    repeatable=True,
+    example="EWR",
+)
+AFTER = QueryParameter(
+    "after",
+    {"type": "string", "pattern": r"^\d{1,18}"},
+    "Tell what came after this: the `id` of an event, or the `version` of an answer. A header "
+    "`Last-Event-ID`, as browsers send it, counts before it. Default: from now on.",
+    str,
+    example="17",
+)
+FOR_MS = QueryParameter(
+    "for_ms",
+    {"type": "integer", "minimum": 1, "maximum": FOR_MS_MAX},
+    "End the stream after so many ms. Default: never.",
+    _integer_reader("for_ms", 1, FOR_MS_MAX),
+    example=1000,
+)
+
 STORE = PathParameter(
     "store",
     {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"},
@@ -404,3 +430,4 @@ POSITION_QUERY = Query(TIMES, *_POSITION)
 RANGE_QUERY = Query(FROM_MS, TO_MS, LIMIT, CURSOR, TIMES, *_POSITION)
 SESSIONS_QUERY = Query(EARLIEST_END_MS, LATEST_START_MS, LIMIT, CURSOR, TIMES, *_POSITION)
 KEYS_QUERY = Query(PREFIX, LIMIT, CURSOR, *_POSITION)
+WATCH_QUERY = Query(WATCHED_KEY, AFTER, FOR_MS)

@@ -13,7 +13,7 @@ from oriel.app.contract import UnknownHost
 #: Hosts that are remembered; their number is bounded, for strangers choose them.
 _REMEMBERED_MAX = 1_000
 
-ANY = "*"
+_ANY = "*"
 
 
 class AllowedHosts:
@@ -22,7 +22,7 @@ class AllowedHosts:
     def __init__(self, told: Iterable[str] = ()) -> None:
         """``told`` are names without a port; ``*`` allows any, ``*.example.org`` all below."""
         names = {name.lower().rstrip(".") for name in told}
-        self._any = ANY in names
+        self._any = _ANY in names
         self._names = names | {"localhost"}
         self._below = tuple(name[1:] for name in names if name.startswith("*."))
         self._remembered: set[bytes] = set()

@@ -64,6 +64,7 @@ class StoreView:
         self._gate = gate
         self.watcher = VersionWatcher(self._newest_state)
         self._table = layout.table(name)
+        self.log = DeltaLog(self._table)
         self._index_folder = IndexFolder(layout.index(name))
         self._reader = IndexReader(self._index_folder)
         self._frame: VersionFrame | None = None
@@ -98,10 +99,9 @@ class StoreView:
         """
         if self._frame is not None:
             return False
-        log = DeltaLog(self._table)
-        stamp = log.stamp(0)
+        stamp = self.log.stamp(0)
         if stamp != self._first_stamp:
-            first = None if stamp is None else log.read(0)
+            first = None if stamp is None else self.log.read(0)
             metadata = None if first is None else first.metadata
             self._is_foreign = metadata is not None and metadata.definition_json is None
             self._first_stamp = stamp
@@ -131,7 +131,7 @@ class StoreView:
         """How far a version is behind the table; looked up at most ten times a second."""
         now = time.monotonic()
         if self._lag_of != version or now - self._lag_seen_at >= _LAG_SECONDS:
-            self._lag = _lag(DeltaLog(self._table), version)
+            self._lag = _lag(self.log, version)
             self._lag_of, self._lag_seen_at = version, now
         return self._lag
 

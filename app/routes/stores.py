@@ -15,6 +15,7 @@ from oriel.app.contract import (
     media_type_of,
 )
 from oriel.app.formats import keys_body, page_headers
+from oriel.app.guards import ACCESS, Access
 from oriel.app.reads import StoreCatalog, StoreView, is_as_of, position_of
 from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexSnapshot
@@ -33,8 +34,14 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     @router.get(_LIST.path, response_model=_LIST.answer)
     async def list_stores(request: Request) -> Any:
         _LIST.query.read(request.scope["query_string"])
-        stores = [_summary(catalog.view(name)) for name in catalog.names()]
-        others = [_not_ready(name, _FOREIGN) for name in catalog.foreign_names()]
+        access: Access | None = request.scope.get(ACCESS)
+
+        def is_reached(name: str) -> bool:
+            return access is None or access.reaches_store(name)
+
+        stores = [_summary(catalog.view(name)) for name in filter(is_reached, catalog.names())]
+        foreign = filter(is_reached, catalog.foreign_names())
+        others = [_not_ready(name, _FOREIGN) for name in foreign]
         return {"stores": sorted(stores + others, key=lambda summary: str(summary["store"]))}
 
     @router.get(_DESCRIBE.path, response_model=_DESCRIBE.answer)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
 from oriel.app.contract import (
     ApiError,
@@ -15,12 +16,24 @@ from oriel.app.contract import (
     describe,
     problem_answer,
 )
-from oriel.app.guards import AllowedHosts, Gate, Receive, Scope, Send
+from oriel.app.guards import (
+    AccessGuard,
+    AllowedHosts,
+    App,
+    Gate,
+    Receive,
+    Scope,
+    Send,
+    TokenFile,
+    TokenVerifier,
+    hide_other_stores,
+)
 from oriel.app.page import dashboard_routes
+from oriel.app.push import EventStreams, watched_store
 from oriel.app.reads import HotReads, StoreCatalog, route
 from oriel.app.routes import health_routes, metrics_routes, store_routes
 from oriel.app.server.settings import ServiceSettings
-from oriel.storage import DataLayout, StorageError
+from oriel.storage import DataLayout, StorageError, UnknownStore
 from oriel.storage.tailer import StatusFile
 
 
@@ -35,17 +48,30 @@ class Service:
         self.catalog = StoreCatalog(layout, self.gate)
         self.api = make_api(self.catalog, StatusFile(layout), data, settings)
         self._hot_reads = HotReads(self.catalog, self.gate)
+        self._streams = EventStreams(self.catalog, self.gate)
         self._hosts = AllowedHosts(settings.allowed_hosts)
+        verifiers = make_verifiers(settings)
+        self._access = AccessGuard(verifiers) if verifiers else None
+        self._app: App = self._guarded
+        if settings.cors_origins:
+            # In front of all: a browser asks without a token whether it may ask with one.
+            self._app = _with_cors(self._guarded, settings.cors_origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; whatever fails becomes a problem document."""
         if scope["type"] != "http":
             await self.api(scope, receive, send)
-            return
+        else:
+            await self._app(scope, receive, send)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that may be asked, if there is a place for it."""
         try:
             self._hosts.check(_header(scope, b"host"))
+            if self._access is not None:
+                self._access.check(scope)
             self.gate.enter()
-        except ApiError as error:
+        except (ApiError, UnknownStore) as error:
             await _send_problem(error, scope, send)
             return
         try:
@@ -62,18 +88,53 @@ class Service:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         target = route(scope["raw_path"])
+        is_cold = False
         try:
             if target is not None:
                 await self._hot_reads.serve(target, scope, send)
+            elif (store := watched_store(scope["raw_path"])) is not None:
+                await self._streams.serve(store, scope, send)
             else:
+                is_cold = True
                 await self.gate.in_time(self.api, _cold_scope(scope), receive, send)
         except RequestTooSlow as error:
             await _send_problem(error, scope, send)
         except Exception as error:
-            if target is None:
+            if is_cold:
                 # FastAPI has answered it; the server logs it.
                 raise
             await _send_problem(error, scope, send)
+
+
+def make_verifiers(settings: ServiceSettings) -> list[TokenVerifier]:
+    """What knows the tokens of requests; nothing where nobody needs one.
+
+    Raises:
+        BadTokenFile: the token file can't be used.
+        OSError, jwt.PyJWTError: the keys of an identity provider can't be read.
+        ModuleNotFoundError: the extra that checks its tokens is not installed.
+    """
+    verifiers: list[TokenVerifier] = []
+    if settings.tokens is not None:
+        verifiers.append(TokenFile(Path(settings.tokens)))
+    if settings.jwks is not None and settings.jwt_issuer and settings.jwt_audience:
+        # Imported when it is wanted: an extra of its own brings it.
+        from oriel.app.guards.jwt_tokens import JwtSettings, JwtVerifier  # noqa: PLC0415
+
+        keys = JwtSettings(settings.jwks, settings.jwt_issuer, settings.jwt_audience)
+        verifiers.append(JwtVerifier(keys))
+    return verifiers
+
+
+def _with_cors(app: App, origins: tuple[str, ...]) -> App:
+    layer: App = CORSMiddleware(
+        app,
+        allow_origins=origins,
+        allow_methods=("GET", "HEAD", "POST"),
+        allow_headers=("Accept", "Authorization", "If-None-Match", "Last-Event-ID"),
+        expose_headers=("ETag", "Oriel-Version", "Oriel-Offsets", "Oriel-Lag", "Retry-After"),
+    )
+    return layer
 
 
 def _cold_scope(scope: Scope) -> Scope:
@@ -96,7 +157,8 @@ def _header(scope: Scope, name: bytes) -> bytes | None:
 
 
 async def _send_problem(error: Exception, scope: Scope, send: Send) -> None:
-    status, headers, body = problem_answer(error, scope["raw_path"].decode("latin-1"))
+    told = hide_other_stores(scope, error)
+    status, headers, body = problem_answer(told, scope["raw_path"].decode("latin-1"))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
@@ -132,7 +194,8 @@ def make_api(
 
 
 async def _answer_problem(request: Request, error: Exception) -> Response:
-    status, headers, body = problem_answer(error, request.scope["raw_path"].decode("latin-1"))
+    told = hide_other_stores(dict(request.scope), error)
+    status, headers, body = problem_answer(told, request.scope["raw_path"].decode("latin-1"))
     response = Response(body, status)
     response.raw_headers = headers
     return response

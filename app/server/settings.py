@@ -12,11 +12,22 @@ from oriel.app.contract import Limits
 class ServiceSettings:
     """How a worker serves; the defaults are those of a service on a loopback address.
 
-    ``allowed_hosts`` are names of the Host field beside addresses and ``localhost``.
+    ``allowed_hosts`` are names of the Host field beside addresses and ``localhost``,
+    ``cors_origins`` those whose pages may read answers. ``tokens`` is a token file, ``jwks`` the
+    file or address of an identity provider's keys; without both nobody needs a token.
+    ``tls_certificate`` and ``tls_key`` are files; without them the service speaks plain HTTP.
     """
 
     limits: Limits = field(default_factory=Limits)
     allowed_hosts: tuple[str, ...] = ()
+    cors_origins: tuple[str, ...] = ()
+    tokens: str | None = None
+    jwks: str | None = None
+    jwt_issuer: str | None = None
+    jwt_audience: str | None = None
+    tls_certificate: str | None = None
+    tls_key: str | None = None
+    access_log: bool = False
 
     def to_json(self) -> str:
         """The settings as text."""

@@ -17,6 +17,8 @@ from oriel.storage import add_log_format, end_with_parent, set_up_console
 
 #: Fields of every answer: a browser must not guess what it is. Pages have more of their own.
 _SECURITY_HEADERS = [("x-content-type-options", "nosniff")]
+#: A browser that came by TLS once never comes without it.
+_TLS_ONLY = ("strict-transport-security", "max-age=31536000")
 #: Seconds that answers under way have when the worker ends.
 _FINISH_SECONDS = 5
 
@@ -55,7 +57,9 @@ def serve(data: Path, listener: socket.socket, settings: ServiceSettings) -> Non
         interface="asgi3",
         access_log=False,
         server_header=False,
-        headers=_SECURITY_HEADERS,
+        headers=_SECURITY_HEADERS if settings.tls_key is None else [*_SECURITY_HEADERS, _TLS_ONLY],
+        ssl_certfile=settings.tls_certificate,
+        ssl_keyfile=settings.tls_key,
         log_config=None,
         # Its warnings are about what clients send: strangers could fill the log.
         log_level="error",

@@ -19,11 +19,10 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from urllib.parse import unquote
 
 from oriel.storage.delta.compaction import COMPACTED
 from oriel.storage.delta.live_files import LOG_NAME, TableFiles, last_checkpoint, now_ms
-from oriel.storage.delta.log import entry_name, read_actions
+from oriel.storage.delta.log import entry_name, file_in_table, read_actions
 from oriel.storage.delta.retention import (
     deleted_file_retention_ms,
     log_retention_ms,
@@ -156,7 +155,7 @@ class Cleanup:
                 break
             content = (files.log / entry_name(version)).read_bytes()
             for action in read_actions(content) or []:
-                path = unquote(action["remove"]["path"]) if "remove" in action else None
+                path = file_in_table(action["remove"]["path"]) if "remove" in action else None
                 if path is not None and path not in files.live:
                     removed.setdefault(path, written_ms)
         return removed

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
@@ -24,6 +23,7 @@ from oriel.storage.delta.log import (
     Action,
     DeltaLog,
     entry_name,
+    file_in_table,
     read_actions,
     read_entry,
 )
@@ -109,7 +109,7 @@ class TableFiles:
             adds.column(name).to_pylist() for name in ("path", "size_bytes", "modification_time")
         )
         self.live = {
-            unquote(name): LiveFile(unquote(name), size, modified_ms)
+            (path := file_in_table(name)): LiveFile(path, size, modified_ms)
             for name, size, modified_ms in zip(names, sizes, times, strict=True)
         }
         self.version = delta.version()
@@ -167,13 +167,13 @@ class TableFiles:
     def _apply(self, action: Action) -> None:
         if "add" in action:
             add = action["add"]
-            path = unquote(add["path"])
+            path = file_in_table(add["path"])
             self.live[path] = LiveFile(path, add["size"], add["modificationTime"])
             self.removed.pop(path, None)
             if add.get("dataChange", True) and not self._is_ours:
                 self.foreign_version = self.version
         elif "remove" in action:
-            path = unquote(action["remove"]["path"])
+            path = file_in_table(action["remove"]["path"])
             self.live.pop(path, None)
             self.removed[path] = action["remove"].get("deletionTimestamp") or now_ms()
         elif "commitInfo" in action:

@@ -122,7 +122,7 @@ def read_entry(version: int, content: bytes) -> LogEntry | None:
     return LogEntry(
         version=version,
         digest=hashlib.sha256(content).hexdigest(),
-        added=tuple(unquote(add["path"]) for add in new),
+        added=tuple(file_in_table(add["path"]) for add in new),
         # A file with a deletion vector is one of which rows are deleted.
         removes_rows=any(remove.get("dataChange", True) for remove in removes)
         or any(add.get("deletionVector") for add in new),
@@ -134,6 +134,23 @@ def read_entry(version: int, content: bytes) -> LogEntry | None:
         added_bytes=sum(add.get("size") or 0 for add in new),
         committed_ms=commit_info.get("inCommitTimestamp", commit_info.get("timestamp")),
     )
+
+
+def file_in_table(path: str) -> str:
+    """Where a data file lies in its table, of the percent-encoded path that the log has of it.
+
+    Raises:
+        CorruptLog: it leads out of the table: who may write a table's log only is not to make
+            others read, and serve, any file there is. (Delta's shallow clones do lead out.)
+    """
+    name = unquote(path)
+    if name.startswith("/") or _SCHEME.match(path) or ".." in name.split("/"):
+        message = (
+            f"the log names a data file outside of the table, {name[:200]!r}: that is not read; "
+            "restore the table from a backup, or copy the file into it and its rows with Spark"
+        )
+        raise CorruptLog(message)
+    return name
 
 
 def _table_metadata(metadata: Action | None) -> TableMetadata | None:
@@ -177,6 +194,8 @@ def _first(actions: list[Action], name: str, default: Any) -> Any:
     return next((action[name] for action in actions if name in action), default)
 
 
+#: How a path with a scheme begins: `file:`, `s3://`.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
 _CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 
@@ -292,7 +311,7 @@ class DeltaLog:
             version=delta.version(),
             table_id=str(metadata.id),
             definition=definition,
-            files=tuple(unquote(path) for path in adds.column("path").to_pylist()),
+            files=tuple(map(file_in_table, adds.column("path").to_pylist())),
             record=record,
             digest="" if entry is None else entry.digest,
             batch=max(-1 if batch is None else batch, -1 if record is None else record.batch),

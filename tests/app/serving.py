@@ -46,9 +46,13 @@ class Serving:
 
     def raw(self, content: bytes) -> bytes:
         """Send bytes; returns all that comes back until the service closes the connection."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS) as client:
+        with self.connect() as client:
             client.sendall(content)
             return b"".join(iter(lambda: client.recv(65_536), b""))
+
+    def connect(self) -> socket.socket:
+        """A connection of one's own."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS)
 
     def version(self) -> int:
         """The store's version as it is served; -1 while it isn't, or the worker restarts."""

@@ -43,10 +43,6 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     assert made.end() == 0
 
 
-def _connect(serving: Serving) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", serving.port), timeout=WAIT_SECONDS)
-
-
 def _answer(client: socket.socket) -> tuple[int, dict[str, str], Any]:
     """The one answer on a connection that is then closed."""
     content = b"".join(iter(lambda: client.recv(65_536), b""))
@@ -81,7 +77,7 @@ def test_what_is_too_long_or_too_slow_is_refused(
     strict: Serving, sent: bytes, expected: tuple[int, str]
 ) -> None:
     """Header fields, path and body; whole, or on the way."""
-    with _connect(strict) as client:
+    with strict.connect() as client:
         client.sendall(sent)
         assert _code(_answer(client)) == expected
     assert strict.get("/healthz").status == 200
@@ -89,7 +85,7 @@ def test_what_is_too_long_or_too_slow_is_refused(
 
 def test_a_header_of_many_megabytes_is_not_read(strict: Serving) -> None:
     """The connection is closed long before its end."""
-    with _connect(strict) as client:
+    with strict.connect() as client:
         client.sendall(b"GET / HTTP/1.1\r\nX: ")
         sent = 0
         with suppress(ConnectionError):
@@ -101,7 +97,7 @@ def test_a_header_of_many_megabytes_is_not_read(strict: Serving) -> None:
 
 def test_a_dripping_header_ends_at_its_deadline(strict: Serving) -> None:
     """However often a byte comes."""
-    with _connect(strict) as client:
+    with strict.connect() as client:
         client.settimeout(0.05)
         received = b""
         dripped = 0
@@ -121,7 +117,7 @@ def test_a_dripping_header_ends_at_its_deadline(strict: Serving) -> None:
 def test_silent_connections_are_closed_for_others(strict: Serving) -> None:
     """With more of them than there may be, each new client is answered."""
     with ExitStack() as opened:
-        clients = [opened.enter_context(_connect(strict)) for _ in range(100)]
+        clients = [opened.enter_context(strict.connect()) for _ in range(100)]
         for _ in range(5):
             assert strict.get("/healthz").status == 200
         assert _is_closed(clients[0])
@@ -129,7 +125,7 @@ def test_silent_connections_are_closed_for_others(strict: Serving) -> None:
 
 def test_a_silent_connection_is_closed_in_time(strict: Serving) -> None:
     """One that never says a word, and one that had an answer."""
-    with _connect(strict) as silent, _connect(strict) as used:
+    with strict.connect() as silent, strict.connect() as used:
         used.sendall(_GET % b"/healthz")
         assert used.recv(65_536).startswith(b"HTTP/1.1 200 ")
         assert _is_closed(silent)
@@ -173,7 +169,7 @@ def _refused_waiter(serving: Serving) -> bool:
 
 def test_only_so_many_may_wait_and_who_goes_gives_its_place_back(strict: Serving) -> None:
     """The third gets 503 at once; a closed connection waits no longer."""
-    with _connect(strict) as first, _connect(strict) as second:
+    with strict.connect() as first, strict.connect() as second:
         for client in (first, second):
             client.sendall(_GET % _wait_target())
         wait_until(lambda: _refused_waiter(strict), "both to wait")
@@ -187,7 +183,7 @@ def test_the_end_of_a_worker_answers_those_who_wait(tmp_path: Path) -> None:
     StoreTable(tmp_path, make_definition()).commit([{"key": "a", "start": 1}])
     serving = _serving(tmp_path)
     serving.wait_for(1)
-    with _connect(serving) as waiting, _connect(serving) as other:
+    with serving.connect() as waiting, serving.connect() as other:
         waiting.sendall(_GET % _wait_target())
         # A second waiter that comes and goes shows that the first is served, too.
         other.sendall(_GET % _wait_target(1))

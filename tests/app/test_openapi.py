@@ -139,6 +139,9 @@ _CALLS = {
         "/v1/stores/visits/session/10/12/a/b", "/v1/stores/visits/session/10/13/a/b",
         "/v1/stores/visits/session/x/1/a", f"{_ROOT}/session/10/20/a/b",
     ],
+    "/v1/stores/{store}/watch": [
+        f"{_ROOT}/watch?for_ms=1", f"{_ROOT}/watch?key=a&after=x", "/v1/stores/nope/watch",
+    ],
     "/v1/stores/{store}/get/{key}": [
         "/v1/stores/totals/get/a/b", "/v1/stores/totals/get/a/b?times=iso",
         "/v1/stores/totals/get/none", f"{_ROOT}/get/a/b",

@@ -12,12 +12,12 @@ from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, text
 
 COMMANDS = (
     "backup", "clock", "compact", "dead-letters", "demo", "rebuild", "rescale", "restore", "run",
-    "serve", "status", "topology", "test", "bench", "lock", "help",
+    "serve", "status", "token", "topology", "test", "bench", "lock", "help",
 )  # fmt: skip
 #: Commands of the package, which have options of their own.
 PACKAGED = (
     "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "rebuild",
-    "rescale", "restore", "run", "serve", "status",
+    "rescale", "restore", "run", "serve", "status", "token",
 )  # fmt: skip
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
