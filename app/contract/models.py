@@ -77,6 +77,32 @@ class RowsAnswer(Model):
     next_cursor: str | None = Field(description="Always null: a key has one row")
 
 
+class Change(Model):
+    """A window that changed, or the row of a key in a store without windows."""
+
+    version: int = Field(description="Version of the table in which it changed last")
+    key: str = Field(examples=["EWR"])
+    window_start_ms: int | None = Field(description="null in a store without windows")
+    window_end_ms: int | None = Field(description="null in a store without windows")
+    row: Window | Row | None = Field(
+        description="The window (or row) as of the answer's position; null: it was removed"
+    )
+
+
+class ChangesAnswer(Model):
+    """Windows that changed since a version, by version, key, start and end."""
+
+    store: str = Field(examples=["departures"])
+    position: Position
+    changes: list[Change]
+    through_version: int = Field(
+        description="The pages up to the one without `next_cursor` tell all changes up to this "
+        "version: `since_version` of the next request",
+        examples=[17],
+    )
+    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
 class KeysAnswer(Model):
     """Keys of a store, ordered by their UTF-8 bytes."""
 

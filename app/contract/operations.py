@@ -13,6 +13,7 @@ from functools import partial
 from pydantic import BaseModel
 
 from oriel.app.contract.models import (
+    ChangesAnswer,
     Health,
     Json,
     KeysAnswer,
@@ -24,6 +25,7 @@ from oriel.app.contract.models import (
 )
 from oriel.app.contract.parameters import (
     AS_OF_VERSION,
+    CHANGES_QUERY,
     CURSOR,
     KEYS_QUERY,
     MIN_VERSION,
@@ -33,6 +35,7 @@ from oriel.app.contract.parameters import (
     RANGE_QUERY,
     SESSIONS_QUERY,
     STORE,
+    TABLE_READS,
     PathParameter,
     Query,
 )
@@ -291,6 +294,19 @@ _RECORDS = (
         "Prometheus' text format.",
         answer=None,
         text_type="text/plain",
+    ),
+    Operation(
+        "changes",
+        f"{_STORE_PATH}/changes",
+        tag="windows",
+        summary="Windows that changed since a version",
+        description="Each once, with its newest row or that it was removed, by the version of its "
+        "last change, key, start and end. Windows that have expired are left out; compaction "
+        "changes none. Where the log does not say any more what changed, the problem "
+        f"`version-gone` says to read the store anew. {TABLE_READS}",
+        answer=ChangesAnswer,
+        query=CHANGES_QUERY,
+        own_problems=(storage.BehindPositionBound, *TABLE_READ_PROBLEMS),
     ),
     Operation(
         "dashboard",

@@ -16,6 +16,8 @@ from oriel.storage.table_store import READ_BYTES_MAX
 
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 10_000
+#: Of pages whose items are looked up one by one, or are large.
+SHORT_LIMIT_MAX = 1000
 WAIT_MS_MAX = 30_000
 #: Reads of tables that one process does at a time, and those that wait for their turn.
 TABLE_READS_AT_ONCE = 2
@@ -226,6 +228,23 @@ AS_OF_MS = QueryParameter(
     is_bound=True,
     example=1357038000000,
 )
+SINCE_VERSION = QueryParameter(
+    "since_version",
+    {"type": "integer", "minimum": 0},
+    "Changes of later versions than this, exclusive: `through_version` of the last answer, or the "
+    "`version` of the position from which a store was read. Default: the newest, which says where "
+    "to begin.",
+    _integer_reader("since_version", 0, _INT64_MAX),
+    is_bound=True,
+    example=17,
+)
+SHORT_LIMIT = QueryParameter(
+    "limit",
+    {"type": "integer", "minimum": 1, "maximum": SHORT_LIMIT_MAX, "default": LIMIT_DEFAULT},
+    "Most items of one page.",
+    _integer_reader("limit", 1, SHORT_LIMIT_MAX),
+    default=LIMIT_DEFAULT,
+)
 PREFIX = QueryParameter(
     "prefix",
     {"type": "string", "default": ""},
@@ -334,3 +353,4 @@ POSITION_QUERY = Query(*_POSITION)
 RANGE_QUERY = Query(FROM_MS, TO_MS, LIMIT, CURSOR, *_POSITION)
 SESSIONS_QUERY = Query(EARLIEST_END_MS, LATEST_START_MS, LIMIT, CURSOR, *_POSITION)
 KEYS_QUERY = Query(PREFIX, LIMIT, CURSOR, *_POSITION)
+CHANGES_QUERY = Query(SINCE_VERSION, SHORT_LIMIT, CURSOR)

@@ -7,9 +7,11 @@ in the contract, which also gives its path and the model of its answer.
 from oriel.app.routes.health import health_routes
 from oriel.app.routes.metrics import metrics_routes
 from oriel.app.routes.stores import store_routes
+from oriel.app.routes.tables import table_routes
 
 __all__ = [
     "health_routes",
     "metrics_routes",
     "store_routes",
+    "table_routes",
 ]

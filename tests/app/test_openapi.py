@@ -141,6 +141,12 @@ _CALLS = {
     "/v1/stores/{store}/get/{key}": [
         "/v1/stores/totals/get/a/b", "/v1/stores/totals/get/none", f"{_ROOT}/get/a/b",
         "/v1/stores/totals/fetch/a/b", "/v1/stores/totals/get/a?min_version=99",
+        "/v1/stores/totals/get/a/b?as_of_version=1", "/v1/stores/totals/get/a?as_of_version=9",
+    ],
+    "/v1/stores/{store}/changes": [
+        f"{_ROOT}/changes?since_version=0", f"{_ROOT}/changes?limit=0", f"{_ROOT}/changes?cursor=x",
+        f"{_ROOT}/changes?since_version=9", "/v1/stores/visits/changes?since_version=0",
+        "/v1/stores/totals/changes?since_version=0", f"{_ROOT}/changes?since_version=0&limit=1",
     ],
 }  # fmt: skip
 
