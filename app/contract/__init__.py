@@ -6,7 +6,7 @@ out), the OpenAPI document, the cursors between pages, and the answers that exce
 The lowest room of the service: it knows storage's errors and positions, and no other room.
 """
 
-from oriel.app.contract.cursors import PageCursors
+from oriel.app.contract.cursors import PageCursors, TableState
 from oriel.app.contract.openapi import describe, document_bytes
 from oriel.app.contract.operations import (
     OPERATIONS,
@@ -51,6 +51,7 @@ __all__ = [
     "ProblemAnswer",
     "RowNotFound",
     "TableReadsBusy",
+    "TableState",
     "UnknownRoute",
     "WindowNotFound",
     "WrongStoreKind",

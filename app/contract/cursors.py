@@ -13,11 +13,11 @@ import hashlib
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
-from oriel.storage import BehindPositionBound, InvalidCursor, PositionBound, WindowId
+from oriel.storage import BehindPositionBound, InvalidCursor, Offsets, PositionBound, WindowId
 from oriel.storage.index import IndexState
 
 _FORMAT = 1
@@ -32,6 +32,14 @@ _OF_ANOTHER = (
 )
 
 
+class TableState(NamedTuple):
+    """What a cursor is bound to, of a table that has no index."""
+
+    table_id: str
+    version: int
+    offsets: Offsets
+
+
 class PageCursors:
     """Reads and writes the cursors of one request, over the version that answers it.
 
@@ -40,7 +48,7 @@ class PageCursors:
     ``BehindPositionBound`` when the page before came from a newer version than this one.
     """
 
-    def __init__(self, store: str, state: IndexState, *request: object) -> None:
+    def __init__(self, store: str, state: IndexState | TableState, *request: object) -> None:
         """Compute nothing yet: most requests have one page."""
         self._store = store
         self._state = state
@@ -86,7 +94,7 @@ class PageCursors:
 
     def after_place(self, place: Sequence[Any] | None) -> str | None:
         """The cursor of the page that goes on after a place: integers, texts and null."""
-        return None if place is None else self._write(orjson.dumps(place))
+        return None if place is None else self._write(orjson.dumps(list(place)))
 
     def _digest(self) -> bytes:
         # The table id: a store made anew under the same name has other windows.

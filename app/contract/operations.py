@@ -14,6 +14,8 @@ from pydantic import BaseModel
 
 from oriel.app.contract.models import (
     ChangesAnswer,
+    DeadLetterCountsAnswer,
+    DeadLettersAnswer,
     Health,
     Json,
     KeysAnswer,
@@ -28,6 +30,8 @@ from oriel.app.contract.parameters import (
     CHANGES_QUERY,
     CURSOR,
     KEYS_QUERY,
+    LETTER_COUNTS_QUERY,
+    LETTERS_QUERY,
     MIN_VERSION,
     NO_QUERY,
     PATH_PARAMETERS,
@@ -307,6 +311,28 @@ _RECORDS = (
         answer=ChangesAnswer,
         query=CHANGES_QUERY,
         own_problems=(storage.BehindPositionBound, *TABLE_READ_PROBLEMS),
+    ),
+    Operation(
+        "listDeadLetters",
+        "/v1/deadLetters",
+        tag="deadLetters",
+        summary="Records that could not be used",
+        description="Dead letters of all stores, with their place, reason, key, time, headers and "
+        f"bytes. {TABLE_READS}",
+        answer=DeadLettersAnswer,
+        query=LETTERS_QUERY,
+        own_problems=TABLE_READ_PROBLEMS,
+    ),
+    Operation(
+        "countDeadLetters",
+        "/v1/deadLetters/count",
+        tag="deadLetters",
+        summary="How many records could not be used, by reason",
+        description="The letters that `listDeadLetters` would list, counted; the most frequent "
+        f"reason first. {TABLE_READS}",
+        answer=DeadLetterCountsAnswer,
+        query=LETTER_COUNTS_QUERY,
+        own_problems=TABLE_READ_PROBLEMS,
     ),
     Operation(
         "dashboard",

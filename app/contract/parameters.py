@@ -25,6 +25,7 @@ TABLE_READS_WAITING = 14
 #: Seconds that a read of a table may take, waiting included.
 TABLE_READ_SECONDS = 10
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_INT32_MAX = 2**31 - 1
 
 _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 _BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -129,6 +130,32 @@ TABLE_READS = (
     f"Such a read takes {TABLE_READ_SECONDS} s and holds {READ_BYTES_MAX >> 20} MiB of rows at "
     f"most, and a process accepts {TABLE_READS_AT_ONCE + TABLE_READS_WAITING} at a time."
 )
+
+
+def _choice_reader(name: str, *choices: str) -> Callable[[str], str]:
+    """Make a reader of a few words."""
+
+    def read(text: str) -> str:
+        if text in choices:
+            return text
+        message = f"{name} must be one of {', '.join(choices)}, not {text[:80]!r}"
+        raise InvalidParameter(message)
+
+    return read
+
+
+def _text_bound(name: str, description: str) -> QueryParameter:
+    """A parameter of any text, without a default."""
+    return QueryParameter(name, {"type": "string"}, description, str, is_bound=True)
+
+
+def _integer_bound(name: str, description: str) -> QueryParameter:
+    """A parameter of any 64-bit integer, without a default."""
+    return QueryParameter(
+        name, _TIME_SCHEMA, description, _integer_reader(name, _INT64_MIN, _INT64_MAX),
+        is_bound=True,
+    )  # fmt: skip
+
 
 _TIME_SCHEMA = {"type": "integer", "format": "int64"}
 
@@ -345,6 +372,34 @@ def _decode_query(raw: bytes) -> str:
         raise InvalidParameter(message) from error
 
 
+ORDER = QueryParameter(
+    "order",
+    {"type": "string", "enum": ["newest", "oldest"], "default": "newest"},
+    "Which letters come first: those of the newest batch, then by topic, partition and offset from "
+    "the greatest down; or exactly the other way round.",
+    _choice_reader("order", "newest", "oldest"),
+    default="newest",
+    is_bound=True,
+)
+
+#: Which dead letters are meant, by the names of the columns.
+_LETTERS = (
+    _text_bound("topic", "Only records of this topic."),
+    QueryParameter(
+        "partition",
+        {"type": "integer", "minimum": 0, "maximum": _INT32_MAX},
+        "Only records of this partition.",
+        _integer_reader("partition", 0, _INT32_MAX),
+        is_bound=True,
+    ),
+    _integer_bound("from_offset", "Least offset, inclusive."),
+    _integer_bound("to_offset", "Greatest offset, inclusive."),
+    _text_bound("store", "Only records that this store alone can't use."),
+    _text_bound("reason", "Only letters of this reason, like not-json."),
+    _integer_bound("from_ms", "Least time of a record, inclusive; not those of unknown time."),
+    _integer_bound("to_ms", "Greatest time of a record, inclusive; not those of unknown time."),
+)
+
 _POSITION = (MIN_VERSION, MIN_OFFSET, WAIT_MS, AS_OF_VERSION, AS_OF_MS)
 
 #: The queries that operations have.
@@ -354,3 +409,5 @@ RANGE_QUERY = Query(FROM_MS, TO_MS, LIMIT, CURSOR, *_POSITION)
 SESSIONS_QUERY = Query(EARLIEST_END_MS, LATEST_START_MS, LIMIT, CURSOR, *_POSITION)
 KEYS_QUERY = Query(PREFIX, LIMIT, CURSOR, *_POSITION)
 CHANGES_QUERY = Query(SINCE_VERSION, SHORT_LIMIT, CURSOR)
+LETTERS_QUERY = Query(*_LETTERS, ORDER, SHORT_LIMIT, CURSOR)
+LETTER_COUNTS_QUERY = Query(*_LETTERS)

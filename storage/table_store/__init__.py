@@ -8,6 +8,7 @@ rows of its keys, times or versions cost, within a ``ReadBudget``.
 
 from oriel.storage.table_store.budget import READ_BYTES_MAX, ReadBudget
 from oriel.storage.table_store.changed_windows import Change, ChangePage, ChangeRange, changes
+from oriel.storage.table_store.order import is_behind
 from oriel.storage.table_store.store import (
     TableKeyValueStore,
     TableSessionStore,
@@ -28,4 +29,5 @@ __all__ = [
     "TableVersions",
     "TableWindowStore",
     "changes",
+    "is_behind",
 ]

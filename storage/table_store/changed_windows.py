@@ -19,6 +19,7 @@ from oriel.storage.delta import DeltaLog, LogEntry, read_definition
 from oriel.storage.errors import BehindPositionBound, MissingDataFile, VersionGone
 from oriel.storage.index import IndexState
 from oriel.storage.table_store.budget import ReadBudget
+from oriel.storage.table_store.order import is_behind
 from oriel.storage.table_store.version_rows import added_rows, window_times_ms
 
 #: Entries that one page reads at most, and bytes of added files, as they are on disk.
@@ -98,7 +99,7 @@ def changes(
         clock = "end_ms" if state.definition.window.kind.expires_by_end else "start_ms"
         last = last.filter(pc.field(clock) >= state.earliest_ms)
     if wanted.after is not None:
-        last = last.filter(_is_behind(wanted.after))
+        last = last.filter(is_behind(_SCHEMA, wanted.after))
     last = last.sort_by([(name, "ascending") for name in _ORDER])
     page = [Change(**row) for row in last.slice(0, wanted.limit).to_pylist()]
     return ChangePage(page, reached, has_more=len(last) > len(page))
@@ -154,15 +155,6 @@ def _windows(log: DeltaLog, state: IndexState, entry: LogEntry, budget: ReadBudg
         pa.array(window_times_ms(rows, "window_end")),
     ]
     return pa.table(columns, schema=_SCHEMA)
-
-
-def _is_behind(place: Change) -> Any:
-    """The condition that a row comes after a place, in the order of all four columns."""
-    condition = pc.scalar(value=False)
-    for field, value in reversed(list(zip(_SCHEMA, place, strict=True))):
-        column, bound = pc.field(field.name), pa.scalar(value, field.type)
-        condition = (column > bound) | ((column == bound) & condition)
-    return condition
 
 
 def _start_again(reason: str, state: IndexState) -> VersionGone:
