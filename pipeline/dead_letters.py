@@ -21,21 +21,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.hops import MESSAGE, RAW, PartitionNumbers
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult
-
-#: The dead-letter table's columns. ``store`` is null where the record is bad for every store; key,
-#: time and headers where they are not known. They stand behind the others, since a table that was
-#: made without them gets them there.
-DEAD_LETTER_SCHEMA = pa.schema([
-    pa.field("topic", pa.string(), nullable=False),
-    pa.field("partition", pa.int32(), nullable=False),
-    pa.field("offset", pa.int64(), nullable=False),
-    pa.field("store", pa.string()),
-    pa.field("reason", pa.string(), nullable=False),
-    pa.field("detail", pa.string(), nullable=False),
-    pa.field("raw", pa.binary(), nullable=False),
-    pa.field("revision", pa.int64(), nullable=False),
-    *MESSAGE.type,
-])  # fmt: skip
+from oriel.storage.delta import DEAD_LETTER_SCHEMA
 
 
 class Reason(StrEnum):

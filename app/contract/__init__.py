@@ -6,7 +6,7 @@ out), the OpenAPI document, the cursors between pages, and the answers that exce
 The lowest room of the service: it knows storage's errors and positions, and no other room.
 """
 
-from oriel.app.contract.cursors import PageCursors
+from oriel.app.contract.cursors import PageCursors, TableState
 from oriel.app.contract.limits import LIMIT_FIELDS, Limits
 from oriel.app.contract.media_types import MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
@@ -77,6 +77,7 @@ __all__ = [
     "RowNotFound",
     "ShuttingDown",
     "TableReadsBusy",
+    "TableState",
     "Unauthorized",
     "UnknownHost",
     "UnknownRoute",

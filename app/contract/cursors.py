@@ -3,6 +3,7 @@
     cursor    =  base64url( format (1 byte)  request digest (12)  table version (8)  last )
     last      =  window start (8)  window end (8), signed         after a page of windows
               |  the last key's UTF-8 bytes                       after a page of keys
+              |  a list as JSON                                   after a page of anything else
 
 The digest is over everything that must stay the same between the pages: table, operation,
 key and bounds. The version makes pages move forwards in time only.
@@ -11,8 +12,12 @@ key and bounds. The version makes pages move forwards in time only.
 import hashlib
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from oriel.storage import BehindPositionBound, InvalidCursor, PositionBound, WindowId
+import orjson
+
+from oriel.storage import BehindPositionBound, InvalidCursor, Offsets, PositionBound, WindowId
 from oriel.storage.index import IndexState
 
 _FORMAT = 1
@@ -27,6 +32,14 @@ _OF_ANOTHER = (
 )
 
 
+class TableState(NamedTuple):
+    """What a cursor is bound to, of a table that has no index."""
+
+    table_id: str
+    version: int
+    offsets: Offsets
+
+
 class PageCursors:
     """Reads and writes the cursors of one request, over the version that answers it.
 
@@ -35,7 +48,7 @@ class PageCursors:
     ``BehindPositionBound`` when the page before came from a newer version than this one.
     """
 
-    def __init__(self, store: str, state: IndexState, *request: object) -> None:
+    def __init__(self, store: str, state: IndexState | TableState, *request: object) -> None:
         """Compute nothing yet: most requests have one page."""
         self._store = store
         self._state = state
@@ -59,6 +72,18 @@ class PageCursors:
         except UnicodeDecodeError as error:
             raise InvalidCursor(_NOT_OURS) from error
 
+    def read_place(self, cursor: str | None, length: int) -> list[Any] | None:
+        """What ``after_place`` was given, of ``length`` values; None on the first page."""
+        if cursor is None:
+            return None
+        try:
+            place = orjson.loads(self._read(cursor))
+        except orjson.JSONDecodeError as error:
+            raise InvalidCursor(_NOT_OURS) from error
+        if not isinstance(place, list) or len(place) != length:
+            raise InvalidCursor(_NOT_OURS)
+        return place
+
     def after_window(self, window: WindowId | None) -> str | None:
         """The cursor of the page that goes on after a window; None when there is no such page."""
         return None if window is None else self._write(_WINDOW.pack(*window))
@@ -66,6 +91,10 @@ class PageCursors:
     def after_key(self, key: str | None) -> str | None:
         """The cursor of the page that goes on after a key; None when there is no such page."""
         return None if key is None else self._write(key.encode())
+
+    def after_place(self, place: Sequence[Any] | None) -> str | None:
+        """The cursor of the page that goes on after a place: integers, texts and null."""
+        return None if place is None else self._write(orjson.dumps(list(place)))
 
     def _digest(self) -> bytes:
         # The table id: a store made anew under the same name has other windows.

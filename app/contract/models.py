@@ -1,6 +1,6 @@
 """The shapes of all answers, for the cold routes and for the OpenAPI document."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -96,6 +96,80 @@ class RowsAnswer(Model):
     position: Position
     rows: list[Row] | list[IsoRow]
     next_cursor: str | None = Field(description="Always null: a key has one row")
+
+
+class Change(Model):
+    """A window that changed, or the row of a key in a store without windows."""
+
+    version: int = Field(description="Version of the table in which it changed last")
+    key: str = Field(examples=["EWR"])
+    window_start_ms: int | None = Field(description="null in a store without windows")
+    window_end_ms: int | None = Field(description="null in a store without windows")
+    row: Window | Row | None = Field(
+        description="The window (or row) as of the answer's position; null: it was removed"
+    )
+
+
+class ChangesAnswer(Model):
+    """Windows that changed since a version, by version, key, start and end."""
+
+    store: str = Field(examples=["departures"])
+    position: Position
+    changes: list[Change]
+    through_version: int = Field(
+        description="The pages up to the one without `next_cursor` tell all changes up to this "
+        "version: `since_version` of the next request",
+        examples=[17],
+    )
+    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
+class Bytes(Model):
+    """Bytes as JSON can have them."""
+
+    encoding: Literal["utf-8", "base64"] = Field(
+        description="utf-8: `data` is the text that they are; base64: they are no UTF-8 (RFC 4648)"
+    )
+    data: str = Field(examples=['{"origin": 7}'])
+
+
+class Header(Model):
+    """A header of a Kafka message."""
+
+    key: str | None
+    value: Bytes | None
+
+
+class DeadLetter(Model):
+    """A record that could not be used."""
+
+    topic: str = Field(examples=["flights"])
+    partition: int
+    offset: int = Field(description="Of an event log the byte position of the line")
+    store: str | None = Field(description="The store that alone can't use it; null: all of them")
+    reason: str = Field(examples=["not-json"])
+    detail: str = Field(description="The reason in words")
+    revision: int = Field(description="The batch that found it")
+    timestamp_ms: int | None = Field(description="Time of the record; null: not known")
+    key: Bytes | None = Field(description="Key of the record; null: none, or not known")
+    headers: list[Header] | None = Field(description="null: not known")
+    value: Bytes = Field(description="Of an event log the whole line")
+
+
+class DeadLettersAnswer(Model):
+    """Dead letters, all from one version of their table."""
+
+    version: int | None = Field(description="Version of the dead-letter table; null: none yet")
+    letters: list[DeadLetter]
+    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
+class DeadLetterCountsAnswer(Model):
+    """How many dead letters there are."""
+
+    version: int | None = Field(description="Version of the dead-letter table; null: none yet")
+    total: int
+    by_reason: dict[str, int] = Field(examples=[{"not-json": 3, "wrong-type": 1}])
 
 
 class KeysAnswer(Model):

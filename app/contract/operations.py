@@ -13,6 +13,9 @@ from functools import partial
 from pydantic import BaseModel
 
 from oriel.app.contract.models import (
+    ChangesAnswer,
+    DeadLetterCountsAnswer,
+    DeadLettersAnswer,
     Health,
     Json,
     KeysAnswer,
@@ -24,8 +27,11 @@ from oriel.app.contract.models import (
 )
 from oriel.app.contract.parameters import (
     AS_OF_VERSION,
+    CHANGES_QUERY,
     CURSOR,
     KEYS_QUERY,
+    LETTER_COUNTS_QUERY,
+    LETTERS_QUERY,
     MIN_VERSION,
     NO_QUERY,
     PATH_PARAMETERS,
@@ -33,6 +39,7 @@ from oriel.app.contract.parameters import (
     RANGE_QUERY,
     SESSIONS_QUERY,
     STORE,
+    TABLE_READS,
     WATCH_QUERY,
     PathParameter,
     Query,
@@ -300,6 +307,41 @@ _RECORDS = (
         "Prometheus' text format.",
         answer=None,
         text_type="text/plain",
+    ),
+    Operation(
+        "changes",
+        f"{_STORE_PATH}/changes",
+        tag="windows",
+        summary="Windows that changed since a version",
+        description="Each once, with its newest row or that it was removed, by the version of its "
+        "last change, key, start and end. Windows that have expired are left out; compaction "
+        "changes none. Where the log does not say any more what changed, the problem "
+        f"`version-gone` says to read the store anew. {TABLE_READS}",
+        answer=ChangesAnswer,
+        query=CHANGES_QUERY,
+        own_problems=(storage.BehindPositionBound, *TABLE_READ_PROBLEMS),
+    ),
+    Operation(
+        "listDeadLetters",
+        "/v1/deadLetters",
+        tag="deadLetters",
+        summary="Records that could not be used",
+        description="Dead letters of all stores, with their place, reason, key, time, headers and "
+        f"bytes. {TABLE_READS}",
+        answer=DeadLettersAnswer,
+        query=LETTERS_QUERY,
+        own_problems=TABLE_READ_PROBLEMS,
+    ),
+    Operation(
+        "countDeadLetters",
+        "/v1/deadLetters/count",
+        tag="deadLetters",
+        summary="How many records could not be used, by reason",
+        description="The letters that `listDeadLetters` would list, counted; the most frequent "
+        f"reason first. {TABLE_READS}",
+        answer=DeadLetterCountsAnswer,
+        query=LETTER_COUNTS_QUERY,
+        own_problems=TABLE_READ_PROBLEMS,
     ),
     Operation(
         "dashboard",

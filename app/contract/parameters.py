@@ -17,6 +17,8 @@ from oriel.storage.table_store import READ_BYTES_MAX
 
 LIMIT_DEFAULT = 100
 LIMIT_MAX = 10_000
+#: Of pages whose items are looked up one by one, or are large.
+SHORT_LIMIT_MAX = 1000
 WAIT_MS_MAX = 30_000
 FOR_MS_MAX = 86_400_000
 #: Most values of one repeatable parameter.
@@ -28,6 +30,7 @@ TABLE_READS_WAITING = 14
 TABLE_READ_SECONDS = 10
 MS_TIMES, ISO_TIMES = "ms", "iso"
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
+_INT32_MAX = 2**31 - 1
 
 _INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
 #: A time as text, its fraction not finer than a millisecond (ISO 8601; RFC 3339 has the same).
@@ -178,6 +181,20 @@ TABLE_READS = (
     f"most, and a process accepts {TABLE_READS_AT_ONCE + TABLE_READS_WAITING} at a time."
 )
 
+
+def _text_bound(name: str, description: str) -> QueryParameter:
+    """A parameter of any text, without a default."""
+    return QueryParameter(name, {"type": "string"}, description, str, is_bound=True)
+
+
+def _integer_bound(name: str, description: str) -> QueryParameter:
+    """A parameter of any 64-bit integer, without a default."""
+    return QueryParameter(
+        name, {"type": "integer", "format": "int64"}, description,
+        _integer_reader(name, _INT64_MIN, _INT64_MAX), is_bound=True,
+    )  # fmt: skip
+
+
 _TIME_SCHEMA = {
     "anyOf": [{"type": "integer", "format": "int64"}, {"type": "string", "format": "date-time"}]
 }
@@ -287,6 +304,23 @@ TIMES = QueryParameter(
     "and `timestamp`. Arrow has timestamps by these names always.",
     _choice_reader("times", MS_TIMES, ISO_TIMES),
     default=MS_TIMES,
+)
+SINCE_VERSION = QueryParameter(
+    "since_version",
+    {"type": "integer", "minimum": 0},
+    "Changes of later versions than this, exclusive: `through_version` of the last answer, or the "
+    "`version` of the position from which a store was read. Default: the newest, which says where "
+    "to begin.",
+    _integer_reader("since_version", 0, _INT64_MAX),
+    is_bound=True,
+    example=17,
+)
+SHORT_LIMIT = QueryParameter(
+    "limit",
+    {"type": "integer", "minimum": 1, "maximum": SHORT_LIMIT_MAX, "default": LIMIT_DEFAULT},
+    "Most items of one page.",
+    _integer_reader("limit", 1, SHORT_LIMIT_MAX),
+    default=LIMIT_DEFAULT,
 )
 PREFIX = QueryParameter(
     "prefix",
@@ -422,6 +456,34 @@ def _decode_query(raw: bytes) -> str:
         raise InvalidParameter(message) from error
 
 
+ORDER = QueryParameter(
+    "order",
+    {"type": "string", "enum": ["newest", "oldest"], "default": "newest"},
+    "Which letters come first: those of the newest batch, then by topic, partition and offset from "
+    "the greatest down; or exactly the other way round.",
+    _choice_reader("order", "newest", "oldest"),
+    default="newest",
+    is_bound=True,
+)
+
+#: Which dead letters are meant, by the names of the columns.
+_LETTERS = (
+    _text_bound("topic", "Only records of this topic."),
+    QueryParameter(
+        "partition",
+        {"type": "integer", "minimum": 0, "maximum": _INT32_MAX},
+        "Only records of this partition.",
+        _integer_reader("partition", 0, _INT32_MAX),
+        is_bound=True,
+    ),
+    _integer_bound("from_offset", "Least offset, inclusive."),
+    _integer_bound("to_offset", "Greatest offset, inclusive."),
+    _text_bound("store", "Only records that this store alone can't use."),
+    _text_bound("reason", "Only letters of this reason, like not-json."),
+    _integer_bound("from_ms", "Least time of a record, inclusive; not those of unknown time."),
+    _integer_bound("to_ms", "Greatest time of a record, inclusive; not those of unknown time."),
+)
+
 _POSITION = (MIN_VERSION, MIN_OFFSET, WAIT_MS, AS_OF_VERSION, AS_OF_MS)
 
 #: The queries that operations have.
@@ -431,3 +493,6 @@ RANGE_QUERY = Query(FROM_MS, TO_MS, LIMIT, CURSOR, TIMES, *_POSITION)
 SESSIONS_QUERY = Query(EARLIEST_END_MS, LATEST_START_MS, LIMIT, CURSOR, TIMES, *_POSITION)
 KEYS_QUERY = Query(PREFIX, LIMIT, CURSOR, *_POSITION)
 WATCH_QUERY = Query(WATCHED_KEY, AFTER, FOR_MS)
+CHANGES_QUERY = Query(SINCE_VERSION, SHORT_LIMIT, CURSOR)
+LETTERS_QUERY = Query(*_LETTERS, ORDER, SHORT_LIMIT, CURSOR)
+LETTER_COUNTS_QUERY = Query(*_LETTERS)

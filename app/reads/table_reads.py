@@ -18,8 +18,7 @@ from oriel.app.contract import (
     InvalidParameter,
     TableReadsBusy,
 )
-from oriel.storage import DataLayout
-from oriel.storage.errors import MissingDataFile, TableReadTimeout
+from oriel.storage import DataLayout, errors
 from oriel.storage.index import IndexState
 from oriel.storage.table_store import ReadBudget, TableStore, TableVersions
 
@@ -76,7 +75,7 @@ class TableReads:
             opened = versions.open(version, budget)
             try:
                 return opened.state, read(opened)
-            except MissingDataFile as error:
+            except errors.MissingDataFile as error:
                 # It was vacuumed after the version was opened.
                 raise versions.gone(version) from error
 
@@ -111,7 +110,7 @@ class TableReads:
             # Nobody is there to be told how it ends.
             under_way.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
             message = f"the table could not be read within {TABLE_READ_SECONDS} s"
-            raise TableReadTimeout(message)
+            raise errors.TableReadTimeout(message)
         return under_way.result()
 
     def close(self) -> None:

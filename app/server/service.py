@@ -31,7 +31,13 @@ from oriel.app.guards import (
 from oriel.app.page import dashboard_routes
 from oriel.app.push import EventStreams, watched_store
 from oriel.app.reads import HotReads, StoreCatalog, route
-from oriel.app.routes import health_routes, metrics_routes, store_routes
+from oriel.app.routes import (
+    dead_letter_routes,
+    health_routes,
+    metrics_routes,
+    store_routes,
+    table_routes,
+)
 from oriel.app.server.settings import ServiceSettings
 from oriel.storage import DataLayout, StorageError, UnknownStore
 from oriel.storage.tailer import StatusFile
@@ -182,6 +188,8 @@ def make_api(
         lifespan=lifespan,
     )
     api.include_router(store_routes(catalog, status_file))
+    api.include_router(table_routes(catalog))
+    api.include_router(dead_letter_routes(catalog))
     api.include_router(health_routes(catalog, status_file))
     api.include_router(metrics_routes(data))
     api.include_router(dashboard_routes())

@@ -18,7 +18,6 @@ from deltalake import DeltaTable
 from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions
 from oriel.pipeline.commit.differences import as_table_knows, refuse_foreign
 from oriel.pipeline.commit.store_tables import open_dead_letters, recorded_definition
-from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import (
     COMMIT_INFO_KEY,
@@ -28,7 +27,14 @@ from oriel.storage import (
     sync_file,
     sync_folders,
 )
-from oriel.storage.delta import AddedFile, TableContent, open_table, replace_rows, write_file
+from oriel.storage.delta import (
+    DEAD_LETTER_SCHEMA,
+    AddedFile,
+    TableContent,
+    open_table,
+    replace_rows,
+    write_file,
+)
 
 #: What a dead letter is known by.
 _LETTER = ["topic", "partition", "offset", "store", "reason"]

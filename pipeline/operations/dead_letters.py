@@ -11,10 +11,11 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
 from oriel.pipeline.errors import PipelineError
-from oriel.pipeline.operations.letters import Selection, add_selection, letters, selection
+from oriel.pipeline.operations.letters import add_selection, letters, selection
 from oriel.storage import StorageError
+from oriel.storage.dead_letters import Selection
+from oriel.storage.delta import DEAD_LETTER_SCHEMA
 
 #: How many characters of a value a line shows.
 _SHOWN = 60

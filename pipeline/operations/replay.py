@@ -15,10 +15,11 @@ import pyarrow as pa
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import PipelineError, ReplayRefused
-from oriel.pipeline.operations.letters import Selection, letters
+from oriel.pipeline.operations.letters import letters
 from oriel.pipeline.sources import Brokers, Message, kafka_settings
 from oriel.pipeline.spark import LogFile, build_session
 from oriel.storage import DataLayout, sync_folder
+from oriel.storage.dead_letters import Selection
 
 #: A record's topic, partition and offset.
 Place = tuple[str, int, int]

@@ -8,7 +8,15 @@ them: compaction, retention, Delta checkpoints, and what is removed. The tables 
 any reader of Delta reads them.
 """
 
-from oriel.storage.delta.columns import TIMESTAMP, arrow_type, delta_type, store_schema, table_rows
+from oriel.storage.delta.columns import (
+    DEAD_LETTER_SCHEMA,
+    LETTER_MESSAGE_FIELDS,
+    TIMESTAMP,
+    arrow_type,
+    delta_type,
+    store_schema,
+    table_rows,
+)
 from oriel.storage.delta.compaction import Compacted, Limits
 from oriel.storage.delta.data_files import AddedFile, write_file
 from oriel.storage.delta.log import (
@@ -32,6 +40,8 @@ from oriel.storage.delta.upkeep import TableFigures, TableUpkeep, UpkeepSettings
 
 __all__ = [
     "CHECKPOINT_INTERVAL",
+    "DEAD_LETTER_SCHEMA",
+    "LETTER_MESSAGE_FIELDS",
     "LOG_FOLDER",
     "TIMESTAMP",
     "AddedFile",

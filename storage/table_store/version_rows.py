@@ -6,7 +6,7 @@ rule of the index (docs/decisions/0030): a condition on keys and window times le
 window or none, so it may stand before the rule.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -144,9 +144,25 @@ class VersionRows:
 
 def version_rows(table: Path, snapshot: TableSnapshot, state: IndexState) -> VersionRows:
     """Prepare to read a version; no file is opened."""
-    definition = snapshot.definition
+    bounds = dict(_bounds_of_files(snapshot.adds, store_columns(snapshot.definition)))
+    whole = {name: bounds[name] for name in snapshot.files if name not in snapshot.kept}
+    return VersionRows(table, state, snapshot.files, _dataset(table, state, whole), snapshot.kept)
+
+
+def added_rows(table: Path, state: IndexState, names: Iterable[str]) -> VersionRows:
+    """Prepare to read files that one entry of the log added."""
+    files = dict.fromkeys(names, pc.scalar(value=True))
+    return VersionRows(table, state, tuple(files), _dataset(table, state, files), {})
+
+
+def store_columns(definition: StoreDefinition) -> pa.Schema:
+    """The columns of a store's table."""
     aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
-    schema = store_schema(aggregates, windowed=definition.window.kind.is_windowed)
+    return store_schema(aggregates, windowed=definition.window.kind.is_windowed)
+
+
+def _dataset(table: Path, state: IndexState, files: Mapping[str, Any]) -> Any:
+    """Files of a table as a dataset, each with what is promised of all its rows."""
     # Spark writes times as INT96, which Arrow would take for nanoseconds: those end in 2262.
     parquet = ds.ParquetFileFormat(
         read_options=ds.ParquetReadOptions(coerce_int96_timestamp_unit="us")
@@ -154,11 +170,10 @@ def version_rows(table: Path, snapshot: TableSnapshot, state: IndexState) -> Ver
     filesystem = fs.LocalFileSystem()
     fragments = [
         parquet.make_fragment(str(table / name), filesystem, partition_expression=bounds)
-        for name, bounds in _bounds_of_files(snapshot.adds, schema)
-        if name not in snapshot.kept
+        for name, bounds in files.items()
     ]
-    dataset = ds.FileSystemDataset(fragments, schema, parquet, filesystem)
-    return VersionRows(table, state, snapshot.files, dataset, snapshot.kept)
+    schema = store_columns(state.definition)
+    return ds.FileSystemDataset(fragments, schema, parquet, filesystem)
 
 
 def of_key(key: str) -> Any:

@@ -14,6 +14,7 @@ from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import all_codes
+from tests.storage.letter_tables import add_letters
 from tests.storage.store_tables import NONE, SESSION, make_definition
 from tools.openapi import OPENAPI_FILE, written_files
 
@@ -27,6 +28,10 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         made.add(make_definition("visits", window=SESSION), {"key": "a/b", "start": 10, "end": 12})
         made.add(make_definition("totals", window=NONE), {"key": "a/b", "mean": None})
         made.commit({"key": "a/b", "start": 10}, {"key": "a/b", "start": 20, "mean": None})
+        add_letters(
+            made.data, {"offset": 1, "key": b"k", "headers": [{"key": "h", "value": None}]},
+            {"offset": 2, "raw": b"\xff", "store": "store"},
+        )  # fmt: skip
         made.tailer_says(StoreStatus("following", 1))
         yield made
 
@@ -146,6 +151,19 @@ _CALLS = {
         "/v1/stores/totals/get/a/b", "/v1/stores/totals/get/a/b?times=iso",
         "/v1/stores/totals/get/none", f"{_ROOT}/get/a/b",
         "/v1/stores/totals/fetch/a/b", "/v1/stores/totals/get/a?min_version=99",
+        "/v1/stores/totals/get/a/b?as_of_version=1", "/v1/stores/totals/get/a?as_of_version=9",
+    ],
+    "/v1/deadLetters": [
+        "/v1/deadLetters", "/v1/deadLetters?limit=1&order=oldest", "/v1/deadLetters?order=x",
+        "/v1/deadLetters?cursor=x", "/v1/deadLetters?partition=-1", "/v1/deadLetters?x=1",
+    ],
+    "/v1/deadLetters/count": [
+        "/v1/deadLetters/count", "/v1/deadLetters/count?topic=t", "/v1/deadLetters/count?limit=1",
+    ],
+    "/v1/stores/{store}/changes": [
+        f"{_ROOT}/changes?since_version=0", f"{_ROOT}/changes?limit=0", f"{_ROOT}/changes?cursor=x",
+        f"{_ROOT}/changes?since_version=9", "/v1/stores/visits/changes?since_version=0",
+        "/v1/stores/totals/changes?since_version=0", f"{_ROOT}/changes?since_version=0&limit=1",
     ],
 }  # fmt: skip
 

@@ -23,7 +23,8 @@ FLOORS = {
     "app": ("server", "page push routes", "reads", "formats guards", "contract"),
     "storage": (
         "monitoring",
-        "tailer table_store",
+        "tailer dead_letters",
+        "table_store",
         "index",
         "delta",
         "contracts definition",

@@ -9,10 +9,9 @@ import pytest
 from deltalake import DeltaTable
 
 from oriel.pipeline.commit.store_tables import open_dead_letters
-from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
 from oriel.pipeline.operations import compact, dead_letters
 from oriel.storage import DataLayout
-from oriel.storage.delta import open_table, write_file
+from oriel.storage.delta import DEAD_LETTER_SCHEMA, open_table, write_file
 
 #: The columns of a table that was made before letters had keys.
 OLD_SCHEMA = pa.schema(list(DEAD_LETTER_SCHEMA)[:8])
