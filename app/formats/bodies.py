@@ -51,13 +51,14 @@ def items_with_iso_times(items: Sequence[bytes], definition: StoreDefinition) ->
 
 
 def page_headers(
-    media: MediaType, state: IndexState, next_cursor: str | None
+    media: MediaType, state: IndexState, items: int, next_cursor: str | None
 ) -> list[tuple[bytes, bytes]]:
-    """What the JSON form has around its items, as headers."""
+    """What the JSON form has around its items, and how many they are, as headers."""
     charset = "; charset=utf-8" if media is MediaType.CSV else ""
     headers = [
         (b"content-type", f"{media}{charset}".encode()),
         (b"vary", b"Accept"),
+        (b"oriel-items", b"%d" % items),
         (b"oriel-version", b"%d" % state.version),
         # A header is ASCII; names of topics need not be.
         (b"oriel-offsets", json.dumps(state.offsets, separators=(",", ":")).encode()),

@@ -147,7 +147,7 @@ def _in_other_form(
     if _client_has(scope, etag):
         return Answer(304, [(b"etag", etag), _REVALIDATE, _VARY], b"")
     body = windows_body(media, page.items, definition, iso_times=times == ISO_TIMES)
-    headers = page_headers(media, frame.state, page.next_cursor)
+    headers = page_headers(media, frame.state, len(page.items), page.next_cursor)
     headers += [(b"content-length", b"%d" % len(body)), (b"etag", etag), _REVALIDATE]
     return Answer(200, headers, body)
 

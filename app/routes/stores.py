@@ -119,7 +119,9 @@ def _keys(name: str, snapshot: IndexSnapshot, query: Mapping[str, Any]) -> dict[
 def _keys_in_other_form(
     media: MediaType, snapshot: IndexSnapshot, page: Mapping[str, Any]
 ) -> Response:
-    response = Response(keys_body(media, page["keys"]))
+    keys = page["keys"]
+    response = Response(keys_body(media, keys))
     length = (b"content-length", b"%d" % len(response.body))
-    response.raw_headers = [*page_headers(media, snapshot.state, page["next_cursor"]), length]
+    headers = page_headers(media, snapshot.state, len(keys), page["next_cursor"])
+    response.raw_headers = [*headers, length]
     return response
