@@ -6,7 +6,7 @@ from typing import Any, Self
 from oriel.client import reads
 from oriel.client.connection import AsyncConnection, Connection, Token
 from oriel.client.exchange import Retries
-from oriel.client.reads import Address
+from oriel.client.protocol import Address
 from oriel.client.records import StoreSummary
 from oriel.client.stores import (
     AsyncReadOnlyKeyValueStore,

@@ -10,7 +10,7 @@ import httpx
 
 from oriel.client.errors import ServiceUnreachable
 from oriel.client.exchange import Pause, Retries, Send, exchange
-from oriel.client.reads import Answer, Read
+from oriel.client.protocol import Answer, Read
 
 T = TypeVar("T")
 

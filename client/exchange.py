@@ -22,7 +22,7 @@ from oriel.client.errors import (
     UnexpectedAnswer,
     problem_of,
 )
-from oriel.client.reads import Answer, Read, Request
+from oriel.client.protocol import Answer, Read, Request
 
 T = TypeVar("T")
 

@@ -13,6 +13,8 @@ def arrow_table(stream: bytes) -> Any:
 
 def joined(tables: Sequence[Any]) -> Any:
     """The pages of one read as one ``pyarrow.Table``."""
+    # A page without items doesn't know which columns were chosen.
+    tables = [table for table in tables if len(table)] or tables[:1]
     return _imported("pyarrow").concat_tables(tables)
 
 

@@ -1,18 +1,16 @@
-"""Every read as a value: what to ask, and how to understand the answer. Nothing is sent here.
+"""Every read of the service, one function each. Nothing is sent here.
 
-A read is one function; the stores of both clients take its parameters and its words over
-(``oriel.client.stores``, ``oriel.client.async_stores``). ``address`` is the store that is asked,
-with the position that its answers must have.
+The stores of both clients take parameters and words of these functions over
+(``oriel.client.stores``). ``address`` is the store that is asked, with the position that its
+answers must have. Bounds of times and keys are inclusive, and None is no bound.
 """
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Generic, NamedTuple, TypeVar
-from urllib.parse import quote
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, TypedDict, TypeVar, Unpack
 
+from oriel.client.protocol import PAGE_SIZE, Address, PagedRead, Read, Request
 from oriel.client.records import (
-    Page,
     Position,
     Row,
     StoreSummary,
@@ -27,183 +25,24 @@ from oriel.client.records import (
 
 T = TypeVar("T")
 
-_ANY_POSITION = Position()
 
-JSON, NDJSON, CSV = "application/json", "application/x-ndjson", "text/csv"
-ARROW = "application/vnd.apache.arrow.stream"
+class Paging(TypedDict, total=False):
+    """How many items: ``limit`` in all (every one), ``page_size`` at a time (1,000)."""
 
-#: Most items of one page that the service gives.
-PAGE_SIZE_MAX = 10_000
-_PAGE_SIZE = 1_000
+    limit: int | None
+    page_size: int
 
 
-class Answer(NamedTuple):
-    """A finished answer; names of headers are in lower case."""
+class RowPaging(Paging, total=False):
+    """As ``Paging``; of the aggregates only those that ``columns`` names (all)."""
 
-    status: int
-    headers: Mapping[str, str]
-    content: bytes
-
-    @property
-    def json(self) -> Any:
-        """The body as JSON."""
-        return json.loads(self.content)
+    columns: Sequence[str] | None
 
 
-@dataclass(frozen=True)
-class Request:
-    """A GET request: ``path`` is percent-encoded, ``query`` is not."""
+class WindowPaging(RowPaging, total=False):
+    """As ``RowPaging``; ``final``: only windows that nothing can change any more, or the others."""
 
-    path: str
-    query: tuple[tuple[str, str], ...] = ()
-    accept: str = JSON
-    etag: str | None = None
-
-    def asking(self, **parameters: object) -> "Request":
-        """The request with more parameters; those that are None are left out."""
-        more = [(name, str(value)) for name, value in parameters.items() if value is not None]
-        return replace(self, query=(*self.query, *more))
-
-
-@dataclass(frozen=True)
-class Address:
-    """A store, the least position of its answers, and for how long to wait for that position."""
-
-    store: str
-    position: Position = _ANY_POSITION
-    wait_s: float = 0.0
-
-    def request(self, *parts: str) -> Request:
-        """A request below the store's path, with the demand for the position."""
-        position = self.position
-        query = [("min_version", str(position.version))] if position.version >= 0 else []
-        query += [
-            ("min_offset", f"{topic}:{partition}:{offset}")
-            for topic, partitions in position.offsets.items()
-            for partition, offset in partitions.items()
-        ]
-        return Request("/".join(["/v1/stores", *map(_quoted, (self.store, *parts))]), tuple(query))
-
-
-@dataclass(frozen=True)
-class Read(Generic[T]):
-    """One request and what its answer means.
-
-    ``wait_s`` is for how long a store that is behind the demanded position is asked again.
-    An answer of one of ``absent_codes`` means None.
-    """
-
-    request: Request
-    parse: Callable[[Answer], T]
-    wait_s: float = 0.0
-    absent_codes: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class PagedRead(Generic[T]):
-    """A read whose items come in pages: at most ``limit`` in all (None: every one).
-
-    ``field`` is where the answer has its items, ``item`` makes one out of its JSON.
-    """
-
-    request: Request
-    field: str
-    item: Callable[[Any], T]
-    limit: int | None = None
-    page_size: int = _PAGE_SIZE
-    wait_s: float = 0.0
-
-    def __post_init__(self) -> None:
-        """Refuse sizes that the service would refuse: a ``ValueError`` names the range."""
-        if not 1 <= self.page_size <= PAGE_SIZE_MAX:
-            message = f"page_size must be from 1 to {PAGE_SIZE_MAX:,}, not {self.page_size}"
-            raise ValueError(message)
-        if self.limit is not None and self.limit < 1:
-            message = f"limit must be at least 1, not {self.limit}"
-            raise ValueError(message)
-
-    def page(self, cursor: str | None = None, done: int = 0) -> Read[Page[T]]:
-        """The page behind ``cursor``, after ``done`` items."""
-        return Read(self._request(cursor, done), self._page_of, self.wait_s)
-
-    def page_unless(self, etag: str | None) -> Read[Page[T] | None]:
-        """The first page; None where it is still the one of that tag."""
-        request = replace(self._request(None, 0), etag=etag)
-
-        def parse(answer: Answer) -> Page[T] | None:
-            return None if answer.status == 304 else self._page_of(answer)
-
-        return Read(request, parse, self.wait_s)
-
-    def body(
-        self, accept: str, cursor: str | None = None, done: int = 0
-    ) -> Read[tuple[bytes, str | None]]:
-        """The page behind ``cursor`` in another form than JSON, and the cursor of the next one."""
-
-        def parse(answer: Answer) -> tuple[bytes, str | None]:
-            return answer.content, answer.headers.get("oriel-next-cursor")
-
-        request = replace(self._request(cursor, done), accept=accept)
-        return Read(request, parse, self.wait_s)
-
-    def _page_of(self, answer: Answer) -> Page[T]:
-        content = answer.json
-        items = [self.item(item) for item in content[self.field]]
-        position = position_of(content["position"])
-        return Page(items, position, content["next_cursor"], answer.headers.get("etag"))
-
-    def _request(self, cursor: str | None, done: int) -> Request:
-        left = self.page_size if self.limit is None else min(self.page_size, self.limit - done)
-        return self.request.asking(limit=left, cursor=cursor)
-
-
-class Walk(Generic[T]):
-    """From page to page of a read, until there are no more or its limit is reached."""
-
-    def __init__(self, read: PagedRead[T]) -> None:
-        """Stand before the first page."""
-        self._read = read
-        self._cursor: str | None = None
-        self._done = 0
-        self.goes_on = True
-
-    def page(self) -> Read[Page[T]]:
-        """The page that comes next."""
-        return self._read.page(self._cursor, self._done)
-
-    def arrow_page(self) -> Read[tuple[bytes, str | None]]:
-        """The page that comes next, as an Arrow IPC stream, and the cursor behind it."""
-        return self._read.body(ARROW, self._cursor, self._done)
-
-    def took(self, items: int, next_cursor: str | None) -> None:
-        """Go behind a page of so many items."""
-        self._cursor = next_cursor
-        self._done += items
-        limit = self._read.limit
-        self.goes_on = next_cursor is not None and (limit is None or self._done < limit)
-
-
-def _quoted(part: str) -> str:
-    # A part of dots alone would be taken for a step up by whoever normalises paths on the way.
-    return quote(part, safe="") if part.strip(".") else part.replace(".", "%2E")
-
-
-def _time(time: Time | None) -> str | None:
-    return None if time is None else time_text(time)
-
-
-def _one(address: Address, item: Callable[[Any], T], field: str, *parts: str) -> Read[T | None]:
-    """The only item of an answer; None where there is none."""
-    absent = frozenset({"window-not-found", "row-not-found"})
-    request = address.request(*parts)
-    return Read(request, lambda answer: item(answer.json[field][0]), address.wait_s, absent)
-
-
-def _windows(
-    address: Address, limit: int | None, page_size: int, *parts: str, **bounds: str | None
-) -> PagedRead[Window]:
-    request = address.request(*parts).asking(**bounds)
-    return PagedRead(request, "windows", window_of, limit, page_size, address.wait_s)
+    final: bool | None
 
 
 def in_form(read: Read[Any], accept: str) -> Read[bytes | None]:
@@ -246,12 +85,38 @@ def wait_for(address: Address, position: Position, wait_s: float = 30.0) -> Read
     return reached(replace(address, position=position, wait_s=wait_s))
 
 
-def keys(
-    address: Address, prefix: str = "", *, limit: int | None = None, page_size: int = _PAGE_SIZE
-) -> PagedRead[str]:
+def keys(address: Address, prefix: str = "", **paging: Unpack[Paging]) -> PagedRead[str]:
     """List the keys that begin with ``prefix``, in order of their UTF-8 bytes."""
     request = address.request("keys").asking(prefix=prefix or None)
-    return PagedRead(request, "keys", str, limit, page_size, address.wait_s)
+    return _paged(address, request, "keys", str, paging)
+
+
+def latest(
+    address: Address, key: str, *, columns: Sequence[str] | None = None
+) -> Read[Window | None]:
+    """The window of a key with the greatest start; None when it has none."""
+    return _one_window(address, columns, "latest", key)
+
+
+def current(
+    address: Address, key: str, *, columns: Sequence[str] | None = None
+) -> Read[Window | None]:
+    """The window of a key that ends at its newest record, or holds it; None when it has none."""
+    return _one_window(address, columns, "current", key)
+
+
+def window(
+    address: Address, key: str, start: Time, *, columns: Sequence[str] | None = None
+) -> Read[Window | None]:
+    """The window of a key that starts exactly then (Kafka's ``fetch(key, time)``), or None."""
+    return _one_window(address, columns, "window", time_text(start), key)
+
+
+def fetch_session(
+    address: Address, key: str, start: Time, end: Time, *, columns: Sequence[str] | None = None
+) -> Read[Window | None]:
+    """The session of a key that has exactly this start and end, or None."""
+    return _one_window(address, columns, "session", time_text(start), time_text(end), key)
 
 
 def fetch(
@@ -259,16 +124,11 @@ def fetch(
     key: str,
     time_from: Time | None = None,
     time_to: Time | None = None,
-    *,
-    limit: int | None = None,
-    page_size: int = _PAGE_SIZE,
+    **paging: Unpack[WindowPaging],
 ) -> PagedRead[Window]:
-    """Windows of a key whose start lies from ``time_from`` to ``time_to``, oldest first.
-
-    Both bounds are inclusive; None is no bound. ``limit`` is the most windows in all.
-    """
-    bounds = {"from_ms": _time(time_from), "to_ms": _time(time_to)}
-    return _windows(address, limit, page_size, "fetch", key, **bounds)
+    """Windows of a key that start from ``time_from`` to ``time_to``, oldest first."""
+    request = _starting(address.request("fetch", key), time_from, time_to)
+    return _windows(address, request, paging)
 
 
 def backward_fetch(
@@ -276,23 +136,103 @@ def backward_fetch(
     key: str,
     time_from: Time | None = None,
     time_to: Time | None = None,
-    *,
-    limit: int | None = None,
-    page_size: int = _PAGE_SIZE,
+    **paging: Unpack[WindowPaging],
 ) -> PagedRead[Window]:
     """Windows of ``fetch``, newest first (KIP-617)."""
-    bounds = {"from_ms": _time(time_from), "to_ms": _time(time_to)}
-    return _windows(address, limit, page_size, "backwardFetch", key, **bounds)
+    request = _starting(address.request("backwardFetch", key), time_from, time_to)
+    return _windows(address, request, paging)
 
 
-def latest(address: Address, key: str) -> Read[Window | None]:
-    """The window of a key with the greatest start; None when it has none."""
-    return _one(address, window_of, "windows", "latest", key)
+def covering(
+    address: Address, key: str, instant: Time, **paging: Unpack[WindowPaging]
+) -> PagedRead[Window]:
+    """Windows of a key that a record of this time would be in, oldest first."""
+    return _windows(address, address.request("covering", time_text(instant), key), paging)
 
 
-def window(address: Address, key: str, start: Time) -> Read[Window | None]:
-    """The window of a key that starts exactly then (Kafka's ``fetch(key, time)``), or None."""
-    return _one(address, window_of, "windows", "window", time_text(start), key)
+def fetch_range(
+    address: Address,
+    key_from: str | None = None,
+    key_to: str | None = None,
+    time_from: Time | None = None,
+    time_to: Time | None = None,
+    **paging: Unpack[WindowPaging],
+) -> PagedRead[Window]:
+    """Windows of a range of keys that start within bounds, by key, then start, then end."""
+    request = address.request("fetchRange").asking(key_from=key_from, key_to=key_to)
+    return _windows(address, _starting(request, time_from, time_to), paging)
+
+
+def backward_fetch_range(
+    address: Address,
+    key_from: str | None = None,
+    key_to: str | None = None,
+    time_from: Time | None = None,
+    time_to: Time | None = None,
+    **paging: Unpack[WindowPaging],
+) -> PagedRead[Window]:
+    """Windows of ``fetch_range`` in exactly the reverse order."""
+    request = address.request("backwardFetchRange").asking(key_from=key_from, key_to=key_to)
+    return _windows(address, _starting(request, time_from, time_to), paging)
+
+
+def fetch_all(
+    address: Address,
+    time_from: Time | None = None,
+    time_to: Time | None = None,
+    **paging: Unpack[WindowPaging],
+) -> PagedRead[Window]:
+    """Windows of all keys that start within bounds, by key, then start, then end."""
+    return _windows(address, _starting(address.request("fetchAll"), time_from, time_to), paging)
+
+
+def backward_fetch_all(
+    address: Address,
+    time_from: Time | None = None,
+    time_to: Time | None = None,
+    **paging: Unpack[WindowPaging],
+) -> PagedRead[Window]:
+    """Windows of ``fetch_all`` in exactly the reverse order."""
+    request = address.request("backwardFetchAll")
+    return _windows(address, _starting(request, time_from, time_to), paging)
+
+
+def all_windows(address: Address, **paging: Unpack[WindowPaging]) -> PagedRead[Window]:
+    """All windows, by key, then start, then end."""
+    return _windows(address, address.request("all"), paging)
+
+
+def backward_all_windows(address: Address, **paging: Unpack[WindowPaging]) -> PagedRead[Window]:
+    """All windows in exactly the reverse order of ``all``."""
+    return _windows(address, address.request("backwardAll"), paging)
+
+
+def latest_all(
+    address: Address,
+    key_from: str | None = None,
+    key_to: str | None = None,
+    *,
+    prefix: str | None = None,
+    **paging: Unpack[RowPaging],
+) -> PagedRead[Window]:
+    """``latest`` of every key of a range or with a prefix, by key."""
+    request = address.request("latestAll")
+    request = request.asking(key_from=key_from, key_to=key_to, prefix=prefix)
+    return _with_columns(address, request, "windows", window_of, paging)
+
+
+def current_all(
+    address: Address,
+    key_from: str | None = None,
+    key_to: str | None = None,
+    *,
+    prefix: str | None = None,
+    **paging: Unpack[RowPaging],
+) -> PagedRead[Window]:
+    """``current`` of every key of a range or with a prefix, by key."""
+    request = address.request("currentAll")
+    request = request.asking(key_from=key_from, key_to=key_to, prefix=prefix)
+    return _with_columns(address, request, "windows", window_of, paging)
 
 
 def find_sessions(
@@ -300,16 +240,11 @@ def find_sessions(
     key: str,
     earliest_end: Time | None = None,
     latest_start: Time | None = None,
-    *,
-    limit: int | None = None,
-    page_size: int = _PAGE_SIZE,
+    **paging: Unpack[WindowPaging],
 ) -> PagedRead[Window]:
-    """Sessions that end at or after ``earliest_end`` and start at or before ``latest_start``.
-
-    Oldest start first. None is no bound; ``limit`` is the most sessions in all.
-    """
-    bounds = {"earliest_end_ms": _time(earliest_end), "latest_start_ms": _time(latest_start)}
-    return _windows(address, limit, page_size, "findSessions", key, **bounds)
+    """Sessions of a key that end at or after and start at or before, oldest start first."""
+    request = _reaching(address.request("findSessions", key), earliest_end, latest_start)
+    return _windows(address, request, paging)
 
 
 def backward_find_sessions(
@@ -317,20 +252,135 @@ def backward_find_sessions(
     key: str,
     earliest_end: Time | None = None,
     latest_start: Time | None = None,
-    *,
-    limit: int | None = None,
-    page_size: int = _PAGE_SIZE,
+    **paging: Unpack[WindowPaging],
 ) -> PagedRead[Window]:
     """Sessions of ``find_sessions``, newest start first (KIP-617)."""
-    bounds = {"earliest_end_ms": _time(earliest_end), "latest_start_ms": _time(latest_start)}
-    return _windows(address, limit, page_size, "backwardFindSessions", key, **bounds)
+    request = _reaching(address.request("backwardFindSessions", key), earliest_end, latest_start)
+    return _windows(address, request, paging)
 
 
-def fetch_session(address: Address, key: str, start: Time, end: Time) -> Read[Window | None]:
-    """The session of a key that has exactly this start and end, or None."""
-    return _one(address, window_of, "windows", "session", time_text(start), time_text(end), key)
+def find_sessions_range(
+    address: Address,
+    key_from: str | None = None,
+    key_to: str | None = None,
+    earliest_end: Time | None = None,
+    latest_start: Time | None = None,
+    **paging: Unpack[WindowPaging],
+) -> PagedRead[Window]:
+    """Sessions of a range of keys as in ``find_sessions``, by key, then start, then end."""
+    request = address.request("findSessionsRange").asking(key_from=key_from, key_to=key_to)
+    return _windows(address, _reaching(request, earliest_end, latest_start), paging)
 
 
-def get(address: Address, key: str) -> Read[Row | None]:
+def backward_find_sessions_range(
+    address: Address,
+    key_from: str | None = None,
+    key_to: str | None = None,
+    earliest_end: Time | None = None,
+    latest_start: Time | None = None,
+    **paging: Unpack[WindowPaging],
+) -> PagedRead[Window]:
+    """Sessions of ``find_sessions_range`` in exactly the reverse order."""
+    request = address.request("backwardFindSessionsRange").asking(key_from=key_from, key_to=key_to)
+    return _windows(address, _reaching(request, earliest_end, latest_start), paging)
+
+
+def get(address: Address, key: str, *, columns: Sequence[str] | None = None) -> Read[Row | None]:
     """The row of a key, or None."""
-    return _one(address, row_of, "rows", "get", key)
+    return _one(address, row_of, "rows", columns, "get", key)
+
+
+def range_of_keys(
+    address: Address,
+    key_from: str | None = None,
+    key_to: str | None = None,
+    **paging: Unpack[RowPaging],
+) -> PagedRead[Row]:
+    """Rows of a range of keys, by key."""
+    request = address.request("range").asking(key_from=key_from, key_to=key_to)
+    return _rows(address, request, paging)
+
+
+def reverse_range(
+    address: Address,
+    key_from: str | None = None,
+    key_to: str | None = None,
+    **paging: Unpack[RowPaging],
+) -> PagedRead[Row]:
+    """Rows of ``range`` in exactly the reverse order."""
+    request = address.request("reverseRange").asking(key_from=key_from, key_to=key_to)
+    return _rows(address, request, paging)
+
+
+def prefix_scan(address: Address, prefix: str, **paging: Unpack[RowPaging]) -> PagedRead[Row]:
+    """Rows of the keys that begin with ``prefix``, by key."""
+    return _rows(address, address.request("prefixScan").asking(prefix=prefix), paging)
+
+
+def all_rows(address: Address, **paging: Unpack[RowPaging]) -> PagedRead[Row]:
+    """All rows, by key."""
+    return _rows(address, address.request("all"), paging)
+
+
+def reverse_all_rows(address: Address, **paging: Unpack[RowPaging]) -> PagedRead[Row]:
+    """All rows in exactly the reverse order of ``all``."""
+    return _rows(address, address.request("reverseAll"), paging)
+
+
+def _one_window(
+    address: Address, columns: Sequence[str] | None, *parts: str
+) -> Read[Window | None]:
+    return _one(address, window_of, "windows", columns, *parts)
+
+
+def _one(
+    address: Address,
+    item: Callable[[Any], T],
+    field: str,
+    columns: Sequence[str] | None,
+    *parts: str,
+) -> Read[T | None]:
+    """The only item of an answer; None where there is none."""
+    absent = frozenset({"window-not-found", "row-not-found"})
+    request = address.request(*parts).asking(columns=_names(columns))
+    return Read(request, lambda answer: item(answer.json[field][0]), address.wait_s, absent)
+
+
+def _windows(address: Address, request: Request, paging: WindowPaging) -> PagedRead[Window]:
+    final = paging.get("final")
+    request = request.asking(final=None if final is None else str(final).lower())
+    return _with_columns(address, request, "windows", window_of, paging)
+
+
+def _rows(address: Address, request: Request, paging: RowPaging) -> PagedRead[Row]:
+    return _with_columns(address, request, "rows", row_of, paging)
+
+
+def _with_columns(
+    address: Address, request: Request, field: str, item: Callable[[Any], T], paging: RowPaging
+) -> PagedRead[T]:
+    request = request.asking(columns=_names(paging.get("columns")))
+    return _paged(address, request, field, item, paging)
+
+
+def _paged(
+    address: Address, request: Request, field: str, item: Callable[[Any], T], paging: Paging
+) -> PagedRead[T]:
+    page_size = paging.get("page_size", PAGE_SIZE)
+    return PagedRead(request, field, item, paging.get("limit"), page_size, address.wait_s)
+
+
+def _names(columns: Sequence[str] | None) -> str | None:
+    return None if columns is None else ",".join(columns)
+
+
+def _starting(request: Request, time_from: Time | None, time_to: Time | None) -> Request:
+    return request.asking(from_ms=_time(time_from), to_ms=_time(time_to))
+
+
+def _reaching(request: Request, earliest_end: Time | None, latest_start: Time | None) -> Request:
+    return request.asking(earliest_end_ms=_time(earliest_end), latest_start_ms=_time(latest_start))
+
+
+def _time(time: Time | None) -> str | None:
+    return None if time is None else time_text(time)

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from oriel.client.frames import arrow_table, joined, pandas_frame, polars_frame
-from oriel.client.reads import PagedRead, Read, Walk
+from oriel.client.protocol import ARROW, PagedRead, Read, Walk
 from oriel.client.records import Page
 
 T = TypeVar("T")
@@ -56,10 +56,13 @@ class Results(Generic[T]):
         """All items."""
         return [*self]
 
-    def page_as(self, media_type: str) -> bytes:
-        """The body of the first page in a form that the service has, like ``text/csv``."""
-        body, _next_cursor = self._runner.run(self._read.body(media_type))
-        return body
+    def bodies(self, media_type: str) -> Iterator[bytes]:
+        """Give the body of each page in a form that the service has, like ``text/csv``."""
+        walk = Walk(self._read)
+        while walk.goes_on:
+            body = self._runner.run(walk.body(media_type))
+            walk.took(body.items, body.next_cursor)
+            yield body.content
 
     def watch(self, every_s: float = 1.0) -> Iterator[Page[T]]:
         """Give the first page, and again each time that it has changed; never ends.
@@ -77,13 +80,7 @@ class Results(Generic[T]):
 
     def to_arrow(self) -> Any:
         """All items as a ``pyarrow.Table``, with the types of the store's table."""
-        walk = Walk(self._read)
-        tables = []
-        while walk.goes_on:
-            stream, next_cursor = self._runner.run(walk.arrow_page())
-            tables.append(arrow_table(stream))
-            walk.took(len(tables[-1]), next_cursor)
-        return joined(tables)
+        return joined([arrow_table(body) for body in self.bodies(ARROW)])
 
     def to_pandas(self) -> Any:
         """All items as a ``pandas.DataFrame``."""
@@ -120,10 +117,13 @@ class AsyncResults(Generic[T]):
         """All items."""
         return [item async for item in self]
 
-    async def page_as(self, media_type: str) -> bytes:
-        """The body of the first page in a form that the service has, like ``text/csv``."""
-        body, _next_cursor = await self._runner.run(self._read.body(media_type))
-        return body
+    async def bodies(self, media_type: str) -> AsyncIterator[bytes]:
+        """Give the body of each page in a form that the service has, like ``text/csv``."""
+        walk = Walk(self._read)
+        while walk.goes_on:
+            body = await self._runner.run(walk.body(media_type))
+            walk.took(body.items, body.next_cursor)
+            yield body.content
 
     async def watch(self, every_s: float = 1.0) -> AsyncIterator[Page[T]]:
         """Give the first page, and again each time that it has changed, as ``Results.watch``."""
@@ -137,13 +137,7 @@ class AsyncResults(Generic[T]):
 
     async def to_arrow(self) -> Any:
         """All items as a ``pyarrow.Table``, with the types of the store's table."""
-        walk = Walk(self._read)
-        tables = []
-        while walk.goes_on:
-            stream, next_cursor = await self._runner.run(walk.arrow_page())
-            tables.append(arrow_table(stream))
-            walk.took(len(tables[-1]), next_cursor)
-        return joined(tables)
+        return joined([arrow_table(body) async for body in self.bodies(ARROW)])
 
     async def to_pandas(self) -> Any:
         """All items as a ``pandas.DataFrame``."""

@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from oriel.client import reads
-from oriel.client.reads import Address, PagedRead, Read
+from oriel.client.protocol import Address, PagedRead, Read
 from oriel.client.records import Position
 from oriel.client.results import AsyncResults, AsyncRunner, Results, Runner
 
@@ -113,9 +113,19 @@ class ReadOnlyWindowStore(Store):
     """A store of tumbling, hopping or sliding windows."""
 
     fetch = _Many(reads.fetch)
-    backward_fetch = _Many(reads.backward_fetch)
     latest = _One(reads.latest)
+    current = _One(reads.current)
     window = _One(reads.window)
+    backward_fetch = _Many(reads.backward_fetch)
+    covering = _Many(reads.covering)
+    fetch_range = _Many(reads.fetch_range)
+    backward_fetch_range = _Many(reads.backward_fetch_range)
+    fetch_all = _Many(reads.fetch_all)
+    backward_fetch_all = _Many(reads.backward_fetch_all)
+    all = _Many(reads.all_windows)
+    backward_all = _Many(reads.backward_all_windows)
+    latest_all = _Many(reads.latest_all)
+    current_all = _Many(reads.current_all)
 
 
 class ReadOnlySessionStore(ReadOnlyWindowStore):
@@ -123,6 +133,8 @@ class ReadOnlySessionStore(ReadOnlyWindowStore):
 
     find_sessions = _Many(reads.find_sessions)
     backward_find_sessions = _Many(reads.backward_find_sessions)
+    find_sessions_range = _Many(reads.find_sessions_range)
+    backward_find_sessions_range = _Many(reads.backward_find_sessions_range)
     fetch_session = _One(reads.fetch_session)
 
 
@@ -130,6 +142,11 @@ class ReadOnlyKeyValueStore(Store):
     """A store without windows: one row a key."""
 
     get = _One(reads.get)
+    range = _Many(reads.range_of_keys)
+    reverse_range = _Many(reads.reverse_range)
+    prefix_scan = _Many(reads.prefix_scan)
+    all = _Many(reads.all_rows)
+    reverse_all = _Many(reads.reverse_all_rows)
 
 
 class AsyncStore(_Store[AsyncRunner]):
@@ -145,9 +162,19 @@ class AsyncReadOnlyWindowStore(AsyncStore):
     """``ReadOnlyWindowStore`` for ``await`` and ``async for``."""
 
     fetch = _AsyncMany(reads.fetch)
-    backward_fetch = _AsyncMany(reads.backward_fetch)
     latest = _AsyncOne(reads.latest)
+    current = _AsyncOne(reads.current)
     window = _AsyncOne(reads.window)
+    backward_fetch = _AsyncMany(reads.backward_fetch)
+    covering = _AsyncMany(reads.covering)
+    fetch_range = _AsyncMany(reads.fetch_range)
+    backward_fetch_range = _AsyncMany(reads.backward_fetch_range)
+    fetch_all = _AsyncMany(reads.fetch_all)
+    backward_fetch_all = _AsyncMany(reads.backward_fetch_all)
+    all = _AsyncMany(reads.all_windows)
+    backward_all = _AsyncMany(reads.backward_all_windows)
+    latest_all = _AsyncMany(reads.latest_all)
+    current_all = _AsyncMany(reads.current_all)
 
 
 class AsyncReadOnlySessionStore(AsyncReadOnlyWindowStore):
@@ -155,6 +182,8 @@ class AsyncReadOnlySessionStore(AsyncReadOnlyWindowStore):
 
     find_sessions = _AsyncMany(reads.find_sessions)
     backward_find_sessions = _AsyncMany(reads.backward_find_sessions)
+    find_sessions_range = _AsyncMany(reads.find_sessions_range)
+    backward_find_sessions_range = _AsyncMany(reads.backward_find_sessions_range)
     fetch_session = _AsyncOne(reads.fetch_session)
 
 
@@ -162,3 +191,8 @@ class AsyncReadOnlyKeyValueStore(AsyncStore):
     """``ReadOnlyKeyValueStore`` for ``await`` and ``async for``."""
 
     get = _AsyncOne(reads.get)
+    range = _AsyncMany(reads.range_of_keys)
+    reverse_range = _AsyncMany(reads.reverse_range)
+    prefix_scan = _AsyncMany(reads.prefix_scan)
+    all = _AsyncMany(reads.all_rows)
+    reverse_all = _AsyncMany(reads.reverse_all_rows)

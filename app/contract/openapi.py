@@ -48,10 +48,10 @@ Any other read is the problem `wrong-store-kind`, which names those that fit. A 
 the time of its first record.
 
 Windows, rows and keys come in the form that `Accept` asks for: JSON, and as the items alone NDJSON
-(an object a line), CSV (with a line of names) and an Arrow IPC stream. Position and cursor of these
-are in the headers `Oriel-Version`, `Oriel-Offsets` and `Oriel-Next-Cursor`. Any other form is the
-problem `not-acceptable`. Times of a query or path are ms since the epoch, or ISO 8601 (without an
-offset UTC).
+(an object a line), CSV (with a line of names) and an Arrow IPC stream. Position, number of items
+and cursor of these are in the headers `Oriel-Version`, `Oriel-Offsets`, `Oriel-Items` and
+`Oriel-Next-Cursor`. Any other form is the problem `not-acceptable`. Times of a query or path are ms
+since the epoch, or ISO 8601 (without an offset UTC).
 
 Stable: paths, parameters, fields, codes and their meaning. New fields and new codes may be added.
 Not stable: the texts of `title` and `detail`, the content of cursors and entity tags.

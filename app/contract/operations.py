@@ -108,7 +108,7 @@ class Operation:
     @property
     def has_forms(self) -> bool:
         """Whether the answer comes in each form of ``MediaType``, as ``Accept`` asks for it."""
-        return self.answer in {WindowsAnswer, RowsAnswer, KeysAnswer}
+        return self.is_hot or self.answer is KeysAnswer
 
     @property
     def problems(self) -> tuple[type[Exception], ...]:

@@ -49,10 +49,15 @@ def items_with_iso_times(items: Sequence[bytes], definition: StoreDefinition) ->
     return objects
 
 
-def page_headers(media: MediaType, next_cursor: str | None) -> list[tuple[bytes, bytes]]:
-    """The form, and what JSON has around its items but for the position."""
+def page_headers(
+    media: MediaType, items: int, next_cursor: str | None
+) -> list[tuple[bytes, bytes]]:
+    """The form, how many items it has, and what JSON has around them but for the position."""
     charset = "; charset=utf-8" if media is MediaType.CSV else ""
-    headers = [(b"content-type", f"{media}{charset}".encode())]
+    headers = [
+        (b"content-type", f"{media}{charset}".encode()),
+        (b"oriel-items", b"%d" % items),
+    ]
     if next_cursor is not None:
         headers.append((b"oriel-next-cursor", next_cursor.encode()))
     return headers

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import orjson
 import pyarrow as pa
 import pyarrow.json as pj
 
@@ -28,9 +29,13 @@ _INTERNAL = ("deleted", "revision")
 def page_table(items: Sequence[bytes], definition: StoreDefinition) -> Any:
     """Windows or rows as an Arrow table, in the columns and types of the store's table.
 
-    ``items`` are JSON objects of the store. Their order is kept.
+    ``items`` are JSON objects of the store, all with the same fields. Their order is kept. Columns
+    that they lack are left out; without an item all are there.
     """
     schema = _answer_schema(definition)
+    if items:
+        fields = {_TIMES.get(name, name) for name in orjson.loads(items[0])}
+        schema = pa.schema([field for field in schema if field.name in fields])
     fields_by_column = {column: field for field, column in _TIMES.items()}
     plain = pa.schema([
         pa.field(fields_by_column[field.name], pa.int64())

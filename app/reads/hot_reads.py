@@ -192,7 +192,7 @@ def _serialise(
     definition, is_iso = frame.state.definition, request.query["times"] == ISO_TIMES
     if media is not MediaType.JSON:
         body = windows_body(media, page.items, definition, iso_times=is_iso)
-        form = page_headers(media, page.next_cursor)
+        form = page_headers(media, len(page.items), page.next_cursor)
         return Answer(200, [*form, (b"content-length", b"%d" % len(body)), *headers], body)
     if is_iso:
         rows = b",".join(items_with_iso_times(page.items, definition))

@@ -145,7 +145,9 @@ def _keys(
 def _keys_in_other_form(
     media: MediaType, page: Mapping[str, Any], fields: list[tuple[bytes, bytes]]
 ) -> Response:
-    response = Response(keys_body(media, page["keys"]))
+    keys = page["keys"]
+    response = Response(keys_body(media, keys))
     length = (b"content-length", b"%d" % len(response.body))
-    response.raw_headers = [*page_headers(media, page["next_cursor"]), length, *fields]
+    headers = page_headers(media, len(keys), page["next_cursor"])
+    response.raw_headers = [*headers, length, *fields]
     return response

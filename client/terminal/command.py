@@ -1,17 +1,22 @@
 """The command line of ``oriel get``."""
 
 import argparse
+import csv
+import io
 import json
 import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
+from itertools import islice
+from typing import Any
 
 from oriel.client.clients import Client
 from oriel.client.errors import OrielError, ServiceUnreachable, UnknownStore
 from oriel.client.exchange import Retries
-from oriel.client.reads import CSV, NDJSON, PAGE_SIZE_MAX, get, in_form
+from oriel.client.protocol import CSV, NDJSON, PAGE_SIZE_MAX
+from oriel.client.reads import get, in_form
 from oriel.client.records import Window, json_of
 from oriel.client.results import Results
 from oriel.client.stores import ReadOnlyKeyValueStore, ReadOnlyWindowStore, Store
@@ -115,7 +120,7 @@ def _get(client: Client, options: argparse.Namespace) -> int:
 def _show_keys(store: Store, options: argparse.Namespace) -> int:
     keys = store.keys(limit=options.limit, page_size=options.limit)
     if _form(options):
-        return _write(keys.page_as(_form(options)))
+        return _write_pages(keys, _form(options))
     return _print("".join(f"{printable(key)}\n" for key in keys))
 
 
@@ -127,7 +132,7 @@ def _show_windows(store: ReadOnlyWindowStore, options: argparse.Namespace) -> in
     if options.watch:
         return _watch(windows, options)
     if _form(options):
-        return _write(windows.page_as(_form(options)))
+        return _write_pages(windows, _form(options))
     found = windows.list()
     if found:
         return _print(windows_table(found) + "\n")
@@ -206,6 +211,22 @@ def _write(body: bytes) -> int:
     # As bytes: the terminal's encoding must not change what programs read.
     sys.stdout.buffer.write(body)
     sys.stdout.buffer.flush()
+    return 0
+
+
+def _write_pages(results: Results[Any], form: str) -> int:
+    """Write every page; the names of CSV stand once."""
+    names = ""
+    for body in results.bodies(form):
+        text = body.decode()
+        if form == CSV and not names:
+            # A name may hold a line's end, in quotes.
+            reader = csv.reader(io.StringIO(text, newline=""))
+            next(reader)
+            names = "".join(islice(io.StringIO(text, newline=""), reader.line_num))
+        elif names:
+            text = text.removeprefix(names)
+        _write(text.encode())
     return 0
 
 

@@ -70,6 +70,7 @@ def test_ndjson_is_the_items_a_line_each(hostile: Served) -> None:
     position = plain.json["position"]
     assert int(answer.headers["oriel-version"]) == position["version"]
     assert orjson.loads(answer.headers["oriel-offsets"]) == position["offsets"]
+    assert answer.headers["oriel-items"] == "2"
     cursor = answer.headers["oriel-next-cursor"]
     rest = _as(hostile, "application/x-ndjson", f"{_PATH}?limit=2&cursor={cursor}")
     assert orjson.loads(rest.body)["window_start_ms"] == 30
@@ -252,6 +253,21 @@ def test_a_long_page_is_the_same_in_every_form(tmp_path: Any) -> None:
             range(2_000)
         )
         assert len(made.get(f"{target}&times=iso").json["windows"]) == 2_000
+
+
+@pytest.mark.parametrize("iso_times", [False, True])
+def test_items_with_fewer_fields_have_fewer_columns(iso_times: bool) -> None:
+    """Where an answer has chosen columns only, all of its forms do."""
+    item = b'{"key":"k","timestamp_ms":1}'
+    definition = make_definition(window=NONE)
+    assert _arrow(
+        windows_body(MediaType.ARROW, [item], definition, iso_times=iso_times)
+    ).column_names == ["key", "timestamp"]
+    text = windows_body(MediaType.CSV, [item], definition, iso_times=iso_times)
+    time = b'"timestamp"\n"k","1970-01-01T00:00:00.001Z"' if iso_times else b'"timestamp_ms"\n"k",1'
+    assert text == b'"key",' + time + b"\n"
+    iso = [orjson.loads(one) for one in items_with_iso_times([item], definition)]
+    assert iso == [{"key": "k", "timestamp": "1970-01-01T00:00:00.001Z"}]
 
 
 _TIMES = st.integers(0, 253402300799999)

@@ -11,7 +11,9 @@ from collections.abc import Callable
 import pytest
 
 from oriel.client import Client, Position, Window
+from oriel.client.protocol import CSV
 from oriel.client.terminal import main
+from oriel.client.terminal.command import _write_pages
 from oriel.client.terminal.tables import cell, printable, sparklines, table, time_of
 from tests.client.conftest import Running
 from tests.storage.waiting import WAIT_SECONDS, wait_until
@@ -111,6 +113,16 @@ def test_csv_is_that_of_the_service(get: Get) -> None:
     """Byte for byte, with a line of names."""
     rows = list(csv.DictReader(io.StringIO(get("store", "a", "--csv", "--limit", "2")[1])))
     assert [row["window_start_ms"] for row in rows] == ["250", "240"]
+
+
+def test_csv_of_several_pages_has_its_names_once(
+    running: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A service may end a page early."""
+    with Client(running.url) as client:
+        assert _write_pages(client.window_store("store").fetch("a", page_size=10), CSV) == 0
+    rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
+    assert [int(row["n"]) for row in rows] == list(range(1, 26))
 
 
 def test_a_store_without_windows_shows_the_row(get: Get) -> None:

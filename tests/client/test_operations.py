@@ -1,0 +1,109 @@
+"""The client's reads and the service's operations: the same names, paths and parameters."""
+
+import inspect
+import re
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from oriel.app.contract import OPERATIONS
+from oriel.client import (
+    AsyncReadOnlyKeyValueStore,
+    AsyncReadOnlySessionStore,
+    AsyncReadOnlyWindowStore,
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyWindowStore,
+    reads,
+)
+from oriel.client.protocol import Address, PagedRead, Read, Request
+
+_ADDRESS = Address("store")
+_KEYS = {"key_from": "k1", "key_to": "k2"}
+_STARTS = {"time_from": 1, "time_to": "2013-01-01"}
+_ENDS = {"earliest_end": 1, "latest_start": 2}
+
+#: Each read with all of its bounds.
+READS: dict[str, PagedRead[Any] | Read[Any]] = {
+    "fetch": reads.fetch(_ADDRESS, "k", **_STARTS),
+    "backwardFetch": reads.backward_fetch(_ADDRESS, "k", **_STARTS),
+    "latest": reads.latest(_ADDRESS, "k"),
+    "current": reads.current(_ADDRESS, "k"),
+    "covering": reads.covering(_ADDRESS, "k", 5),
+    "window": reads.window(_ADDRESS, "k", 5),
+    "fetchRange": reads.fetch_range(_ADDRESS, **_KEYS, **_STARTS),
+    "backwardFetchRange": reads.backward_fetch_range(_ADDRESS, **_KEYS, **_STARTS),
+    "fetchAll": reads.fetch_all(_ADDRESS, **_STARTS),
+    "backwardFetchAll": reads.backward_fetch_all(_ADDRESS, **_STARTS),
+    "all": reads.all_windows(_ADDRESS),
+    "backwardAll": reads.backward_all_windows(_ADDRESS),
+    "latestAll": reads.latest_all(_ADDRESS, **_KEYS, prefix="k"),
+    "currentAll": reads.current_all(_ADDRESS, **_KEYS, prefix="k"),
+    "findSessions": reads.find_sessions(_ADDRESS, "k", **_ENDS),
+    "backwardFindSessions": reads.backward_find_sessions(_ADDRESS, "k", **_ENDS),
+    "findSessionsRange": reads.find_sessions_range(_ADDRESS, **_KEYS, **_ENDS),
+    "backwardFindSessionsRange": reads.backward_find_sessions_range(_ADDRESS, **_KEYS, **_ENDS),
+    "session": reads.fetch_session(_ADDRESS, "k", 1, 2),
+    "get": reads.get(_ADDRESS, "k"),
+    "range": reads.range_of_keys(_ADDRESS, **_KEYS),
+    "reverseRange": reads.reverse_range(_ADDRESS, **_KEYS),
+    "prefixScan": reads.prefix_scan(_ADDRESS, "k"),
+    "reverseAll": reads.reverse_all_rows(_ADDRESS),
+    "listKeys": reads.keys(_ADDRESS, "k"),
+}
+
+#: Other names of operations that the client has under their first name.
+_ALIASES = {"fetchSession"}
+
+
+def _request(read: PagedRead[Any] | Read[Any]) -> Request:
+    return read.page().request if isinstance(read, PagedRead) else read.request
+
+
+def test_every_hot_read_has_a_read_of_the_client() -> None:
+    """A read that the service gets is one function and a line a client more here."""
+    hot = {name for name, operation in OPERATIONS.items() if operation.is_hot}
+    assert hot - _ALIASES <= READS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS.keys() & READS.keys()))
+def test_a_read_asks_what_its_operation_answers(name: str) -> None:
+    """By its path, and with parameters and values that it takes."""
+    operation, request = OPERATIONS[name], _request(READS[name])
+    pattern = re.sub(r"{(\w+)}", lambda match: f"(?P<{match[1]}>[^/]+)", operation.path)
+    match = re.fullmatch(pattern, request.path)
+    assert match, request.path
+    for parameter in operation.path_parameters:
+        parameter.read(unquote(match[parameter.name]).encode())
+    known = {parameter.name: parameter for parameter in operation.query.parameters}
+    for parameter_name, value in request.query:
+        known[parameter_name].read(value)
+
+
+@pytest.mark.parametrize(
+    ("store", "other"),
+    [
+        (ReadOnlyWindowStore, AsyncReadOnlyWindowStore),
+        (ReadOnlySessionStore, AsyncReadOnlySessionStore),
+        (ReadOnlyKeyValueStore, AsyncReadOnlyKeyValueStore),
+    ],
+)
+def test_both_clients_have_the_same_reads(store: type, other: type) -> None:
+    """With the same words and parameters; each read function is in one store at least."""
+    names = {name for name in dir(store) if not name.startswith("_")}
+    assert names == {name for name in dir(other) if not name.startswith("_")}
+    for name in names:
+        assert inspect.getdoc(getattr(store, name)) == inspect.getdoc(getattr(other, name)), name
+        assert inspect.getdoc(getattr(store, name)), name
+
+
+def test_paging_becomes_parameters() -> None:
+    """Which aggregates, which windows, how many at a time."""
+    read = reads.fetch(_ADDRESS, "k", final=False, columns=["n", "mean"], limit=5, page_size=2)
+    assert dict(_request(read).query) == {"final": "false", "columns": "n,mean", "limit": "2"}
+    one = reads.latest(_ADDRESS, "k", columns=["n"])
+    assert dict(one.request.query) == {"columns": "n"}
+    assert dict(_request(reads.prefix_scan(_ADDRESS, "", columns=())).query) == {
+        "prefix": "", "columns": "", "limit": "1000",
+    }  # fmt: skip
