@@ -7,16 +7,17 @@ The lowest room of the service: it knows storage's errors and positions, and no 
 """
 
 from oriel.app.contract.cursors import PageCursors
-from oriel.app.contract.openapi import describe, document_bytes
-from oriel.app.contract.operations import (
-    OPERATIONS,
-    Operation,
-    kinds_by_reads,
-    reads_of_kind,
+from oriel.app.contract.limits import (
+    PAGE_BYTES_MAX,
+    SCAN_RECORDS_MAX,
 )
+from oriel.app.contract.openapi import describe, document_bytes
+from oriel.app.contract.operation import Operation
+from oriel.app.contract.operations import OPERATIONS, kinds_by_reads, reads_of_kind
 from oriel.app.contract.parameters import POSITION_QUERY, PathParameter, decode_path
 from oriel.app.contract.problems import (
     ApiError,
+    InvalidParameter,
     MethodNotAllowed,
     ProblemAnswer,
     RowNotFound,
@@ -29,8 +30,11 @@ from oriel.app.contract.problems import (
 
 __all__ = [
     "OPERATIONS",
+    "PAGE_BYTES_MAX",
     "POSITION_QUERY",
+    "SCAN_RECORDS_MAX",
     "ApiError",
+    "InvalidParameter",
     "MethodNotAllowed",
     "Operation",
     "PageCursors",

@@ -3,6 +3,7 @@
     cursor    =  base64url( format (1 byte)  request digest (12)  table version (8)  last )
     last      =  window start (8)  window end (8), signed         after a page of windows
               |  the last key's UTF-8 bytes                       after a page of keys
+              |  the store's own bytes                            after a page of many keys
 
 The digest is over everything that must stay the same between the pages: table, operation,
 key and bounds. The version makes pages move forwards in time only.
@@ -58,6 +59,14 @@ class PageCursors:
             return self._read(cursor).decode()
         except UnicodeDecodeError as error:
             raise InvalidCursor(_NOT_OURS) from error
+
+    def read_place(self, cursor: str | None) -> bytes | None:
+        """Where the page before ended, in the store's own bytes; None on the first page."""
+        return None if cursor is None else self._read(cursor)
+
+    def after_place(self, place: bytes | None) -> str | None:
+        """The cursor of the page that goes on behind a place; None when there is no such page."""
+        return None if place is None else self._write(place)
 
     def after_window(self, window: WindowId | None) -> str | None:
         """The cursor of the page that goes on after a window; None when there is no such page."""

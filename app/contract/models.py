@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 Offsets = dict[str, dict[str, int]]
 
@@ -60,7 +60,7 @@ class Row(BaseModel):
 
 
 class WindowsAnswer(Model):
-    """Windows of one key, all from one table version."""
+    """Windows, all from one table version."""
 
     store: str = Field(examples=["departures"])
     position: Position
@@ -74,7 +74,11 @@ class RowsAnswer(Model):
     store: str = Field(examples=["totals"])
     position: Position
     rows: list[Row]
-    next_cursor: str | None = Field(description="Always null: a key has one row")
+    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
+class EntriesAnswer(RootModel[WindowsAnswer | RowsAnswer]):
+    """Windows, or the rows of a store without windows."""
 
 
 class KeysAnswer(Model):

@@ -10,8 +10,10 @@ from functools import cache
 import orjson
 from pydantic.json_schema import models_json_schema
 
+from oriel.app.contract.limits import LIMITS
 from oriel.app.contract.models import Json, Problem
-from oriel.app.contract.operations import OPERATIONS, Operation, kinds_by_reads
+from oriel.app.contract.operation import Operation
+from oriel.app.contract.operations import OPERATIONS, kinds_by_reads
 from oriel.app.contract.parameters import PathParameter, QueryParameter
 from oriel.app.contract.problems import (
     CONTENT_TYPE,
@@ -33,8 +35,9 @@ Interactive queries over materialized windows.
 
 Every answer comes from one committed table version and says which: its `position`. A client can
 demand a position with `min_version` and `min_offset`. Bounds are on the window start and
-inclusive, as in Kafka Streams' `ReadOnlyWindowStore`. Windows are ordered by start, keys by their
-UTF-8 bytes. Errors are RFC 9457 problem documents; programs go by `code`.
+inclusive, as in Kafka Streams' `ReadOnlyWindowStore`. Windows are ordered by key (its UTF-8 bytes;
+of more than 459 bytes the first 459), then start, then end. What ends a page is in
+`x-oriel-limits`. Errors are RFC 9457 problem documents; programs go by `code`.
 
 Which reads a store has depends on the kind of its windows:
 
@@ -88,6 +91,7 @@ def describe() -> Json:
             "summary": "Interactive queries over materialized windows",
             "description": _DESCRIPTION.format(reads=_reads_by_kind()),
         },
+        "x-oriel-limits": {name: limit._asdict() for name, limit in LIMITS.items()},
         "paths": {
             operation.path: {"get": _described(operation)} for operation in OPERATIONS.values()
         },

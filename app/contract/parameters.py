@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from oriel.app.contract.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
 from oriel.app.contract.problems import InvalidKey, InvalidParameter, UnknownParameter
 from oriel.storage import parse_offset_bound
 
-LIMIT_DEFAULT = 100
-LIMIT_MAX = 10_000
 WAIT_MS_MAX = 30_000
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 
@@ -116,6 +115,13 @@ def _read_offset_bound(text: str) -> Any:
     return bound
 
 
+def _read_boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        message = f"final must be true or false, not {text[:80]!r}"
+        raise InvalidParameter(message)
+    return text == "true"
+
+
 _TIME_SCHEMA = {"type": "integer", "format": "int64"}
 
 FROM_MS = QueryParameter(
@@ -158,16 +164,18 @@ LATEST_START_MS = QueryParameter(
 )
 LIMIT = QueryParameter(
     "limit",
-    {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
-    "Most items of one page.",
-    _integer_reader("limit", 1, LIMIT_MAX),
-    default=LIMIT_DEFAULT,
+    {"type": "integer", "minimum": 1, "maximum": PAGE_ROWS_MAX, "default": PAGE_ROWS_DEFAULT},
+    "Most items of one page. A page may have fewer, even none, while there is a next one: see "
+    "x-oriel-limits.",
+    _integer_reader("limit", 1, PAGE_ROWS_MAX),
+    default=PAGE_ROWS_DEFAULT,
 )
 CURSOR = QueryParameter(
     "cursor",
     {"type": "string"},
     "`next_cursor` of the page before; opaque. All other parameters but `limit` must be those of "
-    "that page. The next page is read from the then newest version, never from an older one.",
+    "that page. The next page is read from the then newest version, never from an older one; where "
+    "the `position` of two pages differs, the store moved between them.",
     str,
 )
 MIN_VERSION = QueryParameter(
@@ -205,6 +213,40 @@ PREFIX = QueryParameter(
     is_bound=True,
 )
 
+KEY_FROM = QueryParameter(
+    "key_from",
+    {"type": "string"},
+    "Least key by UTF-8 bytes, inclusive. Default: no bound.",
+    str,
+    is_bound=True,
+    example="E",
+)
+KEY_TO = QueryParameter(
+    "key_to",
+    {"type": "string"},
+    "Greatest key by UTF-8 bytes, inclusive. Less than key_from: nothing, no error. Default: no "
+    "bound.",
+    str,
+    is_bound=True,
+    example="F",
+)
+FINAL = QueryParameter(
+    "final",
+    {"type": "boolean"},
+    "true: only windows that no record can change any more; false: only those that one still can. "
+    "Default: both.",
+    _read_boolean,
+    is_bound=True,
+)
+COLUMNS = QueryParameter(
+    "columns",
+    {"type": "string"},
+    "Names of aggregates, separated by commas: items have only these beside their key, times and "
+    "`final`. Default: all.",
+    lambda text: tuple(text.split(",")) if text else (),
+    is_bound=True,
+)
+
 STORE = PathParameter(
     "store",
     {"type": "string", "pattern": "^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$"},
@@ -236,9 +278,18 @@ WINDOW_END_MS = PathParameter(
     example=1357036200000,
 )
 
+INSTANT_MS = PathParameter(
+    "instant_ms",
+    _TIME_SCHEMA,
+    "An instant in ms since the epoch",
+    _path_time_reader("instant_ms"),
+    example=1357036140000,
+)
+
 #: By the name that stands in braces in a path.
 PATH_PARAMETERS: Mapping[str, PathParameter] = {
-    parameter.name: parameter for parameter in (STORE, KEY, WINDOW_START_MS, WINDOW_END_MS)
+    parameter.name: parameter
+    for parameter in (STORE, KEY, WINDOW_START_MS, WINDOW_END_MS, INSTANT_MS)
 }
 
 
@@ -297,10 +348,24 @@ def _decode_query(raw: bytes) -> str:
 
 
 _POSITION = (MIN_VERSION, MIN_OFFSET, WAIT_MS)
+_KEYS = (KEY_FROM, KEY_TO)
+_STARTS = (FROM_MS, TO_MS)
+_OVERLAP = (EARLIEST_END_MS, LATEST_START_MS)
+_PAGE = (LIMIT, CURSOR)
+_WINDOWS = (FINAL, COLUMNS)
 
 #: The queries that operations have.
 NO_QUERY = Query()
 POSITION_QUERY = Query(*_POSITION)
-RANGE_QUERY = Query(FROM_MS, TO_MS, LIMIT, CURSOR, *_POSITION)
-SESSIONS_QUERY = Query(EARLIEST_END_MS, LATEST_START_MS, LIMIT, CURSOR, *_POSITION)
+ONE_QUERY = Query(COLUMNS, *_POSITION)
+RANGE_QUERY = Query(*_STARTS, *_PAGE, *_WINDOWS, *_POSITION)
+SESSIONS_QUERY = Query(*_OVERLAP, *_PAGE, *_WINDOWS, *_POSITION)
+COVERING_QUERY = Query(*_PAGE, *_WINDOWS, *_POSITION)
 KEYS_QUERY = Query(PREFIX, LIMIT, CURSOR, *_POSITION)
+KEY_RANGE_QUERY = Query(*_KEYS, *_STARTS, *_PAGE, *_WINDOWS, *_POSITION)
+KEY_RANGE_SESSIONS_QUERY = Query(*_KEYS, *_OVERLAP, *_PAGE, *_WINDOWS, *_POSITION)
+EACH_KEY_QUERY = Query(PREFIX, *_KEYS, *_PAGE, COLUMNS, *_POSITION)
+ALL_QUERY = Query(*_PAGE, *_WINDOWS, *_POSITION)
+ALL_ROWS_QUERY = Query(*_PAGE, COLUMNS, *_POSITION)
+ROWS_QUERY = Query(*_KEYS, *_PAGE, COLUMNS, *_POSITION)
+PREFIX_QUERY = Query(PREFIX, *_PAGE, COLUMNS, *_POSITION)

@@ -6,6 +6,7 @@ Measured: an ordinary FastAPI route with ``Query`` parameters answers less than 
 requests (benchmarks/query.py compares), so these reads come before FastAPI's middleware.
 """
 
+import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from oriel.app.contract import (
     problem_answer,
     reads_of_kind,
 )
-from oriel.app.reads.catalog import StoreCatalog, VersionFrame
+from oriel.app.reads.catalog import StoreCatalog, StoreView, VersionFrame
 from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
 from oriel.storage import StoreKind
 
@@ -70,6 +71,7 @@ class HotReads:
     def __init__(self, catalog: StoreCatalog) -> None:
         """Answer from this catalog."""
         self._catalog = catalog
+        self._long_read = asyncio.Lock()
 
     async def serve(self, target: Target, scope: Scope, send: Send) -> None:
         """Answer one request; every failure becomes a problem document."""
@@ -96,7 +98,27 @@ class HotReads:
                 raise WrongStoreKind(_wrong_kind(view.name, kind, read.operation.name))
             frame = view.frame(snapshot.state)
             page = read.function(snapshot, request)
+        if page.rest is not None:
+            page = await self._rest_of(page, view, frame)
         return _serialise(frame, page, scope)
+
+    async def _rest_of(self, page: ReadPage, view: StoreView, frame: VersionFrame) -> ReadPage:
+        """The whole page of which a step is read; other requests are answered between the steps.
+
+        Each step has a snapshot of its own: a long one would hinder the writer and whoever closes
+        the index. A page is of one version, so it ends early where the store moves on.
+        """
+        while page.rest is not None:
+            # One step of one long read in each round of the loop, however many are under way.
+            async with self._long_read:
+                await asyncio.sleep(0)
+                with view.snapshot() as snapshot:
+                    if snapshot.state != frame.state:
+                        break
+                    more = page.rest.read.function(snapshot, page.rest)
+            page.items.extend(more.items)
+            page = more._replace(items=page.items)
+        return page
 
 
 def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:

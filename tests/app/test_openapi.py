@@ -142,6 +142,39 @@ _CALLS = {
         "/v1/stores/totals/get/a/b", "/v1/stores/totals/get/none", f"{_ROOT}/get/a/b",
         "/v1/stores/totals/fetch/a/b", "/v1/stores/totals/get/a?min_version=99",
     ],
+    "/v1/stores/{store}/current/{key}": [
+        f"{_ROOT}/current/a/b", f"{_ROOT}/current/none", f"{_ROOT}/current/a/b?columns=n",
+        f"{_ROOT}/current/a/b?columns=x", "/v1/stores/totals/current/a",
+    ],
+    "/v1/stores/{store}/covering/{instant_ms}/{key}": [
+        f"{_ROOT}/covering/15/a/b", f"{_ROOT}/covering/x/a", f"{_ROOT}/covering/1/a?cursor=x",
+    ],
+    "/v1/stores/{store}/fetchRange": [
+        f"{_ROOT}/fetchRange?key_from=a&key_to=b&from_ms=1&limit=1", f"{_ROOT}/fetchRange?key=a",
+    ],
+    "/v1/stores/{store}/backwardFetchRange": [f"{_ROOT}/backwardFetchRange"],
+    "/v1/stores/{store}/fetchAll": [f"{_ROOT}/fetchAll?to_ms=9", f"{_ROOT}/fetchAll?final=1"],
+    "/v1/stores/{store}/backwardFetchAll": [f"{_ROOT}/backwardFetchAll?final=false"],
+    "/v1/stores/{store}/all": [
+        f"{_ROOT}/all", "/v1/stores/visits/all", "/v1/stores/totals/all",
+        "/v1/stores/totals/all?final=true", f"{_ROOT}/all?cursor=x",
+    ],
+    "/v1/stores/{store}/backwardAll": [f"{_ROOT}/backwardAll", "/v1/stores/totals/backwardAll"],
+    "/v1/stores/{store}/latestAll": [f"{_ROOT}/latestAll?prefix=a", f"{_ROOT}/latestAll?limit=0"],
+    "/v1/stores/{store}/currentAll": ["/v1/stores/visits/currentAll?key_to=b"],
+    "/v1/stores/{store}/findSessionsRange": [
+        "/v1/stores/visits/findSessionsRange?earliest_end_ms=1", f"{_ROOT}/findSessionsRange",
+    ],
+    "/v1/stores/{store}/backwardFindSessionsRange": [
+        "/v1/stores/visits/backwardFindSessionsRange?latest_start_ms=99",
+    ],
+    "/v1/stores/{store}/fetchSession/{window_start_ms}/{window_end_ms}/{key}": [
+        "/v1/stores/visits/fetchSession/10/12/a/b", "/v1/stores/visits/fetchSession/1/2/a/b",
+    ],
+    "/v1/stores/{store}/range": ["/v1/stores/totals/range?key_from=a", f"{_ROOT}/range"],
+    "/v1/stores/{store}/reverseRange": ["/v1/stores/totals/reverseRange?key_to=b"],
+    "/v1/stores/{store}/prefixScan": ["/v1/stores/totals/prefixScan?prefix=a&columns=n"],
+    "/v1/stores/{store}/reverseAll": ["/v1/stores/totals/reverseAll"],
 }  # fmt: skip
 
 

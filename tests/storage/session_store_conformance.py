@@ -18,8 +18,9 @@ import pytest
 
 from oriel.storage import LATEST_MS, SessionRange, WindowId, WindowRange
 from oriel.storage.contracts import ReadOnlySessionStore
-from tests.storage.window_store_conformance import ODD_KEYS, WindowStoreConformance, put
-from tests.storage.window_store_model import Put
+from tests.storage.scan_conformance import ODD_KEYS
+from tests.storage.window_store_conformance import WindowStoreConformance
+from tests.storage.window_store_model import Put, put
 
 #: Makes a store that holds the puts, with that retention.
 MakeSessionStore = Callable[[Iterable[Put], int | None], ReadOnlySessionStore]
