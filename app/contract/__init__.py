@@ -8,7 +8,10 @@ The lowest room of the service: it knows storage's errors and positions, and no 
 
 from oriel.app.contract.cursors import PageCursors
 from oriel.app.contract.limits import (
+    BODY_BYTES_MAX,
+    LISTED_KEYS_MAX,
     PAGE_BYTES_MAX,
+    PAGE_ROWS_MAX,
     SCAN_RECORDS_MAX,
 )
 from oriel.app.contract.openapi import describe, document_bytes
@@ -17,6 +20,8 @@ from oriel.app.contract.operations import OPERATIONS, kinds_by_reads, reads_of_k
 from oriel.app.contract.parameters import POSITION_QUERY, PathParameter, decode_path
 from oriel.app.contract.problems import (
     ApiError,
+    BodyTooLarge,
+    InvalidBody,
     InvalidParameter,
     MethodNotAllowed,
     ProblemAnswer,
@@ -29,11 +34,16 @@ from oriel.app.contract.problems import (
 )
 
 __all__ = [
+    "BODY_BYTES_MAX",
+    "LISTED_KEYS_MAX",
     "OPERATIONS",
     "PAGE_BYTES_MAX",
+    "PAGE_ROWS_MAX",
     "POSITION_QUERY",
     "SCAN_RECORDS_MAX",
     "ApiError",
+    "BodyTooLarge",
+    "InvalidBody",
     "InvalidParameter",
     "MethodNotAllowed",
     "Operation",

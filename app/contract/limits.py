@@ -11,6 +11,9 @@ PAGE_ROWS_DEFAULT = 100
 PAGE_BYTES_MAX = 4 << 20
 #: A page ends after a look at so many windows, rows or keys, whatever it has found.
 SCAN_RECORDS_MAX = 100_000
+#: Most keys that a body may list, and most bytes of it.
+LISTED_KEYS_MAX = 1_000
+BODY_BYTES_MAX = 1 << 20
 
 
 class Limit(NamedTuple):
@@ -35,6 +38,8 @@ LIMITS = {
         "A page ends after a look at so many windows, rows or keys, with what it has found, maybe "
         "nothing; its cursor goes on.",
     ),
+    "listed_keys_max": Limit(LISTED_KEYS_MAX, "keys", "Most keys that the body of one POST lists."),
+    "body_bytes_max": Limit(BODY_BYTES_MAX, "bytes", "Most bytes of a body."),
     "key_bytes_max": Limit(
         KEY_BYTES_MAX,
         "bytes",

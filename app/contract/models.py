@@ -90,6 +90,14 @@ class KeysAnswer(Model):
     next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
 
 
+class CountAnswer(Model):
+    """How many rows a store without windows has."""
+
+    store: str
+    position: Position
+    count: int
+
+
 class WindowKind(Model):
     """The window kind and its parameters."""
 

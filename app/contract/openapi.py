@@ -10,7 +10,7 @@ from functools import cache
 import orjson
 from pydantic.json_schema import models_json_schema
 
-from oriel.app.contract.limits import LIMITS
+from oriel.app.contract.limits import LIMITS, LISTED_KEYS_MAX
 from oriel.app.contract.models import Json, Problem
 from oriel.app.contract.operation import Operation
 from oriel.app.contract.operations import OPERATIONS, kinds_by_reads
@@ -23,6 +23,7 @@ from oriel.app.contract.problems import (
     ProblemKind,
     problem_document,
 )
+from oriel.storage import KEY_BYTES_MAX
 
 _TITLE = "Oriel"
 #: The version of the interface, not of the program.
@@ -50,6 +51,20 @@ Stable: paths, parameters, fields, codes and their meaning. New fields and new c
 Not stable: the texts of `title` and `detail`, the content of cursors and entity tags.
 """
 
+_KEYS_BODY: Json = {
+    "required": True,
+    "description": "The keys",
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "array",
+                "items": {"type": "string", "maxLength": KEY_BYTES_MAX},
+                "maxItems": LISTED_KEYS_MAX,
+            },
+            "example": ["EWR", "JFK"],
+        }
+    },
+}
 _IF_NONE_MATCH: Json = {
     "name": "If-None-Match",
     "in": "header",
@@ -93,7 +108,8 @@ def describe() -> Json:
         },
         "x-oriel-limits": {name: limit._asdict() for name, limit in LIMITS.items()},
         "paths": {
-            operation.path: {"get": _described(operation)} for operation in OPERATIONS.values()
+            operation.path: {operation.method.lower(): _described(operation)}
+            for operation in OPERATIONS.values()
         },
         "components": {"schemas": schemas["$defs"]},
     }
@@ -115,7 +131,9 @@ def _described(operation: Operation) -> Json:
         responses[str(status)] = _problems(kind for kind in kinds if kind.status == status)
     for status, description in operation.other_statuses.items():
         responses[str(status)] = {"description": description, "content": _content(operation)}
+    body = {"requestBody": _KEYS_BODY} if operation.method == "POST" else {}
     return {
+        **body,
         "tags": [operation.tag],
         "operationId": operation.name,
         "summary": operation.summary,

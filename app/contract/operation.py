@@ -18,6 +18,8 @@ from oriel.app.contract.parameters import (
     Query,
 )
 from oriel.app.contract.problems import (
+    BodyTooLarge,
+    InvalidBody,
     InvalidKey,
     InvalidParameter,
     MethodNotAllowed,
@@ -46,6 +48,8 @@ class Operation:
     its name and its own path parameters, its query has the position parameters, and it fits
     stores of ``store_kinds`` only.
 
+    A POST has a JSON list of keys as its body.
+
     ``own_problems`` are those that don't follow from path and query. ``other_statuses`` (and what
     they mean) come with the same body as 200.
     """
@@ -63,6 +67,7 @@ class Operation:
     other_statuses: Mapping[int, str] = field(default_factory=dict)
     store_kinds: frozenset[StoreKind] = frozenset()
     is_hot: bool = False
+    method: str = "GET"
     text_type: str = "text/html"
 
     @property
@@ -95,6 +100,8 @@ class Operation:
             errors.append(WrongStoreKind)
         if CURSOR in query:
             errors.append(storage.InvalidCursor)
+        if self.method == "POST":
+            errors += [InvalidBody, BodyTooLarge]
         return (*errors, *self.own_problems, MethodNotAllowed)
 
 
@@ -143,3 +150,7 @@ rows_read = partial(
     store_kinds=ROW_STORES,
     is_hot=True,
 )
+
+#: Makes the record of a read of listed keys.
+listed_windows_read = partial(windows_read, is_hot=False, method="POST")
+listed_rows_read = partial(rows_read, is_hot=False, method="POST")

@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes
 
 from oriel.app.contract.limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
 from oriel.app.contract.problems import InvalidKey, InvalidParameter, UnknownParameter
-from oriel.storage import parse_offset_bound
+from oriel.storage import KEY_BYTES_MAX, parse_offset_bound
 
 WAIT_MS_MAX = 30_000
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
@@ -70,6 +70,19 @@ def decode_path(raw: bytes) -> str:
     except UnicodeDecodeError as error:
         message = f"the path part is not UTF-8 after percent-decoding: {error.reason}"
         raise InvalidKey(message) from error
+
+
+def _read_key(raw: bytes) -> str:
+    """Decode the key of a path.
+
+    Raises:
+        InvalidKey: a broken escape, bytes that are not UTF-8, or too many of them.
+    """
+    key = decode_path(raw)
+    if len(raw) > KEY_BYTES_MAX and len(key.encode()) > KEY_BYTES_MAX:
+        message = f"the key has {len(key.encode())} bytes; no key has more than {KEY_BYTES_MAX}"
+        raise InvalidKey(message)
+    return key
 
 
 def _integer_reader(name: str, low: int, high: int) -> Callable[[str], int]:
@@ -260,7 +273,7 @@ KEY = PathParameter(
     "The key: all the rest of the path, percent-encoded UTF-8. A slash may be "
     "written plain or as %2F; the empty key is the empty rest. Nothing is normalised: `..` and "
     "`a//b` are keys like others.",
-    decode_path,
+    _read_key,
     example="EWR",
 )
 WINDOW_START_MS = PathParameter(
@@ -368,4 +381,6 @@ EACH_KEY_QUERY = Query(PREFIX, *_KEYS, *_PAGE, COLUMNS, *_POSITION)
 ALL_QUERY = Query(*_PAGE, *_WINDOWS, *_POSITION)
 ALL_ROWS_QUERY = Query(*_PAGE, COLUMNS, *_POSITION)
 ROWS_QUERY = Query(*_KEYS, *_PAGE, COLUMNS, *_POSITION)
+LISTED_QUERY = Query(CURSOR, COLUMNS, *_POSITION)
+LISTED_RANGE_QUERY = Query(*_STARTS, *_PAGE, COLUMNS, *_POSITION)
 PREFIX_QUERY = Query(PREFIX, *_PAGE, COLUMNS, *_POSITION)

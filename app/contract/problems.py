@@ -3,12 +3,14 @@
     ApiError                    errors of a request that storage knows nothing of
     |-- InvalidParameter        a parameter that can't be read or is out of its range
     |-- UnknownParameter        a parameter that this operation doesn't have
-    |-- InvalidKey              the path is not percent-encoded UTF-8
+    |-- InvalidKey              the path is not percent-encoded UTF-8, or its key is too long
+    |-- InvalidBody             the body is no JSON list of keys
+    |-- BodyTooLarge            the body has more bytes than a request may have
     |-- WrongStoreKind          a read that does not fit the store's kind of windows
     |-- WindowNotFound          no such window or session
     |-- RowNotFound             the key has no row in a store without windows
     |-- UnknownRoute            no operation has this path
-    `-- MethodNotAllowed        the path is known, the method isn't GET or HEAD
+    `-- MethodNotAllowed        the path is known, the method isn't that of its operation
 
 Each kind of problem has a ``code`` that never changes its meaning; programs go by it.
 ``title`` is the same for all problems of a kind, ``detail`` is about this request.
@@ -48,6 +50,14 @@ class InvalidKey(ApiError):
     """The message says where the path breaks the encoding."""
 
 
+class InvalidBody(ApiError):
+    """The message says what the body must be."""
+
+
+class BodyTooLarge(ApiError):
+    """The message says how large a body may be."""
+
+
 class WrongStoreKind(ApiError):
     """The message names the reads that fit the store."""
 
@@ -65,7 +75,7 @@ class UnknownRoute(ApiError):
 
 
 class MethodNotAllowed(ApiError):
-    """Every operation is GET (and HEAD)."""
+    """An operation is either GET (and HEAD) or POST."""
 
 
 class ProblemKind(NamedTuple):
@@ -84,14 +94,16 @@ MALFORMED_REQUEST = ProblemKind(400, "malformed-request", "The request is not va
 PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     InvalidParameter: ProblemKind(400, "invalid-parameter", "A parameter is not valid"),
     UnknownParameter: ProblemKind(400, "unknown-parameter", "There is no such parameter"),
-    InvalidKey: ProblemKind(400, "invalid-key", "The path is not percent-encoded UTF-8"),
+    InvalidKey: ProblemKind(400, "invalid-key", "The key can't be read or is too long"),
+    InvalidBody: ProblemKind(400, "invalid-body", "The body is not valid"),
+    BodyTooLarge: ProblemKind(413, "body-too-large", "The body is too large"),
     WrongStoreKind: ProblemKind(
         400, "wrong-store-kind", "The read does not fit the store's kind of windows"
     ),
     WindowNotFound: ProblemKind(404, "window-not-found", "There is no such window"),
     RowNotFound: ProblemKind(404, "row-not-found", "There is no such row"),
     UnknownRoute: ProblemKind(404, "unknown-route", "There is nothing at this path"),
-    MethodNotAllowed: ProblemKind(405, "method-not-allowed", "Only GET and HEAD are allowed"),
+    MethodNotAllowed: ProblemKind(405, "method-not-allowed", "The method is not allowed here"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not of this request"),
     storage.UnknownStore: ProblemKind(404, "unknown-store", "There is no such store"),
     storage.BehindPositionBound: ProblemKind(
@@ -131,7 +143,8 @@ def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
         detail = "See /openapi.json for the operations that there are."
     else:
         detail = str(error)
-    return _answer(kind, detail, instance)
+    allow = (getattr(error, "headers", None) or {}).get("Allow", "")
+    return _answer(kind, detail, instance, allow=b"POST" if allow == "POST" else b"GET, HEAD")
 
 
 def malformed_request(detail: str) -> ProblemAnswer:
@@ -159,7 +172,9 @@ def problem_document(kind: ProblemKind, detail: str, instance: str) -> dict[str,
     }
 
 
-def _answer(kind: ProblemKind, detail: str, instance: str) -> ProblemAnswer:
+def _answer(
+    kind: ProblemKind, detail: str, instance: str, *, allow: bytes = b"GET, HEAD"
+) -> ProblemAnswer:
     # A lone surrogate can't be written as JSON; paths come from strangers.
     printable = [text.encode("utf-8", "replace").decode() for text in (detail, instance)]
     body = orjson.dumps(problem_document(kind, *printable))
@@ -171,5 +186,5 @@ def _answer(kind: ProblemKind, detail: str, instance: str) -> ProblemAnswer:
     if kind.retry:
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_SECONDS))
     if kind.status == 405:
-        headers.append((b"allow", b"GET, HEAD"))
+        headers.append((b"allow", allow))
     return ProblemAnswer(kind.status, headers, body)

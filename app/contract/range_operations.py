@@ -4,12 +4,15 @@ Kafka's methods of many keys have the names of one key with other arguments; her
 of its own, which is that of ``oriel.testing``'s stores.
 """
 
-from oriel.app.contract.models import EntriesAnswer
+from oriel.app.contract.models import CountAnswer, EntriesAnswer
 from oriel.app.contract.operation import (
     EVERY_STORE,
+    ROW_STORES,
     SESSION_STORES,
     STORE_PATH,
     Operation,
+    listed_rows_read,
+    listed_windows_read,
     rows_read,
     windows_read,
 )
@@ -20,7 +23,10 @@ from oriel.app.contract.parameters import (
     EACH_KEY_QUERY,
     KEY_RANGE_QUERY,
     KEY_RANGE_SESSIONS_QUERY,
+    LISTED_QUERY,
+    LISTED_RANGE_QUERY,
     ONE_QUERY,
+    POSITION_QUERY,
     PREFIX_QUERY,
     RANGE_QUERY,
     ROWS_QUERY,
@@ -164,5 +170,53 @@ RANGE_RECORDS = (
         summary="All rows, backwards",
         description="The rows of `all` in exactly the reverse order.",
         query=ALL_ROWS_QUERY,
+    ),
+    Operation(
+        "approximateNumEntries",
+        f"{STORE_PATH}/approximateNumEntries",
+        tag="rows",
+        summary="The number of rows",
+        description="Kafka's name; here it is exact.",
+        answer=CountAnswer,
+        query=POSITION_QUERY,
+        store_kinds=ROW_STORES,
+    ),
+    listed_windows_read(
+        "latestOfKeys",
+        f"{STORE_PATH}/latestOfKeys",
+        summary="The window with the greatest start of each listed key",
+        description="`latest` of the keys in the body, in its order; a key without windows has "
+        "none.",
+        query=LISTED_QUERY,
+    ),
+    listed_windows_read(
+        "currentOfKeys",
+        f"{STORE_PATH}/currentOfKeys",
+        summary="The window of each listed key that ends at its newest record",
+        description="`current` of the keys in the body, in its order; a key without windows has "
+        "none.",
+        query=LISTED_QUERY,
+    ),
+    listed_windows_read(
+        "fetchOfKeys",
+        f"{STORE_PATH}/fetchOfKeys",
+        summary="Windows of listed keys, of each oldest first",
+        description="`fetch` of the keys in the body, one key after the other in its order.",
+        query=LISTED_RANGE_QUERY,
+    ),
+    listed_windows_read(
+        "backwardFetchOfKeys",
+        f"{STORE_PATH}/backwardFetchOfKeys",
+        summary="Windows of listed keys, of each newest first",
+        description="`backwardFetch` of the keys in the body, one key after the other in its "
+        "order.",
+        query=LISTED_RANGE_QUERY,
+    ),
+    listed_rows_read(
+        "getOfKeys",
+        f"{STORE_PATH}/getOfKeys",
+        summary="The rows of listed keys",
+        description="`get` of the keys in the body, in its order; a key without a row has none.",
+        query=LISTED_QUERY,
     ),
 )

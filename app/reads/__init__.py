@@ -5,12 +5,20 @@ the stores of a ``StoreCatalog``. The cold routes read the same catalog.
 """
 
 from oriel.app.reads.catalog import StoreCatalog, StoreView, position_of
-from oriel.app.reads.hot_reads import HotReads, route
+from oriel.app.reads.hot_reads import HotReads, answer_body, route
+from oriel.app.reads.snapshot_reads import COLD_READS, ReadPage, ReadRequest
+from oriel.app.reads.steps import read_page, refuse_wrong_kind
 
 __all__ = [
+    "COLD_READS",
     "HotReads",
+    "ReadPage",
+    "ReadRequest",
     "StoreCatalog",
     "StoreView",
+    "answer_body",
     "position_of",
+    "read_page",
+    "refuse_wrong_kind",
     "route",
 ]

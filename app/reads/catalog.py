@@ -119,6 +119,8 @@ class StoreCatalog:
     def __init__(self, layout: DataLayout) -> None:
         """Look at nothing yet."""
         self.layout = layout
+        #: Held for a step of a long read, see ``oriel.app.reads.steps``.
+        self.long_reads = asyncio.Lock()
         self._views: dict[str, StoreView] = {}
 
     def view(self, name: str) -> StoreView:

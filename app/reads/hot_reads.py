@@ -6,7 +6,6 @@ Measured: an ordinary FastAPI route with ``Query`` parameters answers less than 
 requests (benchmarks/query.py compares), so these reads come before FastAPI's middleware.
 """
 
-import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
@@ -15,14 +14,12 @@ from oriel.app.contract import (
     MethodNotAllowed,
     ProblemAnswer,
     UnknownRoute,
-    WrongStoreKind,
     decode_path,
     problem_answer,
-    reads_of_kind,
 )
-from oriel.app.reads.catalog import StoreCatalog, StoreView, VersionFrame
+from oriel.app.reads.catalog import StoreCatalog, VersionFrame
 from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
-from oriel.storage import StoreKind
+from oriel.app.reads.steps import refuse_wrong_kind, rest_of_page
 
 Scope = Mapping[str, Any]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -71,7 +68,6 @@ class HotReads:
     def __init__(self, catalog: StoreCatalog) -> None:
         """Answer from this catalog."""
         self._catalog = catalog
-        self._long_read = asyncio.Lock()
 
     async def serve(self, target: Target, scope: Scope, send: Send) -> None:
         """Answer one request; every failure becomes a problem document."""
@@ -93,32 +89,12 @@ class HotReads:
         query = read.operation.query.read(scope["query_string"])
         request = ReadRequest(view.name, read, _read_path(read, target.rest), query)
         with await view.snapshot_at(query) as snapshot:
-            kind = snapshot.state.definition.window.kind
-            if kind not in read.operation.store_kinds:
-                raise WrongStoreKind(_wrong_kind(view.name, kind, read.operation.name))
+            refuse_wrong_kind(view.name, snapshot.state, read.operation)
             frame = view.frame(snapshot.state)
             page = read.function(snapshot, request)
         if page.rest is not None:
-            page = await self._rest_of(page, view, frame)
+            page = await rest_of_page(page, view, frame.state, self._catalog.long_reads)
         return _serialise(frame, page, scope)
-
-    async def _rest_of(self, page: ReadPage, view: StoreView, frame: VersionFrame) -> ReadPage:
-        """The whole page of which a step is read; other requests are answered between the steps.
-
-        Each step has a snapshot of its own: a long one would hinder the writer and whoever closes
-        the index. A page is of one version, so it ends early where the store moves on.
-        """
-        while page.rest is not None:
-            # One step of one long read in each round of the loop, however many are under way.
-            async with self._long_read:
-                await asyncio.sleep(0)
-                with view.snapshot() as snapshot:
-                    if snapshot.state != frame.state:
-                        break
-                    more = page.rest.read.function(snapshot, page.rest)
-            page.items.extend(more.items)
-            page = more._replace(items=page.items)
-        return page
 
 
 def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
@@ -134,10 +110,13 @@ def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
     return tuple(p.read(part) for p, part in zip(parameters, parts, strict=True))
 
 
-def _wrong_kind(store: str, kind: StoreKind, read: str) -> str:
-    windows = f"{kind} windows" if kind.is_windowed else "no windows"
-    fitting = ", ".join(reads_of_kind(kind))
-    return f"store {store!r} has {windows}; {read} does not fit it, use {fitting}"
+def answer_body(frame: VersionFrame, page: ReadPage) -> bytes:
+    """A page of a version as the JSON that is answered."""
+    if page.next_cursor is None:
+        closing = b'],"next_cursor":null}'
+    else:
+        closing = b'],"next_cursor":"%b"}' % page.next_cursor.encode()
+    return b"%b%b%b" % (frame.opening, b",".join(page.items), closing)
 
 
 def _serialise(frame: VersionFrame, page: ReadPage, scope: Scope) -> Answer:
@@ -146,11 +125,7 @@ def _serialise(frame: VersionFrame, page: ReadPage, scope: Scope) -> Answer:
     etag = b'"%b-%x"' % (frame.etag, request)
     if _client_has(scope, etag):
         return Answer(304, [(b"etag", etag), _REVALIDATE], b"")
-    if page.next_cursor is None:
-        closing = b'],"next_cursor":null}'
-    else:
-        closing = b'],"next_cursor":"%b"}' % page.next_cursor.encode()
-    body = b"%b%b%b" % (frame.opening, b",".join(page.items), closing)
+    body = answer_body(frame, page)
     headers = [_JSON, (b"content-length", b"%d" % len(body)), (b"etag", etag), _REVALIDATE]
     return Answer(200, headers, body)
 

@@ -12,6 +12,7 @@ import orjson
 from oriel.app.contract import (
     OPERATIONS,
     PAGE_BYTES_MAX,
+    PAGE_ROWS_MAX,
     SCAN_RECORDS_MAX,
     InvalidParameter,
     Operation,
@@ -235,7 +236,7 @@ def _page_of_keys(
 
 def _page(
     read: Callable[[Any], Any],
-    range_type: type[WindowRange | SessionRange | ScanRange],
+    range_type: Callable[..., WindowRange | SessionRange | ScanRange],
     bounds: tuple[Any, ...],
     snapshot: IndexSnapshot,
     request: ReadRequest,
@@ -249,17 +250,20 @@ def _page(
     is_of_keys = range_type is ScanRange
     after, budget = request.after, request.budget
     if budget is None:
-        budget = Budget(query["limit"], PAGE_BYTES_MAX, SCAN_RECORDS_MAX, _FIRST_STEP)
+        budget = _whole_budget(query["limit"])
         cursor = query["cursor"]
         after = cursors.read_place(cursor) if is_of_keys else cursors.read_window(cursor)
     page_bounds = (budget.rows, after, query.get("final"), budget.bytes, budget.step)
     items, place = read(range_type(*bounds, *page_bounds))
-    items = _with_columns(items, snapshot, request)
+    chosen = _with_columns(items, snapshot, request)
     if place is None:
-        return ReadPage(items)
-    rest = _rest(request, budget, items, place) if len(items) < budget.rows else None
+        return ReadPage(chosen)
     write = cursors.after_place if is_of_keys else cursors.after_window
-    return ReadPage(items, write(place), rest)
+    return ReadPage(chosen, write(place), _rest(request, budget, items, place))
+
+
+def _whole_budget(limit: int) -> Budget:
+    return Budget(limit, PAGE_BYTES_MAX, SCAN_RECORDS_MAX, _FIRST_STEP)
 
 
 def _rest(
@@ -267,9 +271,11 @@ def _rest(
 ) -> ReadRequest | None:
     """The request that goes on behind a step of a page; None when its budget is used up."""
     rows = budget.rows - len(items)
-    size = budget.bytes - sum(map(len, items))
     records = budget.records - budget.step
-    if size <= 0 or records <= 0:
+    if rows <= 0 or records <= 0:
+        return None
+    size = budget.bytes - sum(map(len, items))
+    if size <= 0:
         return None
     left = Budget(rows, size, records, min(_STEP, records))
     return request._replace(budget=left, after=place)
@@ -303,6 +309,82 @@ def _cursors(snapshot: IndexSnapshot, request: ReadRequest) -> PageCursors:
     """The cursors of a read that has pages: they hold for the same read, path and bounds."""
     bounds = (request.query[name] for name in request.read.operation.query.bounds)
     return PageCursors(request.store, snapshot.state, request.read.name, *request.path, *bounds)
+
+
+def _keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    query = request.query
+    cursors = _cursors(snapshot, request)
+    after, budget = request.after, request.budget
+    if budget is None:
+        budget = _whole_budget(query["limit"])
+        after = cursors.read_key(query["cursor"])
+    page = snapshot.keys(query["prefix"], budget.rows, after, budget.step)
+    items = [orjson.dumps(key) for key in page.keys]
+    if page.next_after is None:
+        return ReadPage(items)
+    rest = _rest(request, budget, items, page.next_after)
+    return ReadPage(items, cursors.after_key(page.next_after), rest)
+
+
+def _latest_of_keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return _page_of_listed(_one_window(snapshot.latest), snapshot, request)
+
+
+def _current_of_keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return _page_of_listed(_one_window(snapshot.current), snapshot, request)
+
+
+def _get_of_keys(snapshot: KeyValueSnapshot, request: ReadRequest) -> ReadPage:
+    return _page_of_listed(_one_window(snapshot.get), snapshot, request)
+
+
+def _fetch_of_keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return _page_of_listed(snapshot.fetch, snapshot, request)
+
+
+def _backward_fetch_of_keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return _page_of_listed(snapshot.backward_fetch, snapshot, request)
+
+
+def _one_window(read: Callable[[str], bytes | None]) -> Callable[[WindowRange], WindowPage]:
+    """A read of one window as a read of a range that has no other."""
+
+    def fetch(window_range: WindowRange) -> WindowPage:
+        window = read(window_range.key)
+        return WindowPage([] if window is None else [window], None)
+
+    return fetch
+
+
+def _page_of_listed(
+    fetch: Callable[[WindowRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
+) -> ReadPage:
+    """One step of a page of the keys that the body lists, in its order, each with all it has."""
+    (keys,) = request.path
+    query = request.query
+    cursors = _cursors(snapshot, request)
+    budget = request.budget
+    if budget is None:
+        budget = _whole_budget(query.get("limit", PAGE_ROWS_MAX))
+        at, after = cursors.read_listed(query["cursor"])
+    else:
+        at, after = request.after
+    bounds_ms = query.get("from_ms", 0), query.get("to_ms", LATEST_MS)
+    items: list[bytes] = []
+    rows, size, looks = budget.rows, budget.bytes, budget.step
+    while at < len(keys) and rows > 0 and size > 0 and looks > 0:
+        page = fetch(WindowRange(keys[at], *bounds_ms, rows, after, None, size, looks))
+        items += page.windows
+        rows -= len(page.windows)
+        size -= sum(map(len, page.windows))
+        looks -= 1 + len(page.windows)
+        after = page.next_after
+        at += after is None
+    chosen = _with_columns(items, snapshot, request)
+    if at == len(keys):
+        return ReadPage(chosen)
+    rest = _rest(request, budget, items, (at, after))
+    return ReadPage(chosen, cursors.after_listed(at, after), rest)
 
 
 _FUNCTIONS: Mapping[str, ReadFunction] = {
@@ -339,4 +421,18 @@ assert not _UNPAIRED, f"hot reads need a record and a function: {sorted(_UNPAIRE
 #: Every hot read by its name in the path.
 HOT_READS: Mapping[bytes, HotRead] = {
     name.encode(): bind(OPERATIONS[name], function) for name, function in _FUNCTIONS.items()
+}
+
+#: Reads that routes of FastAPI answer, by the operation's name; ``path`` of those of listed keys is
+#: the list.
+COLD_READS: Mapping[str, HotRead] = {
+    name: bind(OPERATIONS[name], function)
+    for name, function in (
+        ("listKeys", _keys),
+        ("latestOfKeys", _latest_of_keys),
+        ("currentOfKeys", _current_of_keys),
+        ("fetchOfKeys", _fetch_of_keys),
+        ("backwardFetchOfKeys", _backward_fetch_of_keys),
+        ("getOfKeys", _get_of_keys),
+    )
 }

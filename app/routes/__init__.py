@@ -5,11 +5,13 @@ in the contract, which also gives its path and the model of its answer.
 """
 
 from oriel.app.routes.health import health_routes
+from oriel.app.routes.listed_keys import listed_key_routes
 from oriel.app.routes.metrics import metrics_routes
 from oriel.app.routes.stores import store_routes
 
 __all__ = [
     "health_routes",
+    "listed_key_routes",
     "metrics_routes",
     "store_routes",
 ]

@@ -1,22 +1,29 @@
 """The stores: which there are, all about one, and its keys."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
+import orjson
 from fastapi import APIRouter, Request
 
-from oriel.app.contract import (
-    OPERATIONS,
-    PageCursors,
-    decode_path,
+from oriel.app.contract import OPERATIONS, decode_path
+from oriel.app.reads import (
+    COLD_READS,
+    ReadRequest,
+    StoreCatalog,
+    StoreView,
+    position_of,
+    read_page,
+    refuse_wrong_kind,
 )
-from oriel.app.reads import StoreCatalog, StoreView, position_of
 from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexSnapshot
 from oriel.storage.tailer import StatusFile, StoreStatus
 
-_LIST, _DESCRIBE, _KEYS = (OPERATIONS[name] for name in ("listStores", "describeStore", "listKeys"))
+_LIST, _DESCRIBE, _KEYS, _COUNT = (
+    OPERATIONS[name]
+    for name in ("listStores", "describeStore", "listKeys", "approximateNumEntries")
+)
 _UNHEARD_OF = StoreStatus("unknown", None, "nothing was heard of the tailer")
 
 
@@ -32,7 +39,7 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     @router.get(_DESCRIBE.path, response_model=_DESCRIBE.answer)
     async def describe_store(request: Request) -> Any:
         _DESCRIBE.query.read(request.scope["query_string"])
-        view = catalog.view(_store_of(request))
+        view = catalog.view(store_of(request))
         status = status_file.read().stores.get(view.name, _UNHEARD_OF)
         with view.snapshot() as snapshot:
             return _detail(view.name, snapshot, status)
@@ -40,14 +47,33 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     @router.get(_KEYS.path, response_model=_KEYS.answer)
     async def list_keys(request: Request) -> Any:
         query = _KEYS.query.read(request.scope["query_string"])
-        view = catalog.view(_store_of(request))
+        view = catalog.view(store_of(request))
+        wanted = ReadRequest(view.name, COLD_READS["listKeys"], (), query)
+        state, page = await read_page(view, wanted, catalog.long_reads)
+        return {
+            "store": view.name,
+            "position": position_of(state),
+            "keys": [orjson.loads(key) for key in page.items],
+            "next_cursor": page.next_cursor,
+        }
+
+    @router.get(_COUNT.path, response_model=_COUNT.answer)
+    async def count_rows(request: Request) -> Any:
+        query = _COUNT.query.read(request.scope["query_string"])
+        view = catalog.view(store_of(request))
         with await view.snapshot_at(query) as snapshot:
-            return _keys(view.name, snapshot, query)
+            refuse_wrong_kind(view.name, snapshot.state, _COUNT)
+            return {
+                "store": view.name,
+                "position": position_of(snapshot.state),
+                "count": snapshot.window_count(),
+            }
 
     return router
 
 
-def _store_of(request: Request) -> str:
+def store_of(request: Request) -> str:
+    """The store that a path names."""
     # From the raw path: in FastAPI's a %2F of the name is a slash already.
     return decode_path(request.scope["raw_path"].split(b"/")[3])
 
@@ -93,16 +119,4 @@ def _detail(name: str, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str
             "problem": status.problem,
             "windows": snapshot.window_count(),
         },
-    }
-
-
-def _keys(name: str, snapshot: IndexSnapshot, query: Mapping[str, Any]) -> dict[str, Any]:
-    cursors = PageCursors(name, snapshot.state, "keys", query["prefix"])
-    after = cursors.read_key(query["cursor"])
-    page = snapshot.keys(query["prefix"], query["limit"], after)
-    return {
-        "store": name,
-        "position": position_of(snapshot.state),
-        "keys": page.keys,
-        "next_cursor": cursors.after_key(page.next_after),
     }

@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from oriel.app.contract import ApiError, describe, problem_answer
 from oriel.app.page import dashboard_routes
 from oriel.app.reads import HotReads, StoreCatalog, route
-from oriel.app.routes import health_routes, metrics_routes, store_routes
+from oriel.app.routes import health_routes, listed_key_routes, metrics_routes, store_routes
 from oriel.storage import DataLayout, StorageError
 from oriel.storage.tailer import StatusFile
 
@@ -62,6 +62,7 @@ def make_api(catalog: StoreCatalog, status_file: StatusFile, data: Path) -> Fast
         lifespan=lifespan,
     )
     api.include_router(store_routes(catalog, status_file))
+    api.include_router(listed_key_routes(catalog))
     api.include_router(health_routes(catalog, status_file))
     api.include_router(metrics_routes(data))
     api.include_router(dashboard_routes())
