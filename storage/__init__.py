@@ -10,7 +10,16 @@ folder, errors, and file effects that survive a power loss. It knows neither Spa
 
 from oriel.storage import errors
 from oriel.storage.console import add_log_format, say, set_up_console
-from oriel.storage.contracts import LATEST_MS, SessionRange, WindowId, WindowPage, WindowRange
+from oriel.storage.contracts import (
+    KEY_BYTES_MAX,
+    LATEST_MS,
+    ScanPage,
+    ScanRange,
+    SessionRange,
+    WindowId,
+    WindowPage,
+    WindowRange,
+)
 from oriel.storage.definition import (
     RESERVED_COLUMNS,
     STORE_PROPERTY,
@@ -49,6 +58,7 @@ from oriel.storage.position import (
 
 __all__ = [
     "COMMIT_INFO_KEY",
+    "KEY_BYTES_MAX",
     "LATEST_MS",
     "RESERVED_COLUMNS",
     "STORE_PROPERTY",
@@ -62,6 +72,8 @@ __all__ = [
     "InvalidDefinition",
     "Offsets",
     "PositionBound",
+    "ScanPage",
+    "ScanRange",
     "SessionRange",
     "StorageError",
     "StoreDefinition",

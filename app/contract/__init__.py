@@ -10,11 +10,13 @@ from oriel.app.contract.cursors import PageCursors, TableState
 from oriel.app.contract.limits import LIMIT_FIELDS, Limits
 from oriel.app.contract.media_types import MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
-from oriel.app.contract.operations import (
-    OPERATIONS,
-    Operation,
-    kinds_by_reads,
-    reads_of_kind,
+from oriel.app.contract.operation import Operation
+from oriel.app.contract.operations import OPERATIONS, kinds_by_reads, reads_of_kind
+from oriel.app.contract.page_limits import (
+    LISTED_KEYS_MAX,
+    PAGE_BYTES_MAX,
+    PAGE_ROWS_MAX,
+    SCAN_RECORDS_MAX,
 )
 from oriel.app.contract.parameters import (
     ISO_TIMES,
@@ -30,6 +32,7 @@ from oriel.app.contract.problems import (
     BodyTooLarge,
     Forbidden,
     HeaderTooLarge,
+    InvalidBody,
     InvalidParameter,
     MethodNotAllowed,
     NotAcceptable,
@@ -53,8 +56,12 @@ from oriel.app.contract.problems import (
 __all__ = [
     "ISO_TIMES",
     "LIMIT_FIELDS",
+    "LISTED_KEYS_MAX",
     "OPERATIONS",
+    "PAGE_BYTES_MAX",
+    "PAGE_ROWS_MAX",
     "POSITION_QUERY",
+    "SCAN_RECORDS_MAX",
     "TABLE_READS_AT_ONCE",
     "TABLE_READS_WAITING",
     "TABLE_READ_SECONDS",
@@ -62,6 +69,7 @@ __all__ = [
     "BodyTooLarge",
     "Forbidden",
     "HeaderTooLarge",
+    "InvalidBody",
     "InvalidParameter",
     "Limits",
     "MediaType",

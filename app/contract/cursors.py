@@ -4,6 +4,8 @@
     last      =  window start (8)  window end (8), signed         after a page of windows
               |  the last key's UTF-8 bytes                       after a page of keys
               |  a list as JSON                                   after a page of anything else
+              |  the store's own bytes                            after a page of many keys
+              |  position in the list (4), or it and a window     after a page of listed keys
 
 The digest is over everything that must stay the same between the pages: table, operation,
 key and bounds. The version makes pages move forwards in time only.
@@ -23,6 +25,7 @@ from oriel.storage.index import IndexState
 _FORMAT = 1
 _HEAD = struct.Struct(">B12sQ")
 _WINDOW = struct.Struct(">qq")
+_AT = struct.Struct(">I")
 _DIGEST_BYTES = 12
 
 _NOT_OURS = "this cursor was not given out by this service; start again without a cursor"
@@ -72,8 +75,8 @@ class PageCursors:
         except UnicodeDecodeError as error:
             raise InvalidCursor(_NOT_OURS) from error
 
-    def read_place(self, cursor: str | None, length: int) -> list[Any] | None:
-        """What ``after_place`` was given, of ``length`` values; None on the first page."""
+    def read_values(self, cursor: str | None, length: int) -> list[Any] | None:
+        """What ``after_values`` was given, of ``length`` values; None on the first page."""
         if cursor is None:
             return None
         try:
@@ -84,6 +87,29 @@ class PageCursors:
             raise InvalidCursor(_NOT_OURS)
         return place
 
+    def read_place(self, cursor: str | None) -> bytes | None:
+        """Where the page before ended, in the store's own bytes; None on the first page."""
+        return None if cursor is None else self._read(cursor)
+
+    def after_place(self, place: bytes | None) -> str | None:
+        """The cursor of the page that goes on behind a place; None when there is no such page."""
+        return None if place is None else self._write(place)
+
+    def read_listed(self, cursor: str | None) -> tuple[int, WindowId | None]:
+        """The listed key that the page goes on with, and the last window of it before."""
+        if cursor is None:
+            return 0, None
+        last = self._read(cursor)
+        if len(last) not in (_AT.size, _AT.size + _WINDOW.size):
+            raise InvalidCursor(_NOT_OURS)
+        (at,) = _AT.unpack_from(last)
+        window = WindowId(*_WINDOW.unpack_from(last, _AT.size)) if len(last) > _AT.size else None
+        return at, window
+
+    def after_listed(self, at: int, window: WindowId | None) -> str:
+        """The cursor of the page that goes on with a listed key, behind a window of it."""
+        return self._write(_AT.pack(at) + (b"" if window is None else _WINDOW.pack(*window)))
+
     def after_window(self, window: WindowId | None) -> str | None:
         """The cursor of the page that goes on after a window; None when there is no such page."""
         return None if window is None else self._write(_WINDOW.pack(*window))
@@ -92,7 +118,7 @@ class PageCursors:
         """The cursor of the page that goes on after a key; None when there is no such page."""
         return None if key is None else self._write(key.encode())
 
-    def after_place(self, place: Sequence[Any] | None) -> str | None:
+    def after_values(self, place: Sequence[Any] | None) -> str | None:
         """The cursor of the page that goes on after a place: integers, texts and null."""
         return None if place is None else self._write(orjson.dumps(list(place)))
 

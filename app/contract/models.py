@@ -2,7 +2,7 @@
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 Offsets = dict[str, dict[str, int]]
 
@@ -81,7 +81,7 @@ class IsoRow(BaseModel):
 
 
 class WindowsAnswer(Model):
-    """Windows of one key, all from one table version."""
+    """Windows, all from one table version."""
 
     store: str = Field(examples=["departures"])
     position: Position
@@ -95,7 +95,11 @@ class RowsAnswer(Model):
     store: str = Field(examples=["totals"])
     position: Position
     rows: list[Row] | list[IsoRow]
-    next_cursor: str | None = Field(description="Always null: a key has one row")
+    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
+class EntriesAnswer(RootModel[WindowsAnswer | RowsAnswer]):
+    """Windows, or the rows of a store without windows."""
 
 
 class Change(Model):
@@ -179,6 +183,14 @@ class KeysAnswer(Model):
     position: Position
     keys: list[str]
     next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
+class CountAnswer(Model):
+    """How many rows a store without windows has."""
+
+    store: str
+    position: Position
+    count: int
 
 
 class WindowKind(Model):

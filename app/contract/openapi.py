@@ -10,10 +10,12 @@ from functools import cache
 import orjson
 from pydantic.json_schema import models_json_schema
 
-from oriel.app.contract.limits import Limits
+from oriel.app.contract.limits import LIMIT_FIELDS
 from oriel.app.contract.media_types import MediaType
 from oriel.app.contract.models import Json, Problem
-from oriel.app.contract.operations import OPERATIONS, Operation, kinds_by_reads
+from oriel.app.contract.operation import Operation
+from oriel.app.contract.operations import OPERATIONS, kinds_by_reads
+from oriel.app.contract.page_limits import LIMITS, LISTED_KEYS_MAX
 from oriel.app.contract.parameters import PathParameter, QueryParameter
 from oriel.app.contract.problems import (
     CONTENT_TYPE,
@@ -24,6 +26,7 @@ from oriel.app.contract.problems import (
     ProblemKind,
     problem_document,
 )
+from oriel.storage import KEY_BYTES_MAX
 
 _TITLE = "Oriel"
 #: The version of the interface, not of the program.
@@ -37,8 +40,9 @@ Interactive queries over materialized windows.
 Every answer comes from one committed table version and says which: its `position`. A client can
 demand a position with `min_version` and `min_offset`. `Oriel-Version` and, where it is short,
 `Oriel-Offsets` say the position in the header, too. Bounds are on the window start and
-inclusive, as in Kafka Streams' `ReadOnlyWindowStore`. Windows are ordered by start, keys by their
-UTF-8 bytes. Errors are RFC 9457 problem documents; programs go by `code`.
+inclusive, as in Kafka Streams' `ReadOnlyWindowStore`. Windows are ordered by key (its UTF-8 bytes;
+of more than 459 bytes the first 459), then start, then end. What ends a page is in
+`x-oriel-limits`. Errors are RFC 9457 problem documents; programs go by `code`.
 
 Which reads a store has depends on the kind of its windows:
 
@@ -57,6 +61,20 @@ Stable: paths, parameters, fields, codes and their meaning. New fields and new c
 Not stable: the texts of `title` and `detail`, the content of cursors and entity tags.
 """
 
+_KEYS_BODY: Json = {
+    "required": True,
+    "description": "The keys",
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "array",
+                "items": {"type": "string", "maxLength": KEY_BYTES_MAX},
+                "maxItems": LISTED_KEYS_MAX,
+            },
+            "example": ["EWR", "JFK"],
+        }
+    },
+}
 _IF_NONE_MATCH: Json = {
     "name": "If-None-Match",
     "in": "header",
@@ -127,17 +145,31 @@ def describe() -> Json:
             "description": _DESCRIPTION.format(reads=_reads_by_kind()),
         },
         "paths": {
-            operation.path: {"get": _described(operation)} for operation in OPERATIONS.values()
+            operation.path: {operation.method.lower(): _described(operation)}
+            for operation in OPERATIONS.values()
         },
         "components": {"schemas": schemas["$defs"], "responses": _guard_responses()},
-        # The defaults; a service says its own.
-        "x-oriel-limits": dict(Limits().named()),
+        "x-oriel-limits": _limits(),
     }
 
 
 def document_bytes(document: Json) -> bytes:
     """The document as the committed file has it: sorted, one entry a line."""
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
+
+
+def _limits() -> Json:
+    """Every limit by its name: those of a page, and the defaults of those that a service sets."""
+    settable = {
+        # The name ends with the unit, or is what is counted.
+        field.name: {
+            "value": field.default,
+            "unit": field.name.rpartition("_")[2],
+            "description": field.meaning,
+        }
+        for field in LIMIT_FIELDS
+    }
+    return {**settable, **{name: limit._asdict() for name, limit in LIMITS.items()}}
 
 
 def _described(operation: Operation) -> Json:
@@ -158,7 +190,9 @@ def _described(operation: Operation) -> Json:
         responses.setdefault(guarded, {"$ref": f"#/components/responses/{guarded}"})
     for status, description in operation.other_statuses.items():
         responses[str(status)] = {"description": description, "content": _content(operation)}
+    body = {"requestBody": _KEYS_BODY} if operation.method == "POST" else {}
     return {
+        **body,
         "tags": [operation.tag],
         "operationId": operation.name,
         "summary": operation.summary,

@@ -11,12 +11,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
+from oriel.app.contract.page_limits import PAGE_ROWS_DEFAULT, PAGE_ROWS_MAX
 from oriel.app.contract.problems import InvalidKey, InvalidParameter, UnknownParameter
-from oriel.storage import parse_offset_bound
+from oriel.storage import KEY_BYTES_MAX, parse_offset_bound
 from oriel.storage.table_store import READ_BYTES_MAX
 
-LIMIT_DEFAULT = 100
-LIMIT_MAX = 10_000
 #: Of pages whose items are looked up one by one, or are large.
 SHORT_LIMIT_MAX = 1000
 WAIT_MS_MAX = 30_000
@@ -90,6 +89,19 @@ def decode_path(raw: bytes) -> str:
     except UnicodeDecodeError as error:
         message = f"the path part is not UTF-8 after percent-decoding: {error.reason}"
         raise InvalidKey(message) from error
+
+
+def _read_key(raw: bytes) -> str:
+    """Decode the key of a path.
+
+    Raises:
+        InvalidKey: a broken escape, bytes that are not UTF-8, or too many of them.
+    """
+    key = decode_path(raw)
+    if len(raw) > KEY_BYTES_MAX and len(key.encode()) > KEY_BYTES_MAX:
+        message = f"the key has {len(key.encode())} bytes; no key has more than {KEY_BYTES_MAX}"
+        raise InvalidKey(message)
+    return key
 
 
 def _integer_reader(name: str, low: int, high: int) -> Callable[[str], int]:
@@ -195,6 +207,13 @@ def _integer_bound(name: str, description: str) -> QueryParameter:
     )  # fmt: skip
 
 
+def _read_boolean(text: str) -> bool:
+    if text not in ("true", "false"):
+        message = f"final must be true or false, not {text[:80]!r}"
+        raise InvalidParameter(message)
+    return text == "true"
+
+
 _TIME_SCHEMA = {
     "anyOf": [{"type": "integer", "format": "int64"}, {"type": "string", "format": "date-time"}]
 }
@@ -240,16 +259,18 @@ LATEST_START_MS = QueryParameter(
 )
 LIMIT = QueryParameter(
     "limit",
-    {"type": "integer", "minimum": 1, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT},
-    "Most items of one page.",
-    _integer_reader("limit", 1, LIMIT_MAX),
-    default=LIMIT_DEFAULT,
+    {"type": "integer", "minimum": 1, "maximum": PAGE_ROWS_MAX, "default": PAGE_ROWS_DEFAULT},
+    "Most items of one page. A page may have fewer, even none, while there is a next one: see "
+    "x-oriel-limits.",
+    _integer_reader("limit", 1, PAGE_ROWS_MAX),
+    default=PAGE_ROWS_DEFAULT,
 )
 CURSOR = QueryParameter(
     "cursor",
     {"type": "string"},
     "`next_cursor` of the page before; opaque. All other parameters but `limit` must be those of "
-    "that page. The next page is read from the then newest version, never from an older one.",
+    "that page. The next page is read from the then newest version, never from an older one; where "
+    "the `position` of two pages differs, the store moved between them.",
     str,
 )
 MIN_VERSION = QueryParameter(
@@ -317,10 +338,10 @@ SINCE_VERSION = QueryParameter(
 )
 SHORT_LIMIT = QueryParameter(
     "limit",
-    {"type": "integer", "minimum": 1, "maximum": SHORT_LIMIT_MAX, "default": LIMIT_DEFAULT},
+    {"type": "integer", "minimum": 1, "maximum": SHORT_LIMIT_MAX, "default": PAGE_ROWS_DEFAULT},
     "Most items of one page.",
     _integer_reader("limit", 1, SHORT_LIMIT_MAX),
-    default=LIMIT_DEFAULT,
+    default=PAGE_ROWS_DEFAULT,
 )
 PREFIX = QueryParameter(
     "prefix",
@@ -355,6 +376,39 @@ FOR_MS = QueryParameter(
     _integer_reader("for_ms", 1, FOR_MS_MAX),
     example=1000,
 )
+KEY_FROM = QueryParameter(
+    "key_from",
+    {"type": "string"},
+    "Least key by UTF-8 bytes, inclusive. Default: no bound.",
+    str,
+    is_bound=True,
+    example="E",
+)
+KEY_TO = QueryParameter(
+    "key_to",
+    {"type": "string"},
+    "Greatest key by UTF-8 bytes, inclusive. Less than key_from: nothing, no error. Default: no "
+    "bound.",
+    str,
+    is_bound=True,
+    example="F",
+)
+FINAL = QueryParameter(
+    "final",
+    {"type": "boolean"},
+    "true: only windows that no record can change any more; false: only those that one still can. "
+    "Default: both.",
+    _read_boolean,
+    is_bound=True,
+)
+COLUMNS = QueryParameter(
+    "columns",
+    {"type": "string"},
+    "Names of aggregates, separated by commas: items have only these beside their key, times and "
+    "`final`. Default: all.",
+    lambda text: tuple(text.split(",")) if text else (),
+    is_bound=True,
+)
 
 STORE = PathParameter(
     "store",
@@ -369,7 +423,7 @@ KEY = PathParameter(
     "The key: all the rest of the path, percent-encoded UTF-8. A slash may be "
     "written plain or as %2F; the empty key is the empty rest. Nothing is normalised: `..` and "
     "`a//b` are keys like others.",
-    decode_path,
+    _read_key,
     example="EWR",
 )
 WINDOW_START_MS = PathParameter(
@@ -387,9 +441,18 @@ WINDOW_END_MS = PathParameter(
     example=1357036200000,
 )
 
+INSTANT_MS = PathParameter(
+    "instant_ms",
+    _TIME_SCHEMA,
+    "An instant in ms since the epoch",
+    _path_time_reader("instant_ms"),
+    example=1357036140000,
+)
+
 #: By the name that stands in braces in a path.
 PATH_PARAMETERS: Mapping[str, PathParameter] = {
-    parameter.name: parameter for parameter in (STORE, KEY, WINDOW_START_MS, WINDOW_END_MS)
+    parameter.name: parameter
+    for parameter in (STORE, KEY, WINDOW_START_MS, WINDOW_END_MS, INSTANT_MS)
 }
 
 
@@ -487,12 +550,29 @@ _LETTERS = (
 _POSITION = (MIN_VERSION, MIN_OFFSET, WAIT_MS, AS_OF_VERSION, AS_OF_MS)
 _EVERY_READ = (TIMES, *_POSITION)
 
+_KEYS = (KEY_FROM, KEY_TO)
+_STARTS = (FROM_MS, TO_MS)
+_OVERLAP = (EARLIEST_END_MS, LATEST_START_MS)
+_PAGE = (LIMIT, CURSOR)
+_WINDOWS = (FINAL, COLUMNS)
+
 #: The queries that operations have.
 NO_QUERY = Query()
 POSITION_QUERY = Query(*_EVERY_READ)
-RANGE_QUERY = Query(FROM_MS, TO_MS, LIMIT, CURSOR, *_EVERY_READ)
-SESSIONS_QUERY = Query(EARLIEST_END_MS, LATEST_START_MS, LIMIT, CURSOR, *_EVERY_READ)
+ONE_QUERY = Query(COLUMNS, *_EVERY_READ)
+RANGE_QUERY = Query(*_STARTS, *_PAGE, *_WINDOWS, *_EVERY_READ)
+SESSIONS_QUERY = Query(*_OVERLAP, *_PAGE, *_WINDOWS, *_EVERY_READ)
+COVERING_QUERY = Query(*_PAGE, *_WINDOWS, *_EVERY_READ)
 KEYS_QUERY = Query(PREFIX, LIMIT, CURSOR, *_POSITION)
+KEY_RANGE_QUERY = Query(*_KEYS, *_STARTS, *_PAGE, *_WINDOWS, *_EVERY_READ)
+KEY_RANGE_SESSIONS_QUERY = Query(*_KEYS, *_OVERLAP, *_PAGE, *_WINDOWS, *_EVERY_READ)
+EACH_KEY_QUERY = Query(PREFIX, *_KEYS, *_PAGE, COLUMNS, *_EVERY_READ)
+ALL_QUERY = Query(*_PAGE, *_WINDOWS, *_EVERY_READ)
+ALL_ROWS_QUERY = Query(*_PAGE, COLUMNS, *_EVERY_READ)
+ROWS_QUERY = Query(*_KEYS, *_PAGE, COLUMNS, *_EVERY_READ)
+LISTED_QUERY = Query(CURSOR, COLUMNS, *_EVERY_READ)
+LISTED_RANGE_QUERY = Query(*_STARTS, *_PAGE, COLUMNS, *_EVERY_READ)
+PREFIX_QUERY = Query(PREFIX, *_PAGE, COLUMNS, *_EVERY_READ)
 WATCH_QUERY = Query(WATCHED_KEY, AFTER, FOR_MS)
 CHANGES_QUERY = Query(SINCE_VERSION, SHORT_LIMIT, CURSOR)
 LETTERS_QUERY = Query(*_LETTERS, ORDER, SHORT_LIMIT, CURSOR)

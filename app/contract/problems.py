@@ -3,21 +3,22 @@
     ApiError                    errors of a request that storage knows nothing of
     |-- InvalidParameter        a parameter that can't be read or is out of its range
     |-- UnknownParameter        a parameter that this operation doesn't have
-    |-- InvalidKey              the path is not percent-encoded UTF-8
+    |-- InvalidKey              the path is not percent-encoded UTF-8, or its key is too long
+    |-- InvalidBody             the body is no JSON list of keys
+    |-- BodyTooLarge            the body has more bytes than a request may have
     |-- WrongStoreKind          a read that does not fit the store's kind of windows
     |-- WindowNotFound          no such window or session
     |-- TableReadsBusy          as many reads of tables are under way as may be
     |-- RowNotFound             the key has no row in a store without windows
     |-- NotAcceptable           the request takes none of the forms that answers have
     |-- UnknownRoute            no operation has this path
-    |-- MethodNotAllowed        the path is known, the method isn't GET or HEAD
+    |-- MethodNotAllowed        the path is known, the method isn't that of its operation
     |-- Overloaded              the worker has as much to do as its limits allow
     |-- RequestTooSlow          the answer took longer than a request may
     |-- ShuttingDown            the worker ends, so it waits for nothing any more
     |-- RequestTimeout          header or body did not arrive in time
     |-- HeaderTooLarge          the header fields are longer than the limit
     |-- UrlTooLong              path and query are longer than the limit
-    |-- BodyTooLarge            the body is longer than the limit
     |-- UnknownHost             the Host field names none that is served
     |-- Unauthorized            no token, or none that is known
     `-- Forbidden               the token does not reach so far
@@ -60,6 +61,14 @@ class InvalidKey(ApiError):
     """The message says where the path breaks the encoding."""
 
 
+class InvalidBody(ApiError):
+    """The message says what the body must be."""
+
+
+class BodyTooLarge(ApiError):
+    """The message says how large a body may be."""
+
+
 class WrongStoreKind(ApiError):
     """The message names the reads that fit the store."""
 
@@ -85,7 +94,7 @@ class UnknownRoute(ApiError):
 
 
 class MethodNotAllowed(ApiError):
-    """Every operation is GET (and HEAD)."""
+    """An operation is either GET (and HEAD) or POST."""
 
 
 class Overloaded(ApiError):
@@ -109,10 +118,6 @@ class HeaderTooLarge(ApiError):
 
 
 class UrlTooLong(ApiError):
-    """The message names the limit."""
-
-
-class BodyTooLarge(ApiError):
     """The message names the limit."""
 
 
@@ -144,7 +149,9 @@ MALFORMED_REQUEST = ProblemKind(400, "malformed-request", "The request is not va
 PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     InvalidParameter: ProblemKind(400, "invalid-parameter", "A parameter is not valid"),
     UnknownParameter: ProblemKind(400, "unknown-parameter", "There is no such parameter"),
-    InvalidKey: ProblemKind(400, "invalid-key", "The path is not percent-encoded UTF-8"),
+    InvalidKey: ProblemKind(400, "invalid-key", "The key can't be read or is too long"),
+    InvalidBody: ProblemKind(400, "invalid-body", "The body is not valid"),
+    BodyTooLarge: ProblemKind(413, "body-too-large", "The body is too large"),
     WrongStoreKind: ProblemKind(
         400, "wrong-store-kind", "The read does not fit the store's kind of windows"
     ),
@@ -154,14 +161,13 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
         503, "table-reads-busy", "Too many reads of tables are under way", retry=True
     ),
     UnknownRoute: ProblemKind(404, "unknown-route", "There is nothing at this path"),
-    MethodNotAllowed: ProblemKind(405, "method-not-allowed", "Only GET and HEAD are allowed"),
+    MethodNotAllowed: ProblemKind(405, "method-not-allowed", "The method is not allowed here"),
     Overloaded: ProblemKind(503, "overloaded", "The service has too much to do", retry=True),
     RequestTooSlow: ProblemKind(503, "request-too-slow", "The answer took too long", retry=True),
     ShuttingDown: ProblemKind(503, "shutting-down", "The service ends", retry=True),
     RequestTimeout: ProblemKind(408, "request-timeout", "The request did not arrive in time"),
     HeaderTooLarge: ProblemKind(431, "header-too-large", "The header fields are too long"),
     UrlTooLong: ProblemKind(414, "url-too-long", "Path and query are too long"),
-    BodyTooLarge: ProblemKind(413, "body-too-large", "The body is too long"),
     UnknownHost: ProblemKind(421, "unknown-host", "There is no such host here"),
     Unauthorized: ProblemKind(401, "unauthorized", "A valid token is needed"),
     Forbidden: ProblemKind(403, "forbidden", "The token does not reach so far"),
@@ -220,7 +226,8 @@ def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
         detail = "See /openapi.json for the operations that there are."
     else:
         detail = str(error)
-    return _answer(kind, detail, instance)
+    allow = (getattr(error, "headers", None) or {}).get("Allow", "")
+    return _answer(kind, detail, instance, allow=b"POST" if allow == "POST" else b"GET, HEAD")
 
 
 def malformed_request(detail: str) -> ProblemAnswer:
@@ -248,7 +255,9 @@ def problem_document(kind: ProblemKind, detail: str, instance: str) -> dict[str,
     }
 
 
-def _answer(kind: ProblemKind, detail: str, instance: str) -> ProblemAnswer:
+def _answer(
+    kind: ProblemKind, detail: str, instance: str, *, allow: bytes = b"GET, HEAD"
+) -> ProblemAnswer:
     # A lone surrogate can't be written as JSON; paths come from strangers.
     printable = [text.encode("utf-8", "replace").decode() for text in (detail, instance)]
     body = orjson.dumps(problem_document(kind, *printable))
@@ -260,7 +269,7 @@ def _answer(kind: ProblemKind, detail: str, instance: str) -> ProblemAnswer:
     if kind.retry:
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_SECONDS))
     if kind.status == 405:
-        headers.append((b"allow", b"GET, HEAD"))
+        headers.append((b"allow", allow))
     if kind.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="oriel"'))
     return ProblemAnswer(kind.status, headers, body)

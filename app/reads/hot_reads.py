@@ -9,7 +9,7 @@ requests (benchmarks/query.py compares), so these reads come before FastAPI's mi
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import xxhash
@@ -19,19 +19,15 @@ from oriel.app.contract import (
     MediaType,
     MethodNotAllowed,
     UnknownRoute,
-    WrongStoreKind,
     decode_path,
     media_type_of,
-    reads_of_kind,
 )
 from oriel.app.formats import items_with_iso_times, page_headers, windows_body
 from oriel.app.guards import Gate
 from oriel.app.reads.catalog import Lag, StoreCatalog, VersionFrame
 from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
-from oriel.app.reads.table_reads import is_as_of
-from oriel.storage import StoreKind
-from oriel.storage.index import IndexSnapshot, IndexState
-from oriel.storage.table_store import TableStore
+from oriel.app.reads.steps import read_page_at
+from oriel.storage.index import IndexState
 
 Scope = Mapping[str, Any]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
@@ -113,19 +109,8 @@ class HotReads:
         query = read.operation.query.read(scope["query_string"])
         media = media_type_of(scope["headers"])
         request = ReadRequest(view.name, read, _read_path(read, target.rest), query)
-        if is_as_of(query):
-            read_page = partial(_read_page, request=request)
-            state, page = await self._catalog.table_reads.as_of(view.name, query, read_page)
-            frame = view.frame(state)
-        else:
-            if query.get("limit", 0) > _LONG_ROWS:
-                # One long page between two looks at the connections: others wait for one, not all.
-                async with self._long_read:
-                    await asyncio.sleep(0)
-            with await view.snapshot_at(query) as snapshot:
-                page = _read_page(snapshot, request)
-                frame = view.frame(snapshot.state)
-        lag = view.lag(frame.state.version)
+        state, page = await read_page_at(self._catalog, view, request)
+        frame, lag = view.frame(state), view.lag(state.version)
         is_kept_form = media is MediaType.JSON and query["times"] != ISO_TIMES
         if is_kept_form or len(page.items) <= _ITEMS_ON_THE_LOOP_MAX:
             return _serialise(frame, lag, request, page, scope, media)
@@ -146,18 +131,13 @@ def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
     return tuple(p.read(part) for p, part in zip(parameters, parts, strict=True))
 
 
-def _read_page(snapshot: IndexSnapshot | TableStore, request: ReadRequest) -> ReadPage:
-    """Read a page, if the read fits the store's kind of windows."""
-    kind = snapshot.state.definition.window.kind
-    if kind not in request.read.operation.store_kinds:
-        raise WrongStoreKind(_wrong_kind(request.store, kind, request.read.operation.name))
-    return request.read.function(snapshot, request)
-
-
-def _wrong_kind(store: str, kind: StoreKind, read: str) -> str:
-    windows = f"{kind} windows" if kind.is_windowed else "no windows"
-    fitting = ", ".join(reads_of_kind(kind))
-    return f"store {store!r} has {windows}; {read} does not fit it, use {fitting}"
+def answer_body(frame: VersionFrame, page: ReadPage, rows: bytes) -> bytes:
+    """A page of a version as the JSON that is answered; ``rows`` are its items as JSON."""
+    if page.next_cursor is None:
+        closing = b'],"next_cursor":null}'
+    else:
+        closing = b'],"next_cursor":"%b"}' % page.next_cursor.encode()
+    return b"%b%b%b" % (frame.opening, rows, closing)
 
 
 def _serialise(
@@ -190,17 +170,16 @@ def _serialise(
     if _client_has(scope, tag):
         return Answer(304, headers, b"")
     definition, is_iso = frame.state.definition, request.query["times"] == ISO_TIMES
+    if request.query["columns"] is not None:
+        chosen = (each for each in definition.aggregates if each.name in request.query["columns"])
+        definition = replace(definition, aggregates=tuple(chosen))
     if media is not MediaType.JSON:
         body = windows_body(media, page.items, definition, iso_times=is_iso)
         form = page_headers(media, len(page.items), page.next_cursor)
         return Answer(200, [*form, (b"content-length", b"%d" % len(body)), *headers], body)
     if is_iso:
         rows = b",".join(items_with_iso_times(page.items, definition))
-    if page.next_cursor is None:
-        closing = b'],"next_cursor":null}'
-    else:
-        closing = b'],"next_cursor":"%b"}' % page.next_cursor.encode()
-    body = b"%b%b%b" % (frame.opening, rows, closing)
+    body = answer_body(frame, page, rows)
     return Answer(200, [_JSON, (b"content-length", b"%d" % len(body)), *headers], body)
 
 

@@ -6,6 +6,7 @@ in the contract, which also gives its path and the model of its answer.
 
 from oriel.app.routes.dead_letters import dead_letter_routes
 from oriel.app.routes.health import health_routes
+from oriel.app.routes.listed_keys import listed_key_routes
 from oriel.app.routes.metrics import metrics_routes
 from oriel.app.routes.stores import store_routes
 from oriel.app.routes.tables import table_routes
@@ -13,6 +14,7 @@ from oriel.app.routes.tables import table_routes
 __all__ = [
     "dead_letter_routes",
     "health_routes",
+    "listed_key_routes",
     "metrics_routes",
     "store_routes",
     "table_routes",

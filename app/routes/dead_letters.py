@@ -32,7 +32,7 @@ def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
         cursors = PageCursors(
             "dead letters", TableState("", 0, {}), *(query[name] for name in _LIST.query.bounds)
         )
-        place = cursors.read_place(query["cursor"], len(LetterPlace._fields))
+        place = cursors.read_values(query["cursor"], len(LetterPlace._fields))
         after = None if place is None else LetterPlace(*place)
         span = LetterRange(query["limit"], query["order"] == "newest", after)
         wanted = _selection(query)
@@ -42,7 +42,7 @@ def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
         return _json({
             "version": page.version,
             "letters": [_letter(row) for row in page.letters.to_pylist()],
-            "next_cursor": cursors.after_place(page.next_after),
+            "next_cursor": cursors.after_values(page.next_after),
         })  # fmt: skip
 
     @router.get(_COUNT.path)

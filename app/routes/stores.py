@@ -1,28 +1,31 @@
 """The stores: which there are, all about one, and its keys."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from typing import Any
 
+import orjson
 from fastapi import APIRouter, Request, Response
 
-from oriel.app.contract import (
-    OPERATIONS,
-    MediaType,
-    PageCursors,
-    decode_path,
-    media_type_of,
-)
+from oriel.app.contract import OPERATIONS, MediaType, decode_path, media_type_of
 from oriel.app.formats import keys_body, page_headers
 from oriel.app.guards import ACCESS, Access
-from oriel.app.reads import StoreCatalog, StoreView, is_as_of, position_of
+from oriel.app.reads import (
+    COLD_READS,
+    ReadRequest,
+    StoreCatalog,
+    StoreView,
+    position_of,
+    read_page_at,
+    refuse_wrong_kind,
+)
 from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexSnapshot
-from oriel.storage.table_store import TableStore
 from oriel.storage.tailer import StatusFile, StoreStatus
 
-_LIST, _DESCRIBE, _KEYS = (OPERATIONS[name] for name in ("listStores", "describeStore", "listKeys"))
+_LIST, _DESCRIBE, _KEYS, _COUNT = (
+    OPERATIONS[name]
+    for name in ("listStores", "describeStore", "listKeys", "approximateNumEntries")
+)
 _FOREIGN = "a Delta table that is no store of Oriel's"
 _UNHEARD_OF = StoreStatus("unknown", None, "nothing was heard of the tailer")
 
@@ -47,7 +50,7 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     @router.get(_DESCRIBE.path, response_model=_DESCRIBE.answer)
     async def describe_store(request: Request) -> Any:
         _DESCRIBE.query.read(request.scope["query_string"])
-        view = catalog.view(_store_of(request))
+        view = catalog.view(store_of(request))
         status = status_file.read().stores.get(view.name, _UNHEARD_OF)
         with view.snapshot() as snapshot:
             return _detail(view.name, snapshot, status)
@@ -56,23 +59,42 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     async def list_keys(request: Request, response: Response) -> Any:
         query = _KEYS.query.read(request.scope["query_string"])
         media = media_type_of(request.scope["headers"])
-        view = catalog.view(_store_of(request))
-        read_page = partial(_keys, view.name, query)
-        if is_as_of(query):
-            state, page = await catalog.table_reads.as_of(view.name, query, read_page)
-        else:
-            with await view.snapshot_at(query) as snapshot:
-                state, page = snapshot.state, read_page(snapshot)
+        view = catalog.view(store_of(request))
+        wanted = ReadRequest(view.name, COLD_READS["listKeys"], (), query)
+        state, page = await read_page_at(catalog, view, wanted)
         fields = [*view.frame(state).position, (b"vary", b"Accept")]
+        keys = [orjson.loads(key) for key in page.items]
         if media is not MediaType.JSON:
-            return _keys_in_other_form(media, page, fields)
+            body = keys_body(media, keys)
+            fields += page_headers(media, len(keys), page.next_cursor)
+            other_form = Response(body)
+            other_form.raw_headers = [*fields, (b"content-length", b"%d" % len(body))]
+            return other_form
         response.raw_headers += fields
-        return page
+        return {
+            "store": view.name,
+            "position": position_of(state),
+            "keys": keys,
+            "next_cursor": page.next_cursor,
+        }
+
+    @router.get(_COUNT.path, response_model=_COUNT.answer)
+    async def count_rows(request: Request) -> Any:
+        query = _COUNT.query.read(request.scope["query_string"])
+        view = catalog.view(store_of(request))
+        with await view.snapshot_at(query) as snapshot:
+            refuse_wrong_kind(view.name, snapshot.state, _COUNT)
+            return {
+                "store": view.name,
+                "position": position_of(snapshot.state),
+                "count": snapshot.window_count(),
+            }
 
     return router
 
 
-def _store_of(request: Request) -> str:
+def store_of(request: Request) -> str:
+    """The store that a path names."""
     # From the raw path: in FastAPI's a %2F of the name is a slash already.
     return decode_path(request.scope["raw_path"].split(b"/")[3])
 
@@ -125,29 +147,3 @@ def _detail(name: str, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str
             "windows": snapshot.window_count(),
         },
     }
-
-
-def _keys(
-    name: str, query: Mapping[str, Any], snapshot: IndexSnapshot | TableStore
-) -> dict[str, Any]:
-    bounds = (query[bound] for bound in _KEYS.query.bounds)
-    cursors = PageCursors(name, snapshot.state, "keys", *bounds)
-    after = cursors.read_key(query["cursor"])
-    page = snapshot.keys(query["prefix"], query["limit"], after)
-    return {
-        "store": name,
-        "position": position_of(snapshot.state),
-        "keys": page.keys,
-        "next_cursor": cursors.after_key(page.next_after),
-    }
-
-
-def _keys_in_other_form(
-    media: MediaType, page: Mapping[str, Any], fields: list[tuple[bytes, bytes]]
-) -> Response:
-    keys = page["keys"]
-    response = Response(keys_body(media, keys))
-    length = (b"content-length", b"%d" % len(response.body))
-    headers = page_headers(media, len(keys), page["next_cursor"])
-    response.raw_headers = [*headers, length, *fields]
-    return response

@@ -28,7 +28,7 @@ def table_routes(catalog: StoreCatalog) -> APIRouter:
         since = query["since_version"]
         cursors = PageCursors(view.name, state, _CHANGES.name, since)
         wanted = ChangeRange(state.version if since is None else since, query["limit"])
-        place = cursors.read_place(query["cursor"], 1 + len(Change._fields))
+        place = cursors.read_values(query["cursor"], 1 + len(Change._fields))
         if place is not None:
             reached, *last = place
             if last[0] is None:
@@ -50,7 +50,7 @@ def table_routes(catalog: StoreCatalog) -> APIRouter:
                 "position": position_of(snapshot.state),
                 "changes": list(_with_rows(page, snapshot)),
                 "through_version": page.reached,
-                "next_cursor": cursors.after_place(next_place),
+                "next_cursor": cursors.after_values(next_place),
             }
         return Response(orjson.dumps(body), media_type="application/json")
 

@@ -34,6 +34,7 @@ from oriel.app.reads import HotReads, StoreCatalog, route
 from oriel.app.routes import (
     dead_letter_routes,
     health_routes,
+    listed_key_routes,
     metrics_routes,
     store_routes,
     table_routes,
@@ -190,6 +191,7 @@ def make_api(
     api.include_router(store_routes(catalog, status_file))
     api.include_router(table_routes(catalog))
     api.include_router(dead_letter_routes(catalog))
+    api.include_router(listed_key_routes(catalog))
     api.include_router(health_routes(catalog, status_file))
     api.include_router(metrics_routes(data))
     api.include_router(dashboard_routes())

@@ -3,15 +3,9 @@
 A read is a range of record keys, ``low <= record key < high`` (``oriel.storage.key_codec``), that a
 cursor walks in either direction. Windows of a key lie together, ordered by start, then end, so a
 range of starts is a range of record keys.
-
-Whatever comes from the index is compared with its checksum (``oriel.storage.index.checksums``)
-before it is used, the records on both sides of where a search ended as well: a record key with a
-flipped bit can lead a search past what it looks for, and is then one of these two.
 """
 
-import sys
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from types import TracebackType
 from typing import Self
@@ -20,24 +14,38 @@ import lmdb
 import orjson
 
 from oriel.storage.contracts import (
+    KEY_BYTES_MAX,
     LATEST_MS,
+    UNBOUNDED,
     KeyPage,
+    ScanPage,
+    ScanRange,
     SessionRange,
     WindowId,
     WindowPage,
     WindowRange,
 )
-from oriel.storage.index.checksums import CHECKSUM_BYTES, Record, check, content
+from oriel.storage.index.checksums import Record, check, content
 from oriel.storage.index.generation import OpenGeneration
 from oriel.storage.index.lengths import class_prefix, classes_of, longest_ms
+from oriel.storage.index.pages import (
+    PageBounds,
+    Span,
+    first_from,
+    fitting,
+    is_final,
+    key_of,
+    last_before,
+    read_page,
+)
 from oriel.storage.index.state import IndexState
 from oriel.storage.key_codec import (
     TIME_BYTES,
     after_key,
-    decode_prefix,
     encoded_time,
     is_long,
     key_prefix,
+    key_span,
     lower_bound,
     prefix_of,
     record_key,
@@ -46,19 +54,15 @@ from oriel.storage.key_codec import (
     window_times,
 )
 
-#: Records read ahead of the check that they are still in range.
-_CHUNK = 128
-#: The same where ends are looked at, at first: often the first few are enough.
-_CHUNK_MIN = 4
+#: Records read at once where ends are looked at, at first and at most.
+_CHUNK_MIN, _CHUNK = 8, 128
 
-#: Keys looked at for one page of keys, visible or not.
-_KEYS_SCANNED_MAX = 20_000
+#: What stands before the time of a window's newest record in its JSON.
+_TIMESTAMP = b'"timestamp_ms":'
 
 #: A key's prefix, low, high and least end: the records of the key with ``low <= record key < high``
 #: whose window end, as it is encoded, is at least the least end (b"" for any end).
 _Scan = tuple[bytes, bytes, bytes, bytes]
-
-_NO_WINDOWS = WindowPage([], None)
 
 
 class IndexSnapshot:
@@ -105,40 +109,58 @@ class IndexSnapshot:
 
     def fetch(self, window_range: WindowRange) -> WindowPage:
         """See ``ReadOnlyWindowStore``."""
-        return self._forward(window_range, self._scan_by_start(window_range))
+        return self._read(window_range, self._scan_by_start(window_range))
 
     def backward_fetch(self, window_range: WindowRange) -> WindowPage:
         """See ``ReadOnlyWindowStore``."""
-        return self._backward(window_range, self._scan_by_start(window_range))
+        return self._read(window_range, self._scan_by_start(window_range), backward=True)
 
     def latest(self, key: str) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""
         prefix = key_prefix(key)
-        if not self._last_before(after_key(prefix)):
-            return None
-        encoded, value = self._cursor.item()
-        # Of a key before this one, or expired: both compare lower.
-        if encoded < lower_bound(prefix, self.earliest_ms):
-            return None
-        return content(value) if _is_of_key(value, key, prefix) else None
+        value = self._latest(prefix)
+        return content(value) if value is not None and _is_of_key(value, key, prefix) else None
 
-    def keys(self, prefix: str, limit: int, after: str | None = None) -> KeyPage:
+    def current(self, key: str) -> bytes | None:
+        """See ``ReadOnlyWindowStore``."""
+        prefix = key_prefix(key)
+        value = self._current(prefix)
+        return content(value) if value is not None and _is_of_key(value, key, prefix) else None
+
+    def latest_all(self, scan_range: ScanRange) -> ScanPage:
         """See ``ReadOnlyWindowStore``. Skips from key to key, whatever their windows number."""
+        return self._of_each_key(scan_range, self._latest)
+
+    def current_all(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyWindowStore``. Skips from key to key, whatever their windows number."""
+        return self._of_each_key(scan_range, self._current)
+
+    def scan(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyStore``."""
+        return self._scan_keys(scan_range, backward=False)
+
+    def backward_scan(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyStore``."""
+        return self._scan_keys(scan_range, backward=True)
+
+    def keys(
+        self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
+    ) -> KeyPage:
+        """See ``ReadOnlyStore``. Skips from key to key, whatever their windows number."""
         scan = scan_start(prefix)
         position = scan if after is None else after_key(key_prefix(after))
         keys: list[str] = []
         key = None
-        for _ in range(_KEYS_SCANNED_MAX):
-            if not self._first_from(position) or not self._cursor.key().startswith(scan):
+        for _ in range(records_max):
+            is_there = first_from(self._cursor, position)
+            if not is_there or not self._cursor.key().startswith(scan):
                 return KeyPage(keys, None)
             if len(keys) == limit:
                 break
+            key = key_of(self._cursor.item())
             encoded_prefix = prefix_of(self._cursor.key())
-            key = decode_prefix(encoded_prefix)
-            if key is None:
-                # A long key: the index has its first bytes only, each window has all of it.
-                key = str(orjson.loads(content(self._cursor.value()))["key"])
-            if key.startswith(prefix) and self._is_visible(encoded_prefix):
+            is_listed = key.startswith(prefix) and not _is_too_long(key)
+            if is_listed and self._is_visible(encoded_prefix):
                 keys.append(key)
             position = after_key(encoded_prefix)
         return KeyPage(keys, key)
@@ -153,58 +175,103 @@ class IndexSnapshot:
         """Whether the key at the cursor has a window that retention leaves visible."""
         if self.earliest_ms == 0:
             return True
-        is_there = self._first_from(lower_bound(encoded_prefix, self.earliest_ms))
+        is_there = first_from(self._cursor, lower_bound(encoded_prefix, self.earliest_ms))
         return is_there and self._cursor.key().startswith(encoded_prefix)
 
     def _exactly(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
         """The record of exactly this window, expired or not."""
         encoded = record_key(key, window_start_ms, window_end_ms)
-        if not self._first_from(encoded) or self._cursor.key() != encoded:
+        if not first_from(self._cursor, encoded) or self._cursor.key() != encoded:
             return None
         value = self._cursor.value()
         return content(value) if _is_of_key(value, key, prefix_of(encoded)) else None
 
-    def _last_before(self, bound: bytes) -> bool:
-        """Place the cursor on the last record below ``bound``; False when there is none."""
-        return last_before(self._cursor, bound)
+    def _latest(self, prefix: bytes) -> bytes | None:
+        """The value of a key prefix's visible window with the greatest start."""
+        if not last_before(self._cursor, after_key(prefix)):
+            return None
+        encoded, value = self._cursor.item()
+        # Of a key before this one, or expired: both compare lower.
+        return value if encoded >= lower_bound(prefix, self.earliest_ms) else None
 
-    def _first_from(self, bound: bytes) -> bool:
-        """Place the cursor on the first record at or above ``bound``; False when there is none."""
-        return first_from(self._cursor, bound)
+    def _current(self, prefix: bytes) -> bytes | None:
+        """The value of a key prefix's visible window that ends at the key's newest record.
 
-    def _forward(
-        self, read_range: WindowRange | SessionRange, scan: _Scan, before: Sequence[Record] = ()
+        The window with the greatest start holds this record, so its time is that of the record:
+        any window that took it and starts earlier closes earlier. Of the windows that hold it the
+        one that started first is the first from ``time - size`` on.
+        """
+        latest = self._latest(prefix)
+        if latest is None:
+            return None
+        window = self.state.definition.window
+        newest_ms = _timestamp_ms(latest)
+        first_ms = newest_ms - window.size_ms + (not window.kind.has_inclusive_end)
+        # Where others wrote a time that is not in the window, the search must not pass it.
+        first = min(lower_bound(prefix, max(first_ms, self.earliest_ms)), self._cursor.key())
+        first_from(self._cursor, first)
+        return self._cursor.value()
+
+    def _read(
+        self, read_range: WindowRange | SessionRange, scan: _Scan, *, backward: bool = False
     ) -> WindowPage:
-        """A page of the records of a scan, oldest start first, and of those before it."""
+        """A page of the records of a scan."""
         prefix, low, high, least_end = scan
-        # One more than the page may have tells whether there is a next page.
-        count = read_range.limit + 1
         if read_range.after is not None:
-            # No bytes are between a record key and the same with a zero byte behind it.
-            beyond = record_key(read_range.key, *read_range.after) + b"\x00"
-            before = [record for record in before if record[0] >= beyond]
-            low = max(low, beyond)
-        records = list(before[:count])
-        if low < high and len(records) < count and self._first_from(low):
-            walk = self._cursor.iternext()
-            records += _take(walk, low, high, least_end, count - len(records))
-        return _page(records, read_range, prefix)
+            low, high = _behind(
+                record_key(read_range.key, *read_range.after), low, high, backward=backward
+            )
+        span = Span(low, high, least_end=least_end, final=read_range.final)
+        windows, place = read_page(self._cursor, span, _bounds(read_range), backward=backward)
+        if windows and not _is_of_key(windows[0], read_range.key, prefix):
+            return WindowPage([], None)
+        return WindowPage(windows, None if place is None else WindowId(*window_times(place)))
 
-    def _backward(
-        self, read_range: WindowRange | SessionRange, scan: _Scan, behind: Sequence[Record] = ()
-    ) -> WindowPage:
-        """A page of the records of a scan, newest start first, and of those behind it."""
-        prefix, low, high, least_end = scan
-        count = read_range.limit + 1
-        if read_range.after is not None:
-            last = record_key(read_range.key, *read_range.after)
-            behind = [record for record in behind if record[0] < last]
-            high = min(high, last)
-        records: list[Record] = []
-        if low < high and self._last_before(high):
-            records = _take(self._cursor.iterprev(), low, high, least_end, count)
-        records += behind[: count - len(records)]
-        return _page(records, read_range, prefix)
+    def _scan_keys(self, scan_range: ScanRange, *, backward: bool) -> ScanPage:
+        """A page of the records of many keys."""
+        low, high, has_key = key_span(scan_range.key_from, scan_range.key_to, scan_range.prefix)
+        if scan_range.after is not None:
+            low, high = _behind(scan_range.after, low, high, backward=backward)
+        from_ms, end_ms = self._visible_bounds(scan_range)
+        if from_ms > scan_range.to_ms:
+            return ScanPage([], None)
+        span = Span(low, high, final=scan_range.final, has_key=has_key)
+        if from_ms > 0 or scan_range.to_ms < LATEST_MS:
+            starts = encoded_time(from_ms), encoded_time(scan_range.to_ms)
+            span = span._replace(earliest_start=starts[0], latest_start=starts[1])
+        if end_ms > 0:
+            span = span._replace(least_end=encoded_time(end_ms))
+        windows, place = read_page(self._cursor, span, _bounds(scan_range), backward=backward)
+        return ScanPage(windows, place)
+
+    def _visible_bounds(self, scan_range: ScanRange) -> tuple[int, int]:
+        """The least start and the least end of what is to be read and visible."""
+        from_ms = max(scan_range.from_ms, self.earliest_ms)
+        return from_ms, scan_range.earliest_end_ms
+
+    def _of_each_key(
+        self, scan_range: ScanRange, read: Callable[[bytes], bytes | None]
+    ) -> ScanPage:
+        """A page of what is read of each key prefix; the place behind it is the last prefix."""
+        low, high, has_key = key_span(scan_range.key_from, scan_range.key_to, scan_range.prefix)
+        if scan_range.after is not None:
+            low = max(low, after_key(scan_range.after))
+        windows: list[bytes] = []
+        size = 0
+        prefix = None
+        for _ in range(scan_range.records_max):
+            if not first_from(self._cursor, low) or self._cursor.key() >= high:
+                return ScanPage(windows, None)
+            if len(windows) == scan_range.limit or size >= scan_range.bytes_max:
+                break
+            prefix = prefix_of(self._cursor.key())
+            if has_key is None or has_key(key_of(self._cursor.item())):
+                value = read(prefix)
+                if value is not None:
+                    windows.append(content(value))
+                    size += len(windows[-1])
+            low = after_key(prefix)
+        return ScanPage(windows, prefix)
 
 
 class SessionSnapshot(IndexSnapshot):
@@ -222,12 +289,47 @@ class SessionSnapshot(IndexSnapshot):
     def find_sessions(self, session_range: SessionRange) -> WindowPage:
         """See ``ReadOnlySessionStore``."""
         begun_before, scan = self._overlapping(session_range)
-        return self._forward(session_range, scan, begun_before)
+        if not begun_before:
+            return self._read(session_range, scan)
+        if session_range.after is not None:
+            last = record_key(session_range.key, *session_range.after)
+            begun_before = [record for record in begun_before if record[0] > last]
+        bounds = _bounds(session_range)
+        windows = [content(value) for _, value in begun_before]
+        count = fitting(windows, bounds)
+        size = sum(map(len, windows[:count]))
+        if count == len(windows) and count < bounds.records and size < bounds.bytes:
+            rest = session_range._replace(
+                limit=bounds.records - count, bytes_max=bounds.bytes - size
+            )
+            page = self._read(rest, scan)
+            return WindowPage(windows + page.windows, page.next_after)
+        if count == len(windows) and not self._read(session_range._replace(limit=1), scan).windows:
+            return WindowPage(windows, None)
+        return WindowPage(windows[:count], WindowId(*window_times(begun_before[count - 1][0])))
 
     def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
         """See ``ReadOnlySessionStore``."""
         begun_before, scan = self._overlapping(session_range)
-        return self._backward(session_range, scan, begun_before[::-1])
+        page = self._read(session_range, scan, backward=True)
+        if page.next_after is not None or not begun_before:
+            return page
+        if session_range.after is not None:
+            last = record_key(session_range.key, *session_range.after)
+            begun_before = [record for record in begun_before if record[0] < last]
+        bounds = _bounds(session_range)
+        left = bounds._replace(
+            records=bounds.records - len(page.windows),
+            bytes=bounds.bytes - sum(map(len, page.windows)),
+        )
+        windows = [content(value) for _, value in reversed(begun_before)]
+        count = fitting(windows, left) if left.records > 0 and left.bytes > 0 else 0
+        if count == len(windows):
+            return WindowPage(page.windows + windows, None)
+        items = page.windows + windows[:count]
+        last_item = orjson.loads(items[-1])
+        place = WindowId(last_item["window_start_ms"], last_item["window_end_ms"])
+        return WindowPage(items, place)
 
     def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
         """See ``ReadOnlySessionStore``."""
@@ -235,34 +337,46 @@ class SessionSnapshot(IndexSnapshot):
             return None
         return self._exactly(key, window_start_ms, window_end_ms)
 
-    def latest(self, key: str) -> bytes | None:
-        """See ``ReadOnlyWindowStore``."""
-        prefix = key_prefix(key)
-        value = self._newest(prefix)
-        return content(value) if value is not None and _is_of_key(value, key, prefix) else None
-
     def _is_visible(self, encoded_prefix: bytes) -> bool:
         return self._newest(encoded_prefix) is not None
 
-    def _newest(self, prefix: bytes) -> bytes | None:
-        """The value of the last visible session of a key prefix."""
-        if not self._last_before(after_key(prefix)):
+    def _latest(self, prefix: bytes) -> bytes | None:
+        found = self._newest(prefix)
+        return None if found is None else found[1]
+
+    def _current(self, prefix: bytes) -> bytes | None:
+        """The value of the visible session that ends last, of several the one started last."""
+        found = later = self._newest(prefix)
+        # The session of the greatest start need not be it: an older one may have gone on.
+        while later is not None:
+            found = later
+            later = self._newest(prefix, window_times(found[0])[1] + 1)
+        return None if found is None else found[1]
+
+    def _newest(self, prefix: bytes, earliest_end_ms: int = 0) -> Record | None:
+        """The visible session of the greatest start, of those of a key prefix that end so late."""
+        if not last_before(self._cursor, after_key(prefix)):
             return None
         # The last by start may have expired, and a longer one before it not.
-        _, low, _, least_end = self._scan(prefix, 0, LATEST_MS, 0)
+        _, low, _, least_end = self._scan(prefix, 0, LATEST_MS, earliest_end_ms)
         for encoded, value in self._cursor.iterprev():
             check([(encoded, value)])
             if encoded < low:
                 return None
             if encoded[-TIME_BYTES:] >= least_end:
-                return value
+                return encoded, value
         return None
+
+    def _visible_bounds(self, scan_range: ScanRange) -> tuple[int, int]:
+        end_ms = max(scan_range.earliest_end_ms, self.earliest_ms)
+        # No session that ends then or later starts earlier.
+        return max(scan_range.from_ms, end_ms - self.state.extent.longest_ms), end_ms
 
     def _scan_by_start(self, window_range: WindowRange) -> _Scan:
         prefix = key_prefix(window_range.key)
         return self._scan(prefix, window_range.from_ms, window_range.to_ms, 0)
 
-    def _overlapping(self, session_range: SessionRange) -> tuple[list[Record], _Scan]:
+    def _overlapping(self, session_range: SessionRange) -> tuple[Sequence[Record], _Scan]:
         """What to read for the visible sessions that reach into a span of time.
 
         The records of sessions that begin before the scan does, oldest start first, and the scan.
@@ -281,12 +395,16 @@ class SessionSnapshot(IndexSnapshot):
             high = upper_bound(of_class, high_ms)
             if low >= high or not first_from(cursor, low):
                 continue
-            longer = _take(cursor.iternext(), low, high, least_end, sys.maxsize)
-            found += [encoded[len(of_class) :] for encoded, _ in longer]
+            longer = _ending_from(cursor, high, least_end)
+            found += [encoded[len(of_class) :] for encoded in longer]
         keys = [prefix + times for times in sorted(found)]
         windows = self._generation.environment.windows
         begun_before = [(key, self._txn.get(key, b"", windows)) for key in keys]
         check(begun_before)
+        if session_range.final is not None:
+            begun_before = [r for r in begun_before if is_final(r) == session_range.final]
+        if begun_before and not _is_of_key(begun_before[0][1], session_range.key, prefix):
+            begun_before = []
         low, high = lower_bound(prefix, start_ms), upper_bound(prefix, latest_ms)
         return begun_before, (prefix, low, high, least_end)
 
@@ -295,7 +413,7 @@ class SessionSnapshot(IndexSnapshot):
     ) -> _Scan:
         """The scan for the visible sessions within these bounds, all inclusive."""
         end_ms = max(earliest_end_ms, self.earliest_ms)
-        # start >= end - L, see above; no session starts before 0.
+        # A session that ends at E or later starts at E less the longest's length or later.
         start_ms = max(earliest_start_ms, end_ms - self.state.extent.longest_ms, 0)
         low, high = lower_bound(prefix, start_ms), upper_bound(prefix, latest_start_ms)
         return prefix, low, high, encoded_time(end_ms)
@@ -306,77 +424,50 @@ class KeyValueSnapshot(IndexSnapshot):
 
     __slots__ = ()
 
+    def approximate_num_entries(self) -> int:
+        """See ``ReadOnlyKeyValueStore``."""
+        return self.window_count()
+
     def get(self, key: str) -> bytes | None:
         """See ``ReadOnlyKeyValueStore``."""
         # The one row of a key is written as if it were of a window [0, 0].
         return self._exactly(key, 0, 0)
 
 
-def last_before(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:
-    """Place a cursor on the last record below ``bound``; False when there is none.
-
-    Raises:
-        lmdb.CorruptedError: it or the one behind it is damaged, so perhaps it is not the last.
-    """
-    around: list[Record] = []
-    if cursor.set_range(bound):
-        around.append(cursor.item())
-        is_there = cursor.prev()
-    else:
-        is_there = cursor.last()
-    if is_there:
-        around.append(cursor.item())
-    check(around)
-    # Where pages are mixed up, a search ends beside its place.
-    if (is_there and around[-1][0] >= bound) or (len(around) > is_there and around[0][0] < bound):
-        message = "records are not in their order"
-        raise lmdb.CorruptedError(message)
-    return is_there
-
-
-def first_from(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:
-    """Place a cursor on the first record at or above ``bound``; see ``last_before``."""
-    return cursor.next() if last_before(cursor, bound) else cursor.first()
-
-
-def _take(
-    walk: Iterator[Record], low: bytes, high: bytes, least_end: bytes, count: int
-) -> list[Record]:
-    """The first ``count`` records of a scan, by a cursor that walks in either direction."""
-    records: list[Record] = []
-    size = _CHUNK_MIN
-    while len(records) < count:
-        # Where ends are looked at, any number of records may be passed over.
-        size = min(_CHUNK, 2 * size) if least_end else min(_CHUNK, count - len(records))
-        chunk = list(islice(walk, size))
-        if not chunk:
-            break
-        # All of it, what is out of range as well: a garbled record may only seem to be.
+def _ending_from(cursor: "lmdb.Cursor[bytes]", high: bytes, least_end: bytes) -> list[bytes]:
+    """The keys from the cursor on and below ``high`` whose end is at least that one."""
+    keys: list[bytes] = []
+    walk, size = cursor.iternext(), _CHUNK_MIN
+    while chunk := list(islice(walk, size)):
         check(chunk)
-        # A scan moves one way, so once it has left the range it doesn't come back: if the last
-        # record is inside, all are, and if not, bisect finds where it left.
-        has_left = not low <= chunk[-1][0] < high
-        if has_left:
-            del chunk[bisect_left(chunk, x=True, key=lambda r: not low <= r[0] < high) :]
-        if least_end:
-            chunk = [record for record in chunk if record[0][-TIME_BYTES:] >= least_end]
-        records += chunk
-        if has_left:
+        inside = [key for key, _ in chunk if key < high]
+        keys += [key for key in inside if key[-TIME_BYTES:] >= least_end]
+        if len(inside) < len(chunk):
             break
-    return records[:count]
+        size = min(_CHUNK, 2 * size)
+    return keys
 
 
-def _page(
-    records: list[Record], read_range: WindowRange | SessionRange, prefix: bytes
-) -> WindowPage:
-    """The page of a scan that looked for one record more than the page may have."""
-    if not records or not _is_of_key(records[0][1], read_range.key, prefix):
-        return _NO_WINDOWS
-    if len(records) <= read_range.limit:
-        return WindowPage([value[:-CHECKSUM_BYTES] for _, value in records], None)
-    records.pop()
-    last = WindowId(*window_times(records[-1][0]))
-    return WindowPage([value[:-CHECKSUM_BYTES] for _, value in records], last)
+def _bounds(read_range: WindowRange | SessionRange | ScanRange) -> PageBounds:
+    return PageBounds(read_range.limit, read_range.bytes_max, read_range.records_max)
+
+
+def _behind(place: bytes, low: bytes, high: bytes, *, backward: bool) -> tuple[bytes, bytes]:
+    """What a range of record keys still has behind a place, in the direction of reading."""
+    # No bytes are between a record key and the same with a zero byte behind it.
+    return (low, min(high, place)) if backward else (max(low, place + b"\x00"), high)
+
+
+def _timestamp_ms(value: bytes) -> int:
+    """The time of the newest record of a window, by its value."""
+    # Quotes inside of texts are escaped, so the last one is the field, whatever aggregates say.
+    _, _, rest = content(value).rpartition(_TIMESTAMP)
+    return int(rest[: rest.index(b",")])
+
+
+def _is_too_long(key: str) -> bool:
+    """Whether nobody could ask for a key; most keys needn't be encoded to tell."""
+    return len(key) > KEY_BYTES_MAX // 4 and len(key.encode()) > KEY_BYTES_MAX
 
 
 def _is_of_key(value: bytes, key: str, prefix: bytes) -> bool:

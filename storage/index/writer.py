@@ -158,7 +158,7 @@ class IndexWriter:
 
         def sweep(txn: "lmdb.Transaction[bytes]") -> bytes | None:
             cursor = txn.cursor(self._opened.windows)
-            return _sweep(cursor, resume, state.earliest_ms, lengths, by_end=expires_by_end)
+            return _sweep(txn, cursor, resume, state.earliest_ms, lengths, by_end=expires_by_end)
 
         return self._write(sweep)
 
@@ -256,6 +256,7 @@ def _remember(
 
 
 def _sweep(
+    txn: "lmdb.Transaction[bytes]",
     cursor: "lmdb.Cursor[bytes]",
     resume: bytes,
     earliest_ms: int,
@@ -279,7 +280,7 @@ def _sweep(
             is_at_record = cursor.next()
         else:
             if lengths is not None:
-                cursor.txn.delete(length_key(encoded), db=lengths)
+                txn.delete(length_key(encoded), db=lengths)
             # Deleting moves the cursor to the next record, if there is one.
             cursor.delete()
             is_at_record = bool(cursor.key())

@@ -5,22 +5,34 @@ slice of the windows that count among the rows found, which are in order of key,
 it costs what these rows cost, not what the page costs: it is for what the index does not have.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow.compute as pc
 
 from oriel.storage.contracts import (
+    KEY_BYTES_MAX,
     LATEST_MS,
+    UNBOUNDED,
     KeyPage,
+    ScanPage,
+    ScanRange,
     SessionRange,
-    WindowId,
     WindowPage,
     WindowRange,
 )
 from oriel.storage.index import IndexState
 from oriel.storage.table_store.budget import ReadBudget
+from oriel.storage.table_store.pages import (
+    current_of_each,
+    each_key_page,
+    last_ending_of_each,
+    latest_of_each,
+    of_scan,
+    scan_page,
+    window_page,
+)
 from oriel.storage.table_store.version_rows import (
     LiveRows,
     VersionRows,
@@ -41,8 +53,14 @@ class TableStore:
         self.state: IndexState = rows.state
         self.earliest_ms = rows.state.earliest_ms
 
-    def keys(self, prefix: str, limit: int, after: str | None = None) -> KeyPage:
-        """See ``ReadOnlyWindowStore``; long keys are in order of all their bytes, too."""
+    def keys(
+        self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
+    ) -> KeyPage:
+        """See ``ReadOnlyStore``; long keys are in order of all their bytes, too.
+
+        The budget bounds what is looked at, in the place of ``records_max``.
+        """
+        del records_max
         found: list[str] = []
         while len(found) <= limit:
             # One more than the page may have tells whether there is a next page.
@@ -51,9 +69,26 @@ class TableStore:
                 return KeyPage(found, None)
             # A key is listed for a window that is visible, not for a removed or expired one.
             of_these = of_prefix(prefix) & of_keys(after, candidates[-1])
-            found += sorted(self._visible(of_these).keys(), key=str.encode)
+            listed = self._visible(of_these).keys()
+            found += sorted(filter(_is_short_enough, listed), key=str.encode)
             after = candidates[-1]
         return KeyPage(found[:limit], found[limit - 1])
+
+    def scan(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyStore``."""
+        return scan_page(self._scanned(scan_range), scan_range, backward=False)
+
+    def backward_scan(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyStore``."""
+        return scan_page(self._scanned(scan_range), scan_range, backward=True)
+
+    def window_count(self) -> int:
+        """How many windows, or rows, are there."""
+        return len(self._visible(of_prefix("")))
+
+    def _scanned(self, scan_range: ScanRange) -> LiveRows:
+        windowed = self.state.definition.window.kind.is_windowed
+        return self._visible(of_scan(scan_range, windowed=windowed))
 
     def _visible(self, condition: Any) -> LiveRows:
         """The windows of a condition that are there and have not expired (semantics 7)."""
@@ -83,16 +118,35 @@ class TableWindowStore(TableStore):
 
     def fetch(self, window_range: WindowRange) -> WindowPage:
         """See ``ReadOnlyWindowStore``."""
-        return _page(self._by_start(window_range), window_range, backward=False)
+        return window_page(self._by_start(window_range), window_range, backward=False)
 
     def backward_fetch(self, window_range: WindowRange) -> WindowPage:
         """See ``ReadOnlyWindowStore``."""
-        return _page(self._by_start(window_range), window_range, backward=True)
+        return window_page(self._by_start(window_range), window_range, backward=True)
 
     def latest(self, key: str) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""
         page = self.backward_fetch(WindowRange(key, limit=1))
         return page.windows[0] if page.windows else None
+
+    def current(self, key: str) -> bytes | None:
+        """See ``ReadOnlyWindowStore``."""
+        page = self.current_all(ScanRange(key, key, limit=1))
+        return page.entries[0] if page.entries else None
+
+    def latest_all(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyWindowStore``."""
+        return each_key_page(self._of_keys(scan_range), scan_range, latest_of_each)
+
+    def current_all(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyWindowStore``."""
+        last_ms = 0 if self.state.definition.window.kind.has_inclusive_end else 1
+        choose = partial(current_of_each, last_ms=last_ms)
+        return each_key_page(self._of_keys(scan_range), scan_range, choose)
+
+    def _of_keys(self, scan_range: ScanRange) -> LiveRows:
+        """All visible windows of the keys in a range; times have no say."""
+        return self._visible(of_scan(scan_range, windowed=False))
 
     def _by_start(self, window_range: WindowRange) -> LiveRows:
         starts = of_times("window_start", max(window_range.from_ms, 0), window_range.to_ms)
@@ -109,13 +163,17 @@ class TableSessionStore(TableWindowStore):
         session = self._visible(of_key(key) & starts & ends)
         return session.json(np.zeros(1, np.int64))[0] if len(session) else None
 
+    def current_all(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyWindowStore``."""
+        return each_key_page(self._of_keys(scan_range), scan_range, last_ending_of_each)
+
     def find_sessions(self, session_range: SessionRange) -> WindowPage:
         """See ``ReadOnlySessionStore``."""
-        return _page(self._by_overlap(session_range), session_range, backward=False)
+        return window_page(self._by_overlap(session_range), session_range, backward=False)
 
     def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
         """See ``ReadOnlySessionStore``."""
-        return _page(self._by_overlap(session_range), session_range, backward=True)
+        return window_page(self._by_overlap(session_range), session_range, backward=True)
 
     def _by_overlap(self, session_range: SessionRange) -> LiveRows:
         starts = of_times("window_start", 0, session_range.latest_start_ms)
@@ -131,6 +189,10 @@ class TableKeyValueStore(TableStore):
         row = self._visible(of_key(key))
         return row.json(np.zeros(1, np.int64))[0] if len(row) else None
 
+    def approximate_num_entries(self) -> int:
+        """See ``ReadOnlyKeyValueStore``."""
+        return self.window_count()
+
 
 def table_store(rows: VersionRows, budget: ReadBudget) -> TableStore:
     """The store of a version, of the class that its kind of windows has."""
@@ -140,23 +202,6 @@ def table_store(rows: VersionRows, budget: ReadBudget) -> TableStore:
     return TableWindowStore(rows, budget) if kind.is_windowed else TableKeyValueStore(rows, budget)
 
 
-def _page(
-    windows: LiveRows, read_range: WindowRange | SessionRange, *, backward: bool
-) -> WindowPage:
-    """The page of windows of one key that comes behind ``after``, in its direction."""
-    starts_ms, ends_ms = windows.starts_ms, windows.ends_ms
-    places: npt.NDArray[np.int64] = np.arange(len(windows))
-    if backward:
-        places = places[::-1]
-    if read_range.after is not None:
-        start_ms, end_ms = read_range.after
-        if backward:
-            is_behind = (starts_ms < start_ms) | ((starts_ms == start_ms) & (ends_ms < end_ms))
-        else:
-            is_behind = (starts_ms > start_ms) | ((starts_ms == start_ms) & (ends_ms > end_ms))
-        places = places[is_behind[places]]
-    page = places[: read_range.limit]
-    if len(places) == len(page):
-        return WindowPage(windows.json(page), None)
-    last = WindowId(int(starts_ms[page[-1]]), int(ends_ms[page[-1]]))
-    return WindowPage(windows.json(page), last)
+def _is_short_enough(key: str) -> bool:
+    """Whether one can ask for a key."""
+    return len(key.encode()) <= KEY_BYTES_MAX

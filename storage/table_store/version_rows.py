@@ -49,6 +49,21 @@ class LiveRows:
         self.starts_ms = window_times_ms(rows, "window_start")
         self.ends_ms = window_times_ms(rows, "window_end")
 
+    @property
+    def timestamps_ms(self) -> npt.NDArray[np.int64]:
+        """The time of each window's newest record."""
+        return window_times_ms(self._rows, "timestamp")
+
+    @property
+    def is_final(self) -> npt.NDArray[np.bool_]:
+        """Whether no record can change the window any more."""
+        flags: npt.NDArray[np.bool_] = self._rows["final"].to_numpy()
+        return flags
+
+    def key_column(self) -> Any:
+        """The key of each window, an Arrow array."""
+        return self._rows["key"].combine_chunks()
+
     def __len__(self) -> int:
         """Number of windows."""
         return len(self._rows)
@@ -192,6 +207,11 @@ def of_keys(after: str | None, to: str | None) -> Any:
     if to is not None:
         condition &= pc.field("key") <= pa.scalar(to, pa.string())
     return condition
+
+
+def from_key(key: str) -> Any:
+    """The condition that a key is this one or comes behind it."""
+    return pc.field("key") >= pa.scalar(key, pa.string())
 
 
 def of_prefix(prefix: str) -> Any:

@@ -18,8 +18,9 @@ import pytest
 
 from oriel.storage import LATEST_MS, SessionRange, WindowId, WindowRange
 from oriel.storage.contracts import ReadOnlySessionStore
-from oriel.testing.store_models import Put
-from oriel.testing.window_store_conformance import ODD_KEYS, WindowStoreConformance, put
+from oriel.testing.scan_conformance import ODD_KEYS
+from oriel.testing.store_models import Put, put
+from oriel.testing.window_store_conformance import WindowStoreConformance
 
 #: Makes a store that holds the puts, with that retention.
 MakeSessionStore = Callable[[Iterable[Put], int | None], ReadOnlySessionStore]
