@@ -10,7 +10,7 @@ from functools import cache
 import orjson
 from pydantic.json_schema import models_json_schema
 
-from oriel.app.contract.limits import LIMIT_FIELDS
+from oriel.app.contract.limits import LIMIT_FIELDS, Limits
 from oriel.app.contract.media_types import MediaType
 from oriel.app.contract.models import Json, Problem
 from oriel.app.contract.operation import Operation
@@ -129,7 +129,7 @@ def _reads_by_kind() -> str:
 
 
 @cache
-def describe() -> Json:
+def describe(limits: Limits | None = None) -> Json:
     """The whole document; it is shared, so nobody may change it."""
     answers = dict.fromkeys(operation.answer for operation in OPERATIONS.values())
     _, schemas = models_json_schema(
@@ -149,7 +149,7 @@ def describe() -> Json:
             for operation in OPERATIONS.values()
         },
         "components": {"schemas": schemas["$defs"], "responses": _guard_responses()},
-        "x-oriel-limits": _limits(),
+        "x-oriel-limits": _limits(limits or Limits()),
     }
 
 
@@ -158,12 +158,13 @@ def document_bytes(document: Json) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
 
-def _limits() -> Json:
-    """Every limit by its name: those of a page, and the defaults of those that a service sets."""
+def _limits(limits: Limits) -> Json:
+    """Every limit by its name: those of a page, and those that a service sets."""
+    values = limits.named()
     settable = {
         # The name ends with the unit, or is what is counted.
         field.name: {
-            "value": field.default,
+            "value": values[field.name],
             "unit": field.name.rpartition("_")[2],
             "description": field.meaning,
         }

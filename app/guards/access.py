@@ -112,6 +112,9 @@ def _check_path(access: Access, path: bytes, query: bytes) -> None:
         if not access.reaches_all_stores():
             message = "this token reaches some stores only, and this is about all"
             raise Forbidden(message)
+        if parts[1] == b"v1" and access.key_prefixes is not None:
+            message = "this token reads some keys only, and this is about all"
+            raise Forbidden(message)
         return
     if len(parts) == 3:
         # The list of stores, which leaves out those that the token doesn't reach.
@@ -140,7 +143,7 @@ def _keys_asked_for(parts: Sequence[bytes], query: bytes) -> Sequence[str] | Non
     values = operation.query.read(query)
     if operation.name == "watch":
         return values["key"] or None
-    return [values["prefix"]] if operation.name == "listKeys" else None
+    return [values["prefix"]] if values.get("prefix") else None
 
 
 #: Operations of a store by the part of their path that names them.

@@ -198,7 +198,7 @@ def make_api(
     for error in (StorageError, ApiError, HTTPException, Exception):
         api.add_exception_handler(error, _answer_problem)
     # FastAPI knows nothing of the hot reads; the operations' records describe all alike.
-    document = {**describe(), "x-oriel-limits": dict(settings.limits.named())}
+    document = describe(settings.limits)
     api.openapi = lambda: document  # type: ignore[method-assign]
     return api
 

@@ -82,7 +82,7 @@ def test_every_path_needs_a_token_but_those_without_data(guarded: Guarded) -> No
     """Of each operation; hot, cold and streams, and paths that there are none of."""
     targets = [
         operation.path.format(
-            store="store", key="ab", window_start_ms="10", window_end_ms="20"
+            store="store", key="ab", window_start_ms="10", window_end_ms="20", instant_ms="10"
         )
         for operation in OPERATIONS.values()
     ]  # fmt: skip
