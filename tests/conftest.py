@@ -187,4 +187,4 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         making.wait()
 
 
-_making_archive = pytest.StashKey["subprocess.Popen[bytes] | None"]()
+_making_archive = pytest.StashKey[Any]()

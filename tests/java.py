@@ -90,6 +90,7 @@ def _make_archive() -> None:
         os.environ["SPARK_SUBMIT_OPTS"] = f"{_with_archive(made, 'ArchiveClassesAtExit')}"
         arguments = [str(folder / "topology.py"), "--event-log", str(folder / "log")]
         assert run.main([*arguments, "--data", str(folder / "data"), "--once", "--cores", "1"]) == 0
+        assert SparkContext._gateway is not None
         java = SparkContext._gateway.proc
         java.stdin.close()
         java.wait()

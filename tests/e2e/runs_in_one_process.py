@@ -4,6 +4,7 @@ import io
 import json
 import subprocess
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
@@ -80,7 +81,11 @@ def _main(options: list[str]) -> None:
     for line in sys.stdin:
         module, arguments = json.loads(line)
         with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as told:
-            code = import_module(module).main(arguments)
+            try:
+                code = import_module(module).main(arguments)
+            except Exception:  # whatever it is, the test that asked is told, and others go on
+                code = 2
+                traceback.print_exc()
         sys.stdout.write(json.dumps([code, output.getvalue(), told.getvalue()]) + "\n")
         sys.stdout.flush()
 

@@ -31,7 +31,7 @@ def _messages(
     for future in admin.create_topics(topics).values():
         future.result(timeout=30)
     ended = kafka_runs.call("tests.e2e.published_run", str(folder / "run"), broker.address)
-    assert ended.code == 0
+    assert ended.code == 0, ended.told
     return {store: _read(broker.address, store) for store in STORES}
 
 

@@ -116,7 +116,7 @@ class Bench:
 
 
 @pytest.fixture(scope="module")
-def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ran_once(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a bench that has run all of KIP-450's example, in two batches."""
     folder = tmp_path_factory.mktemp("ran")
     made = Bench(spark, folder)
@@ -124,6 +124,13 @@ def ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
         made.append(*records)
         made.run()
     return folder
+
+
+@pytest.fixture
+def ran(spark: SparkSession, ran_once: Path, tmp_path: Path) -> Bench:
+    """Such a bench, for one test."""
+    shutil.copytree(ran_once, tmp_path / "bench")
+    return Bench(spark, tmp_path / "bench")
 
 
 @pytest.fixture
@@ -297,21 +304,17 @@ def _put_back_old_table(bench: Bench) -> None:
     ],
 )
 def test_what_would_lose_or_repeat_records_is_refused(
-    spark: SparkSession,
-    tmp_path: Path,
-    ran: Path,
+    ran: Bench,
     harm: Callable[[Bench], None],
     what: Topology,
     error: type[StorageError],
     said: str,
 ) -> None:
     """Checkpoints and tables that don't belong together stop the run with a way out."""
-    shutil.copytree(ran, tmp_path / "bench")
-    bench = Bench(spark, tmp_path / "bench")
-    bench.append(("e", 30))
-    harm(bench)
+    ran.append(("e", 30))
+    harm(ran)
     with pytest.raises(error, match=said):
-        bench.run(what)
+        ran.run(what)
 
 
 def test_the_retention_may_change(bench: Bench) -> None:
