@@ -22,9 +22,9 @@ from oriel.storage.tailer.store import StoreTailer
 POLL_SECONDS = 0.01
 _RECENT_SECONDS = 10.0
 #: Looks a second at all other stores together.
-_IDLE_LOOKS = 2_000
+_IDLE_LOOKS = 1_000
 #: Looks around a second (a dozen of system calls) at all stores together.
-_LOOKS_AROUND = 200
+_LOOKS_AROUND = 100
 #: Seconds without any progress from which a store counts as holding its thread.
 BLOCKED_SECONDS = 30.0
 _WORKERS = 3
@@ -102,11 +102,11 @@ class StorePool:
             self._workers.append(worker)
             self._start(worker, self._work)
 
-    def is_held(self, name: str) -> bool:
-        """Whether a thread has been at this store for long without any progress."""
-        watched, now = self.stores[name], time.monotonic()
+    def held(self) -> set[Watched]:
+        """The stores at which a thread has been for long without any progress."""
+        now = time.monotonic()
         threads = [*self._workers, *([self._poller] if self._poller else [])]
-        return any(one.watched is watched and one.is_held(now) for one in threads)
+        return {one.watched for one in threads if one.watched is not None and one.is_held(now)}
 
     def end(self) -> None:
         """End all threads and close all stores; gives up on those that take too long."""
