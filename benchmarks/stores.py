@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
-import psutil
+import psutil  # type: ignore[import-untyped]
 
 from benchmarks.query import make_table
 
@@ -129,7 +129,7 @@ def _idle(service: psutil.Process, seconds: float) -> dict[str, Any]:
 def _memory(service: psutil.Process) -> int:
     """MB of all processes together; a page that they share counts once."""
     processes = [service, *service.children(recursive=True)]
-    return round(sum(one.memory_full_info().pss for one in processes) / 1e6)
+    return int(sum(one.memory_full_info().pss for one in processes) / 1e6)
 
 
 def _say(text: str) -> None:

@@ -85,25 +85,28 @@ def test_an_index_folder_that_can_not_be_written_is_the_reason(
     assert f"{indexes} can't be written" in store.get("/readyz").json["problem"]
 
 
-def test_a_heartbeat_that_stands_still_is_found(tmp_path: Path) -> None:
+def test_a_heartbeat_that_stands_still_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of this tailer and of no other, by the clock of the one who looks."""
+    seconds = iter(range(0, 10_000, 10))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
     layout = DataLayout(tmp_path)
     child = Child("sleeper", ["-c", "import time; time.sleep(600)"])
     path = layout.indexes / "_tailer.json"
     try:
-        watch = HeartbeatWatch(StatusFile(layout), hanging_seconds=0.05)
-        wait_until(lambda: child.running_seconds() > 0.2, "some time")
-        assert not watch.hangs(child), "nothing was heard of any tailer"
+        watch = HeartbeatWatch(StatusFile(layout), hanging_seconds=15)
+        assert not any(watch.hangs(child) for _ in range(5)), "nothing was heard of any tailer"
         StatusFile(layout).write({})
-        time.sleep(0.1)
-        assert not watch.hangs(child), "another tailer sends it"
-        path.write_bytes(orjson.dumps({"pid": child.pid, "stores": {}}))
-        # Times of the future say nothing of how long it stands.
-        os.utime(path, (2**32, 2**32))
-        time.sleep(0.1)
-        assert not watch.hangs(child), "it has just changed"
-        wait_until(lambda: watch.hangs(child), "it to be found")
+        assert not any(watch.hangs(child) for _ in range(5)), "another tailer sends it"
+        for time_s in (2**32, 2**31, 1):
+            # Times of the future, or of long ago, say nothing of how long it stands.
+            path.write_bytes(orjson.dumps({"pid": child.pid, "stores": {}}))
+            os.utime(path, (time_s, time_s))
+            assert not watch.hangs(child), "it has just changed"
+        assert any(watch.hangs(child) for _ in range(5))
     finally:
+        monkeypatch.undo()
         child.kill()
         child.wait(10)
 
