@@ -27,6 +27,8 @@ from oriel.storage.tailer import Heartbeat, StatusFile
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.1
+#: Least seconds between two looks at the tailer's heartbeat.
+_HEARTBEAT_SECONDS = 1.0
 #: Least seconds between two starts of the same child.
 _RESTART_SECONDS = 0.5
 #: Seconds that children have to end by themselves.
@@ -101,11 +103,15 @@ class HeartbeatWatch:
         self._status_file = status_file
         self._hanging_seconds = hanging_seconds
         self._last: Heartbeat | None = None
-        self._changed_at = time.monotonic()
+        self._looked_at = self._changed_at = time.monotonic()
 
     def hangs(self, tailer: Child) -> bool:
         """Look at the heartbeat; a tailer that waits for another to end sends none."""
-        heartbeat, now = self._status_file.heartbeat(), time.monotonic()
+        now = time.monotonic()
+        if now - self._looked_at < min(_HEARTBEAT_SECONDS, self._hanging_seconds):
+            return False
+        self._looked_at = now
+        heartbeat = self._status_file.heartbeat()
         if heartbeat != self._last:
             self._last, self._changed_at = heartbeat, now
         stands_still = min(now - self._changed_at, tailer.running_seconds())

@@ -159,16 +159,17 @@ def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) ->
     try:
         # A reader that was killed holds its slot, and with it all pages that it could see.
         env.reader_check()
-        databases = [
-            env.open_db(name, create=create) for name in (_WINDOWS, _META, _AHEAD, _LENGTHS)
-        ]
+        windows = env.open_db(_WINDOWS, create=create)
+        meta = env.open_db(_META, create=create)
+        ahead = env.open_db(_AHEAD, create=create)
+        lengths = env.open_db(_LENGTHS, create=create)
     except lmdb.NotFoundError as error:
         index = f"index {generation.parent.name!r}"
         message = f"{index} was written in another format; it is being rebuilt, retry"
         raise IndexDamaged(message) from error
     except lmdb.Error as error:
         raise storage_error(error, generation) from error
-    return Environment(env, *databases, page_bytes)
+    return Environment(env, windows, meta, ahead, lengths, page_bytes)
 
 
 def storage_error(error: lmdb.Error, generation: Path) -> StoreNotReady:

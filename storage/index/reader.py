@@ -68,6 +68,10 @@ class IndexReader:
             raise StoreNotReady(message)
         return _begin(self._generation)
 
+    def reads_open(self) -> int:
+        """How many snapshots are open."""
+        return 0 if self._generation is None else self._generation.reads_open
+
     def is_there(self) -> bool:
         """Whether there is an index that was built, damaged or not; opens nothing."""
         try:
@@ -101,8 +105,11 @@ class IndexReader:
 
     def _make_room(self) -> None:
         """Close readers that were used longest ago, if as many are open as may be."""
-        while len(_open_readers) >= open_indexes_max():
-            min(_open_readers, key=attrgetter("_pointer_seen_at")).close()
+        idle = [reader for reader in _open_readers if not reader.reads_open()]
+        for reader in sorted(idle, key=attrgetter("_pointer_seen_at")):
+            if len(_open_readers) < open_indexes_max():
+                break
+            reader.close()
 
 
 @cache

@@ -22,9 +22,9 @@ from oriel.storage.tailer.store import StoreTailer
 POLL_SECONDS = 0.01
 _RECENT_SECONDS = 10.0
 #: Looks a second at all other stores together.
-_IDLE_LOOKS = 2_000
+_IDLE_LOOKS = 1_000
 #: Looks around a second (a dozen of system calls) at all stores together.
-_LOOKS_AROUND = 200
+_LOOKS_AROUND = 100
 #: Seconds without any progress from which a store counts as holding its thread.
 BLOCKED_SECONDS = 30.0
 _WORKERS = 3
@@ -67,17 +67,22 @@ class StorePool:
     def __init__(self) -> None:
         """No store and no thread."""
         self.stores: dict[str, Watched] = {}
+        #: Those that are not closed yet, removed ones too.
+        self._open: set[Watched] = set()
         self._stop = threading.Event()
         self._returned: queue.SimpleQueue[tuple[float, Watched]] = queue.SimpleQueue()
         self._ready: queue.SimpleQueue[Watched | None] = queue.SimpleQueue()
         self._hand_over = threading.Lock()
         self._poller: _Thread | None = None
+        #: The poller, and those that are held still.
+        self._pollers: list[_Thread] = []
         self._workers: list[_Thread] = []
 
     def add(self, name: str, tailer: StoreTailer) -> None:
         """Follow one more store."""
-        self.stores[name] = Watched(tailer)
-        self._returned.put((0.0, self.stores[name]))
+        watched = self.stores[name] = Watched(tailer)
+        self._open.add(watched)
+        self._returned.put((0.0, watched))
 
     def remove(self, name: str) -> None:
         """Follow a store no longer; its files are closed when nobody is at it."""
@@ -89,12 +94,14 @@ class StorePool:
         around_seconds = len(self.stores) / _LOOKS_AROUND
         for watched in list(self.stores.values()):
             watched.tailer.spread(around_seconds, len(self.stores))
-        if self._poller is None or self._poller.is_held(now):
+        is_held = self._poller is None or self._poller.is_held(now)
+        if is_held and len(self._pollers) < _WORKERS_MAX:
             with self._hand_over:
                 if self._poller is not None and self._poller.watched is not None:
                     # The one that is held gives it back when it comes to find its substitute.
                     self._poller.watched.is_out = True
                 self._poller = _Thread()
+                self._pollers.append(self._poller)
             self._start(self._poller, self._poll)
         free = sum(not worker.is_held(now) for worker in list(self._workers))
         for _ in range(min(_WORKERS - free, _WORKERS_MAX - len(self._workers))):
@@ -102,11 +109,11 @@ class StorePool:
             self._workers.append(worker)
             self._start(worker, self._work)
 
-    def is_held(self, name: str) -> bool:
-        """Whether a thread has been at this store for long without any progress."""
-        watched, now = self.stores[name], time.monotonic()
-        threads = [*self._workers, *([self._poller] if self._poller else [])]
-        return any(one.watched is watched and one.is_held(now) for one in threads)
+    def held(self) -> set[Watched]:
+        """The stores at which a thread has been for long without any progress."""
+        now = time.monotonic()
+        threads = [*self._workers, *self._pollers]
+        return {one.watched for one in threads if one.watched is not None and one.is_held(now)}
 
     def end(self) -> None:
         """End all threads and close all stores; gives up on those that take too long."""
@@ -114,13 +121,13 @@ class StorePool:
         for _ in self._workers:
             self._ready.put(None)
         deadline = time.monotonic() + _FINISH_SECONDS
-        threads = [*self._workers, *([self._poller] if self._poller else [])]
+        threads = [*self._workers, *self._pollers]
         for one in threads:
             one.thread.join(max(0.0, deadline - time.monotonic()))
         at_work = {one.watched for one in threads}
-        for watched in self.stores.values():
-            if watched not in at_work:
-                watched.tailer.close()
+        for watched in self._open.difference(at_work):
+            watched.tailer.close()
+        self._open.clear()
 
     def _start(self, one: _Thread, target: Callable[[_Thread], None]) -> None:
         name = f"tailer-{target.__name__}"
@@ -129,7 +136,7 @@ class StorePool:
 
     def _poll(self, mine: _Thread) -> None:
         numbers = itertools.count()
-        due = [(0.0, next(numbers), one) for one in self.stores.values() if not one.is_out]
+        due = [(0.0, next(numbers), one) for one in list(self._open) if not one.is_out]
         while not self._stop.is_set() and self._poller is mine:
             while not self._returned.empty():
                 at, watched = self._returned.get()
@@ -143,6 +150,7 @@ class StorePool:
                 with self._hand_over:
                     mine.watched = None
                     if self._poller is not mine:
+                        self._pollers.remove(mine)
                         self._returned.put((now, watched))
                         return
                     if has_work:
@@ -168,6 +176,7 @@ class StorePool:
             try:
                 if watched.is_removed:
                     watched.tailer.close()
+                    self._open.discard(watched)
                     continue
                 pause = watched.tailer.advance()
             finally:

@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 #: Seconds between two heartbeats.
 _ROUND_SECONDS = 0.5
 #: Tables looked for in a second, at most: with very many, less often than each round.
-_TABLES_A_SECOND = 2_000
+_TABLES_A_SECOND = 500
 #: Seconds between two looks for indexes of other versions of the program.
 _FORMATS_SECONDS = 3_600.0
 #: Seconds that an index may be behind its table before it counts as stale, if not told otherwise.
@@ -70,7 +70,7 @@ class Tailer:
         if now - self._formats_at >= _FORMATS_SECONDS:
             remove_other_formats(self._layout)
             self._formats_at = now
-        if now - self._looked_at >= max(_ROUND_SECONDS, len(stores) / _TABLES_A_SECOND) / 2:
+        if now - self._looked_at >= max(_ROUND_SECONDS / 2, len(stores) / _TABLES_A_SECOND):
             self._look, self._looked_at = self._tables.look(stores), now
             for name in sorted(set(self._look.present) - stores.keys()):
                 log = DeltaLog(self._layout.table(name))
@@ -82,17 +82,20 @@ class Tailer:
                 IndexFolder(self._layout.index(name)).remove()
         self._pool.supervise()
         away = {name: StoreStatus("away", None, why) for name, why in self._look.away.items()}
-        statuses = {name: self._store_status(name) for name in stores}
+        held = self._pool.held()
+        statuses = {
+            name: self._store_status(one.tailer, is_held=one in held)
+            for name, one in stores.items()
+        }
         self._status.write(away | statuses, self._look.problem, self._tables.seen)
 
     def end(self) -> None:
         """Stop all stores; gives up on those that take too long."""
         self._pool.end()
 
-    def _store_status(self, name: str) -> StoreStatus:
-        tailer = self._pool.stores[name].tailer
+    def _store_status(self, tailer: StoreTailer, *, is_held: bool) -> StoreStatus:
         status = tailer.status
-        if self._pool.is_held(name):
+        if is_held:
             problem = (
                 f"nothing has come forward for a while ({status.problem or status.state}): the "
                 "table, its log or the disk does not answer"

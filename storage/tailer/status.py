@@ -10,7 +10,7 @@ it misses has a default.
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ class StatusFile:
                 "pid": os.getpid(),
                 "problem": problem,
                 "tables": tables,
-                "stores": {name: asdict(status) for name, status in stores.items()},
+                "stores": dict(stores),
             },
             option=orjson.OPT_SORT_KEYS,
         )

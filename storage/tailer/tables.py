@@ -39,10 +39,10 @@ def stores_with_tables(layout: DataLayout) -> list[str]:
 def stores_with_indexes(layout: DataLayout) -> list[str]:
     """Names of the stores that have an index, of this program's format."""
     try:
-        names = os.listdir(layout.indexes)  # noqa: PTH208 - there may be very many
+        with os.scandir(layout.indexes) as entries:
+            return sorted(one.name for one in entries if one.is_dir() and _is_name(one.name))
     except OSError:
         return []
-    return sorted(name for name in names if _is_name(name) and (layout.indexes / name).is_dir())
 
 
 @dataclass
@@ -124,9 +124,8 @@ def _is_store(layout: DataLayout, name: str, *, known: bool) -> bool:
     """Whether there is a table of that name; one that can't be looked at is, if it is known."""
     if not _is_name(name):
         return False
-    log = Path(layout.tables, name, LOG_FOLDER)
     try:
-        return stat.S_ISDIR(log.stat().st_mode)
+        return stat.S_ISDIR(Path(layout.tables, name, LOG_FOLDER).stat().st_mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:

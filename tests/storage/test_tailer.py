@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -167,23 +168,32 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
         wait_until(lambda: not process_runs(child), "the tailer to end")
 
 
+#: How often the tailer is killed, in all runs together.
+_KILLS = int(os.environ.get("ORIEL_TAILER_KILLS", "6"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_at_any_instant_it_goes_on_where_it_was(
     tmp_path: Path, start: Start, seed: int
 ) -> None:
-    """SIGKILL while versions are applied: no version is lost, half there, or counted twice."""
+    """SIGKILL while versions are applied or the index is built: none lost, half there, or twice."""
     chooser = random.Random(seed)
     table = StoreTable(tmp_path, make_definition())
     reading = Reading(tmp_path)
     versions = 0
-    for _ in range(3):
+    for _ in range(_KILLS // 2):
+        if chooser.random() < 0.2:
+            IndexFolder(DataLayout(tmp_path).index("store")).remove()
+            reading.reader.close()
         process = start()
         for _ in range(chooser.randrange(2, 6)):
             versions += 1
             rows = [{"key": f"k{i}", "start": versions, "n": versions} for i in range(200)]
             table.commit(rows)
         reading.wait_for(chooser.randrange(versions + 1))
+        # A moment later, at whatever it then is.
+        time.sleep(chooser.random() * 0.02)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         _assert_whole(reading, seed)

@@ -21,7 +21,7 @@ BROAD_HANDLERS = {
     "any other is raised again",
     ("tests/app/api_client.py", "_call"): "an error after a whole answer is the server's to log; "
     "any other is raised again",
-    ("storage/tailer/store.py", "run"): "a store that fails is told of in its status and tried "
+    ("storage/tailer/store.py", "advance"): "a store that fails is told of in its status and tried "
     "again; it must not stop the tailer of the others",
     ("pipeline/commit/maintenance.py", "_step"): "a table that can't be kept small is warned of "
     "and tried again; that must not stop the stream",
