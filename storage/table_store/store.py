@@ -5,8 +5,6 @@ slice of the windows that count among the rows found, which are in order of key,
 it costs what these rows cost, not what the page costs: it is for what the index does not have.
 """
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow.compute as pc
@@ -21,14 +19,8 @@ from oriel.storage.contracts import (
 )
 from oriel.storage.index import IndexState
 from oriel.storage.table_store.budget import ReadBudget
-from oriel.storage.table_store.version_rows import (
-    LiveRows,
-    VersionRows,
-    of_key,
-    of_keys,
-    of_prefix,
-    of_times,
-)
+from oriel.storage.table_store.conditions import Condition, of_key, of_keys, of_prefix, of_times
+from oriel.storage.table_store.version_rows import LiveRows, VersionRows
 
 
 class TableStore:
@@ -55,7 +47,7 @@ class TableStore:
             after = candidates[-1]
         return KeyPage(found[:limit], found[limit - 1])
 
-    def _visible(self, condition: Any) -> LiveRows:
+    def _visible(self, condition: Condition) -> LiveRows:
         """The windows of a condition that are there and have not expired (semantics 7)."""
         if self.earliest_ms > 0:
             by_end = self.state.definition.window.kind.expires_by_end
@@ -68,7 +60,7 @@ class TableStore:
         first: list[str] = []
         condition = of_prefix(prefix) & of_keys(after, None)
         for batch in self._rows.batches(condition, self._budget, ["key"]):
-            keys = {*first, *pc.unique(batch.column("key")).to_pylist()}
+            keys = {*first, *pc.unique(batch["key"]).to_pylist()}
             first = sorted(keys, key=str.encode)[:count]
         return first
 
