@@ -19,6 +19,7 @@ from oriel.storage.delta.columns import (
 )
 from oriel.storage.delta.compaction import Compacted, Limits
 from oriel.storage.delta.data_files import AddedFile, write_file
+from oriel.storage.delta.file_ranges import Range, group_range
 from oriel.storage.delta.log import (
     LOG_FOLDER,
     DeltaLog,
@@ -49,6 +50,7 @@ __all__ = [
     "DeltaLog",
     "Limits",
     "LogEntry",
+    "Range",
     "Stamp",
     "Table",
     "TableContent",
@@ -61,6 +63,7 @@ __all__ = [
     "arrow_type",
     "delta_type",
     "entry_name",
+    "group_range",
     "open_table",
     "read_definition",
     "replace_rows",

@@ -8,7 +8,7 @@ all digits; doubles are the shortest text that reads back equal, whole ones as `
 the infinities and null are ``null``; arrays follow the rules of their items.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -36,6 +36,9 @@ _NEEDS_ESCAPE = '["\\\\\\x00-\\x1f]'
 
 #: Of a file's rows, which are in the table: those that its deletion vector leaves.
 Kept = npt.NDArray[np.bool_]
+
+#: Chooses the row groups of an open file that are worth reading, by their numbers.
+RowGroups = Callable[[pq.ParquetFile], list[int]]
 
 
 class IndexRows(NamedTuple):
@@ -160,18 +163,28 @@ def _unreadable(path: Path, error: Exception) -> CorruptLog:
 
 
 def table_batches(
-    path: Path, definition: StoreDefinition, kept: Kept | None = None
+    path: Path,
+    definition: StoreDefinition,
+    kept: Kept | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    row_groups: RowGroups | None = None,
 ) -> Iterator[Any]:
     """Read a table file as Arrow tables with the columns and types that the definition says.
+
+    ``columns`` are all that are wanted, ``row_groups`` chooses which are read; not with ``kept``.
 
     Other writers (compaction) may leave other Arrow types for the same Delta type, and a file
     that is older than a column lacks it: its values are null.
     """
     aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
     schema = store_schema(aggregates, windowed=definition.window.kind.is_windowed)
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns])
     read = 0
     with _opened(path) as file:
-        for batch in file.iter_batches(_BATCH_ROWS):
+        groups = None if row_groups is None else row_groups(file)
+        for batch in file.iter_batches(_BATCH_ROWS, groups, columns):
             rows = pa.Table.from_batches([batch])
             if kept is not None:
                 rows = rows.filter(pa.array(kept[read : read + len(batch)]))

@@ -19,6 +19,7 @@ from oriel.storage.delta import DeltaLog, LogEntry, read_definition
 from oriel.storage.errors import BehindPositionBound, MissingDataFile, VersionGone
 from oriel.storage.index import IndexState
 from oriel.storage.table_store.budget import ReadBudget
+from oriel.storage.table_store.conditions import EVERYTHING
 from oriel.storage.table_store.order import is_behind
 from oriel.storage.table_store.version_rows import added_rows, window_times_ms
 
@@ -144,7 +145,7 @@ def _windows(log: DeltaLog, state: IndexState, entry: LogEntry, budget: ReadBudg
     if state.definition.window.kind.is_windowed:
         names += ["window_start", "window_end"]
     try:
-        rows = added_rows(log.table, state, entry.added).read(pc.scalar(value=True), budget, names)
+        rows = added_rows(log.table, state, entry.added).read(EVERYTHING, budget, names)
     except MissingDataFile as error:
         reason = f"the files of version {entry.version} were cleaned up"
         raise _start_again(reason, state) from error

@@ -1,7 +1,6 @@
 """Pages of the windows that count in a version, by the same bounds as those of an index."""
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +17,14 @@ from oriel.storage.contracts import (
     WindowRange,
 )
 from oriel.storage.key_codec import after_key, key_prefix, record_keys
-from oriel.storage.table_store.version_rows import (
-    LiveRows,
+from oriel.storage.table_store.conditions import (
+    Condition,
     from_key,
     of_keys,
     of_prefix,
     of_times,
 )
+from oriel.storage.table_store.version_rows import LiveRows
 
 Ints = npt.NDArray[np.int64]
 #: JSON is made of so many windows at a time, until a page has its bytes.
@@ -88,7 +88,7 @@ def each_key_page(
     return ScanPage(page, key_prefix(keys[int(places[len(page) - 1])].as_py()))
 
 
-def of_scan(scan_range: ScanRange, *, windowed: bool) -> Any:
+def of_scan(scan_range: ScanRange, *, windowed: bool) -> Condition:
     """The condition on the keys and windows that a range means."""
     condition = of_prefix(scan_range.prefix) & of_keys(None, scan_range.key_to)
     if scan_range.key_from is not None:

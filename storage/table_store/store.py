@@ -6,7 +6,6 @@ it costs what these rows cost, not what the page costs: it is for what the index
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
@@ -24,6 +23,14 @@ from oriel.storage.contracts import (
 )
 from oriel.storage.index import IndexState
 from oriel.storage.table_store.budget import ReadBudget
+from oriel.storage.table_store.conditions import (
+    EVERYTHING,
+    Condition,
+    of_key,
+    of_keys,
+    of_prefix,
+    of_times,
+)
 from oriel.storage.table_store.pages import (
     current_of_each,
     each_key_page,
@@ -33,14 +40,7 @@ from oriel.storage.table_store.pages import (
     scan_page,
     window_page,
 )
-from oriel.storage.table_store.version_rows import (
-    LiveRows,
-    VersionRows,
-    of_key,
-    of_keys,
-    of_prefix,
-    of_times,
-)
+from oriel.storage.table_store.version_rows import LiveRows, VersionRows
 
 
 class TableStore:
@@ -84,13 +84,13 @@ class TableStore:
 
     def window_count(self) -> int:
         """How many windows, or rows, are there."""
-        return len(self._visible(of_prefix("")))
+        return len(self._visible(EVERYTHING))
 
     def _scanned(self, scan_range: ScanRange) -> LiveRows:
         windowed = self.state.definition.window.kind.is_windowed
         return self._visible(of_scan(scan_range, windowed=windowed))
 
-    def _visible(self, condition: Any) -> LiveRows:
+    def _visible(self, condition: Condition) -> LiveRows:
         """The windows of a condition that are there and have not expired (semantics 7)."""
         if self.earliest_ms > 0:
             by_end = self.state.definition.window.kind.expires_by_end
@@ -103,7 +103,7 @@ class TableStore:
         first: list[str] = []
         condition = of_prefix(prefix) & of_keys(after, None)
         for batch in self._rows.batches(condition, self._budget, ["key"]):
-            keys = {*first, *pc.unique(batch.column("key")).to_pylist()}
+            keys = {*first, *pc.unique(batch["key"]).to_pylist()}
             first = sorted(keys, key=str.encode)[:count]
         return first
 

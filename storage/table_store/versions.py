@@ -1,7 +1,8 @@
 """The versions of a table that can still be read, and one of them opened.
 
 A version can be read while its log entries lead to it, from version 0 or from a Delta checkpoint,
-and its data files are there. Clean-up and VACUUM take both away in time; what is left is told.
+the entry that says its position among them, and its data files are there. Clean-up and VACUUM
+take them away in time; what is left is told.
 """
 
 import threading
@@ -10,12 +11,11 @@ from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.compute as pc
-
 from oriel.storage.delta import DeltaLog, Stamp
 from oriel.storage.errors import CorruptLog, StoreNotReady, VersionGone, VersionNotFound
 from oriel.storage.index import Extent, IndexState
 from oriel.storage.table_store.budget import ReadBudget
+from oriel.storage.table_store.conditions import EVERYTHING
 from oriel.storage.table_store.store import TableStore, table_store
 from oriel.storage.table_store.version_rows import (
     VersionRows,
@@ -100,7 +100,7 @@ class TableVersions:
                     while len(self._open) > _OPEN_MAX:
                         self._open.popitem(last=False)
         # Looked at before anything is read: else some keys would answer and others not.
-        if not all((self.table / name).exists() for name in rows.files):
+        if not all((self.table / file.path).exists() for file in rows.files):
             raise self.gone(version)
         return table_store(rows, budget)
 
@@ -115,6 +115,14 @@ class TableVersions:
 
     def _opened(self, version: int, budget: ReadBudget) -> VersionRows:
         snapshot = self._log.snapshot(version)
+        recorded = -1 if snapshot.record is None else snapshot.record.batch
+        if recorded < snapshot.batch:
+            # Its clock is that of the batch, so what had expired by then can't be told.
+            message = (
+                f"the log does not say the position of version {version} of {self.table.name!r} "
+                "any more: ask for a later version"
+            )
+            raise VersionGone(message)
         state = IndexState(
             table_id=snapshot.table_id,
             version=snapshot.version,
@@ -179,7 +187,7 @@ def _with_clock(rows: VersionRows, budget: ReadBudget) -> VersionRows:
     observed_ms = max(
         (
             int(window_times_ms(batch, clock).max())
-            for batch in rows.batches(pc.scalar(value=True), budget, [clock])
+            for batch in rows.batches(EVERYTHING, budget, [clock])
         ),
         default=state.observed_ms,
     )

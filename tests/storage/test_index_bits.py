@@ -16,6 +16,8 @@ from typing import Any
 
 import lmdb
 import pytest
+from tests.storage.window_store_conformance import put
+from tests.storage.window_store_model import Put
 
 from oriel.storage import SessionRange, StoreNotReady, WindowRange
 from oriel.storage.errors import IndexDamaged
@@ -23,8 +25,6 @@ from oriel.storage.index import IndexFolder, IndexReader, damage
 from oriel.storage.index.check import find_damage
 from oriel.storage.index.checksums import check, with_checksum
 from tests.storage.store_tables import SESSION, SLIDING
-from tests.storage.window_store_conformance import put
-from tests.storage.window_store_model import Put
 from tests.storage.written_index import write_index
 
 #: Random bits that are flipped, one a copy.

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import lmdb
 import pytest
+from tests.storage.window_store_conformance import put
 
 from oriel.storage import StoreNotReady
 from oriel.storage.delta import DeltaLog
@@ -20,7 +21,6 @@ from oriel.storage.index.generation import storage_error
 from oriel.storage.tailer.store import StoreTailer
 from tests.storage.followed import Followed
 from tests.storage.store_tables import SLIDING
-from tests.storage.window_store_conformance import put
 from tests.storage.written_index import write_index
 
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.storage.session_store_conformance import session
+from tests.storage.window_store_model import Put
 
 from oriel.storage import SessionRange
 from oriel.storage.index import IndexFolder, IndexReader, SessionSnapshot, checksums
 from oriel.storage.index.lengths import length_key, length_keys, longest_ms
 from oriel.storage.key_codec import record_key
 from tests.storage.followed import Followed
-from tests.storage.session_store_conformance import session
 from tests.storage.store_tables import SESSION
-from tests.storage.window_store_model import Put
 from tests.storage.written_index import write_index
 
 _SESSIONS = 5_000

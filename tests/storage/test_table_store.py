@@ -29,7 +29,7 @@ from oriel.storage.table_store import (
     TableWindowStore,
 )
 from oriel.storage.table_store.store import table_store
-from oriel.storage.table_store.version_rows import of_key, version_rows
+from oriel.storage.table_store.version_rows import version_rows
 from tests.storage.followed import Followed, check_in_this_process
 from tests.storage.other_hands import append, compact, rewrite
 from tests.storage.store_tables import (
@@ -154,17 +154,43 @@ def test_only_files_that_can_have_the_windows_are_opened(tmp_path: Path) -> None
         store.latest("y")
 
 
-def test_only_row_groups_that_can_have_the_key_are_read(tmp_path: Path) -> None:
-    """Of a compacted file of a hundred keys the bytes of one row group, not of all."""
+def test_only_row_groups_that_can_have_the_key_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a file of a hundred row groups one."""
     table = StoreTable(tmp_path, make_definition())
     rows = table.arrow([{"key": f"k{i:03}", "start": i} for i in range(1000)])
     write_deltalake(table.path, rows, mode="append")
-    name = _file_of(table, 1)
-    pq.write_table(rows, table.path / name, row_group_size=10)
+    pq.write_table(rows, table.path / _file_of(table, 1), row_group_size=10)
+    read: list[Any] = []
+    iter_batches = pq.ParquetFile.iter_batches
+
+    def counted(file: Any, size: int, groups: Any, columns: Any) -> Any:
+        read.append(groups)
+        return iter_batches(file, size, groups, columns)
+
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", counted)
     store = opened(table)
-    (fragment,) = store._rows.dataset.get_fragments(of_key("k500"))
-    assert len(fragment.split_by_row_group(of_key("k500"))) == 1
     assert store.latest("k500") is not None
+    assert store.fetch(WindowRange("k509x")).windows == []
+    assert store.keys("k70", 99).keys == [f"k70{i}" for i in range(10)]
+    assert read == [[50], [], [70], [70], [70]]
+
+
+@pytest.mark.parametrize("kind", ["string_view", "large_string"])
+def test_files_of_other_writers_are_read_and_skipped_alike(tmp_path: Path, kind: str) -> None:
+    """Whatever Arrow type they say that they have, as delta-rs' own rewriting does."""
+    table = StoreTable(tmp_path, make_definition())
+    table.commit([{"key": "a", "start": 1}, {"key": "b", "start": 2}])
+    path = table.path / _file_of(table, 1)
+    rows = pq.read_table(path)
+    types = {name: getattr(pa, kind)() for name in ("key", "last")}
+    fields = [field.with_type(types.get(field.name, field.type)) for field in rows.schema]
+    pq.write_table(rows.cast(pa.schema(fields)), path, row_group_size=1)
+    store = opened(table)
+    assert store.keys("", 9).keys == ["a", "b"]
+    assert store.latest("b") is not None
+    assert store.fetch_window("a", 2) is None
 
 
 def test_a_version_is_opened_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,3 +339,17 @@ def test_rows_that_a_deletion_vector_leaves_out_are_not_read(tmp_path: Path) -> 
     assert len(masked.fetch(WindowRange("a")).windows) == 2
     assert masked.fetch_window("a", 2) is None
     assert masked.keys("", 9).keys == ["a"]
+
+
+def test_a_version_whose_position_was_cleaned_up_is_gone(tmp_path: Path) -> None:
+    """Its clock would be guessed, and with it what had expired."""
+    table = StoreTable(tmp_path, make_definition(retention_ms=10))
+    table.commit([{"key": "a", "start": 1}])
+    table.commit([{"key": "a", "start": 2}])
+    append(table, [{"key": "a", "start": 3, "revision": 9}])
+    DeltaTable(table.path).create_checkpoint()
+    assert opened(table).state.record is not None
+    for version in (1, 2):
+        table.entry(version).unlink()
+    with pytest.raises(VersionGone, match="does not say the position of version 3"):
+        opened(table)

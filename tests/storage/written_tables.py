@@ -18,26 +18,26 @@ from tests.storage.store_tables import StoreTable
 
 
 class Unpacked:
-    """A store whose answers are the values that were put."""
+    """A store with something else in place of each window's JSON, by default what was put."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: Any, unpack: Callable[[bytes], Any] | None = None) -> None:
         """Unpack what this store answers."""
         self._store = store
+        self._unpack = unpack or (lambda window: orjson.loads(window)["last"].encode())
 
     def __getattr__(self, name: str) -> Any:
         """A property as it is, a read with its answer unpacked."""
         found = getattr(self._store, name)
         if not callable(found):
             return found
-        return lambda *arguments, **named: _unpacked(found(*arguments, **named))
+        return lambda *arguments, **named: self._unpacked(found(*arguments, **named))
 
-
-def _unpacked(answer: Any) -> Any:
-    if isinstance(answer, WindowPage):
-        return answer._replace(windows=[_unpacked(window) for window in answer.windows])
-    if isinstance(answer, ScanPage):
-        return answer._replace(entries=[_unpacked(entry) for entry in answer.entries])
-    return orjson.loads(answer)["last"].encode() if isinstance(answer, bytes) else answer
+    def _unpacked(self, answer: Any) -> Any:
+        if isinstance(answer, WindowPage):
+            return answer._replace(windows=[self._unpack(window) for window in answer.windows])
+        if isinstance(answer, ScanPage):
+            return answer._replace(entries=[self._unpack(entry) for entry in answer.entries])
+        return self._unpack(answer) if isinstance(answer, bytes) else answer
 
 
 def table_of(
