@@ -306,6 +306,14 @@ _RECORDS = (
         own_problems=(UnknownParameter,),
         text_type="text/event-stream",
     ),
+    Operation(
+        "docs",
+        "/docs",
+        tag="dashboard",
+        summary="The interface, a web page",
+        description="Swagger UI over this document, with nothing from elsewhere.",
+        answer=None,
+    ),
 )
 
 #: Every operation by its name, in the order in which tables list them.
