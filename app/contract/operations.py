@@ -227,6 +227,14 @@ _RECORDS = (
         text_type="text/event-stream",
     ),
     *RANGE_RECORDS,
+    Operation(
+        "docs",
+        "/docs",
+        tag="dashboard",
+        summary="The interface, a web page",
+        description="Swagger UI over this document, with nothing from elsewhere.",
+        answer=None,
+    ),
 )
 
 #: Every operation by its name, in the order in which tables list them.

@@ -59,14 +59,18 @@ class Connections:
 
         return make
 
-    async def look_around(self) -> None:
-        """End what is past a deadline, once a second, as long as the task of this runs."""
+    async def look_around(self, say_number: Callable[[int], None]) -> None:
+        """End what is past a deadline, once a second, as long as the task of this runs.
+
+        ``say_number`` is told each time how many connections there are.
+        """
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             now = loop.time()
             for connection in list(self.all):
                 connection.end_if_late(now)
+            say_number(len(self.all))
 
     def make_room(self) -> bool:
         """Close the connection that is silent for longest; False when none is silent."""

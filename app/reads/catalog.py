@@ -213,6 +213,11 @@ class StoreCatalog:
             raise UnknownStore(message)
         return view
 
+    def has(self, name: str) -> bool:
+        """Whether there is a store of that name."""
+        view = self._find(name)
+        return view is not None and not view.is_foreign()
+
     def names(self) -> list[str]:
         """The names of all stores, in order."""
         return [view.name for view in self._views_of_tables() if not view.is_foreign()]

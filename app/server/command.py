@@ -5,6 +5,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from oriel.app.contract import LIMIT_FIELDS, Limits
@@ -12,6 +13,7 @@ from oriel.app.guards import BadTokenFile, is_loopback
 from oriel.app.server.service import make_verifiers
 from oriel.app.server.settings import ServiceSettings
 from oriel.app.server.supervisor import Supervisor
+from oriel.app.telemetry import is_traced, share_measures
 from oriel.storage import add_log_format, say, set_up_console
 
 #: Connections that wait while a worker is started again.
@@ -50,14 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(
         f"Oriel serves {options.data} at {scheme}://{host}:{listener.getsockname()[1]}", flush=True
     )
-    return Supervisor(
-        options.data,
-        listener,
-        options.workers,
-        options.log_format,
-        options.stale_after,
-        [f"--settings={settings.to_json()}"],
-    ).run()
+    end_measures = share_measures()
+    try:
+        return Supervisor(
+            options.data,
+            listener,
+            options.workers,
+            options.log_format,
+            options.stale_after,
+            [f"--settings={settings.to_json()}"],
+        ).run()
+    finally:
+        end_measures()
 
 
 def _settings(options: argparse.Namespace) -> ServiceSettings:
@@ -78,6 +84,8 @@ def _settings(options: argparse.Namespace) -> ServiceSettings:
 
 def _why_not_secure(options: argparse.Namespace, settings: ServiceSettings) -> str | None:
     """What is wrong with tokens and certificates, before a process is started with them."""
+    if is_traced() and find_spec("opentelemetry.instrumentation") is None:
+        return "traces are wanted (OTEL_EXPORTER_OTLP_ENDPOINT): pip install 'oriel[otel]'"
     try:
         make_verifiers(settings)
     except BadTokenFile as error:

@@ -33,6 +33,7 @@ from oriel.app.push import EventStreams, watched_store
 from oriel.app.reads import HotReads, StoreCatalog, route
 from oriel.app.routes import (
     dead_letter_routes,
+    docs_routes,
     health_routes,
     listed_key_routes,
     metrics_routes,
@@ -40,6 +41,7 @@ from oriel.app.routes import (
     table_routes,
 )
 from oriel.app.server.settings import ServiceSettings
+from oriel.app.telemetry import Measures, Observed, Work, is_traced, traced
 from oriel.storage import DataLayout, StorageError, UnknownStore
 from oriel.storage.tailer import StatusFile
 
@@ -53,16 +55,18 @@ class Service:
         layout = DataLayout(data)
         self.gate = Gate(settings.limits)
         self.catalog = StoreCatalog(layout, self.gate)
-        self.api = make_api(self.catalog, StatusFile(layout), data, settings)
+        self.measures = Measures(self.catalog.has)
+        self.api = make_api(self, StatusFile(layout), data, settings)
         self._hot_reads = HotReads(self.catalog, self.gate)
         self._streams = EventStreams(self.catalog, self.gate)
         self._hosts = AllowedHosts(settings.allowed_hosts)
         verifiers = make_verifiers(settings)
         self._access = AccessGuard(verifiers) if verifiers else None
-        self._app: App = self._guarded
+        app: App = Observed(self._guarded, self.measures, access_log=settings.access_log)
         if settings.cors_origins:
-            # In front of all: a browser asks without a token whether it may ask with one.
-            self._app = _with_cors(self._guarded, settings.cors_origins)
+            # In front of the guards: a browser asks without a token whether it may ask with one.
+            app = _with_cors(app, settings.cors_origins)
+        self._app = traced(app) if is_traced() else app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; whatever fails becomes a problem document."""
@@ -88,6 +92,13 @@ class Service:
             await _send_problem(ShuttingDown("this worker ends; ask again"), scope, send)
         finally:
             self.gate.leave()
+
+    def say_work(self, connections: int) -> None:
+        """Say to the metrics how much is under way."""
+        gate = self.gate
+        self.measures.set_work(
+            Work(gate.requests, gate.waiting, gate.streams, gate.unsent_bytes, connections)
+        )
 
     def stop_waiting(self) -> None:
         """Answer all that wait for something: the worker ends."""
@@ -171,9 +182,10 @@ async def _send_problem(error: Exception, scope: Scope, send: Send) -> None:
 
 
 def make_api(
-    catalog: StoreCatalog, status_file: StatusFile, data: Path, settings: ServiceSettings
+    service: Service, status_file: StatusFile, data: Path, settings: ServiceSettings
 ) -> FastAPI:
     """Make the FastAPI part: cold routes, the OpenAPI document, problem documents."""
+    catalog = service.catalog
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -182,7 +194,7 @@ def make_api(
 
     api = FastAPI(
         openapi_url="/openapi.json",
-        # Their pages load scripts from elsewhere; the dashboard works offline.
+        # Their pages load scripts from elsewhere; ours work offline.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -193,7 +205,8 @@ def make_api(
     api.include_router(dead_letter_routes(catalog))
     api.include_router(listed_key_routes(catalog))
     api.include_router(health_routes(catalog, status_file))
-    api.include_router(metrics_routes(data))
+    api.include_router(metrics_routes(catalog, service.measures, data))
+    api.include_router(docs_routes())
     api.include_router(dashboard_routes())
     for error in (StorageError, ApiError, HTTPException, Exception):
         api.add_exception_handler(error, _answer_problem)

@@ -13,6 +13,7 @@ import uvicorn
 from oriel.app.guards import Connections
 from oriel.app.server.service import Service
 from oriel.app.server.settings import ServiceSettings
+from oriel.app.telemetry import forget_dead_workers
 from oriel.storage import add_log_format, end_with_parent, set_up_console
 
 #: Fields of every answer: a browser must not guess what it is. Pages have more of their own.
@@ -32,7 +33,7 @@ class _Server(uvicorn.Server):
         self._connections = connections
 
     async def main_loop(self) -> None:
-        looking = asyncio.create_task(self._connections.look_around())
+        looking = asyncio.create_task(self._connections.look_around(self._service.say_work))
         try:
             await super().main_loop()
         finally:
@@ -80,6 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     set_up_console(options.log_format, text="%(levelname)s worker: %(message)s", process="worker")
     end_with_parent(options.parent_pid)
+    forget_dead_workers()
     serve(options.data, socket.socket(fileno=options.socket), options.settings)
     return 0
 

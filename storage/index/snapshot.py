@@ -8,7 +8,7 @@ range of starts is a range of record keys.
 from collections.abc import Callable, Sequence
 from itertools import islice
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import lmdb
 import orjson
@@ -65,6 +65,13 @@ _TIMESTAMP = b'"timestamp_ms":'
 _Scan = tuple[bytes, bytes, bytes, bytes]
 
 
+class IndexUsage(NamedTuple):
+    """What an index takes: the size of its file, and the places of readers in it."""
+
+    size_bytes: int
+    readers: int
+
+
 class IndexSnapshot:
     """One version of a store, as a ``ReadOnlyWindowStore``; use it in a ``with`` statement.
 
@@ -101,6 +108,11 @@ class IndexSnapshot:
     def window_count(self) -> int:
         """Number of records, expired ones that are not deleted yet included."""
         return self._txn.stat(self._generation.environment.windows)["entries"]
+
+    def usage(self) -> IndexUsage:
+        """What the index takes at the moment."""
+        environment = self._generation.environment
+        return IndexUsage(environment.promised_bytes(), environment.env.info()["num_readers"])
 
     def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""

@@ -89,8 +89,14 @@ class ApiClient:
 async def _call(service: Service, scope: dict[str, Any], body: bytes) -> Answer:
     sent: list[dict[str, Any]] = []
 
+    received = iter([{"type": "http.request", "body": body, "more_body": False}])
+
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body, "more_body": False}
+        message = next(received, None)
+        if message is None:
+            # Nothing comes behind the body but the word that the client has gone.
+            await asyncio.Event().wait()
+        return message or {}
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)

@@ -109,6 +109,7 @@ def test_every_example_fits_its_schema(empty_store: Served) -> None:
 
 _CALLS = {
     "/": ["/"],
+    "/docs": ["/docs"],
     "/healthz": ["/healthz", "/healthz?x=1"],
     "/metrics": ["/metrics"],
     "/readyz": ["/readyz"],

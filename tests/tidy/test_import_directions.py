@@ -20,7 +20,7 @@ HOUSES = ("app", "storage", "pipeline")
 
 #: Rooms that are on one floor don't import each other; each floor imports those below it only.
 FLOORS = {
-    "app": ("server", "page push routes", "reads", "formats guards", "contract"),
+    "app": ("server", "page push routes", "reads telemetry", "formats guards", "contract"),
     "storage": (
         "monitoring",
         "tailer dead_letters",
