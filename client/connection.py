@@ -40,7 +40,7 @@ class _Sender:
         self._random = Random(time.time_ns())  # noqa: S311
 
     def _request(self, send: Send) -> Mapping[str, Any]:
-        """The arguments of httpx's ``get``."""
+        """The arguments of httpx's ``request``."""
         headers = {"Accept": send.request.accept}
         if send.request.etag is not None:
             headers["If-None-Match"] = send.request.etag
@@ -51,7 +51,10 @@ class _Sender:
                 message = "the token has characters that no header can have"
                 raise ValueError(message)
             headers["Authorization"] = f"Bearer {token}"
+        keys = send.request.keys
         return {
+            "method": "GET" if keys is None else "POST",
+            "json": None if keys is None else list(keys),
             "url": self.url + send.request.path,
             "params": list(send.request.query),
             "headers": headers,
@@ -97,7 +100,7 @@ class Connection(_Sender):
                 came = None
                 continue
             try:
-                came = _answer(self._http.get(**self._request(step)))
+                came = _answer(self._http.request(**self._request(step)))
             except httpx.TransportError as error:
                 came = self._failure(error)
 
@@ -136,7 +139,7 @@ class AsyncConnection(_Sender):
                 came = None
                 continue
             try:
-                came = _answer(await self._http.get(**self._request(step)))
+                came = _answer(await self._http.request(**self._request(step)))
             except httpx.TransportError as error:
                 came = self._failure(error)
 

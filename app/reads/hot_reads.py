@@ -143,7 +143,7 @@ def _in_other_form(
     if media is MediaType.JSON:
         items = items_with_iso_times(page.items, definition)
         return _serialise(frame, page._replace(items=items), scope)
-    etag = _etag(frame, scope, media)
+    etag = _etag(frame, scope, media.encode())
     if _client_has(scope, etag):
         return Answer(304, [(b"etag", etag), _REVALIDATE, _VARY], b"")
     body = windows_body(media, page.items, definition, iso_times=times == ISO_TIMES)
@@ -165,10 +165,10 @@ def _serialise(frame: VersionFrame, page: ReadPage, scope: Scope) -> Answer:
     return Answer(200, headers, body)
 
 
-def _etag(frame: VersionFrame, scope: Scope, form: str = "") -> bytes:
+def _etag(frame: VersionFrame, scope: Scope, form: bytes = b"") -> bytes:
     """The tag of an answer: a function of the table version, the request and the form."""
     request = zlib.crc32(scope["query_string"], zlib.crc32(scope["raw_path"]))
-    return b'"%b-%x"' % (frame.etag, zlib.crc32(form.encode(), request))
+    return b'"%b-%x"' % (frame.etag, zlib.crc32(form, request))
 
 
 def _client_has(scope: Scope, etag: bytes) -> bool:

@@ -348,9 +348,13 @@ def _from_csv(field: str, value: object) -> object:
             return {"true": True, "false": False}[field]
         case list():
             return orjson.loads(field)
-        case _:
+        case float():
             # CSV writes a whole double without its point.
-            return type(value)(field)
+            return float(field)
+        case int():
+            return int(field)
+        case _:
+            return field
 
 
 @given(st.lists(st.text(max_size=8)))

@@ -43,7 +43,7 @@ def _pauses(read: Any, *answers: Answer | ServiceUnreachable, attempts: int = 5)
     """The pauses on the way to the value, with these answers in their order."""
     steps = exchange(read, Retries(attempts), Random(1))
     rest = iter(answers)
-    pauses = []
+    pauses: list[float] = []
     came: Answer | ServiceUnreachable | None = None
     while True:
         try:
