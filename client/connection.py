@@ -32,6 +32,11 @@ class _Sender:
         if not url.startswith(("http://", "https://")):
             message = f"the address of a service is like http://127.0.0.1:8080, not {url!r}"
             raise ValueError(message)
+        try:
+            httpx.URL(url)
+        except httpx.InvalidURL as error:
+            message = f"{url!r} is no address: {error}"
+            raise ValueError(message) from error
         self.url = url.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
@@ -61,7 +66,7 @@ class _Sender:
             "timeout": self._timeout_s + send.wait_s,
         }
 
-    def _failure(self, error: httpx.TransportError) -> ServiceUnreachable:
+    def _failure(self, error: httpx.RequestError) -> ServiceUnreachable:
         reason = str(error) or type(error).__name__
         return ServiceUnreachable(f"no answer from {self.url}: {reason}")
 
@@ -101,7 +106,7 @@ class Connection(_Sender):
                 continue
             try:
                 came = _answer(self._http.request(**self._request(step)))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 came = self._failure(error)
 
     def close(self) -> None:
@@ -140,7 +145,7 @@ class AsyncConnection(_Sender):
                 continue
             try:
                 came = _answer(await self._http.request(**self._request(step)))
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 came = self._failure(error)
 
     async def close(self) -> None:

@@ -169,6 +169,17 @@ def test_results_become_tables(client: Client) -> None:
     assert client.window_store("store").keys("b").to_pandas()["key"].tolist() == ["big"]
 
 
+def test_integers_with_gaps_keep_all_digits(client: Client, running: Running) -> None:
+    """In pandas, too, where a gap would make doubles of them."""
+    version = running.table.commit([
+        {"key": "gaps", "start": 10, "n": 2**63 - 1}, {"key": "gaps", "start": 20, "n": None},
+    ])  # fmt: skip
+    store = client.window_store("store").at_least(Position(version))
+    frame = store.fetch("gaps").to_pandas()
+    assert frame["n"][0] == 2**63 - 1
+    assert frame["n"].isna().tolist() == [False, True]
+
+
 def test_watching_tells_of_changes(client: Client, running: Running) -> None:
     """The page as it is, then each time that another answer is there."""
     running.table.commit([{"key": "watched", "start": 10, "n": 1}])

@@ -130,6 +130,11 @@ def test_a_wait_for_a_position_is_no_failure() -> None:
     assert sent.wait_s == 10
     with pytest.raises(PositionNotReached):
         _pauses(wait_for(Address("s"), Position(3), wait_s=0), behind)
+    # A store that is being made ready is waited for as long; but never asked before it says so.
+    assert len(_pauses(read, *[_problem(503)] * 4, reached, attempts=2)) == 4
+    for asked in ("61", "30"):
+        with pytest.raises(NotReady):
+            _pauses(read, _problem(503, **{"retry-after": asked}))
 
 
 def test_what_is_not_there_is_none() -> None:
@@ -198,5 +203,7 @@ def test_nobody_there_is_one_line() -> None:
 
     with pytest.raises(ServiceUnreachable, match="no answer from"):
         asyncio.run(use())
+    with pytest.raises(ValueError, match="no address"):
+        Client("http://[::1")
     with pytest.raises(ValueError, match=r"like http://127\.0\.0\.1:8080, not 'localhost'"):
         Client("localhost")
