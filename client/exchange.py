@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from random import Random
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from oriel.client.errors import (
     NotReady,
@@ -58,9 +58,11 @@ class Retries:
     longest_pause_s: float = 10.0
 
 
-def exchange(
-    read: Read[T], retries: Retries, random: Random
-) -> Generator[Pause | Send, Answer | ServiceUnreachable | None, T]:
+#: Gives out what is to be done, is sent what came of it (of a pause None), returns the value.
+Exchange: TypeAlias = Generator[Pause | Send, Answer | ServiceUnreachable | None, T]
+
+
+def exchange(read: Read[T], retries: Retries, random: Random) -> Exchange[T]:
     """Take a read to its value.
 
     Raises:
