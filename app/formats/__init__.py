@@ -9,6 +9,7 @@ from oriel.app.formats.bodies import (
     items_with_iso_times,
     keys_body,
     page_headers,
+    position_headers,
     windows_body,
 )
 
@@ -16,5 +17,6 @@ __all__ = [
     "items_with_iso_times",
     "keys_body",
     "page_headers",
+    "position_headers",
     "windows_body",
 ]

@@ -19,6 +19,9 @@ from oriel.app.formats.tables import (
 from oriel.storage import StoreDefinition
 from oriel.storage.index import IndexState, json_texts, window_json
 
+#: Longer ones are left out: clients and proxies refuse headers of many kilobytes.
+_OFFSETS_BYTES_MAX = 2_000
+
 
 def windows_body(
     media: MediaType, items: Sequence[bytes], definition: StoreDefinition, *, iso_times: bool
@@ -51,20 +54,26 @@ def items_with_iso_times(items: Sequence[bytes], definition: StoreDefinition) ->
 
 
 def page_headers(
-    media: MediaType, state: IndexState, items: int, next_cursor: str | None
+    media: MediaType, items: int, next_cursor: str | None
 ) -> list[tuple[bytes, bytes]]:
-    """What the JSON form has around its items, and how many they are, as headers."""
+    """Media type, number of items and cursor: the body has the items alone."""
     charset = "; charset=utf-8" if media is MediaType.CSV else ""
     headers = [
         (b"content-type", f"{media}{charset}".encode()),
-        (b"vary", b"Accept"),
         (b"oriel-items", b"%d" % items),
-        (b"oriel-version", b"%d" % state.version),
-        # A header is ASCII; names of topics need not be.
-        (b"oriel-offsets", json.dumps(state.offsets, separators=(",", ":")).encode()),
     ]
     if next_cursor is not None:
         headers.append((b"oriel-next-cursor", next_cursor.encode()))
+    return headers
+
+
+def position_headers(state: IndexState) -> list[tuple[bytes, bytes]]:
+    """The position: the body has the items alone."""
+    headers = [(b"oriel-version", b"%d" % state.version)]
+    # A header is ASCII; names of topics need not be.
+    offsets = json.dumps(state.offsets, separators=(",", ":")).encode()
+    if len(offsets) <= _OFFSETS_BYTES_MAX:
+        headers.append((b"oriel-offsets", offsets))
     return headers
 
 

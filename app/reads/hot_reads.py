@@ -9,7 +9,6 @@ requests (benchmarks/query.py compares), so these reads come before FastAPI's mi
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
 from typing import Any, NamedTuple
 
 from oriel.app.contract import (
@@ -24,7 +23,12 @@ from oriel.app.contract import (
     problem_answer,
     reads_of_kind,
 )
-from oriel.app.formats import items_with_iso_times, page_headers, windows_body
+from oriel.app.formats import (
+    items_with_iso_times,
+    page_headers,
+    position_headers,
+    windows_body,
+)
 from oriel.app.reads.catalog import StoreCatalog, VersionFrame
 from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
 from oriel.storage import StoreKind
@@ -50,6 +54,13 @@ class Target(NamedTuple):
     read: HotRead
     store: bytes
     rest: bytes
+
+
+class OtherForm(NamedTuple):
+    """A form of the answer that is not the JSON which the index keeps."""
+
+    media: MediaType
+    iso_times: bool
 
 
 class Answer(NamedTuple):
@@ -100,7 +111,7 @@ class HotReads:
         read = target.read
         view = self._catalog.view(decode_path(target.store))
         query = read.operation.query.read(scope["query_string"])
-        media = media_type_of(scope["headers"])
+        form = _other_form(media_type_of(scope["headers"]), query["times"])
         request = ReadRequest(view.name, read, _read_path(read, target.rest), query)
         with await view.snapshot_at(query) as snapshot:
             kind = snapshot.state.definition.window.kind
@@ -108,12 +119,10 @@ class HotReads:
                 raise WrongStoreKind(_wrong_kind(view.name, kind, read.operation.name))
             frame = view.frame(snapshot.state)
             page = read.function(snapshot, request)
-        if query["times"] == ISO_TIMES or media is not MediaType.JSON:
+        if form is not None and len(page.items) > _ITEMS_ON_THE_LOOP_MAX:
             # The page is a copy: the snapshot, which is not for several threads, has ended.
-            form = partial(_in_other_form, frame, page, scope, media, times=query["times"])
-            is_long = len(page.items) > _ITEMS_ON_THE_LOOP_MAX
-            return await asyncio.to_thread(form) if is_long else form()
-        return _serialise(frame, page, scope)
+            return await asyncio.to_thread(_serialise, frame, page, scope, form)
+        return _serialise(frame, page, scope, form)
 
 
 def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
@@ -135,40 +144,48 @@ def _wrong_kind(store: str, kind: StoreKind, read: str) -> str:
     return f"store {store!r} has {windows}; {read} does not fit it, use {fitting}"
 
 
-def _in_other_form(
-    frame: VersionFrame, page: ReadPage, scope: Scope, media: MediaType, *, times: str
-) -> Answer:
-    """The answer in a form that the index doesn't keep (``oriel.app.formats``)."""
-    definition = frame.state.definition
-    if media is MediaType.JSON:
-        items = items_with_iso_times(page.items, definition)
-        return _serialise(frame, page._replace(items=items), scope)
-    etag = _etag(frame, scope, media.encode())
+def _other_form(media: MediaType, times: str) -> OtherForm | None:
+    """The form that is asked for; None for the JSON that the index keeps."""
+    if media is MediaType.JSON and times != ISO_TIMES:
+        return None
+    return OtherForm(media, times == ISO_TIMES)
+
+
+def _serialise(frame: VersionFrame, page: ReadPage, scope: Scope, form: OtherForm | None) -> Answer:
+    # An answer is a function of the table version, the request and the form, and so is its tag.
+    request = zlib.crc32(scope["query_string"], zlib.crc32(scope["raw_path"]))
+    if form is not None:
+        request = zlib.crc32(form.media.encode(), request)
+    etag = b'"%b-%x"' % (frame.etag, request)
     if _client_has(scope, etag):
         return Answer(304, [(b"etag", etag), _REVALIDATE, _VARY], b"")
-    body = windows_body(media, page.items, definition, iso_times=times == ISO_TIMES)
-    headers = page_headers(media, frame.state, len(page.items), page.next_cursor)
-    headers += [(b"content-length", b"%d" % len(body)), (b"etag", etag), _REVALIDATE]
+    if form is None:
+        headers, body = [_JSON], _json_body(frame, page.items, page.next_cursor)
+    else:
+        headers, body = _body_in(form, frame, page)
+    headers += [(b"content-length", b"%d" % len(body)), (b"etag", etag), _REVALIDATE, _VARY]
     return Answer(200, headers, body)
 
 
-def _serialise(frame: VersionFrame, page: ReadPage, scope: Scope) -> Answer:
-    etag = _etag(frame, scope)
-    if _client_has(scope, etag):
-        return Answer(304, [(b"etag", etag), _REVALIDATE, _VARY], b"")
-    if page.next_cursor is None:
+def _json_body(frame: VersionFrame, items: list[bytes], next_cursor: str | None) -> bytes:
+    if next_cursor is None:
         closing = b'],"next_cursor":null}'
     else:
-        closing = b'],"next_cursor":"%b"}' % page.next_cursor.encode()
-    body = b"%b%b%b" % (frame.opening, b",".join(page.items), closing)
-    headers = [_JSON, (b"content-length", b"%d" % len(body)), (b"etag", etag), _REVALIDATE, _VARY]
-    return Answer(200, headers, body)
+        closing = b'],"next_cursor":"%b"}' % next_cursor.encode()
+    return b"%b%b%b" % (frame.opening, b",".join(items), closing)
 
 
-def _etag(frame: VersionFrame, scope: Scope, form: bytes = b"") -> bytes:
-    """The tag of an answer: a function of the table version, the request and the form."""
-    request = zlib.crc32(scope["query_string"], zlib.crc32(scope["raw_path"]))
-    return b'"%b-%x"' % (frame.etag, zlib.crc32(form, request))
+def _body_in(
+    form: OtherForm, frame: VersionFrame, page: ReadPage
+) -> tuple[list[tuple[bytes, bytes]], bytes]:
+    """The body in a form that the index doesn't keep, and the headers that tell of it."""
+    definition = frame.state.definition
+    if form.media is MediaType.JSON:
+        items = items_with_iso_times(page.items, definition)
+        return [_JSON], _json_body(frame, items, page.next_cursor)
+    headers = page_headers(form.media, len(page.items), page.next_cursor)
+    body = windows_body(form.media, page.items, definition, iso_times=form.iso_times)
+    return [*headers, *position_headers(frame.state)], body
 
 
 def _client_has(scope: Scope, etag: bytes) -> bool:

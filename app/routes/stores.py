@@ -13,7 +13,7 @@ from oriel.app.contract import (
     decode_path,
     media_type_of,
 )
-from oriel.app.formats import keys_body, page_headers
+from oriel.app.formats import keys_body, page_headers, position_headers
 from oriel.app.reads import StoreCatalog, StoreView, position_of
 from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexSnapshot
@@ -121,7 +121,10 @@ def _keys_in_other_form(
 ) -> Response:
     keys = page["keys"]
     response = Response(keys_body(media, keys))
-    length = (b"content-length", b"%d" % len(response.body))
-    headers = page_headers(media, snapshot.state, len(keys), page["next_cursor"])
-    response.raw_headers = [*headers, length]
+    response.raw_headers = [
+        *page_headers(media, len(keys), page["next_cursor"]),
+        *position_headers(snapshot.state),
+        (b"content-length", b"%d" % len(response.body)),
+        (b"vary", b"Accept"),
+    ]
     return response
