@@ -1,8 +1,8 @@
 """Bodies and headers of pages in the forms other than the index's own JSON."""
 
-import json
 from collections.abc import Sequence
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 import pyarrow as pa
@@ -68,12 +68,16 @@ def page_headers(
 
 
 def position_headers(state: IndexState) -> list[tuple[bytes, bytes]]:
-    """The position: the body has the items alone."""
+    """The position, with offsets as ``min_offset`` takes them: the body has the items alone."""
     headers = [(b"oriel-version", b"%d" % state.version)]
-    # A header is ASCII; names of topics need not be.
-    offsets = json.dumps(state.offsets, separators=(",", ":")).encode()
-    if len(offsets) <= _OFFSETS_BYTES_MAX:
-        headers.append((b"oriel-offsets", offsets))
+    offsets = ", ".join(
+        # A header is ASCII; names of topics need not be.
+        f"{quote(topic)}:{partition}:{offset}"
+        for topic, partitions in state.offsets.items()
+        for partition, offset in partitions.items()
+    )
+    if 0 < len(offsets) <= _OFFSETS_BYTES_MAX:
+        headers.append((b"oriel-offsets", offsets.encode()))
     return headers
 
 

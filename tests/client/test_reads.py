@@ -13,7 +13,6 @@ from oriel.client import (
     AsyncReadOnlySessionStore,
     Client,
     InvalidRequest,
-    NotFound,
     Position,
     PositionNotReached,
     ReadOnlyKeyValueStore,
@@ -121,8 +120,6 @@ def test_what_the_service_refuses_is_an_exception(client: Client) -> None:
         client.key_value_store("visits").get("a")
     with pytest.raises(InvalidRequest, match="from_ms must be an integer"):
         client.window_store("store").fetch("a", "yesterday").list()
-    with pytest.raises(NotFound):
-        client.window_store("store/fetch").position()
 
 
 @pytest.mark.parametrize(
