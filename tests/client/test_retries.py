@@ -94,7 +94,8 @@ def test_retry_after_may_be_a_date() -> None:
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (_problem(404), NotFound), (_problem(400), InvalidRequest), (_problem(401), NotAllowed), (_problem(403), NotAllowed),
+        (_problem(404), NotFound), (_problem(400), InvalidRequest),
+        (_problem(401), NotAllowed), (_problem(403), NotAllowed),
         (_problem(406), InvalidRequest), (_problem(410), InvalidRequest),
         (_problem(500), ServiceFailed), (_problem(503, **{"retry-after": "3600"}), NotReady),
         (_problem(503, "behind-position-bound", **{"retry-after": "1"}), PositionNotReached),
