@@ -82,7 +82,7 @@ def position_headers(state: IndexState) -> list[tuple[bytes, bytes]]:
 
 
 def _lines(items: Sequence[bytes]) -> bytes:
-    return b"".join([piece for item in items for piece in (item, b"\n")])
+    return b"\n".join([*items, b""])
 
 
 def _arrow_stream(table: Any) -> bytes:

@@ -237,7 +237,7 @@ def test_a_cursor_holds_for_each_spelling_of_a_time(hostile: Served) -> None:
 @pytest.mark.parametrize(
     "text",
     ["1970-02-30", "1970-01-01T00:00:00.0001Z", "1970-01", "now", "1970-01-01T25:00Z",
-     "-1970-01-01", "1970-01-01T00:00:00ZZ", "9223372036854775808"],
+     "-1970-01-01", "T" * 20_000, "1970-01-01T00:00:00ZZ", "9223372036854775808"],
 )  # fmt: skip
 def test_what_is_no_time_is_refused(hostile: Served, text: str) -> None:
     """The problem names the parameter and shows what it may be."""
