@@ -3,8 +3,10 @@
 from types import TracebackType
 from typing import Any, Self
 
+import httpx
+
 from oriel.client import reads
-from oriel.client.connection import AsyncConnection, Connection, Token
+from oriel.client.connection import AsyncConnection, Connection, Service, Token
 from oriel.client.exchange import Retries
 from oriel.client.protocol import Address
 from oriel.client.records import StoreSummary
@@ -48,7 +50,8 @@ class Client:
         ``timeout_s`` is how long the service may be silent; what it is asked to wait for a position
         comes on top. ``options`` are those of ``httpx.Client``, like ``verify`` or ``proxy``.
         """
-        self._connection = Connection(url, token, timeout_s, retries, **options)
+        service = Service(url, token, timeout_s, retries)
+        self._connection = Connection(service, httpx.Client(**options))
 
     def __enter__(self) -> Self:
         """Give the client itself."""
@@ -125,7 +128,8 @@ class AsyncClient:
         **options: Any,
     ) -> None:
         """Connect to nothing yet; all as in ``Client``, ``options`` of ``httpx.AsyncClient``."""
-        self._connection = AsyncConnection(url, token, timeout_s, retries, **options)
+        service = Service(url, token, timeout_s, retries)
+        self._connection = AsyncConnection(service, httpx.AsyncClient(**options))
 
     async def __aenter__(self) -> Self:
         """Give the client itself."""

@@ -1,4 +1,4 @@
-"""Sending what an exchange asks for: over httpx, blocking or not. The only module that sends."""
+"""Sending what an exchange asks for: over httpx, blocking or not."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import httpx
 
 from oriel.client.errors import ServiceUnreachable
-from oriel.client.exchange import Pause, Retries, Send, exchange
+from oriel.client.exchange import Exchange, Pause, Retries, Send, exchange
 from oriel.client.protocol import Answer, Read
 
 T = TypeVar("T")
@@ -18,13 +18,13 @@ T = TypeVar("T")
 Token = str | Callable[[], str]
 
 
-class _Sender:
+class Service:
     """What both connections know: the address, the token, the time that a request may take."""
 
     def __init__(
         self, url: str, token: Token | None, timeout_s: float, retries: Retries | None
     ) -> None:
-        """Send nothing yet.
+        """Ask nothing yet.
 
         Raises:
             ValueError: the address is none of HTTP.
@@ -32,6 +32,11 @@ class _Sender:
         if not url.startswith(("http://", "https://")):
             message = f"the address of a service is like http://127.0.0.1:8080, not {url!r}"
             raise ValueError(message)
+        try:
+            httpx.URL(url)
+        except httpx.InvalidURL as error:
+            message = f"{url!r} is no address: {error}"
+            raise ValueError(message) from error
         self.url = url.rstrip("/")
         self._token = token
         self._timeout_s = timeout_s
@@ -39,8 +44,12 @@ class _Sender:
         # Clients that were turned away together must not come back together.
         self._random = Random(time.time_ns())  # noqa: S311
 
-    def _request(self, send: Send) -> Mapping[str, Any]:
-        """The arguments of httpx's ``get``."""
+    def exchange(self, read: Read[T]) -> Exchange[T]:
+        """Begin the way of a read to its value."""
+        return exchange(read, self._retries, self._random)
+
+    def request(self, send: Send) -> Mapping[str, Any]:
+        """The arguments of httpx's ``request``."""
         headers = {"Accept": send.request.accept}
         if send.request.etag is not None:
             headers["If-None-Match"] = send.request.etag
@@ -51,32 +60,29 @@ class _Sender:
                 message = "the token has characters that no header can have"
                 raise ValueError(message)
             headers["Authorization"] = f"Bearer {token}"
+        keys = send.request.keys
         return {
+            "method": "GET" if keys is None else "POST",
+            "json": None if keys is None else list(keys),
             "url": self.url + send.request.path,
             "params": list(send.request.query),
             "headers": headers,
             "timeout": self._timeout_s + send.wait_s,
         }
 
-    def _failure(self, error: httpx.TransportError) -> ServiceUnreachable:
+    def failure(self, error: httpx.RequestError) -> ServiceUnreachable:
+        """What a request without an answer is."""
         reason = str(error) or type(error).__name__
         return ServiceUnreachable(f"no answer from {self.url}: {reason}")
 
 
-class Connection(_Sender):
+class Connection:
     """Sends and waits; for one thread at a time or several, as ``httpx.Client``."""
 
-    def __init__(
-        self,
-        url: str,
-        token: Token | None,
-        timeout_s: float,
-        retries: Retries | None,
-        **options: Any,
-    ) -> None:
-        """Open nothing yet; ``options`` are those of ``httpx.Client``."""
-        super().__init__(url, token, timeout_s, retries)
-        self._http = httpx.Client(**options)
+    def __init__(self, service: Service, http: httpx.Client) -> None:
+        """Ask this service by way of httpx; opens nothing yet."""
+        self._service = service
+        self._http = http
 
     def run(self, read: Read[T]) -> T:
         """Take a read to its value.
@@ -84,7 +90,7 @@ class Connection(_Sender):
         Raises:
             OrielError: the service says no, or gave no answer.
         """
-        steps = exchange(read, self._retries, self._random)
+        steps = self._service.exchange(read)
         came: Answer | ServiceUnreachable | None = None
         while True:
             try:
@@ -97,33 +103,26 @@ class Connection(_Sender):
                 came = None
                 continue
             try:
-                came = _answer(self._http.get(**self._request(step)))
-            except httpx.TransportError as error:
-                came = self._failure(error)
+                came = _answer(self._http.request(**self._service.request(step)))
+            except httpx.RequestError as error:
+                came = self._service.failure(error)
 
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
 
 
-class AsyncConnection(_Sender):
+class AsyncConnection:
     """Sends and waits without blocking; for one event loop."""
 
-    def __init__(
-        self,
-        url: str,
-        token: Token | None,
-        timeout_s: float,
-        retries: Retries | None,
-        **options: Any,
-    ) -> None:
-        """Open nothing yet; ``options`` are those of ``httpx.AsyncClient``."""
-        super().__init__(url, token, timeout_s, retries)
-        self._http = httpx.AsyncClient(**options)
+    def __init__(self, service: Service, http: httpx.AsyncClient) -> None:
+        """Ask this service by way of httpx; opens nothing yet."""
+        self._service = service
+        self._http = http
 
     async def run(self, read: Read[T]) -> T:
         """Take a read to its value, as ``Connection.run``."""
-        steps = exchange(read, self._retries, self._random)
+        steps = self._service.exchange(read)
         came: Answer | ServiceUnreachable | None = None
         while True:
             try:
@@ -136,9 +135,9 @@ class AsyncConnection(_Sender):
                 came = None
                 continue
             try:
-                came = _answer(await self._http.get(**self._request(step)))
-            except httpx.TransportError as error:
-                came = self._failure(error)
+                came = _answer(await self._http.request(**self._service.request(step)))
+            except httpx.RequestError as error:
+                came = self._service.failure(error)
 
     async def close(self) -> None:
         """Close the connections."""

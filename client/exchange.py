@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from random import Random
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from oriel.client.errors import (
     NotReady,
@@ -58,9 +58,11 @@ class Retries:
     longest_pause_s: float = 10.0
 
 
-def exchange(
-    read: Read[T], retries: Retries, random: Random
-) -> Generator[Pause | Send, Answer | ServiceUnreachable | None, T]:
+#: Gives out what is to be done, is sent what came of it (of a pause None), returns the value.
+Exchange: TypeAlias = Generator[Pause | Send, Answer | ServiceUnreachable | None, T]
+
+
+def exchange(read: Read[T], retries: Retries, random: Random) -> Exchange[T]:
     """Take a read to its value.
 
     Raises:
@@ -82,14 +84,10 @@ def exchange(
             error = problem_of(came.status, came.content, _retry_after_s(came))
         if isinstance(error, Problem) and error.code in read.absent_codes:
             return cast("T", None)
-        pause_s = _pause_s(error, attempt, retries, random)
-        if isinstance(error, PositionNotReached | NotReady) and time.monotonic() < deadline:
-            # Waiting for a position is no failure; it ends with the time that was given.
-            attempt = 0
-            pause_s = min(pause_s or _FIRST_PAUSE_S, deadline - time.monotonic())
-        elif pause_s is None or attempt >= retries.attempts:
+        pause_s = _pause_s(error, attempt, deadline - time.monotonic(), retries)
+        if pause_s is None:
             raise error
-        yield Pause(max(pause_s, 0.0))
+        yield Pause(pause_s * random.uniform(1.0, 1.25))
 
 
 def _parsed(read: Read[T], answer: Answer) -> T:
@@ -112,20 +110,24 @@ def _has_demand(request: Request) -> bool:
     return any(name in {"min_version", "min_offset"} for name, _ in request.query)
 
 
-def _pause_s(error: OrielError, attempt: int, retries: Retries, random: Random) -> float | None:
-    """How long to pause before the next attempt; None where another is of no use."""
+def _pause_s(error: OrielError, attempt: int, left_s: float, retries: Retries) -> float | None:
+    """The least pause before the next attempt; None where there is to be none.
+
+    ``left_s`` is what is left of the time to wait for a position.
+    """
+    if isinstance(error, PositionNotReached):
+        # No failure: it is asked again, however often, until that time has passed.
+        return _FIRST_PAUSE_S if left_s > _FIRST_PAUSE_S else None
     asked_s = None
-    if isinstance(error, Problem):
-        # How long to wait for a position is the caller's to say, with `wait_s`.
-        if not error.may_pass or isinstance(error, PositionNotReached):
-            return None
+    if isinstance(error, Problem) and error.may_pass:
         asked_s = error.retry_after_s
     elif not isinstance(error, ServiceUnreachable):
         return None
-    if asked_s is not None and asked_s > retries.longest_pause_s:
-        return None
-    pause_s = _FIRST_PAUSE_S * 2 ** (attempt - 1) if asked_s is None else asked_s
-    return min(pause_s, retries.longest_pause_s) * random.uniform(1.0, 1.25)
+    doubled_s = _FIRST_PAUSE_S * 2 ** min(attempt - 1, 20)
+    pause_s = min(doubled_s, retries.longest_pause_s) if asked_s is None else asked_s
+    # A store that is being made ready is waited for as long as a position.
+    may_wait = attempt < retries.attempts or (isinstance(error, NotReady) and pause_s < left_s)
+    return pause_s if may_wait and pause_s <= retries.longest_pause_s else None
 
 
 def _retry_after_s(answer: Answer) -> float | None:

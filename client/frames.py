@@ -19,9 +19,15 @@ def joined(tables: Sequence[Any]) -> Any:
 
 
 def pandas_frame(table: Any) -> Any:
-    """A ``pyarrow.Table`` as a ``pandas.DataFrame``."""
-    _imported("pandas")
-    return table.to_pandas()
+    """A ``pyarrow.Table`` as a ``pandas.DataFrame``; integers keep all digits.
+
+    Where integers have gaps, all integers are of pandas' nullable type: its plain one has no gaps,
+    and doubles would round them.
+    """
+    arrow, pandas = _imported("pyarrow"), _imported("pandas")
+    has_gaps = any(column.null_count and column.type == arrow.int64() for column in table.columns)
+    nullable = {arrow.int64(): pandas.Int64Dtype()} if has_gaps else {}
+    return table.to_pandas(types_mapper=nullable.get)
 
 
 def polars_frame(table: Any) -> Any:

@@ -43,12 +43,16 @@ class Body(NamedTuple):
 
 @dataclass(frozen=True)
 class Request:
-    """A GET request: ``path`` is percent-encoded, ``query`` is not."""
+    """A request: ``path`` is percent-encoded, ``query`` is not.
+
+    With ``keys`` it is a POST of them, which changes nothing either, else a GET.
+    """
 
     path: str
     query: tuple[tuple[str, str], ...] = ()
     accept: str = JSON
     etag: str | None = None
+    keys: tuple[str, ...] | None = None
 
     def asking(self, **parameters: object) -> "Request":
         """The request with more parameters; those that are None are left out."""
@@ -94,7 +98,8 @@ class Read(Generic[T]):
 class PagedRead(Generic[T]):
     """A read whose items come in pages: at most ``limit`` in all (None: every one).
 
-    ``field`` is where the answer has its items, ``item`` makes one out of its JSON.
+    ``field`` is where the answer has its items, ``item`` makes one out of its JSON. A read that is
+    not ``sized`` leaves to the service how many items a page has.
     """
 
     request: Request
@@ -103,6 +108,7 @@ class PagedRead(Generic[T]):
     limit: int | None = None
     page_size: int = PAGE_SIZE
     wait_s: float = 0.0
+    sized: bool = True
 
     def __post_init__(self) -> None:
         """Refuse sizes that the service would refuse: a ``ValueError`` names the range."""
@@ -145,6 +151,8 @@ class PagedRead(Generic[T]):
         return Page(items, position, content["next_cursor"], answer.headers.get("etag"))
 
     def _request(self, cursor: str | None, done: int) -> Request:
+        if not self.sized:
+            return self.request.asking(cursor=cursor)
         left = self.page_size if self.limit is None else min(self.page_size, self.limit - done)
         return self.request.asking(limit=left, cursor=cursor)
 

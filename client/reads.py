@@ -197,6 +197,46 @@ def backward_fetch_all(
     return _windows(address, _starting(request, time_from, time_to), paging)
 
 
+def latest_of_keys(
+    address: Address, keys: Sequence[str], *, columns: Sequence[str] | None = None
+) -> PagedRead[Window]:
+    """``latest`` of each of these keys, in their order; a key without windows has none."""
+    return _of_keys(address, "latestOfKeys", keys, "windows", window_of, columns)
+
+
+def current_of_keys(
+    address: Address, keys: Sequence[str], *, columns: Sequence[str] | None = None
+) -> PagedRead[Window]:
+    """``current`` of each of these keys, in their order; a key without windows has none."""
+    return _of_keys(address, "currentOfKeys", keys, "windows", window_of, columns)
+
+
+def fetch_of_keys(
+    address: Address,
+    keys: Sequence[str],
+    time_from: Time | None = None,
+    time_to: Time | None = None,
+    **paging: Unpack[RowPaging],
+) -> PagedRead[Window]:
+    """``fetch`` of each of these keys, one key after the other in their order."""
+    request = replace(address.request("fetchOfKeys"), keys=tuple(keys))
+    request = _starting(request, time_from, time_to)
+    return _with_columns(address, request, "windows", window_of, paging)
+
+
+def backward_fetch_of_keys(
+    address: Address,
+    keys: Sequence[str],
+    time_from: Time | None = None,
+    time_to: Time | None = None,
+    **paging: Unpack[RowPaging],
+) -> PagedRead[Window]:
+    """``backward_fetch`` of each of these keys, one key after the other in their order."""
+    request = replace(address.request("backwardFetchOfKeys"), keys=tuple(keys))
+    request = _starting(request, time_from, time_to)
+    return _with_columns(address, request, "windows", window_of, paging)
+
+
 def all_windows(address: Address, **paging: Unpack[WindowPaging]) -> PagedRead[Window]:
     """All windows, by key, then start, then end."""
     return _windows(address, address.request("all"), paging)
@@ -290,6 +330,19 @@ def get(address: Address, key: str, *, columns: Sequence[str] | None = None) -> 
     return _one(address, row_of, "rows", columns, "get", key)
 
 
+def get_of_keys(
+    address: Address, keys: Sequence[str], *, columns: Sequence[str] | None = None
+) -> PagedRead[Row]:
+    """``get`` of each of these keys, in their order; a key without a row has none."""
+    return _of_keys(address, "getOfKeys", keys, "rows", row_of, columns)
+
+
+def approximate_num_entries(address: Address) -> Read[int]:
+    """The number of rows; Kafka's name, here it is exact."""
+    request = address.request("approximateNumEntries")
+    return Read(request, lambda answer: int(answer.json["count"]), address.wait_s)
+
+
 def range_of_keys(
     address: Address,
     key_from: str | None = None,
@@ -344,6 +397,18 @@ def _one(
     absent = frozenset({"window-not-found", "row-not-found"})
     request = address.request(*parts).asking(columns=_names(columns))
     return Read(request, lambda answer: item(answer.json[field][0]), address.wait_s, absent)
+
+
+def _of_keys(
+    address: Address,
+    name: str,
+    keys: Sequence[str],
+    field: str,
+    item: Callable[[Any], T],
+    columns: Sequence[str] | None,
+) -> PagedRead[T]:
+    request = replace(address.request(name), keys=tuple(keys)).asking(columns=_names(columns))
+    return PagedRead(request, field, item, wait_s=address.wait_s, sized=False)
 
 
 def _windows(address: Address, request: Request, paging: WindowPaging) -> PagedRead[Window]:

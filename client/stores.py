@@ -126,6 +126,10 @@ class ReadOnlyWindowStore(Store):
     backward_all = _Many(reads.backward_all_windows)
     latest_all = _Many(reads.latest_all)
     current_all = _Many(reads.current_all)
+    latest_of_keys = _Many(reads.latest_of_keys)
+    current_of_keys = _Many(reads.current_of_keys)
+    fetch_of_keys = _Many(reads.fetch_of_keys)
+    backward_fetch_of_keys = _Many(reads.backward_fetch_of_keys)
 
 
 class ReadOnlySessionStore(ReadOnlyWindowStore):
@@ -142,6 +146,8 @@ class ReadOnlyKeyValueStore(Store):
     """A store without windows: one row a key."""
 
     get = _One(reads.get)
+    get_of_keys = _Many(reads.get_of_keys)
+    approximate_num_entries = _One(reads.approximate_num_entries)
     range = _Many(reads.range_of_keys)
     reverse_range = _Many(reads.reverse_range)
     prefix_scan = _Many(reads.prefix_scan)
@@ -175,6 +181,10 @@ class AsyncReadOnlyWindowStore(AsyncStore):
     backward_all = _AsyncMany(reads.backward_all_windows)
     latest_all = _AsyncMany(reads.latest_all)
     current_all = _AsyncMany(reads.current_all)
+    latest_of_keys = _AsyncMany(reads.latest_of_keys)
+    current_of_keys = _AsyncMany(reads.current_of_keys)
+    fetch_of_keys = _AsyncMany(reads.fetch_of_keys)
+    backward_fetch_of_keys = _AsyncMany(reads.backward_fetch_of_keys)
 
 
 class AsyncReadOnlySessionStore(AsyncReadOnlyWindowStore):
@@ -191,6 +201,8 @@ class AsyncReadOnlyKeyValueStore(AsyncStore):
     """``ReadOnlyKeyValueStore`` for ``await`` and ``async for``."""
 
     get = _AsyncOne(reads.get)
+    get_of_keys = _AsyncMany(reads.get_of_keys)
+    approximate_num_entries = _AsyncOne(reads.approximate_num_entries)
     range = _AsyncMany(reads.range_of_keys)
     reverse_range = _AsyncMany(reads.reverse_range)
     prefix_scan = _AsyncMany(reads.prefix_scan)

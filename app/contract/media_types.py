@@ -36,8 +36,11 @@ def media_type_of(headers: Iterable[tuple[bytes, bytes]]) -> MediaType:
     Raises:
         NotAcceptable: the request takes none of the forms that there are.
     """
-    # Several lines are one list (RFC 9110, 5.3).
-    accept = b",".join([value for name, value in headers if name == b"accept"])
+    accept = b""
+    for name, value in headers:
+        if name == b"accept":
+            # Several lines are one list (RFC 9110, 5.3).
+            accept = accept + b"," + value if accept else value
     return MediaType.JSON if accept in _PLAIN else _negotiated(accept[: _ACCEPT_BYTES_MAX + 1])
 
 

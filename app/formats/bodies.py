@@ -52,7 +52,7 @@ def items_with_iso_times(items: Sequence[bytes], definition: StoreDefinition) ->
 def page_headers(
     media: MediaType, items: int, next_cursor: str | None
 ) -> list[tuple[bytes, bytes]]:
-    """The form, how many items it has, and what JSON has around them but for the position."""
+    """Media type, number of items and cursor: the body has the items alone."""
     charset = "; charset=utf-8" if media is MediaType.CSV else ""
     headers = [
         (b"content-type", f"{media}{charset}".encode()),
@@ -64,7 +64,7 @@ def page_headers(
 
 
 def _lines(items: Sequence[bytes]) -> bytes:
-    return b"".join([piece for item in items for piece in (item, b"\n")])
+    return b"\n".join([*items, b""])
 
 
 def _arrow_stream(table: Any) -> bytes:

@@ -195,7 +195,7 @@ def _is_settled(state: IndexState, request: ReadRequest, page: ReadPage) -> bool
         return items[0].endswith(_FINAL)
     if name not in _RANGE_READS or state.definition.window.kind.is_session or state.record is None:
         return False
-    if name == "fetch" and page.next_cursor is not None:
+    if name == "fetch" and page.next_cursor is not None and items:
         return items[-1].endswith(_FINAL)
     # One ms more, for the end of a sliding window belongs to it.
     return bool(

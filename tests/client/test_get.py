@@ -201,6 +201,18 @@ def test_watching_shows_changes_until_it_is_stopped(running: Running) -> None:
     assert [line["n"] for line in lines] == [1, 2]
 
 
+def test_a_reader_that_has_seen_enough_is_no_failure(running: Running) -> None:
+    """As in `oriel get store a --json | head -1`."""
+    command = [sys.executable, "-P", "-m", "oriel", "get", "store", "a", "--url", running.url]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    told = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(WAIT_SECONDS), told) == (0, b"")
+
+
 def test_the_token_comes_from_the_environment(get: Get, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is sent and never shown; one that can't be in a header is told without it."""
     monkeypatch.setenv("ORIEL_TOKEN", "secret-word")

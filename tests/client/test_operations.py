@@ -1,10 +1,12 @@
 """The client's reads and the service's operations: the same names, paths and parameters."""
 
 import inspect
+import json
 import re
 from typing import Any
 from urllib.parse import unquote
 
+import httpx
 import pytest
 
 from oriel.app.contract import OPERATIONS
@@ -12,6 +14,7 @@ from oriel.client import (
     AsyncReadOnlyKeyValueStore,
     AsyncReadOnlySessionStore,
     AsyncReadOnlyWindowStore,
+    Client,
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
     ReadOnlyWindowStore,
@@ -20,36 +23,42 @@ from oriel.client import (
 from oriel.client.protocol import Address, PagedRead, Read, Request
 
 _ADDRESS = Address("store")
-_KEYS = {"key_from": "k1", "key_to": "k2"}
-_STARTS = {"time_from": 1, "time_to": "2013-01-01"}
-_ENDS = {"earliest_end": 1, "latest_start": 2}
+_KEYS = ("k1", "k2")
+_STARTS = (1, "2013-01-01")
+_ENDS = (1, 2)
 
 #: Each read with all of its bounds.
 READS: dict[str, PagedRead[Any] | Read[Any]] = {
-    "fetch": reads.fetch(_ADDRESS, "k", **_STARTS),
-    "backwardFetch": reads.backward_fetch(_ADDRESS, "k", **_STARTS),
+    "fetch": reads.fetch(_ADDRESS, "k", *_STARTS),
+    "backwardFetch": reads.backward_fetch(_ADDRESS, "k", *_STARTS),
     "latest": reads.latest(_ADDRESS, "k"),
     "current": reads.current(_ADDRESS, "k"),
     "covering": reads.covering(_ADDRESS, "k", 5),
     "window": reads.window(_ADDRESS, "k", 5),
-    "fetchRange": reads.fetch_range(_ADDRESS, **_KEYS, **_STARTS),
-    "backwardFetchRange": reads.backward_fetch_range(_ADDRESS, **_KEYS, **_STARTS),
-    "fetchAll": reads.fetch_all(_ADDRESS, **_STARTS),
-    "backwardFetchAll": reads.backward_fetch_all(_ADDRESS, **_STARTS),
+    "fetchRange": reads.fetch_range(_ADDRESS, *_KEYS, *_STARTS),
+    "backwardFetchRange": reads.backward_fetch_range(_ADDRESS, *_KEYS, *_STARTS),
+    "fetchAll": reads.fetch_all(_ADDRESS, *_STARTS),
+    "backwardFetchAll": reads.backward_fetch_all(_ADDRESS, *_STARTS),
     "all": reads.all_windows(_ADDRESS),
     "backwardAll": reads.backward_all_windows(_ADDRESS),
-    "latestAll": reads.latest_all(_ADDRESS, **_KEYS, prefix="k"),
-    "currentAll": reads.current_all(_ADDRESS, **_KEYS, prefix="k"),
-    "findSessions": reads.find_sessions(_ADDRESS, "k", **_ENDS),
-    "backwardFindSessions": reads.backward_find_sessions(_ADDRESS, "k", **_ENDS),
-    "findSessionsRange": reads.find_sessions_range(_ADDRESS, **_KEYS, **_ENDS),
-    "backwardFindSessionsRange": reads.backward_find_sessions_range(_ADDRESS, **_KEYS, **_ENDS),
+    "latestAll": reads.latest_all(_ADDRESS, *_KEYS, prefix="k"),
+    "currentAll": reads.current_all(_ADDRESS, *_KEYS, prefix="k"),
+    "findSessions": reads.find_sessions(_ADDRESS, "k", *_ENDS),
+    "backwardFindSessions": reads.backward_find_sessions(_ADDRESS, "k", *_ENDS),
+    "findSessionsRange": reads.find_sessions_range(_ADDRESS, *_KEYS, *_ENDS),
+    "backwardFindSessionsRange": reads.backward_find_sessions_range(_ADDRESS, *_KEYS, *_ENDS),
     "session": reads.fetch_session(_ADDRESS, "k", 1, 2),
     "get": reads.get(_ADDRESS, "k"),
-    "range": reads.range_of_keys(_ADDRESS, **_KEYS),
-    "reverseRange": reads.reverse_range(_ADDRESS, **_KEYS),
+    "range": reads.range_of_keys(_ADDRESS, *_KEYS),
+    "reverseRange": reads.reverse_range(_ADDRESS, *_KEYS),
     "prefixScan": reads.prefix_scan(_ADDRESS, "k"),
     "reverseAll": reads.reverse_all_rows(_ADDRESS),
+    "latestOfKeys": reads.latest_of_keys(_ADDRESS, ["a", "b"]),
+    "currentOfKeys": reads.current_of_keys(_ADDRESS, ["a", "b"]),
+    "fetchOfKeys": reads.fetch_of_keys(_ADDRESS, ["a", "b"], *_STARTS),
+    "backwardFetchOfKeys": reads.backward_fetch_of_keys(_ADDRESS, ["a", "b"], *_STARTS),
+    "getOfKeys": reads.get_of_keys(_ADDRESS, ["a", "b"]),
+    "approximateNumEntries": reads.approximate_num_entries(_ADDRESS),
     "listKeys": reads.keys(_ADDRESS, "k"),
 }
 
@@ -107,3 +116,24 @@ def test_paging_becomes_parameters() -> None:
     assert dict(_request(reads.prefix_scan(_ADDRESS, "", columns=())).query) == {
         "prefix": "", "columns": "", "limit": "1000",
     }  # fmt: skip
+
+
+def test_listed_keys_are_posted() -> None:
+    """As a JSON list; a read with one item a key leaves the page's size to the service."""
+    seen: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        position = {"version": 1, "offsets": {}}
+        return httpx.Response(
+            200, json={"count": 7, "rows": [], "position": position, "next_cursor": None}
+        )
+
+    with Client("http://oriel", transport=httpx.MockTransport(handle)) as client:
+        store = client.key_value_store("store")
+        assert store.get_of_keys(["é", "b"], columns=["n"]).list() == []
+        assert store.approximate_num_entries() == 7
+    posted, got = seen
+    assert (posted.method, json.loads(posted.content)) == ("POST", ["é", "b"])
+    assert posted.url == "http://oriel/v1/stores/store/getOfKeys?columns=n"
+    assert (got.method, got.content) == ("GET", b"")

@@ -16,6 +16,7 @@ from oriel.client import (
     Client,
     InvalidRequest,
     NotAllowed,
+    NotFound,
     NotReady,
     OrielError,
     Position,
@@ -43,7 +44,7 @@ def _pauses(read: Any, *answers: Answer | ServiceUnreachable, attempts: int = 5)
     """The pauses on the way to the value, with these answers in their order."""
     steps = exchange(read, Retries(attempts), Random(1))
     rest = iter(answers)
-    pauses = []
+    pauses: list[float] = []
     came: Answer | ServiceUnreachable | None = None
     while True:
         try:
@@ -93,7 +94,8 @@ def test_retry_after_may_be_a_date() -> None:
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
-        (_problem(400), InvalidRequest), (_problem(401), NotAllowed), (_problem(403), NotAllowed),
+        (_problem(404), NotFound), (_problem(400), InvalidRequest),
+        (_problem(401), NotAllowed), (_problem(403), NotAllowed),
         (_problem(406), InvalidRequest), (_problem(410), InvalidRequest),
         (_problem(500), ServiceFailed), (_problem(503, **{"retry-after": "3600"}), NotReady),
         (_problem(503, "behind-position-bound", **{"retry-after": "1"}), PositionNotReached),
@@ -130,6 +132,11 @@ def test_a_wait_for_a_position_is_no_failure() -> None:
     assert sent.wait_s == 10
     with pytest.raises(PositionNotReached):
         _pauses(wait_for(Address("s"), Position(3), wait_s=0), behind)
+    # A store that is being made ready is waited for as long; but never asked before it says so.
+    assert len(_pauses(read, *[_problem(503)] * 4, reached, attempts=2)) == 4
+    for asked in ("61", "30"):
+        with pytest.raises(NotReady):
+            _pauses(read, _problem(503, **{"retry-after": asked}))
 
 
 def test_what_is_not_there_is_none() -> None:
@@ -198,5 +205,7 @@ def test_nobody_there_is_one_line() -> None:
 
     with pytest.raises(ServiceUnreachable, match="no answer from"):
         asyncio.run(use())
+    with pytest.raises(ValueError, match="no address"):
+        Client("http://[::1")
     with pytest.raises(ValueError, match=r"like http://127\.0\.0\.1:8080, not 'localhost'"):
         Client("localhost")
