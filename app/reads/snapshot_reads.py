@@ -381,7 +381,7 @@ def _page_of_listed(
         after = page.next_after
         at += after is None
     chosen = _with_columns(items, snapshot, request)
-    if at == len(keys):
+    if at >= len(keys):
         return ReadPage(chosen)
     rest = _rest(request, budget, items, (at, after))
     return ReadPage(chosen, cursors.after_listed(at, after), rest)
