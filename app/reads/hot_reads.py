@@ -18,7 +18,8 @@ from oriel.app.contract import (
     problem_answer,
 )
 from oriel.app.reads.catalog import StoreCatalog, VersionFrame
-from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
+from oriel.app.reads.pages import HotRead, ReadPage, ReadRequest
+from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.app.reads.steps import refuse_wrong_kind, rest_of_page
 
 Scope = Mapping[str, Any]

@@ -4,7 +4,7 @@ import asyncio
 
 from oriel.app.contract import Operation, WrongStoreKind, reads_of_kind
 from oriel.app.reads.catalog import StoreView
-from oriel.app.reads.snapshot_reads import ReadPage, ReadRequest
+from oriel.app.reads.pages import ReadPage, ReadRequest
 from oriel.storage.index import IndexState
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oriel.app.reads import snapshot_reads
+from oriel.app.reads import pages, snapshot_reads
 from tests.app.api_client import Answer, Served, served, starts
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import NONE, make_definition
@@ -56,8 +56,8 @@ def test_a_page_of_many_steps_is_the_page_of_one(
     for limit in (3, 1000):
         whole = many.get(f"{ROOT}/{read}{separator}limit={limit}")
         with monkeypatch.context() as patched:
-            patched.setattr(snapshot_reads, "_FIRST_STEP", step)
-            patched.setattr(snapshot_reads, "_STEP", step)
+            patched.setattr(pages, "_FIRST_STEP", step)
+            patched.setattr(pages, "_STEP", step)
             stepped = many.get(f"{ROOT}/{read}{separator}limit={limit}")
         assert items(stepped) == items(whole)
         if stepped.json["next_cursor"] is not None:
@@ -71,8 +71,8 @@ def test_others_are_answered_between_the_steps(
     many: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many long reads are under way."""
-    monkeypatch.setattr(snapshot_reads, "_FIRST_STEP", 2)
-    monkeypatch.setattr(snapshot_reads, "_STEP", 2)
+    monkeypatch.setattr(pages, "_FIRST_STEP", 2)
+    monkeypatch.setattr(pages, "_STEP", 2)
     ended: list[str] = []
 
     async def ask(target: str) -> None:
@@ -94,8 +94,8 @@ def test_a_page_ends_where_the_store_moves_on(
 ) -> None:
     """It is of one version; the next page is of the newer one and says so."""
     store.commit(*({"key": key, "start": 10} for key in KEYS))
-    monkeypatch.setattr(snapshot_reads, "_FIRST_STEP", 2)
-    monkeypatch.setattr(snapshot_reads, "_STEP", 2)
+    monkeypatch.setattr(pages, "_FIRST_STEP", 2)
+    monkeypatch.setattr(pages, "_STEP", 2)
     steps: list[int] = []
     read_step = snapshot_reads.HOT_READS[b"all"].function
 
@@ -121,7 +121,7 @@ def test_a_page_has_bounded_bytes(many: Served, monkeypatch: pytest.MonkeyPatch,
     """It ends with the item that fills it, and its cursor goes on."""
     separator = "&" if "?" in read else "?"
     everything = items(many.get(f"{ROOT}/{read}{separator}limit=1000"))
-    monkeypatch.setattr(snapshot_reads, "PAGE_BYTES_MAX", 350)
+    monkeypatch.setattr(pages, "PAGE_BYTES_MAX", 350)
     found: list[Any] = []
     for page in pages_of(lambda cursor: many.get(f"{ROOT}/{read}{separator}limit=1000{cursor}")):
         texts = [orjson.dumps(item) for item in items(page)]
@@ -139,12 +139,12 @@ def test_a_page_ends_after_so_many_looks(
 ) -> None:
     """With what it has, maybe nothing; its cursor goes on to the end."""
     everything = items(many.get(f"{ROOT}/{read}&limit=1000"))
-    monkeypatch.setattr(snapshot_reads, "SCAN_RECORDS_MAX", 20)
-    monkeypatch.setattr(snapshot_reads, "_FIRST_STEP", 8)
-    monkeypatch.setattr(snapshot_reads, "_STEP", 8)
-    pages = [*pages_of(lambda cursor: many.get(f"{ROOT}/{read}&limit=1000{cursor}"))]
-    assert [item for page in pages for item in items(page)] == everything
-    assert len(pages) >= least_pages
+    monkeypatch.setattr(pages, "SCAN_RECORDS_MAX", 20)
+    monkeypatch.setattr(pages, "_FIRST_STEP", 8)
+    monkeypatch.setattr(pages, "_STEP", 8)
+    found = [*pages_of(lambda cursor: many.get(f"{ROOT}/{read}&limit=1000{cursor}"))]
+    assert [item for page in found for item in items(page)] == everything
+    assert len(found) >= least_pages
 
 
 def test_listed_keys_come_in_the_order_of_the_list(many: Served) -> None:
@@ -174,12 +174,12 @@ def test_windows_of_listed_keys(
     many: Served, monkeypatch: pytest.MonkeyPatch, limit: int, step: int
 ) -> None:
     """One key after the other, page after page, both directions."""
-    monkeypatch.setattr(snapshot_reads, "_FIRST_STEP", step)
-    monkeypatch.setattr(snapshot_reads, "_STEP", step)
+    monkeypatch.setattr(pages, "_FIRST_STEP", step)
+    monkeypatch.setattr(pages, "_STEP", step)
     for read, ordered in (("fetchOfKeys", [20, 30, 40]), ("backwardFetchOfKeys", [40, 30, 20])):
         target = f"{ROOT}/{read}?from_ms=20&to_ms=40&limit={limit}"
-        pages = pages_of(partial(_post, many, target))
-        found = [start for page in pages for start in starts(page)]
+        answers = pages_of(partial(_post, many, target))
+        found = [start for page in answers for start in starts(page)]
         assert found == ordered * 2
 
 
