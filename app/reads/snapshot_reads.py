@@ -4,7 +4,7 @@ A function is given a snapshot of a store that the read fits, and a request whos
 have been checked. It gives back finished JSON, a whole page of it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import orjson
 
@@ -85,17 +85,19 @@ def _current_all(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
 
 
 def _latest(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    (key,) = request.path
-    window = snapshot.latest(key)
-    if window is None:
-        message = f"key {key[:_SHOWN]!r} has no window in store {request.store!r}"
-        raise WindowNotFound(message)
-    return page_of_one(window, snapshot, request)
+    return _newest(snapshot.latest, snapshot, request)
 
 
 def _current(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return _newest(snapshot.current, snapshot, request)
+
+
+def _newest(
+    read: Callable[[str], bytes | None], snapshot: IndexSnapshot, request: ReadRequest
+) -> ReadPage:
+    """The one window of a key that ``read``, a method of the snapshot, gives."""
     (key,) = request.path
-    window = snapshot.current(key)
+    window = read(key)
     if window is None:
         message = f"key {key[:_SHOWN]!r} has no window in store {request.store!r}"
         raise WindowNotFound(message)
