@@ -6,7 +6,8 @@ the stores of a ``StoreCatalog``. The cold routes read the same catalog.
 
 from oriel.app.reads.catalog import Lag, StoreCatalog, StoreView, position_of
 from oriel.app.reads.hot_reads import HotReads, answer_body, route
-from oriel.app.reads.snapshot_reads import COLD_READS, ReadPage, ReadRequest
+from oriel.app.reads.pages import ReadPage, ReadRequest
+from oriel.app.reads.snapshot_reads import COLD_READS
 from oriel.app.reads.steps import read_page_at, refuse_wrong_kind
 from oriel.app.reads.table_reads import TableReads, is_as_of
 

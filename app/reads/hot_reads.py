@@ -25,7 +25,8 @@ from oriel.app.contract import (
 from oriel.app.formats import items_with_iso_times, page_headers, windows_body
 from oriel.app.guards import Gate
 from oriel.app.reads.catalog import Lag, StoreCatalog, VersionFrame
-from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
+from oriel.app.reads.pages import HotRead, ReadPage, ReadRequest
+from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.app.reads.steps import read_page_at
 from oriel.storage.index import IndexState
 

@@ -5,7 +5,7 @@ from functools import partial
 
 from oriel.app.contract import Operation, WrongStoreKind, reads_of_kind
 from oriel.app.reads.catalog import StoreCatalog, StoreView
-from oriel.app.reads.snapshot_reads import ReadPage, ReadRequest
+from oriel.app.reads.pages import ReadPage, ReadRequest
 from oriel.app.reads.table_reads import is_as_of
 from oriel.storage.index import IndexState
 from oriel.storage.table_store import TableStore

@@ -1,13 +1,14 @@
 """Limits of a page, and reads that are longer than a step."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
 
-from oriel.app.reads import snapshot_reads
+from oriel.app.reads import pages, snapshot_reads
 from tests.app.api_client import Answer, Served, served, starts
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import NONE, make_definition
@@ -36,6 +37,15 @@ def items(answer: Answer) -> list[Any]:
     return list(body["windows"] if "windows" in body else body["keys"])
 
 
+def pages_of(read: Callable[[str], Answer]) -> Iterator[Answer]:
+    """Every page; ``read`` is given what to add to the query."""
+    page = read("")
+    yield page
+    while page.json["next_cursor"] is not None:
+        page = read(f"&cursor={page.json['next_cursor']}")
+        yield page
+
+
 @pytest.mark.parametrize("read", READS)
 @pytest.mark.parametrize("step", [1, 7, 100])
 def test_a_page_of_many_steps_is_the_page_of_one(
@@ -46,8 +56,8 @@ def test_a_page_of_many_steps_is_the_page_of_one(
     for limit in (3, 1000):
         whole = many.get(f"{ROOT}/{read}{separator}limit={limit}")
         with monkeypatch.context() as patched:
-            patched.setattr(snapshot_reads, "_FIRST_STEP", step)
-            patched.setattr(snapshot_reads, "_STEP", step)
+            patched.setattr(pages, "_FIRST_STEP", step)
+            patched.setattr(pages, "_STEP", step)
             stepped = many.get(f"{ROOT}/{read}{separator}limit={limit}")
         assert items(stepped) == items(whole)
         if stepped.json["next_cursor"] is not None:
@@ -61,8 +71,8 @@ def test_others_are_answered_between_the_steps(
     many: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """However many long reads are under way."""
-    monkeypatch.setattr(snapshot_reads, "_FIRST_STEP", 2)
-    monkeypatch.setattr(snapshot_reads, "_STEP", 2)
+    monkeypatch.setattr(pages, "_FIRST_STEP", 2)
+    monkeypatch.setattr(pages, "_STEP", 2)
     ended: list[str] = []
 
     async def ask(target: str) -> None:
@@ -84,8 +94,8 @@ def test_a_page_ends_where_the_store_moves_on(
 ) -> None:
     """It is of one version; the next page is of the newer one and says so."""
     store.commit(*({"key": key, "start": 10} for key in KEYS))
-    monkeypatch.setattr(snapshot_reads, "_FIRST_STEP", 2)
-    monkeypatch.setattr(snapshot_reads, "_STEP", 2)
+    monkeypatch.setattr(pages, "_FIRST_STEP", 2)
+    monkeypatch.setattr(pages, "_STEP", 2)
     steps: list[int] = []
     read_step = snapshot_reads.HOT_READS[b"all"].function
 
@@ -98,7 +108,7 @@ def test_a_page_ends_where_the_store_moves_on(
         return page
 
     read = snapshot_reads.HOT_READS[b"all"]._replace(function=commit_in_between)
-    monkeypatch.setitem(snapshot_reads.HOT_READS, b"all", read)  # type: ignore[misc]
+    monkeypatch.setitem(snapshot_reads.HOT_READS, b"all", read)
     first = store.get(f"{ROOT}/all?limit=1000").json
     assert len(first["windows"]) == sum(steps) == 6
     rest = store.get(f"{ROOT}/all?limit=1000&cursor={first['next_cursor']}").json
@@ -111,38 +121,30 @@ def test_a_page_has_bounded_bytes(many: Served, monkeypatch: pytest.MonkeyPatch,
     """It ends with the item that fills it, and its cursor goes on."""
     separator = "&" if "?" in read else "?"
     everything = items(many.get(f"{ROOT}/{read}{separator}limit=1000"))
-    monkeypatch.setattr(snapshot_reads, "PAGE_BYTES_MAX", 350)
+    monkeypatch.setattr(pages, "PAGE_BYTES_MAX", 350)
     found: list[Any] = []
-    cursor = ""
-    while cursor is not None:
-        page = many.get(f"{ROOT}/{read}{separator}limit=1000{cursor}")
+    for page in pages_of(lambda cursor: many.get(f"{ROOT}/{read}{separator}limit=1000{cursor}")):
         texts = [orjson.dumps(item) for item in items(page)]
         assert sum(map(len, texts[:-1])) < 350
         found += items(page)
-        after = page.json["next_cursor"]
-        cursor = None if after is None else f"&cursor={after}"
     assert found == everything
 
 
-@pytest.mark.parametrize("read", ["fetchRange?from_ms=100", "all?final=true", "keys?prefix=k39"])
+@pytest.mark.parametrize(
+    ("read", "least_pages"),
+    [("fetchRange?from_ms=100", 3), ("all?final=true", 20), ("keys?prefix=k", 2)],
+)
 def test_a_page_ends_after_so_many_looks(
-    many: Served, monkeypatch: pytest.MonkeyPatch, read: str
+    many: Served, monkeypatch: pytest.MonkeyPatch, read: str, least_pages: int
 ) -> None:
     """With what it has, maybe nothing; its cursor goes on to the end."""
     everything = items(many.get(f"{ROOT}/{read}&limit=1000"))
-    monkeypatch.setattr(snapshot_reads, "SCAN_RECORDS_MAX", 20)
-    monkeypatch.setattr(snapshot_reads, "_FIRST_STEP", 8)
-    monkeypatch.setattr(snapshot_reads, "_STEP", 8)
-    found: list[Any] = []
-    cursor, pages = "", 0
-    while cursor is not None:
-        page = many.get(f"{ROOT}/{read}&limit=1000{cursor}")
-        found += items(page)
-        after = page.json["next_cursor"]
-        cursor = None if after is None else f"&cursor={after}"
-        pages += 1
-    assert found == everything
-    assert pages >= (1 if read.startswith("keys") else 3)
+    monkeypatch.setattr(pages, "SCAN_RECORDS_MAX", 20)
+    monkeypatch.setattr(pages, "_FIRST_STEP", 8)
+    monkeypatch.setattr(pages, "_STEP", 8)
+    found = [*pages_of(lambda cursor: many.get(f"{ROOT}/{read}&limit=1000{cursor}"))]
+    assert [item for page in found for item in items(page)] == everything
+    assert len(found) >= least_pages
 
 
 def test_listed_keys_come_in_the_order_of_the_list(many: Served) -> None:
@@ -161,23 +163,23 @@ def test_listed_keys_come_in_the_order_of_the_list(many: Served) -> None:
     assert [*rows[0]] == ["key", "n", "timestamp_ms"]
 
 
+def _post(many: Served, target: str, cursor: str) -> Answer:
+    answer: Answer = many.post(target + cursor, b'["k07","none","k03"]')
+    return answer
+
+
 @pytest.mark.parametrize("limit", [1, 4, 1000])
 @pytest.mark.parametrize("step", [1, 3, 256])
 def test_windows_of_listed_keys(
     many: Served, monkeypatch: pytest.MonkeyPatch, limit: int, step: int
 ) -> None:
     """One key after the other, page after page, both directions."""
-    monkeypatch.setattr(snapshot_reads, "_FIRST_STEP", step)
-    monkeypatch.setattr(snapshot_reads, "_STEP", step)
+    monkeypatch.setattr(pages, "_FIRST_STEP", step)
+    monkeypatch.setattr(pages, "_STEP", step)
     for read, ordered in (("fetchOfKeys", [20, 30, 40]), ("backwardFetchOfKeys", [40, 30, 20])):
-        found: list[int] = []
-        cursor = ""
-        while cursor is not None:
-            target = f"{ROOT}/{read}?from_ms=20&to_ms=40&limit={limit}{cursor}"
-            answer = many.post(target, b'["k07","none","k03"]')
-            found += starts(answer)
-            after = answer.json["next_cursor"]
-            cursor = None if after is None else f"&cursor={after}"
+        target = f"{ROOT}/{read}?from_ms=20&to_ms=40&limit={limit}"
+        answers = pages_of(partial(_post, many, target))
+        found = [start for page in answers for start in starts(page)]
         assert found == ordered * 2
 
 

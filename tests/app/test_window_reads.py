@@ -10,7 +10,8 @@ import pytest
 
 from oriel.app.contract import OPERATIONS
 from oriel.app.reads import route
-from oriel.app.reads.snapshot_reads import HOT_READS, bind
+from oriel.app.reads.pages import bind
+from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.storage.index import IndexFolder
 from tests.app.api_client import Served, served, starts
 from tests.app.problem_shape import assert_problem

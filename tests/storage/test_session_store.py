@@ -73,8 +73,7 @@ def test_index_and_model_agree(
 ) -> None:
     """Every read of a random store gives what the model gives, page after page."""
     model = ModelSessionStore(puts, retention_ms)
-    bounds = session_range[1:3]
-    page_bounds = session_range[3:]
+    key, earliest_ms, latest_ms, limit, _, _, bytes_max, records_max = session_range
     with TemporaryDirectory() as name:
         folder = IndexFolder(Path(name) / "store")
         write_index(folder, puts, retention_ms, SESSION)
@@ -84,10 +83,15 @@ def test_index_and_model_agree(
             for read in ("find_sessions", "backward_find_sessions"):
                 assert_same_pages(index, model, read, session_range)
             for read in ("fetch", "backward_fetch"):
-                by_start = WindowRange(session_range.key, *bounds, *page_bounds)
+                by_start = WindowRange(
+                    key, earliest_ms, latest_ms, limit, bytes_max=bytes_max, records_max=records_max
+                )
                 assert_same_pages(index, model, read, by_start)
             for read in ("scan", "backward_scan", "latest_all", "current_all"):
-                scan_range = ScanRange("", "b", "", from_ms, bounds[1], bounds[0], *page_bounds)
+                scan_range = ScanRange(
+                    "", "b", "", from_ms, latest_ms, earliest_ms, limit, bytes_max=bytes_max,
+                    records_max=records_max,
+                )  # fmt: skip
                 assert_same_pages(index, model, read, scan_range)
             assert index.latest(session_range.key) == model.latest(session_range.key)
             assert index.current(session_range.key) == model.current(session_range.key)

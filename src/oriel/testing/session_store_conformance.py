@@ -132,6 +132,17 @@ class SessionStoreConformance(WindowStoreConformance):
         assert store.fetch_window("a", 25) == session("a", 25, 35).value
         assert spans(store.fetch(WindowRange("a", 25, 25)).windows) == [(25, 35), (25, 40)]
 
+    def test_current_ends_at_the_newest_record_of_that_key(
+        self, make_store: MakeSessionStore
+    ) -> None:
+        """The session that ends last, also where another started later; of several the last."""
+        spans_of = {"a": [(0, 100), (50, 60)], "b": [(0, 9), (3, 9), (5, 7)], "c": [(4, 4)]}
+        puts = [session(key, *span) for key, of_key in spans_of.items() for span in of_key]
+        store = make_store(puts, None)
+        newest = [store.current(key) for key in spans_of]
+        assert spans(one for one in newest if one) == [(0, 100), (3, 9), (4, 4)]
+        assert store.current("") is None
+
     def test_an_unknown_key_has_no_sessions(self, make_store: MakeSessionStore) -> None:
         """Neither a neighbour's nor an error come back."""
         store = make_store(SESSIONS, None)

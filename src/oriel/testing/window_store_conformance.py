@@ -109,6 +109,18 @@ class WindowStoreConformance(ScanConformance):
         assert store.latest("a") == put("a", 50).value
         assert store.latest("ab") == put("ab", 20).value
 
+    def test_current_ends_at_the_newest_record_of_that_key(self, make_store: MakeStore) -> None:
+        """Sliding windows: not the one of the greatest start; the last where it was not made."""
+        # Records at 5, 18, 20 and 23 make these and no other; D = 10.
+        made = ((0, 5), (6, 18), (8, 18), (10, 20), (13, 23), (19, 23), (21, 23))
+        windows = [put("a", start, timestamp_ms=newest) for start, newest in made]
+        others = [put("", 90, timestamp_ms=99), put("ab", 0, timestamp_ms=1)]
+        store = make_store([*windows, *others], None)
+        assert store.current("a") == windows[4].value
+        assert store.current("ab") == others[1].value
+        assert store.current("b") is None
+        assert make_store([windows[0], *windows[5:]], None).current("a") == windows[5].value
+
     def test_fetch_window_needs_the_exact_start(self, make_store: MakeStore) -> None:
         """A start that no window has gives nothing, a negative one too."""
         store = make_store(WINDOWS, None)
