@@ -25,17 +25,23 @@ from oriel.storage.errors import (
     IncompatibleStore,
     InvalidCursor,
     InvalidDefinition,
+    ObjectStoreFailed,
     StorageError,
     StoreNotReady,
     UnknownStore,
 )
 from oriel.storage.files import (
+    CACHE_RUN,
+    absolute,
     create_file,
     current_files,
+    data_folder,
+    is_object,
     replace_file,
     sync_file,
     sync_folder,
     sync_folders,
+    uri,
 )
 from oriel.storage.layout import DataLayout, check_store_name
 from oriel.storage.parent_watch import end_with_parent
@@ -48,6 +54,7 @@ from oriel.storage.position import (
 )
 
 __all__ = [
+    "CACHE_RUN",
     "COMMIT_INFO_KEY",
     "LATEST_MS",
     "RESERVED_COLUMNS",
@@ -60,6 +67,7 @@ __all__ = [
     "IncompatibleStore",
     "InvalidCursor",
     "InvalidDefinition",
+    "ObjectStoreFailed",
     "Offsets",
     "PositionBound",
     "SessionRange",
@@ -72,12 +80,15 @@ __all__ = [
     "WindowPage",
     "WindowRange",
     "WindowSpec",
+    "absolute",
     "add_log_format",
     "check_store_name",
     "create_file",
     "current_files",
+    "data_folder",
     "end_with_parent",
     "errors",
+    "is_object",
     "parse_offset_bound",
     "replace_file",
     "say",
@@ -85,4 +96,5 @@ __all__ = [
     "sync_file",
     "sync_folder",
     "sync_folders",
+    "uri",
 ]

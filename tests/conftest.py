@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests.locks import only_one
+from tests.object_store import ObjectStore, running_object_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -148,3 +149,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 #: Marks of tests that start processes of their own, and of others that take long.
 _LONG = ("e2e", "kafka", "browser", "slow")
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """Run an S3 server, which this process and those that it starts use."""
+    folder = tmp_path_factory.mktemp("object-store")
+    with running_object_store(folder) as store, pytest.MonkeyPatch.context() as patch:
+        for name, value in store.environment.items():
+            patch.setenv(name, value)
+        yield store

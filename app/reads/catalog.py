@@ -15,6 +15,7 @@ from oriel.storage import (
     StoreNotReady,
     UnknownStore,
     check_store_name,
+    is_object,
 )
 from oriel.storage.index import IndexFolder, IndexReader, IndexSnapshot, IndexState
 
@@ -41,7 +42,10 @@ class StoreView:
     def __init__(self, layout: DataLayout, name: str) -> None:
         """View a store that need not be there yet; nothing is opened."""
         self.name = name
-        self._table = layout.table(name)
+        # Only the tailer asks for objects: with a store's table comes the folder of its index.
+        self._sign = layout.table(name) / "_delta_log"
+        if is_object(layout.root):
+            self._sign = layout.index(name)
         self._reader = IndexReader(IndexFolder(layout.index(name)))
         self._frame: VersionFrame | None = None
         self._table_seen_at = 0.0
@@ -51,7 +55,7 @@ class StoreView:
         now = time.monotonic()
         if now - self._table_seen_at < _TABLE_SECONDS:
             return True
-        if not (self._table / "_delta_log").is_dir():
+        if not self._sign.is_dir():
             return False
         self._table_seen_at = now
         return True
@@ -140,7 +144,9 @@ class StoreCatalog:
     def names(self) -> list[str]:
         """The names of all stores, in order."""
         try:
-            folders = sorted(folder.name for folder in self.layout.tables.iterdir())
+            layout = self.layout
+            parent = layout.indexes if is_object(layout.root) else layout.tables
+            folders = sorted(folder.name for folder in parent.iterdir())
         except FileNotFoundError:
             return []
         return [name for name in folders if self._find(name) is not None]

@@ -7,7 +7,17 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from oriel.app.server.supervisor import Supervisor
-from oriel.storage import add_log_format, say, set_up_console
+from oriel.storage import (
+    DataLayout,
+    ObjectStoreFailed,
+    add_log_format,
+    current_files,
+    data_folder,
+    is_object,
+    say,
+    set_up_console,
+    uri,
+)
 
 #: Connections that wait while a worker is started again.
 _BACKLOG = 2048
@@ -19,9 +29,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_console(
         options.log_format, level=logging.INFO, text="%(levelname)s api: %(message)s", process="api"
     )
+    if is_object(options.data) and options.index is None:
+        line = f"{uri(options.data)} has no index: name a folder of this machine with --index"
+        say("error", line, level="error")
+        return 1
     try:
+        current_files().reach(options.data)
         # The pipeline may be started later.
-        options.data.mkdir(parents=True, exist_ok=True)
+        current_files().make_folder(options.data, sync=False)
+    except ObjectStoreFailed as error:
+        say("error", str(error), level="error")
+        return 1
     except OSError as error:
         line = f"can't use {options.data} as the data folder: {error.strerror}"
         say("error", line, level="error")
@@ -36,13 +54,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("error", line, level="error")
         return 1
     host = f"[{options.host}]" if ":" in options.host else options.host
-    print(f"Oriel serves {options.data} at http://{host}:{listener.getsockname()[1]}", flush=True)
-    return Supervisor(options.data, listener, options.workers, options.log_format).run()
+    print(
+        f"Oriel serves {uri(options.data)} at http://{host}:{listener.getsockname()[1]}", flush=True
+    )
+    layout = DataLayout(options.data, options.index)
+    return Supervisor(layout, listener, options.workers, options.log_format).run()
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="oriel serve", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
+    parser.add_argument(
+        "--index", type=Path, help="where the indexes are, on this machine (default: DATA/index)"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
         "--port", type=_within(0, 65_535), default=8080, help="port to listen on; 0: a free one"

@@ -23,11 +23,14 @@ Send = Callable[[Any], Awaitable[None]]
 class Service:
     """ASGI application over one data folder."""
 
-    def __init__(self, data: Path) -> None:
-        """Look at nothing yet: indexes are opened by the first requests, after any fork."""
-        layout = DataLayout(data)
+    def __init__(self, data: Path, index: Path | None = None) -> None:
+        """Look at nothing yet: indexes are opened by the first requests, after any fork.
+
+        ``index`` is where they are, None: in ``data``.
+        """
+        layout = DataLayout(data, index)
         self.catalog = StoreCatalog(layout)
-        self.api = make_api(self.catalog, StatusFile(layout), data)
+        self.api = make_api(self.catalog, StatusFile(layout), layout)
         self._hot_reads = HotReads(self.catalog)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -45,7 +48,7 @@ class Service:
         await self.api(scope, receive, send)
 
 
-def make_api(catalog: StoreCatalog, status_file: StatusFile, data: Path) -> FastAPI:
+def make_api(catalog: StoreCatalog, status_file: StatusFile, layout: DataLayout) -> FastAPI:
     """Make the FastAPI part: cold routes, the OpenAPI document, problem documents."""
 
     @asynccontextmanager
@@ -63,7 +66,7 @@ def make_api(catalog: StoreCatalog, status_file: StatusFile, data: Path) -> Fast
     )
     api.include_router(store_routes(catalog, status_file))
     api.include_router(health_routes(catalog, status_file))
-    api.include_router(metrics_routes(data))
+    api.include_router(metrics_routes(layout.root, layout.index_root))
     api.include_router(dashboard_routes())
     for error in (StorageError, ApiError, HTTPException, Exception):
         api.add_exception_handler(error, _answer_problem)

@@ -17,7 +17,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from oriel.storage import DataLayout
 from oriel.storage.index import IndexFolder, mark_suspect
@@ -80,12 +79,15 @@ class Supervisor:
     """Keeps the tailer and the workers of one data folder running."""
 
     def __init__(
-        self, data: Path, listener: socket.socket, workers: int, log_format: str = "text"
+        self,
+        layout: DataLayout,
+        listener: socket.socket,
+        workers: int,
+        log_format: str = "text",
     ) -> None:
         """Start nothing yet; all processes speak in ``log_format``."""
         self._log_format = log_format
-        self._layout = DataLayout(data)
-        self._data = data
+        self._layout = layout
         self._listener = listener
         self._workers = workers
         self._stop = threading.Event()
@@ -123,7 +125,8 @@ class Supervisor:
 
     def _common_arguments(self) -> list[str]:
         return [
-            f"--data={self._data}",
+            f"--data={self._layout.root}",
+            *([f"--index={self._layout.index_root}"] if self._layout.index_root else ()),
             f"--parent-pid={os.getpid()}",
             f"--log-format={self._log_format}",
         ]

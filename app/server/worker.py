@@ -11,7 +11,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from oriel.app.contract import malformed_request
 from oriel.app.server.service import Service
-from oriel.storage import add_log_format, end_with_parent, set_up_console
+from oriel.storage import add_log_format, data_folder, end_with_parent, set_up_console
 
 #: Seconds for which an idle connection is kept; pollers come back within it.
 _KEEP_ALIVE_SECONDS = 60
@@ -30,10 +30,10 @@ class ProblemProtocol(HttpToolsProtocol):
         self.transport.close()
 
 
-def serve(data: Path, listener: socket.socket) -> None:
+def serve(data: Path, index: Path | None, listener: socket.socket) -> None:
     """Answer until SIGTERM, then finish what is under way."""
     config = uvicorn.Config(
-        Service(data),
+        Service(data, index),
         http=ProblemProtocol,
         loop="uvloop",
         ws="none",
@@ -52,14 +52,15 @@ def serve(data: Path, listener: socket.socket) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one worker; only the supervisor calls this."""
     parser = argparse.ArgumentParser(prog="python -m oriel.app.server.worker", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=data_folder, required=True)
+    parser.add_argument("--index", type=Path)
     parser.add_argument("--parent-pid", type=int, required=True)
     parser.add_argument("--socket", type=int, required=True)
     add_log_format(parser)
     options = parser.parse_args(arguments)
     set_up_console(options.log_format, text="%(levelname)s worker: %(message)s", process="worker")
     end_with_parent(options.parent_pid)
-    serve(options.data, socket.socket(fileno=options.socket))
+    serve(options.data, options.index, socket.socket(fileno=options.socket))
     return 0
 
 

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 
 from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
 from oriel.pipeline.errors import ReplayRefused
-from oriel.storage import DataLayout
-from oriel.storage.delta import LOG_FOLDER
+from oriel.storage import DataLayout, current_files, data_folder, uri
+from oriel.storage.delta import has_table, open_delta
 
 #: So many letters are held at a time.
 _BATCH_ROWS = 1000
@@ -47,7 +46,9 @@ class Selection:
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a data folder and say which of its letters are meant."""
-    parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
+    parser.add_argument(
+        "--data", type=data_folder, required=True, help="folder of tables and checkpoints"
+    )
     parser.add_argument("--topic", help="only records of this topic")
     parser.add_argument("--store", help="only records that this store alone can't use")
     parser.add_argument("--reason", help="only this reason, like wrong-type")
@@ -69,14 +70,15 @@ def letters(data: Path, wanted: Selection) -> Iterator[pa.Table]:
         ReplayRefused: the folder has no dead-letter table.
     """
     folder = DataLayout(data).dead_letters
-    if not (folder / LOG_FOLDER).is_dir():
-        message = f"{data} has no dead letters: name the folder that --data of oriel run names"
+    current_files().reach(data)
+    if not has_table(folder):
+        message = f"{uri(data)} has no dead letters: name the folder that --data of oriel run names"
         raise ReplayRefused(message)
     return _tables(folder, wanted)
 
 
 def _tables(folder: Path, wanted: Selection) -> Iterator[pa.Table]:
-    dataset = DeltaTable(folder).to_pyarrow_dataset()
+    dataset = open_delta(folder).to_pyarrow_dataset()
     # A table that no run has opened since it was made may lack the last columns.
     names = [name for name in DEAD_LETTER_SCHEMA.names if name in dataset.schema.names]
     batches = dataset.to_batches(

@@ -3,6 +3,7 @@
 import re
 
 from oriel.pipeline.errors import FilesFailed
+from oriel.storage import ObjectStoreFailed
 
 #: How Python and Java tell of a full disk, missing rights, a broken device. In an error of Spark's
 #: it stands somewhere in its text.
@@ -18,6 +19,9 @@ _DRAWING = re.compile(r"\x1b\[[0-9;]*m|↳| SQLSTATE: \w{5}")
 
 def files_failed(error: OSError) -> FilesFailed:
     """The error of a file in words for the user."""
+    if isinstance(error, ObjectStoreFailed):
+        # It has the way out already.
+        return FilesFailed(str(error))
     return _in_words(str(error))
 
 

@@ -89,7 +89,7 @@ def open_segment(folder: Path, name: str) -> pa.Table:
         CheckpointError: the file is missing, or of another format.
     """
     try:
-        with current_files().open(folder / name) as source:
+        with current_files().map(folder / name) as source:
             table = pa.ipc.open_file(source).read_all()
     except (OSError, pa.ArrowInvalid) as error:
         message = f"state file {folder / name} can't be read ({error}); restore the checkpoint"

@@ -12,15 +12,14 @@ from oriel.storage.delta.columns import TIMESTAMP, arrow_type, delta_type, store
 from oriel.storage.delta.compaction import Compacted, Limits
 from oriel.storage.delta.data_files import AddedFile, write_file
 from oriel.storage.delta.log import (
-    LOG_FOLDER,
     DeltaLog,
     LogEntry,
-    Stamp,
     TableMetadata,
     TableSnapshot,
     entry_name,
     read_definition,
 )
+from oriel.storage.delta.opening import LOG_FOLDER, has_table, open_delta, table_folders
 from oriel.storage.delta.replacement import TableContent, replace_rows
 from oriel.storage.delta.table import (
     CHECKPOINT_INTERVAL,
@@ -39,7 +38,6 @@ __all__ = [
     "DeltaLog",
     "Limits",
     "LogEntry",
-    "Stamp",
     "Table",
     "TableContent",
     "TableFigures",
@@ -51,10 +49,13 @@ __all__ = [
     "arrow_type",
     "delta_type",
     "entry_name",
+    "has_table",
+    "open_delta",
     "open_table",
     "read_definition",
     "replace_rows",
     "store_schema",
+    "table_folders",
     "table_rows",
     "write_file",
 ]

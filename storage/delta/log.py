@@ -12,7 +12,6 @@ checkpoints.
 
 import hashlib
 import logging
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,12 +27,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.definition import STORE_PROPERTY, StoreDefinition
+from oriel.storage.delta.opening import LOG_FOLDER, open_delta
 from oriel.storage.errors import CorruptLog, InvalidDefinition, StoreNotReady
+from oriel.storage.files import Stamp, current_files
 from oriel.storage.position import COMMIT_APPLICATION_KEY, COMMIT_INFO_KEY, CommitRecord
 
 logger = logging.getLogger(__name__)
-
-LOG_FOLDER = "_delta_log"
 
 Action = dict[str, Any]
 
@@ -171,9 +170,6 @@ def _first(actions: list[Action], name: str, default: Any) -> Any:
 
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
 
-#: Identity of a log file: inode, modification time in ns, size in bytes.
-Stamp = tuple[int, int, int]
-
 
 @dataclass(frozen=True)
 class TableSnapshot:
@@ -205,17 +201,17 @@ class DeltaLog:
         self._folder = table / LOG_FOLDER
 
     def stamp(self, version: int) -> Stamp | None:
-        """Identity of a version's file, None when there is no such file; one ``stat``."""
-        return _stamp(self._path(version))
+        """Which file a version has, None when it has none; one look at it."""
+        return current_files().stamp(self._path(version))
 
     def checkpoint_stamp(self) -> Stamp | None:
-        """Identity of the pointer to the newest Delta checkpoint, None when there is none."""
-        return _stamp(self._folder / "_last_checkpoint")
+        """Which pointer to the newest Delta checkpoint there is, None when there is none."""
+        return current_files().stamp(self._folder / "_last_checkpoint")
 
     def read(self, version: int) -> LogEntry | None:
         """Read one version's entry; None when it isn't there or isn't whole (yet)."""
         try:
-            content = self._path(version).read_bytes()
+            content = current_files().read(self._path(version))
         except (FileNotFoundError, NotADirectoryError):
             return None
         return read_entry(version, content)
@@ -223,7 +219,7 @@ class DeltaLog:
     def transactions(self, version: int) -> dict[str, int] | None:
         """Application -> the batch that this version commits; None if it isn't there or whole."""
         try:
-            actions = read_actions(self._path(version).read_bytes())
+            actions = read_actions(current_files().read(self._path(version)))
         except (FileNotFoundError, NotADirectoryError):
             return None
         if actions is None:
@@ -232,10 +228,7 @@ class DeltaLog:
 
     def versions(self) -> list[int]:
         """All versions that have a file of their own in the log, ascending."""
-        try:
-            names = os.listdir(self._folder)  # noqa: PTH208 - there may be very many
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+        names = current_files().names(self._folder)
         return sorted(int(match[1]) for match in map(_ENTRY_NAME.fullmatch, names) if match)
 
     def newest(self) -> LogEntry | None:
@@ -257,7 +250,7 @@ class DeltaLog:
         # delta-rs takes a torn newest entry for an error, so it is told which version to read.
         entry = self.newest()
         try:
-            delta = DeltaTable(self.table, version=None if entry is None else entry.version)
+            delta = open_delta(self.table, None if entry is None else entry.version)
             metadata = delta.metadata()
             definition = read_definition(self.table, metadata.configuration.get(STORE_PROPERTY))
             _refuse_column_mapping(self.table, metadata.configuration)
@@ -314,14 +307,6 @@ class DeltaLog:
             entry = self.read(version)
             if entry is not None:
                 yield entry
-
-
-def _stamp(path: Path) -> Stamp | None:
-    try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def _refuse_column_mapping(table: Path, properties: Mapping[str, str | None]) -> None:

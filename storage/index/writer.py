@@ -23,6 +23,7 @@ import lmdb
 
 from oriel.storage.delta import TableSnapshot
 from oriel.storage.errors import IndexDamaged, MissingDataFile
+from oriel.storage.files import current_files
 from oriel.storage.index.folder import DATA_FILE
 from oriel.storage.index.generation import (
     MAP_BYTES,
@@ -252,7 +253,7 @@ def build_generation(table: Path, snapshot: TableSnapshot, generation: Path) -> 
     files = {name: table / name for name in snapshot.files}
     # Before anything is read: what is gone is told at no cost.
     for path in files.values():
-        if not path.exists():
+        if not current_files().exists(path):
             message = f"the data file {path} is not there"
             raise MissingDataFile(message)
     extents = [

@@ -13,12 +13,14 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from oriel.storage.console import add_log_format, set_up_console
-from oriel.storage.delta import LOG_FOLDER, DeltaLog
+from oriel.storage.delta import DeltaLog, table_folders
 from oriel.storage.errors import InvalidDefinition
+from oriel.storage.files import data_folder, is_object
 from oriel.storage.index import IndexFolder
 from oriel.storage.layout import DataLayout, check_store_name
 from oriel.storage.parent_watch import end_with_parent
@@ -28,8 +30,10 @@ from oriel.storage.tailer.store import StoreTailer
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two looks for new stores, and between two heartbeats.
+#: Seconds between two heartbeats, and between two looks for new stores in a folder.
 _ROUND_SECONDS = 0.5
+#: Seconds between two looks for new stores among objects, each of which is a request or a few.
+_OBJECTS_ROUND_SECONDS = 30.0
 #: Seconds that stores have to finish what they are at when the tailer ends.
 _FINISH_SECONDS = 5.0
 _LOCK_FILE = ".tailer.lock"
@@ -41,14 +45,24 @@ ANOTHER_TAILER = 3
 class Tailer:
     """All stores of one data folder, each followed in a thread."""
 
-    def __init__(self, data: Path) -> None:
-        """Nothing is opened or started yet."""
-        self._layout = DataLayout(data)
+    def __init__(self, data: Path, index: Path | None = None) -> None:
+        """Nothing is opened or started yet; ``index``: where the indexes are, None: in ``data``."""
+        self._layout = DataLayout(data, index)
         self._status = StatusFile(self._layout)
         self._stores: dict[str, _RunningStore] = {}
+        self._look_at = 0.0
 
     def round(self) -> None:
         """Start what is new, end what is gone, and say how each store fares."""
+        if time.monotonic() >= self._look_at:
+            self._look()
+        statuses = {name: running.tailer.status for name, running in self._stores.items()}
+        self._status.write(statuses)
+
+    def _look(self) -> None:
+        # Sooner until there is a store at all.
+        is_rare = is_object(self._layout.root) and self._stores
+        self._look_at = time.monotonic() + (_OBJECTS_ROUND_SECONDS if is_rare else 0.0)
         with_table = set(stores_with_tables(self._layout))
         for name in sorted(with_table - self._stores.keys()):
             self._stores[name] = _RunningStore(self._layout, name)
@@ -56,8 +70,6 @@ class Tailer:
             logger.info("%s: its table is gone, so is its index", name)
             self._stores.pop(name).end(_FINISH_SECONDS)
             IndexFolder(self._layout.index(name)).remove()
-        statuses = {name: running.tailer.status for name, running in self._stores.items()}
-        self._status.write(statuses)
 
     def end(self) -> None:
         """Stop all stores; gives up on those that take too long."""
@@ -85,19 +97,15 @@ class _RunningStore:
 
 def stores_with_tables(layout: DataLayout) -> list[str]:
     """Names of the stores that have a Delta table; others (``_dead_letters``) are ignored."""
-    try:
-        folders = sorted(layout.tables.iterdir())
-    except FileNotFoundError:
-        return []
-    return [folder.name for folder in folders if _is_store(folder)]
+    return [folder.name for folder in table_folders(layout.tables) if _is_store(folder.name)]
 
 
-def _is_store(folder: Path) -> bool:
+def _is_store(name: str) -> bool:
     try:
-        check_store_name(folder.name)
+        check_store_name(name)
     except InvalidDefinition:
         return False
-    return (folder / LOG_FOLDER).is_dir()
+    return True
 
 
 def take_lock(data: Path, *, wait: bool) -> int | None:
@@ -130,13 +138,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if options.parent_pid is not None:
         end_with_parent(options.parent_pid)
-    if take_lock(options.data, wait=options.wait) is None:
+    if take_lock(options.index or options.data, wait=options.wait) is None:
         logger.error("another tailer serves %s; end it first, or use --wait", options.data)
         return ANOTHER_TAILER
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    tailer, failures = Tailer(options.data), Failures()
+    tailer, failures = Tailer(options.data, options.index), Failures()
     while not stop.is_set():
         try:
             tailer.round()
@@ -153,7 +161,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m oriel.storage.tailer", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
+    parser.add_argument("--index", type=Path, help="where the indexes are (default: DATA/index)")
     parser.add_argument("--parent-pid", type=int, help="end when this is no longer the parent")
     parser.add_argument("--wait", action="store_true", help="wait while another tailer runs")
     add_log_format(parser)

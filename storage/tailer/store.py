@@ -21,12 +21,12 @@ from pathlib import Path
 from oriel.storage.delta import (
     DeltaLog,
     LogEntry,
-    Stamp,
     TableMetadata,
     TableSnapshot,
     read_definition,
 )
 from oriel.storage.errors import CorruptLog, IndexDamaged, MissingDataFile, StorageError
+from oriel.storage.files import Stamp, current_files, is_object
 from oriel.storage.index import (
     IndexFolder,
     IndexState,
@@ -49,6 +49,8 @@ logger = logging.getLogger(__name__)
 POLL_SECONDS = 0.01
 #: Seconds between two looks around at what changes rarely: a replaced table, a damaged index.
 _LOOK_AROUND_SECONDS = 0.25
+#: The same where a look is a request, or a few, which cost money.
+_OBJECTS_POLL_SECONDS, _OBJECTS_LOOK_AROUND_SECONDS = 0.5, 10.0
 #: Snapshots that a rebuild tries, each time that files of one were vacuumed while it was read.
 _SNAPSHOTS_MAX = 5
 
@@ -72,6 +74,10 @@ class StoreTailer:
         #: Whether this process has looked through the index that it found, or built it.
         self._is_checked = False
         self._looked_around_at = 0.0
+        self._poll_seconds, self._look_around_seconds = POLL_SECONDS, _LOOK_AROUND_SECONDS
+        if is_object(log.table):
+            self._poll_seconds = _OBJECTS_POLL_SECONDS
+            self._look_around_seconds = _OBJECTS_LOOK_AROUND_SECONDS
         #: Where the sweep goes on, None between sweeps, and the clock at which the last one began.
         self._sweep_from: bytes | None = None
         self._swept_ms = 0
@@ -80,7 +86,7 @@ class StoreTailer:
         """Step until ``stop``; a failing store never takes the process down."""
         while not stop.is_set():
             try:
-                pause = 0.0 if self.step() else POLL_SECONDS
+                pause = 0.0 if self.step() else self._poll_seconds
             except Exception as error:  # noqa: BLE001 - see the module docstring
                 pause = self._failed(error)
             stop.wait(pause)
@@ -101,7 +107,7 @@ class StoreTailer:
         if self._follow(self._writer, self._state):
             return True
         now = time.monotonic()
-        if now - self._looked_around_at < _LOOK_AROUND_SECONDS:
+        if now - self._looked_around_at < self._look_around_seconds:
             return False
         self._looked_around_at = now
         return self._look_around(self._writer, self._state)
@@ -376,7 +382,7 @@ def _later_record(
 
 
 def _files_are_gone(table: Path, snapshot: TableSnapshot) -> CorruptLog:
-    gone = [name for name in snapshot.files if not (table / name).exists()]
+    gone = [name for name in snapshot.files if not current_files().exists(table / name)]
     return CorruptLog(
         f"version {snapshot.version} of {table} names {len(gone)} data files that are not there "
         f"({gone[0] if gone else 'which is back now'}): they were deleted by hand, or by a VACUUM "
