@@ -31,7 +31,6 @@ from oriel.storage.errors import (
     UnknownStore,
 )
 from oriel.storage.files import (
-    CACHE_RUN,
     absolute,
     create_file,
     current_files,
@@ -54,7 +53,6 @@ from oriel.storage.position import (
 )
 
 __all__ = [
-    "CACHE_RUN",
     "COMMIT_INFO_KEY",
     "LATEST_MS",
     "RESERVED_COLUMNS",

@@ -67,8 +67,7 @@ class RunSettings:
     before anything refers to them. ``publish_options`` say to which Kafka cluster rows are
     written back, as Spark names its options (``kafka.*``); None: to none. ``clocks`` says how wall
     clock protects those of partitions. ``on_cluster``: tasks run on other machines, which have
-    ``data`` and an event log under the same paths. ``upkeep``: how the tables
-    are kept small (its ``sync`` is this one).
+    ``data`` and an event log under the same paths. ``upkeep``: how tables are kept small.
     """
 
     data: Path
@@ -194,7 +193,7 @@ class PipelineRun:
         return writer.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds").start()
 
     def note_first_offsets(self) -> None:
-        """Keep where topics begin that are read from their end, once that is known."""
+        """See ``Checkpoint``."""
         self._checkpoint.note_first_offsets()
 
     @property
@@ -295,8 +294,7 @@ class PipelineRun:
         rebuild.run(plans, self._defined(plans), *at)
 
     def _decided_up_to(self) -> tuple[int, Offsets] | None:
-        names = [store.name for store in self._topology.stores]
-        return decided_up_to(self._checkpoint.folder, names)
+        return decided_up_to(self._checkpoint.folder, [s.name for s in self._topology.stores])
 
     def _leave_others(self) -> None:
         """Say which stores are not in the topology any more."""

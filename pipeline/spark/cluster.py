@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from oriel.storage import CACHE_RUN
+from oriel.storage.files import CACHE_RUN, CACHE_SETTINGS
 
 #: The setting that names the cluster, or this machine.
 MASTER = "spark.master"
@@ -58,7 +58,7 @@ def object_settings() -> dict[str, str]:
     Its user interface and its logs hide the values of secrets by the names of settings.
     """
     os.environ.setdefault(CACHE_RUN, uuid.uuid4().hex)
-    names = (name for name in os.environ if name.startswith(("AWS_", "ORIEL_CACHE_")))
+    names = (name for name in os.environ if name.startswith("AWS_") or name in CACHE_SETTINGS)
     return {
         "spark.redaction.regex": _SECRETS,
         **{f"spark.executorEnv.{name}": os.environ[name] for name in names},

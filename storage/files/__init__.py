@@ -14,6 +14,7 @@ after a power loss.
 
 from oriel.storage.files.by_place import FilesByPlace
 from oriel.storage.files.cache import RUN as CACHE_RUN
+from oriel.storage.files.cache import SETTINGS as CACHE_SETTINGS
 from oriel.storage.files.contract import Files, ListedFile, Stamp, WrittenFile
 from oriel.storage.files.current import (
     create_file,
@@ -36,6 +37,7 @@ from oriel.storage.files.places import absolute, data_folder, is_object, uri
 
 __all__ = [
     "CACHE_RUN",
+    "CACHE_SETTINGS",
     "CountingFiles",
     "FailingFiles",
     "Files",

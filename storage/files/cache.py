@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _FOLDER, _BYTES, RUN = "ORIEL_CACHE", "ORIEL_CACHE_BYTES", "ORIEL_CACHE_RUN"
+#: What holds on all machines of a run.
+SETTINGS = {_BYTES, RUN}
 _BYTES_MOST = 4 * 2**30
 #: More copies than this are too many to be looked through, however small they are.
 _COPIES_MOST = 10_000

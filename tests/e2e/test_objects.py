@@ -19,7 +19,7 @@ from oriel.storage.delta import DeltaLog, open_delta
 from tests.app.serving import Serving
 from tests.e2e.cluster_runs import digests_of, run_to_the_end
 from tests.object_store import ObjectStore
-from tests.storage.waiting import wait_while_it_runs
+from tests.storage.waiting import wait_until, wait_while_it_runs
 
 pytestmark = pytest.mark.e2e
 
@@ -162,8 +162,8 @@ def test_the_service_answers_from_objects(finished: Finished, tmp_path: Path) ->
     assert f"{data} has no index: name a folder of this machine with --index" in refused.stderr
     serving = Serving(tmp_path / "served", "--data", data, "--index", str(tmp_path / "index"))
     try:
-        windows = "/v1/stores/tumbling/windows/the%20last%20key?from_ms=0&to_ms=200000"
-        wait_while_it_runs(serving.process, lambda: serving.get(windows).status == 200)
+        windows = "/v1/stores/tumbling/fetch/the%20last%20key?from_ms=0&to_ms=200000"
+        wait_until(lambda: serving.get(windows).status == 200, "an answer")
         (window,) = serving.get(windows).json["windows"]
         assert (window["n"], window["window_start_ms"]) == (1, 100_000)
     finally:
@@ -180,7 +180,7 @@ def test_commands_work_on_objects(
         assert main([*arguments, "--data", uri(data)]) == 0, capfd.readouterr().err
         return capfd.readouterr().out
 
-    (tumbling, sessions) = json.loads(told("status", "--json"))["stores"][::-1]
+    tumbling, sessions = json.loads(told("status", "--json"))["stores"][::-1]
     assert [tumbling["name"], sessions["name"]] == ["tumbling", "sessions"]
     assert tumbling["state_bytes"] > 0
     assert "tumbling" in told("clock")
