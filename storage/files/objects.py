@@ -9,6 +9,7 @@ begins with it. What is mapped is fetched once, into a cache on a disk of this m
 import io
 import os
 import re
+import time
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _RETRY = timedelta(seconds=60)
 #: The same for the first look at a bucket, which a person waits for.
 _FIRST_RETRY = timedelta(seconds=5)
+_AGAIN_SECONDS = 0.05
 _NO_BUCKET = "NoSuchBucket"
 #: The client has errors of their own for these, but not of listings.
 _REFUSED = re.compile(r"status code: (?:401|403)\b")
@@ -140,6 +142,7 @@ class ObjectFiles:
                     is_ours = self.read(path) == content
                 except FileNotFoundError:
                     # Somebody was about to write it, too, and has not; or it was deleted.
+                    time.sleep(_AGAIN_SECONDS)
                     continue
                 # An answer may be lost, and the client then puts once more: each content that is
                 # created names who made it, so this one is ours.

@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -41,25 +40,20 @@ _LAST = "the last key"
 class LiveRun:
     """`oriel run` that goes on until it is ended."""
 
-    def __init__(self, *options: str) -> None:
-        """Start it."""
-        self._told: list[str] = []
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "oriel", "run", *options],
-            stderr=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            text=True,
-            start_new_session=True,
-        )
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        assert self.process.stderr is not None
-        self._told.extend(self.process.stderr)
+    def __init__(self, log: Path, *options: str) -> None:
+        """Start it; what it says goes to ``log``."""
+        self._log = log
+        with log.open("wb") as output:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "oriel", "run", *options],
+                stderr=output,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
     def told(self) -> str:
         """All that it said."""
-        return "".join(self._told)
+        return self._log.read_text()
 
     def wait_for(self, words: str) -> None:
         """Wait until it says ``words``."""
@@ -77,22 +71,23 @@ class Finished:
     def __init__(self, folder: Path, store: ObjectStore) -> None:
         """Kill a run, start another and fence it off by a third."""
         self.data = store.data("runs")
-        topology, log = folder / "topology.py", folder / "log" / "events"
+        self.log = folder / "log"
+        topology, log = folder / "topology.py", self.log / "events"
         topology.write_text(_TOPOLOGY)
         log.mkdir(parents=True)
         (log / "0.jsonl").write_text("".join(_lines(Random(39))))
-        options = ["--event-log", str(folder / "log"), "--max-batch-bytes", str(_BATCH_BYTES)]
+        options = ["--event-log", str(self.log), "--max-batch-bytes", str(_BATCH_BYTES)]
         options += ["--cores", "2"]
         self.options = [str(topology), *options]
         self.local = run_to_the_end(topology, folder / "local", options)
         over_s3 = [*self.options, "--data", uri(self.data)]
-        killed = LiveRun(*over_s3)
+        killed = LiveRun(folder / "killed.err", *over_s3)
         killed.wait_for("batch 0:")
         killed.kill()
-        second = LiveRun(*over_s3)
+        second = LiveRun(folder / "second.err", *over_s3)
         self._wait_for_batch(second, self.local.batches - 1)
         self.digests = digests_of(self.data)
-        third = LiveRun(*over_s3)
+        third = LiveRun(folder / "third.err", *over_s3)
         epoch = self.data / "checkpoints" / "topology" / "epochs" / f"{3:012d}.json"
         wait_while_it_runs(third.process, lambda: current_files().exists(epoch))
         with (log / "0.jsonl").open("a") as file:
@@ -167,8 +162,7 @@ def test_the_service_answers_from_objects(finished: Finished, tmp_path: Path) ->
         (window,) = serving.get(windows).json["windows"]
         assert (window["n"], window["window_start_ms"]) == (1, 100_000)
     finally:
-        serving.process.terminate()
-        serving.process.wait()
+        serving.end()
 
 
 def test_commands_work_on_objects(
@@ -185,6 +179,10 @@ def test_commands_work_on_objects(
     assert tumbling["state_bytes"] > 0
     assert "tumbling" in told("clock")
     assert "not-json" in told("dead-letters", "list")
+    again = ["dead-letters", "replay", "--event-log", str(finished.log)]
+    assert told(*again) != told(*again)
+    notes = current_files().names(finished.data / "replayed" / "_dead_letters")
+    assert notes == [f"{0:012d}.jsonl"]
     rows = _windows(finished.data)
     told("compact", "tumbling", "--all")
     assert len(open_delta(finished.data / "tables" / "tumbling").file_uris()) == 1

@@ -1,5 +1,6 @@
 """What `Files` promise, of a folder and of a bucket alike; and what is a bucket's own."""
 
+import argparse
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from oriel.storage import ObjectStoreFailed, current_files
+from oriel.storage import ObjectStoreFailed, current_files, data_folder, uri
 from oriel.storage.files import FilesByPlace
 from tests.object_store import BUCKET, ObjectStore
 
@@ -167,6 +168,31 @@ def test_copies_are_bounded_by_bytes(
     files.replace(folder / "0", b"changed", sync=False)
     assert files.map(folder / "1").read() == b"1" * 1000
     assert files.map(folder / "0").read() == b"changed"
+
+
+@pytest.mark.parametrize(
+    ("text", "folder"),
+    [
+        ("data", "data"),
+        ("/a:b/data", "/a:b/data"),
+        ("file:///mnt/a%20b", "/mnt/a b"),
+        ("s3://bucket/a/b", "s3:/bucket/a/b"),
+        ("s3:/bucket/a/b", "s3:/bucket/a/b"),
+    ],
+)
+def test_folders_as_they_are_named(text: str, folder: str) -> None:
+    """By a path or a URI; an object's is told as it was named."""
+    assert data_folder(text) == Path(folder)
+    assert not text.startswith("s3://") or uri(Path(folder)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["hdfs://head/data", "gs://bucket/data", "s3a://bucket/data", "s3://", "file://host/a"]
+)
+def test_other_places_are_refused(text: str) -> None:
+    """With the way out."""
+    with pytest.raises(argparse.ArgumentTypeError, match=r"is on no file system .* s3://BUCKET"):
+        data_folder(text)
 
 
 def _no_bucket(_: ObjectStore, patch: pytest.MonkeyPatch) -> Path:
