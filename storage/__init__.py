@@ -34,17 +34,22 @@ from oriel.storage.errors import (
     IncompatibleStore,
     InvalidCursor,
     InvalidDefinition,
+    ObjectStoreFailed,
     StorageError,
     StoreNotReady,
     UnknownStore,
 )
 from oriel.storage.files import (
+    absolute,
     create_file,
     current_files,
+    data_folder,
+    is_object,
     replace_file,
     sync_file,
     sync_folder,
     sync_folders,
+    uri,
 )
 from oriel.storage.layout import DataLayout, check_store_name
 from oriel.storage.parent_watch import end_with_parent
@@ -70,6 +75,7 @@ __all__ = [
     "IncompatibleStore",
     "InvalidCursor",
     "InvalidDefinition",
+    "ObjectStoreFailed",
     "Offsets",
     "PositionBound",
     "ScanPage",
@@ -84,12 +90,15 @@ __all__ = [
     "WindowPage",
     "WindowRange",
     "WindowSpec",
+    "absolute",
     "add_log_format",
     "check_store_name",
     "create_file",
     "current_files",
+    "data_folder",
     "end_with_parent",
     "errors",
+    "is_object",
     "parse_offset_bound",
     "replace_file",
     "say",
@@ -97,4 +106,5 @@ __all__ = [
     "sync_file",
     "sync_folder",
     "sync_folders",
+    "uri",
 ]

@@ -13,6 +13,7 @@
     |-- InvalidDefinition       a store definition that cannot be used
     |-- IncompatibleStore       a topology that does not fit the table that is there
     |-- ForeignCheckpoint       checkpoint and table do not belong together
+    |-- ObjectStoreFailed       the object store can't be used; an ``OSError`` as well
     `-- CorruptLog              the table's log is damaged beyond its newest entry
         `-- MissingDataFile     a version names a data file that is not there
 
@@ -71,6 +72,10 @@ class IncompatibleStore(StorageError):
 
 class ForeignCheckpoint(StorageError):
     """The checkpoint does not belong to the table: going on would lose or repeat records."""
+
+
+class ObjectStoreFailed(StorageError, OSError):
+    """The object store does not answer, refuses access, or lacks the bucket."""
 
 
 class CorruptLog(StorageError):

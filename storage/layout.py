@@ -8,6 +8,9 @@
     DATA/rebuilds/<store>/             what `oriel rebuild` computes, until it is in its place
     DATA/logs/                         what Spark and Java say (``pipeline/spark/log_file.py``)
 
+The index is LMDB's, on a disk of its machine. Where the data are objects it has a folder of its
+own.
+
 A store name can't begin with an underscore, so it never meets ``_dead_letters``.
 """
 
@@ -31,6 +34,8 @@ class DataLayout:
     """The paths below one data folder."""
 
     root: Path
+    #: Where the indexes are, None: below ``root``.
+    index_root: Path | None = None
 
     @property
     def tables(self) -> Path:
@@ -45,7 +50,7 @@ class DataLayout:
     @property
     def index_formats(self) -> Path:
         """Parent folder of the indexes of all formats."""
-        return self.root / "index"
+        return self.index_root or self.root / "index"
 
     @property
     def dead_letters(self) -> Path:

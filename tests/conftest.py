@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
 from tests import java
+from tests.object_store import ObjectStore, running_object_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -188,3 +189,13 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 _making_archive = pytest.StashKey[Any]()
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """Run an S3 server, which this process and those that it starts use."""
+    folder = tmp_path_factory.mktemp("object-store")
+    with running_object_store(folder) as store, pytest.MonkeyPatch.context() as patch:
+        for name, value in store.environment.items():
+            patch.setenv(name, value)
+        yield store

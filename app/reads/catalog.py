@@ -21,8 +21,10 @@ from oriel.storage import (
     StoreNotReady,
     UnknownStore,
     check_store_name,
+    is_object,
 )
-from oriel.storage.delta import LOG_FOLDER, DeltaLog, Stamp
+from oriel.storage.delta import LOG_FOLDER, DeltaLog
+from oriel.storage.files import Stamp
 from oriel.storage.index import IndexFolder, IndexReader, IndexSnapshot, IndexState
 
 #: Seconds for which a store's table is taken as still there.
@@ -64,9 +66,12 @@ class StoreView:
         self.name = name
         self._gate = gate
         self.watcher = VersionWatcher(self._newest_state)
-        self._table = layout.table(name)
-        self.log = DeltaLog(self._table)
+        #: Only the tailer asks for objects: a look at them takes as long as a request.
+        self._is_remote = is_object(layout.root)
+        self.log = DeltaLog(layout.table(name))
         self._index_folder = IndexFolder(layout.index(name))
+        # With a store's table comes the folder of its index.
+        self._sign = self._index_folder.path if self._is_remote else self.log.table / LOG_FOLDER
         self._reader = IndexReader(self._index_folder)
         self._frame: VersionFrame | None = None
         self._table_seen_at = 0.0
@@ -84,7 +89,7 @@ class StoreView:
             return True
         try:
             # A table may be away for a while: its index answers until the tailer removes it.
-            if not (self._table / LOG_FOLDER).is_dir() and not self._reader.is_there():
+            if not self._sign.is_dir() and not self._reader.is_there():
                 return False
         except OSError:
             # It can't be looked into. What has an index is a store, whose readers are to hear of
@@ -98,7 +103,7 @@ class StoreView:
 
         Without its first log entry (it may have been cleaned up) a table is taken for a store.
         """
-        if self._frame is not None:
+        if self._frame is not None or self._is_remote:
             return False
         stamp = self.log.stamp(0)
         if stamp != self._first_stamp:
@@ -128,8 +133,13 @@ class StoreView:
         self._frame = VersionFrame(state, opening, _position_fields(state))
         return self._frame
 
-    def lag(self, version: int) -> Lag:
-        """How far a version is behind the table; looked up at most ten times a second."""
+    def lag(self, version: int) -> Lag | None:
+        """How far a version is behind the table; looked up at most ten times a second.
+
+        None where the table is among objects.
+        """
+        if self._is_remote:
+            return None
         now = time.monotonic()
         if self._lag_of != version or now - self._lag_seen_at >= _LAG_SECONDS:
             self._lag = _lag(self.log, version)
@@ -240,8 +250,10 @@ class StoreCatalog:
         self.table_reads.close()
 
     def _views_of_tables(self) -> list[StoreView]:
+        is_remote = is_object(self.layout.root)
+        parent = self.layout.indexes if is_remote else self.layout.tables
         try:
-            folders = sorted(folder.name for folder in self.layout.tables.iterdir())
+            folders = sorted(folder.name for folder in parent.iterdir())
         except (FileNotFoundError, NotADirectoryError):
             return []
         return [view for name in folders if (view := self._find(name)) is not None]

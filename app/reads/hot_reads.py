@@ -143,7 +143,7 @@ def answer_body(frame: VersionFrame, page: ReadPage, rows: bytes) -> bytes:
 
 def _serialise(
     frame: VersionFrame,
-    lag: Lag,
+    lag: Lag | None,
     request: ReadRequest,
     page: ReadPage,
     scope: Scope,
@@ -165,9 +165,10 @@ def _serialise(
         (b"etag", b"W/" + tag),
         _KEEP if _is_settled(frame.state, request, page) else _REVALIDATE,
         *frame.position,
-        (b"oriel-lag", b"versions=%d, ms=%d" % lag),
         _VARY,
     ]
+    if lag is not None:
+        headers.append((b"oriel-lag", b"versions=%d, ms=%d" % lag))
     if _client_has(scope, tag):
         return Answer(304, headers, b"")
     definition, is_iso = frame.state.definition, request.query["times"] == ISO_TIMES

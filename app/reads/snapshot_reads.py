@@ -41,7 +41,7 @@ def _backward_fetch(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
     return page_of_windows(snapshot.backward_fetch, snapshot, request)
 
 
-def _covering(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+def _covering(snapshot: Any, request: ReadRequest) -> ReadPage:
     instant_ms, key = request.path
     window = snapshot.state.definition.window
     if window.kind.is_session:

@@ -1,7 +1,6 @@
 """Metrics: how the data folder and the service fare, for Prometheus."""
 
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from fastapi import APIRouter, Response
 from prometheus_client import CollectorRegistry, generate_latest
@@ -12,11 +11,11 @@ from starlette.concurrency import run_in_threadpool
 from oriel.app.contract import OPERATIONS
 from oriel.app.reads import StoreCatalog
 from oriel.app.telemetry import Measures
-from oriel.storage import StoreNotReady
+from oriel.storage import DataLayout, StoreNotReady
 from oriel.storage.monitoring import CONTENT_TYPE, metrics_text, overview
 
 
-def metrics_routes(catalog: StoreCatalog, measures: Measures, data: Path) -> APIRouter:
+def metrics_routes(catalog: StoreCatalog, measures: Measures, layout: DataLayout) -> APIRouter:
     """Make the route over one data folder, its catalog and the numbers of the workers."""
     router = APIRouter()
 
@@ -27,7 +26,9 @@ def metrics_routes(catalog: StoreCatalog, measures: Measures, data: Path) -> API
         registry.register(_Indexes(list(_indexes(catalog))))
         indexes = generate_latest(registry)
         # These read files, a store's log among them where no pipeline has spoken of the store.
-        text = await run_in_threadpool(lambda: metrics_text(overview(data)) + measures.text())
+        text = await run_in_threadpool(
+            lambda: metrics_text(overview(layout.root, layout.index_root)) + measures.text()
+        )
         return Response(text + indexes, media_type=CONTENT_TYPE)
 
     return router
@@ -66,8 +67,9 @@ def _indexes(catalog: StoreCatalog) -> Iterator[Metric]:
                 usage = snapshot.usage()
         except StoreNotReady:
             continue
-        versions.add_metric([name], lag.versions)
-        seconds.add_metric([name], lag.ms / 1000)
+        if lag is not None:
+            versions.add_metric([name], lag.versions)
+            seconds.add_metric([name], lag.ms / 1000)
         size.add_metric([name], usage.size_bytes)
         readers.add_metric([name], usage.readers)
     yield from (versions, seconds, size, readers)

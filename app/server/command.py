@@ -14,7 +14,17 @@ from oriel.app.server.service import make_verifiers
 from oriel.app.server.settings import ServiceSettings
 from oriel.app.server.supervisor import Supervisor
 from oriel.app.telemetry import is_traced, share_measures
-from oriel.storage import add_log_format, say, set_up_console
+from oriel.storage import (
+    DataLayout,
+    ObjectStoreFailed,
+    add_log_format,
+    current_files,
+    data_folder,
+    is_object,
+    say,
+    set_up_console,
+    uri,
+)
 
 #: Connections that wait while a worker is started again.
 _BACKLOG = 2048
@@ -28,12 +38,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     settings = _settings(options)
     problem = _why_not_secure(options, settings)
+    if is_object(options.data) and options.index is None:
+        problem = f"{uri(options.data)} has no index: name a folder of this machine with --index"
     if problem is not None:
         say("error", problem, level="error")
         return 1
     try:
+        current_files().reach(options.data)
         # The pipeline may be started later.
-        options.data.mkdir(parents=True, exist_ok=True)
+        current_files().make_folder(options.data, sync=False)
+    except ObjectStoreFailed as error:
+        say("error", str(error), level="error")
+        return 1
     except OSError as error:
         line = f"can't use {options.data} as the data folder: {error.strerror}"
         say("error", line, level="error")
@@ -49,13 +65,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     host = f"[{options.host}]" if ":" in options.host else options.host
     scheme = "http" if settings.tls_key is None else "https"
-    print(
-        f"Oriel serves {options.data} at {scheme}://{host}:{listener.getsockname()[1]}", flush=True
-    )
+    url = f"{scheme}://{host}:{listener.getsockname()[1]}"
+    print(f"Oriel serves {uri(options.data)} at {url}", flush=True)
     end_measures = share_measures()
     try:
         return Supervisor(
-            options.data,
+            DataLayout(options.data, options.index),
             listener,
             options.workers,
             options.log_format,
@@ -112,7 +127,10 @@ def _why_not_secure(options: argparse.Namespace, settings: ServiceSettings) -> s
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="oriel serve", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
+    parser.add_argument(
+        "--index", type=Path, help="where the indexes are, on this machine (default: DATA/index)"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
         "--port", type=_within(0, 65_535), default=8080, help="port to listen on; 0: a free one"

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, cast
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -49,14 +50,19 @@ from oriel.storage.tailer import StatusFile
 class Service:
     """ASGI application over one data folder."""
 
-    def __init__(self, data: Path, settings: ServiceSettings | None = None) -> None:
-        """Look at nothing yet: indexes are opened by the first requests, after any fork."""
+    def __init__(
+        self, data: Path, settings: ServiceSettings | None = None, index: Path | None = None
+    ) -> None:
+        """Look at nothing yet: indexes are opened by the first requests, after any fork.
+
+        ``index`` is where they are, None: in ``data``.
+        """
         settings = settings or ServiceSettings()
-        layout = DataLayout(data)
+        layout = DataLayout(data, index)
         self.gate = Gate(settings.limits)
         self.catalog = StoreCatalog(layout, self.gate)
         self.measures = Measures(self.catalog.has)
-        self.api = make_api(self, StatusFile(layout), data, settings)
+        self.api = make_api(self, StatusFile(layout), layout, settings)
         self._hot_reads = HotReads(self.catalog, self.gate)
         self._streams = EventStreams(self.catalog, self.gate)
         self._hosts = AllowedHosts(settings.allowed_hosts)
@@ -146,7 +152,7 @@ def make_verifiers(settings: ServiceSettings) -> list[TokenVerifier]:
 
 def _with_cors(app: App, origins: tuple[str, ...]) -> App:
     layer: App = CORSMiddleware(
-        app,
+        cast("Any", app),
         allow_origins=origins,
         allow_methods=("GET", "HEAD", "POST"),
         allow_headers=("Accept", "Authorization", "If-None-Match", "Last-Event-ID"),
@@ -182,7 +188,7 @@ async def _send_problem(error: Exception, scope: Scope, send: Send) -> None:
 
 
 def make_api(
-    service: Service, status_file: StatusFile, data: Path, settings: ServiceSettings
+    service: Service, status_file: StatusFile, layout: DataLayout, settings: ServiceSettings
 ) -> FastAPI:
     """Make the FastAPI part: cold routes, the OpenAPI document, problem documents."""
     catalog = service.catalog
@@ -205,7 +211,7 @@ def make_api(
     api.include_router(dead_letter_routes(catalog))
     api.include_router(listed_key_routes(catalog))
     api.include_router(health_routes(catalog, status_file))
-    api.include_router(metrics_routes(catalog, service.measures, data))
+    api.include_router(metrics_routes(catalog, service.measures, layout))
     api.include_router(docs_routes())
     api.include_router(dashboard_routes())
     for error in (StorageError, ApiError, HTTPException, Exception):

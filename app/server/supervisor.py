@@ -18,7 +18,6 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from oriel.storage import DataLayout
 from oriel.storage.index import IndexFolder, mark_suspect
@@ -124,7 +123,7 @@ class Supervisor:
 
     def __init__(
         self,
-        data: Path,
+        layout: DataLayout,
         listener: socket.socket,
         workers: int,
         log_format: str = "text",
@@ -138,8 +137,7 @@ class Supervisor:
         """
         self._worker_arguments = worker_arguments
         self._log_format = log_format
-        self._layout = DataLayout(data)
-        self._data = data
+        self._layout = layout
         self._listener = listener
         self._workers = workers
         self._stale_seconds = stale_seconds
@@ -186,7 +184,8 @@ class Supervisor:
 
     def _common_arguments(self) -> list[str]:
         return [
-            f"--data={self._data}",
+            f"--data={self._layout.root}",
+            *([f"--index={self._layout.index_root}"] if self._layout.index_root else ()),
             f"--parent-pid={os.getpid()}",
             f"--log-format={self._log_format}",
         ]

@@ -14,7 +14,7 @@ from oriel.app.guards import Connections
 from oriel.app.server.service import Service
 from oriel.app.server.settings import ServiceSettings
 from oriel.app.telemetry import forget_dead_workers
-from oriel.storage import add_log_format, end_with_parent, set_up_console
+from oriel.storage import add_log_format, data_folder, end_with_parent, set_up_console
 
 #: Fields of every answer: a browser must not guess what it is. Pages have more of their own.
 _SECURITY_HEADERS = [("x-content-type-options", "nosniff")]
@@ -45,9 +45,11 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(data: Path, listener: socket.socket, settings: ServiceSettings) -> None:
+def serve(
+    data: Path, index: Path | None, listener: socket.socket, settings: ServiceSettings
+) -> None:
     """Answer until SIGTERM, then finish what is under way."""
-    service = Service(data, settings)
+    service = Service(data, settings, index)
     connections = Connections(settings.limits)
     config = uvicorn.Config(
         service,
@@ -73,7 +75,8 @@ def serve(data: Path, listener: socket.socket, settings: ServiceSettings) -> Non
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one worker; only the supervisor calls this."""
     parser = argparse.ArgumentParser(prog="python -m oriel.app.server.worker", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--data", type=data_folder, required=True)
+    parser.add_argument("--index", type=Path)
     parser.add_argument("--parent-pid", type=int, required=True)
     parser.add_argument("--socket", type=int, required=True)
     parser.add_argument("--settings", type=ServiceSettings.from_json, default=ServiceSettings())
@@ -82,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_console(options.log_format, text="%(levelname)s worker: %(message)s", process="worker")
     end_with_parent(options.parent_pid)
     forget_dead_workers()
-    serve(options.data, socket.socket(fileno=options.socket), options.settings)
+    serve(options.data, options.index, socket.socket(fileno=options.socket), options.settings)
     return 0
 
 

@@ -8,14 +8,16 @@ from pathlib import Path
 import pyarrow as pa
 
 from oriel.pipeline.errors import ReplayRefused
-from oriel.storage import DataLayout
+from oriel.storage import DataLayout, current_files, data_folder, uri
 from oriel.storage.dead_letters import Selection, has_letters
 from oriel.storage.dead_letters import letters as letters_of_table
 
 
 def add_selection(parser: argparse.ArgumentParser) -> None:
     """Add the options that name a data folder and say which of its letters are meant."""
-    parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
+    parser.add_argument(
+        "--data", type=data_folder, required=True, help="folder of tables and checkpoints"
+    )
     parser.add_argument("--topic", help="only records of this topic")
     parser.add_argument("--store", help="only records that this store alone can't use")
     parser.add_argument("--reason", help="only this reason, like wrong-type")
@@ -37,8 +39,9 @@ def letters(data: Path, wanted: Selection) -> Iterator[pa.Table]:
         ReplayRefused: the folder has no dead-letter table.
     """
     folder = DataLayout(data).dead_letters
+    current_files().reach(data)
     if not has_letters(folder):
-        message = f"{data} has no dead letters: name the folder that --data of oriel run names"
+        message = f"{uri(data)} has no dead letters: name the folder that --data of oriel run names"
         raise ReplayRefused(message)
     return letters_of_table(folder, wanted)
 

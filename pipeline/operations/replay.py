@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -18,7 +19,7 @@ from oriel.pipeline.errors import PipelineError, ReplayRefused
 from oriel.pipeline.operations.letters import letters
 from oriel.pipeline.sources import Brokers, Message, kafka_settings
 from oriel.pipeline.spark import LogFile, build_session
-from oriel.storage import DataLayout, sync_folder
+from oriel.storage import DataLayout, current_files, is_object, sync_folder, uri
 from oriel.storage.dead_letters import Selection
 
 #: A record's topic, partition and offset.
@@ -203,6 +204,9 @@ def _brokers(servers: str, options: Mapping[str, str], logs: Path) -> Brokers:
 def _memory(data: Path) -> Iterator[tuple[set[Place], Callable[[Sequence[Place]], None]]]:
     """The records that were sent before, and what notes others; for one replay at a time."""
     path = DataLayout(data).replayed
+    if is_object(path):
+        yield _notes(data, path.with_suffix(""))
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
         try:
@@ -219,6 +223,31 @@ def _memory(data: Path) -> Iterator[tuple[set[Place], Callable[[Sequence[Place]]
             os.fsync(file.fileno())
 
         yield known, note
+
+
+def _notes(data: Path, folder: Path) -> tuple[set[Place], Callable[[Sequence[Place]], None]]:
+    """The same among objects, to which nothing can be appended: each note is one.
+
+    Of two replays at once one creates the next note, and the other sends nothing.
+    """
+    files = current_files()
+    names = sorted(files.names(folder))
+    numbers = count(int(names[-1].partition(".")[0]) + 1 if names else 0)
+
+    def note(places: Sequence[Place]) -> None:
+        content = b"".join(orjson.dumps(place) + b"\n" for place in places)
+        try:
+            files.create(folder / f"{next(numbers):012d}.jsonl", content, sync=True)
+        except FileExistsError as error:
+            message = f"another replay of {uri(data)} is at work: wait until it is done"
+            raise ReplayRefused(message) from error
+
+    known = {
+        (topic, partition, offset)
+        for name in names
+        for topic, partition, offset in map(orjson.loads, files.read(folder / name).splitlines())
+    }
+    return known, note
 
 
 def _places(file: BinaryIO) -> set[Place]:

@@ -3,6 +3,7 @@
 import re
 
 from oriel.pipeline.errors import FilesFailed
+from oriel.storage import ObjectStoreFailed
 
 #: How Python and Java tell of a full disk, missing rights, a broken device. In an error of Spark's
 #: it stands somewhere in its text.
@@ -21,6 +22,9 @@ def in_words(error: BaseException) -> BaseException:
 
     A connection that breaks is the end of Java, not of a disk.
     """
+    if isinstance(error, ObjectStoreFailed):
+        # It has the way out already.
+        return FilesFailed(str(error))
     if isinstance(error, OSError) and not isinstance(error, ConnectionError):
         return _files_failed(str(error))
     return error

@@ -14,7 +14,7 @@ import orjson
 
 from oriel.pipeline.errors import CheckpointError, RecordsLost
 from oriel.pipeline.sources.brokers import TopicLog
-from oriel.storage import Offsets, replace_file
+from oriel.storage import Offsets, current_files, replace_file
 
 #: The file's name.
 KAFKA_RECORD = "kafka.json"
@@ -109,7 +109,7 @@ class KafkaRecord:
             CheckpointError: it is damaged.
         """
         try:
-            written = orjson.loads(path.read_bytes())
+            written = orjson.loads(current_files().read(path))
             return cls(
                 path, written["start"], written["topic_ids"], written["lost"],
                 # Not in files of before there was a start for each topic.

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from oriel.storage.delta import DEAD_LETTER_SCHEMA, LOG_FOLDER, DeltaLog
+from oriel.storage.delta import DEAD_LETTER_SCHEMA, DeltaLog, has_table, open_delta
 
 #: So many letters are held at a time: their bytes may be long.
 _BATCH_ROWS = 1000
@@ -55,14 +55,14 @@ class Selection:
 
 def has_letters(folder: Path) -> bool:
     """Whether the dead-letter table is there; a folder that had no run has none."""
-    return (folder / LOG_FOLDER).is_dir()
+    return has_table(folder)
 
 
 def open_letters(folder: Path) -> DeltaTable:
     """The newest whole version of the table."""
     # A torn newest entry is an error to delta-rs, so it is told which version to read.
     newest = DeltaLog(folder).newest()
-    return DeltaTable(folder, version=None if newest is None else newest.version)
+    return open_delta(folder, None if newest is None else newest.version)
 
 
 def letters(folder: Path, wanted: Selection) -> Iterator[pa.Table]:

@@ -21,15 +21,14 @@ from oriel.storage.delta.compaction import Compacted, Limits
 from oriel.storage.delta.data_files import AddedFile, write_file
 from oriel.storage.delta.file_ranges import Range, group_range
 from oriel.storage.delta.log import (
-    LOG_FOLDER,
     DeltaLog,
     LogEntry,
-    Stamp,
     TableMetadata,
     TableSnapshot,
     entry_name,
     read_definition,
 )
+from oriel.storage.delta.opening import LOG_FOLDER, has_table, open_delta, table_folders
 from oriel.storage.delta.replacement import TableContent, replace_rows
 from oriel.storage.delta.table import (
     CHECKPOINT_INTERVAL,
@@ -51,7 +50,6 @@ __all__ = [
     "Limits",
     "LogEntry",
     "Range",
-    "Stamp",
     "Table",
     "TableContent",
     "TableFigures",
@@ -64,10 +62,13 @@ __all__ = [
     "delta_type",
     "entry_name",
     "group_range",
+    "has_table",
+    "open_delta",
     "open_table",
     "read_definition",
     "replace_rows",
     "store_schema",
+    "table_folders",
     "table_rows",
     "write_file",
 ]

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from oriel.storage.definition import StoreKind
 from oriel.storage.delta.columns import TIMESTAMP
+from oriel.storage.files import current_files
 
 #: A place in the order of a compacted file: key as UTF-8, window start in microseconds.
 Place = tuple[bytes, int]
@@ -84,7 +85,7 @@ def file_ranges(path: Path, kind: StoreKind | None) -> FileRanges:
     Raises:
         FileNotFoundError: the file was removed.
     """
-    with pq.ParquetFile(path) as file:
+    with current_files().open(path) as source, pq.ParquetFile(source) as file:
         return _of_footer(file, kind)
 
 

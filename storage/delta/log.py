@@ -12,7 +12,6 @@ checkpoints.
 
 import hashlib
 import logging
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,12 +27,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.definition import STORE_PROPERTY, StoreDefinition
+from oriel.storage.delta.opening import LOG_FOLDER, open_delta
 from oriel.storage.errors import CorruptLog, InvalidDefinition, StoreNotReady
+from oriel.storage.files import Stamp, current_files
 from oriel.storage.position import COMMIT_APPLICATION_KEY, COMMIT_INFO_KEY, CommitRecord
 
 logger = logging.getLogger(__name__)
-
-LOG_FOLDER = "_delta_log"
 
 Action = dict[str, Any]
 
@@ -199,9 +198,6 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
 _CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 
-#: Identity of a log file: inode, modification time in ns, size in bytes.
-Stamp = tuple[int, int, int]
-
 
 @dataclass(frozen=True)
 class TableSnapshot:
@@ -235,17 +231,17 @@ class DeltaLog:
         self._folder = table / LOG_FOLDER
 
     def stamp(self, version: int) -> Stamp | None:
-        """Identity of a version's file, None when there is no such file; one ``stat``."""
-        return _stamp(self._path(version))
+        """Which file a version has, None when it has none; one look at it."""
+        return current_files().stamp(self._path(version))
 
     def checkpoint_stamp(self) -> Stamp | None:
-        """Identity of the pointer to the newest Delta checkpoint, None when there is none."""
-        return _stamp(self._folder / "_last_checkpoint")
+        """Which pointer to the newest Delta checkpoint there is, None when there is none."""
+        return current_files().stamp(self._folder / "_last_checkpoint")
 
     def read(self, version: int) -> LogEntry | None:
         """Read one version's entry; None when it isn't there or isn't whole (yet)."""
         try:
-            content = self._path(version).read_bytes()
+            content = current_files().read(self._path(version))
         except (FileNotFoundError, NotADirectoryError):
             return None
         return read_entry(version, content)
@@ -253,7 +249,7 @@ class DeltaLog:
     def transactions(self, version: int) -> dict[str, int] | None:
         """Application -> the batch that this version commits; None if it isn't there or whole."""
         try:
-            actions = read_actions(self._path(version).read_bytes())
+            actions = read_actions(current_files().read(self._path(version)))
         except (FileNotFoundError, NotADirectoryError):
             return None
         if actions is None:
@@ -289,7 +285,7 @@ class DeltaLog:
         if version is None and entry is not None:
             version = entry.version
         try:
-            delta = DeltaTable(self.table, version=version)
+            delta = open_delta(self.table, version)
             metadata = delta.metadata()
             definition = read_definition(self.table, metadata.configuration.get(STORE_PROPERTY))
             _refuse_column_mapping(self.table, metadata.configuration)
@@ -342,10 +338,7 @@ class DeltaLog:
         return self._folder / entry_name(version)
 
     def _named(self, pattern: re.Pattern[str]) -> list[int]:
-        try:
-            names = os.listdir(self._folder)  # noqa: PTH208 - there may be very many
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+        names = current_files().names(self._folder)
         return sorted({int(match[1]) for match in map(pattern.fullmatch, names) if match})
 
     def _backwards(self, newest: int | None = None) -> Iterator[LogEntry]:
@@ -356,14 +349,6 @@ class DeltaLog:
             entry = self.read(version)
             if entry is not None:
                 yield entry
-
-
-def _stamp(path: Path) -> Stamp | None:
-    try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def _refuse_column_mapping(table: Path, properties: Mapping[str, str | None]) -> None:

@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from oriel.storage.delta import TableSnapshot
 from oriel.storage.errors import MissingDataFile
+from oriel.storage.files import current_files
 from oriel.storage.index.rows import counting_rows, file_extent, file_tables
 from oriel.storage.index.state import Extent, IndexState, RevisionBounds
 from oriel.storage.index.writer import IndexWriter
@@ -48,7 +49,7 @@ def build_generation(
     files = {name: table / name for name in snapshot.files}
     # Before anything is read: what is gone is told at no cost.
     for path in files.values():
-        if not path.exists():
+        if not current_files().exists(path):
             message = f"the data file {path} is not there"
             raise MissingDataFile(message)
     extents = [

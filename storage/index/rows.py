@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 
 from oriel.storage.definition import StoreDefinition, StoreKind
 from oriel.storage.delta import arrow_type, store_schema
-from oriel.storage.errors import CorruptLog, MissingDataFile
+from oriel.storage.errors import CorruptLog, MissingDataFile, ObjectStoreFailed
+from oriel.storage.files import current_files
 from oriel.storage.index.state import NOTHING_OBSERVED_MS, Extent
 from oriel.storage.key_codec import record_keys
 
@@ -140,13 +141,18 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a file of a table; what is wrong with it is told in one line that names it."""
     try:
         # Spark writes times as INT96, which Arrow would take for nanoseconds: those end in 2262.
-        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+        with (
+            current_files().open(path) as source,
+            pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file,
+        ):
             yield file
     except FileNotFoundError as error:
         message = f"the data file {path} is not there"
         raise MissingDataFile(message) from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, KeyError) as error:
         raise _unreadable(path, error) from error
+    except ObjectStoreFailed:
+        raise
     except OSError as error:
         # Arrow's word for a page that can't be decoded; the system's errors have a number.
         if error.errno is not None:

@@ -11,8 +11,9 @@ from collections import OrderedDict
 from dataclasses import replace
 from pathlib import Path
 
-from oriel.storage.delta import DeltaLog, Stamp
+from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import CorruptLog, StoreNotReady, VersionGone, VersionNotFound
+from oriel.storage.files import Stamp, current_files
 from oriel.storage.index import Extent, IndexState
 from oriel.storage.table_store.budget import ReadBudget
 from oriel.storage.table_store.conditions import EVERYTHING
@@ -100,9 +101,12 @@ class TableVersions:
                     while len(self._open) > _OPEN_MAX:
                         self._open.popitem(last=False)
         # Looked at before anything is read: else some keys would answer and others not.
-        if not all((self.table / file.path).exists() for file in rows.files):
+        if not all(self._is_there(file.path) for file in rows.files):
             raise self.gone(version)
         return table_store(rows, budget)
+
+    def _is_there(self, path: str) -> bool:
+        return current_files().exists(self.table / path)
 
     def gone(self, version: int) -> VersionGone:
         """The error that a version can't be read any more, which says which can."""
@@ -161,7 +165,7 @@ class TableVersions:
         version = last
         while version > max(first, last - _ENTRIES_LOOKED_AT):
             entry = self._log.read(version)
-            if entry is None or not all((self.table / n).exists() for n in entry.removed):
+            if entry is None or not all(self._is_there(name) for name in entry.removed):
                 break
             version -= 1
         return version

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from oriel.storage.delta import LogEntry, TableMetadata, TableSnapshot, read_definition
 from oriel.storage.errors import CorruptLog
+from oriel.storage.files import current_files
 from oriel.storage.index import IndexState
 from oriel.storage.position import CommitRecord
 
@@ -57,7 +58,7 @@ def later_record(
 
 def files_are_gone(table: Path, snapshot: TableSnapshot) -> CorruptLog:
     """Say that a version can't be read, with a file that it lacks and the ways out."""
-    gone = [name for name in snapshot.files if not (table / name).exists()]
+    gone = [name for name in snapshot.files if not current_files().exists(table / name)]
     return CorruptLog(
         f"version {snapshot.version} of {table} names {len(gone)} data files that are not there "
         f"({gone[0] if gone else 'which is back now'}): they were deleted by hand, or by a VACUUM "

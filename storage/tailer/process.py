@@ -19,6 +19,7 @@ from pathlib import Path
 
 from oriel.storage.console import add_log_format, set_up_console
 from oriel.storage.delta import DeltaLog
+from oriel.storage.files import data_folder, is_object
 from oriel.storage.index import IndexFolder
 from oriel.storage.layout import INDEX_FORMAT, DataLayout
 from oriel.storage.parent_watch import end_with_parent
@@ -33,6 +34,8 @@ logger = logging.getLogger(__name__)
 
 #: Seconds between two heartbeats.
 _ROUND_SECONDS = 0.5
+#: Seconds between two looks for tables among objects, each of which is a request or a few.
+_OBJECTS_ROUND_SECONDS = 30.0
 #: Tables looked for in a second, at most: with very many, less often than each round.
 _TABLES_A_SECOND = 500
 #: Seconds between two looks for indexes of other versions of the program.
@@ -51,11 +54,15 @@ class Tailer:
     def __init__(
         self,
         data: Path,
+        index: Path | None = None,
         stale_seconds: float = STALE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is opened or started yet; ``clock`` gives seconds, of whatever beginning."""
-        self._layout = DataLayout(data)
+        """Nothing is opened or started yet; ``clock`` gives seconds, of whatever beginning.
+
+        ``index`` is where the indexes are, None: in ``data``.
+        """
+        self._layout = DataLayout(data, index)
         self._status = StatusFile(self._layout)
         self._tables = TablesFolder(self._layout, self._status.read().tables, clock)
         self._pool = StorePool()
@@ -70,7 +77,10 @@ class Tailer:
         if now - self._formats_at >= _FORMATS_SECONDS:
             remove_other_formats(self._layout)
             self._formats_at = now
-        if now - self._looked_at >= max(_ROUND_SECONDS / 2, len(stores) / _TABLES_A_SECOND):
+        # Sooner until there is a store at all.
+        is_rare = is_object(self._layout.root) and stores
+        least = _OBJECTS_ROUND_SECONDS if is_rare else _ROUND_SECONDS / 2
+        if now - self._looked_at >= max(least, len(stores) / _TABLES_A_SECOND):
             self._look, self._looked_at = self._tables.look(stores), now
             for name in sorted(set(self._look.present) - stores.keys()):
                 log = DeltaLog(self._layout.table(name))
@@ -139,13 +149,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if options.parent_pid is not None:
         end_with_parent(options.parent_pid)
-    if take_lock(options.data, wait=options.wait) is None:
+    if take_lock(options.index or options.data, wait=options.wait) is None:
         logger.error("another tailer serves %s; end it first, or use --wait", options.data)
         return ANOTHER_TAILER
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    tailer, failures = Tailer(options.data, options.stale_after), Failures()
+    tailer = Tailer(options.data, options.index, options.stale_after)
+    failures = Failures()
     while not stop.is_set():
         try:
             tailer.round()
@@ -162,7 +173,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m oriel.storage.tailer", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
+    parser.add_argument("--index", type=Path, help="where the indexes are (default: DATA/index)")
     parser.add_argument("--parent-pid", type=int, help="end when this is no longer the parent")
     parser.add_argument("--wait", action="store_true", help="wait while another tailer runs")
     parser.add_argument(

@@ -20,9 +20,9 @@ from pathlib import Path
 from oriel.storage.delta import (
     DeltaLog,
     LogEntry,
-    Stamp,
 )
 from oriel.storage.errors import CorruptLog, IndexDamaged, MissingDataFile, StorageError
+from oriel.storage.files import Stamp, is_object
 from oriel.storage.index import (
     IndexFolder,
     IndexState,
@@ -52,6 +52,8 @@ _STRETCH_SECONDS = 0.25
 _REST_SECONDS = 10.0
 #: Seconds from which a torn entry is no entry that is being written.
 _TORN_SECONDS = 2.0
+#: The same where a look is a request, or a few, which cost money.
+_OBJECTS_POLL_SECONDS, _OBJECTS_LOOK_AROUND_SECONDS = 0.5, 10.0
 #: Snapshots that a rebuild tries, each time that files of one were vacuumed while it was read.
 _SNAPSHOTS_MAX = 5
 
@@ -77,7 +79,10 @@ class StoreTailer:
         self._state: IndexState | None = None
         self._generation = folder.path
         self._bytes_seen = 0
-        self._look_around_seconds, self._rest_seconds = _LOOK_AROUND_SECONDS, _REST_SECONDS
+        self._least_around_seconds = (
+            _OBJECTS_LOOK_AROUND_SECONDS if is_object(log.table) else _LOOK_AROUND_SECONDS
+        )
+        self._look_around_seconds, self._rest_seconds = self._least_around_seconds, _REST_SECONDS
         #: Identity of the last applied version's log file, and of the next one's if it was torn.
         self._stamp: Stamp | None = None
         self._torn_stamp: Stamp | None = None
@@ -88,13 +93,15 @@ class StoreTailer:
         #: Whether this process has looked through the index that it found, or built it.
         self._is_checked = False
         self._looked_around_at = 0.0
+        self._is_remote = is_object(log.table)
+        self._looked_at = 0.0
         #: Where the sweep goes on, None between sweeps, and the clock at which the last one began.
         self._sweep_from: bytes | None = None
         self._swept_ms = 0
 
     def spread(self, around_seconds: float, stores: int) -> None:
         """Be one of so many stores: look around more rarely, keep files open for less long."""
-        self._look_around_seconds = max(_LOOK_AROUND_SECONDS, around_seconds)
+        self._look_around_seconds = max(self._least_around_seconds, around_seconds)
         self._rest_seconds = _REST_SECONDS if stores <= open_indexes_max() // 2 else 0.0
 
     def look(self) -> bool:
@@ -105,6 +112,11 @@ class StoreTailer:
         """
         if self._state is None:
             return True
+        if self._is_remote:
+            now = time.monotonic()
+            if now - self._looked_at < _OBJECTS_POLL_SECONDS:
+                return False
+            self._looked_at = now
         stamp = self.log.stamp(self._state.version + 1)
         self.waiting_since = None if stamp is None else stamp[1] / 1e9
         if stamp is not None and stamp != self._torn_stamp:

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from oriel.storage.delta import LOG_FOLDER
+from oriel.storage.delta import LOG_FOLDER, table_folders
 from oriel.storage.errors import InvalidDefinition
+from oriel.storage.files import is_object, uri
 from oriel.storage.layout import DataLayout, check_store_name
 
 #: Seconds for which an index stays when its table's folder is not there.
@@ -76,6 +77,15 @@ class TablesFolder:
         """Look at the folder; ``followed`` are the stores that had a table at the last look."""
         known = {*followed, *stores_with_indexes(self._layout)}
         folder = self._layout.tables
+        if is_object(folder):
+            # There are no mounts among objects: what can be listed and is not there was deleted.
+            try:
+                names = [table.name for table in table_folders(folder)]
+            except OSError as error:
+                problem = f"the tables in {uri(folder)} can't be listed ({error})"
+                return TablesLook(away=dict.fromkeys(known, problem), problem=problem)
+            present = sorted(filter(_is_name, names))
+            return self._with_absent(present, known.difference(present))
         try:
             status = folder.stat()
             names = os.listdir(folder)  # noqa: PTH208 - there may be very many

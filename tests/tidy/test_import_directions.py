@@ -37,7 +37,8 @@ FLOORS = {
         "delta",
         "contracts definition",
         "key_codec layout position",
-        "errors files parent_watch console",
+        "files",
+        "errors parent_watch console",
     ),
     "pipeline": (
         "testing",
