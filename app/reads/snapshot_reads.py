@@ -5,6 +5,7 @@ have been checked. It gives back finished JSON, a whole page of it.
 """
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import orjson
 

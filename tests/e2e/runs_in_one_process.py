@@ -83,7 +83,7 @@ def _main(options: list[str]) -> None:
         with redirect_stdout(io.StringIO()) as output, redirect_stderr(io.StringIO()) as told:
             try:
                 code = import_module(module).main(arguments)
-            except Exception:  # noqa: BLE001 - whatever it is, the test that asked is told, and others go on
+            except Exception:  # noqa: BLE001 - told to the test that asked, others go on
                 code = 2
                 traceback.print_exc()
         sys.stdout.write(json.dumps([code, output.getvalue(), told.getvalue()]) + "\n")

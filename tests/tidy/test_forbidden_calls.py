@@ -19,6 +19,7 @@ BROAD_HANDLERS = {
     ): "any failure becomes one line and exit code 1; its trace goes to the run's log",
     ("pipeline/run/command.py", "_run"): "whatever fails where Java has ended, that is the reason; "
     "any other is raised again",
+    ("tests/e2e/runs_in_one_process.py", "_main"): "the test that asked is told, and others go on",
     ("tests/app/api_client.py", "_call"): "an error after a whole answer is the server's to log; "
     "any other is raised again",
     ("storage/tailer/store.py", "advance"): "a store that fails is told of in its status and tried "
