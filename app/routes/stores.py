@@ -34,7 +34,7 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     @router.get(_DESCRIBE.path, response_model=_DESCRIBE.answer)
     async def describe_store(request: Request) -> Any:
         _DESCRIBE.query.read(request.scope["query_string"])
-        view = catalog.view(_store_of(request))
+        view = catalog.view(store_of(request))
         status = status_file.read().stores.get(view.name, _UNHEARD_OF)
         with view.snapshot() as snapshot:
             return _detail(view.name, snapshot, status)
@@ -42,7 +42,7 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     @router.get(_KEYS.path, response_model=_KEYS.answer)
     async def list_keys(request: Request) -> Any:
         query = _KEYS.query.read(request.scope["query_string"])
-        view = catalog.view(_store_of(request))
+        view = catalog.view(store_of(request))
         read_page = partial(_keys, view.name, query)
         if is_as_of(query):
             _, page = await catalog.table_reads.as_of(view.name, query, read_page)
@@ -53,7 +53,8 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     return router
 
 
-def _store_of(request: Request) -> str:
+def store_of(request: Request) -> str:
+    """The store that a request's path names."""
     # From the raw path: in FastAPI's a %2F of the name is a slash already.
     return decode_path(request.scope["raw_path"].split(b"/")[3])
 
