@@ -104,7 +104,7 @@ def _query(chance: random.Random, window: WindowSpec) -> Query:
     bounds = [chance.choice([-3, 0, LATEST_MS, chance.randrange(250)]) for _ in range(2)]
     place = WindowId(chance.randrange(200), chance.randrange(300))
     after = chance.choice([None, place])
-    span = WindowRange(key, *bounds, chance.choice([1, 3, 1000]), after)
+    span = WindowRange(key, bounds[0], bounds[1], chance.choice([1, 3, 1000]), after)
     queries: list[Query] = [
         keys,
         lambda store: store.fetch(span),

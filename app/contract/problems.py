@@ -176,6 +176,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     storage.UnknownStore: ProblemKind(404, "unknown-store", "There is no such store"),
     storage.VersionNotFound: ProblemKind(404, "version-not-found", "The table has no such version"),
     storage.VersionGone: ProblemKind(410, "version-gone", "The version was cleaned up"),
+    storage.CorruptLog: ProblemKind(503, "table-damaged", "The table can't be read", retry=True),
     storage.TableReadTooLarge: ProblemKind(
         400, "table-read-too-large", "The read looks at too many rows"
     ),

@@ -14,12 +14,14 @@ from oriel.app.reads import (
     ReadRequest,
     StoreCatalog,
     StoreView,
+    is_as_of,
     position_of,
     read_page_at,
     refuse_wrong_kind,
 )
 from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexSnapshot
+from oriel.storage.table_store import TableStore
 from oriel.storage.tailer import StatusFile, StoreStatus
 
 _LIST, _DESCRIBE, _KEYS, _COUNT = (
@@ -82,19 +84,23 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     async def count_rows(request: Request) -> Any:
         query = _COUNT.query.read(request.scope["query_string"])
         view = catalog.view(store_of(request))
-        with await view.snapshot_at(query) as snapshot:
+
+        def counted(snapshot: IndexSnapshot | TableStore) -> int:
             refuse_wrong_kind(view.name, snapshot.state, _COUNT)
-            return {
-                "store": view.name,
-                "position": position_of(snapshot.state),
-                "count": snapshot.window_count(),
-            }
+            return snapshot.window_count()
+
+        if is_as_of(query):
+            state, count = await catalog.table_reads.as_of(view.name, query, counted)
+        else:
+            with await view.snapshot_at(query) as snapshot:
+                state, count = snapshot.state, counted(snapshot)
+        return {"store": view.name, "position": position_of(state), "count": count}
 
     return router
 
 
 def store_of(request: Request) -> str:
-    """The store that a path names."""
+    """The store that a request's path names."""
     # From the raw path: in FastAPI's a %2F of the name is a slash already.
     return decode_path(request.scope["raw_path"].split(b"/")[3])
 

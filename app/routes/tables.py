@@ -6,8 +6,9 @@ from typing import Any
 import orjson
 from fastapi import APIRouter, Request, Response
 
-from oriel.app.contract import OPERATIONS, PageCursors, decode_path
+from oriel.app.contract import OPERATIONS, PageCursors
 from oriel.app.reads import StoreCatalog, position_of
+from oriel.app.routes.stores import store_of
 from oriel.storage.delta import DeltaLog
 from oriel.storage.index import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
 from oriel.storage.table_store import Change, ChangePage, ChangeRange, changes
@@ -22,7 +23,7 @@ def table_routes(catalog: StoreCatalog) -> APIRouter:
     @router.get(_CHANGES.path)
     async def read_changes(request: Request) -> Response:
         query = _CHANGES.query.read(request.scope["query_string"])
-        view = catalog.view(decode_path(request.scope["raw_path"].split(b"/")[3]))
+        view = catalog.view(store_of(request))
         with view.snapshot() as snapshot:
             state = snapshot.state
         since = query["since_version"]

@@ -12,7 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from oriel.storage.delta import DeltaLog
-from oriel.storage.errors import CorruptLog, StoreNotReady, VersionGone, VersionNotFound
+from oriel.storage.errors import (
+    CorruptLog,
+    InvalidDefinition,
+    StoreNotReady,
+    VersionGone,
+    VersionNotFound,
+)
 from oriel.storage.files import Stamp, current_files
 from oriel.storage.index import Extent, IndexState
 from oriel.storage.table_store.budget import ReadBudget
@@ -79,10 +85,9 @@ class TableVersions:
 
         Raises:
             VersionNotFound: the table is not there yet.
-            VersionGone: entries or files that it needs are not there any more.
+            VersionGone: entries or files that it needs are not there any more, or it is no store.
             StoreNotReady: there is no table.
             CorruptLog: the log can't be read.
-            InvalidDefinition: the table was no store of ours.
         """
         first, last = self._logged()
         if version > last:
@@ -118,7 +123,11 @@ class TableVersions:
         )
 
     def _opened(self, version: int, budget: ReadBudget) -> VersionRows:
-        snapshot = self._log.snapshot(version)
+        try:
+            snapshot = self._log.snapshot(version)
+        except InvalidDefinition as error:
+            message = f"version {version} of {self.table.name!r} is not of this store: {error}"
+            raise VersionGone(message) from error
         recorded = -1 if snapshot.record is None else snapshot.record.batch
         if recorded < snapshot.batch:
             # Its clock is that of the batch, so what had expired by then can't be told.

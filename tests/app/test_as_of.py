@@ -12,6 +12,7 @@ from deltalake import DeltaTable
 
 from oriel.app.contract import TABLE_READS_AT_ONCE, TABLE_READS_WAITING
 from oriel.app.reads import table_reads
+from oriel.storage.delta import DeltaLog
 from oriel.storage.table_store import ReadBudget, TableVersions
 from tests.app.api_client import Served, served, starts
 from tests.app.problem_shape import assert_problem
@@ -223,3 +224,14 @@ def test_a_read_that_takes_too_long_is_given_up(
     monkeypatch.setattr(TableVersions, "open", lambda *_: hold.wait(60))
     assert_problem(grown.get(f"{ROOT}/fetch/a?as_of_version=1"), 503, "table-read-timeout")
     hold.set()
+
+
+def test_a_damaged_file_is_told_and_others_are_read(grown: Served) -> None:
+    """Of a file that can't be read the problem names it; the service goes on."""
+    entry = DeltaLog(grown.table.path).read(2)
+    assert entry is not None
+    (name,) = entry.added
+    (grown.table.path / name).write_bytes(b"no Parquet")
+    answer = grown.get(f"{ROOT}/fetch/b?as_of_version=2")
+    assert_problem(answer, 503, "table-damaged", name)
+    assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=1")) == [10, 20, 30]

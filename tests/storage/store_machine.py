@@ -219,7 +219,7 @@ class StoreMachine(RuleBasedStateMachine):
         for key, start, length, n, deleted in rows:
             end = start + (length if self.window.kind.is_session else self.window.size_ms)
             times = (start, end) if self.window.is_windowed else (0, 0)
-            distinct[key, times] = Written(key, *times, n, deleted, revision)
+            distinct[key, times] = Written(key, times[0], times[1], n, deleted, revision)
         return list(distinct.values())
 
     def _counting(self) -> Mapping[tuple[str, int, int], Written]:
