@@ -54,5 +54,6 @@ class Limits:
 
 #: Every limit, in the order of the documentation.
 LIMIT_FIELDS = tuple(
-    LimitField(one.name, one.default, one.metadata["meaning"]) for one in fields(Limits)
+    LimitField(one.name, getattr(Limits, one.name), one.metadata["meaning"])
+    for one in fields(Limits)
 )

@@ -137,8 +137,8 @@ def _described(operation: Operation) -> Json:
         }
     for status in sorted({kind.status for kind in kinds}):
         responses[str(status)] = _problems(kind for kind in kinds if kind.status == status)
-    for status in _guard_responses():
-        responses.setdefault(status, {"$ref": f"#/components/responses/{status}"})
+    for name in _guard_responses():
+        responses.setdefault(name, {"$ref": f"#/components/responses/{name}"})
     for status, description in operation.other_statuses.items():
         responses[str(status)] = {"description": description, "content": _content(operation)}
     return {

@@ -9,7 +9,7 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -121,7 +121,7 @@ def read_changes(log: DeltaLog, definition: StoreDefinition, version: int) -> Ch
         message = f"version {version} has left the log"
         raise ResetNeeded(message)
     _refuse_more_than_rows(entry, definition)
-    tables = []
+    tables: list[Any] = []
     try:
         for name in entry.added:
             tables += table_batches(log.table / name, definition)

@@ -115,7 +115,7 @@ class Measures:
         if folder is None:
             return generate_latest(self._registry)
         registry = CollectorRegistry()
-        MultiProcessCollector(registry, folder)
+        MultiProcessCollector(registry, folder)  # type: ignore[no-untyped-call]
         return generate_latest(registry)
 
     def _labels(self, raw_path: bytes, parts: list[bytes]) -> tuple[str, str]:
@@ -156,7 +156,7 @@ def forget_dead_workers(environment: Mapping[str, str] = os.environ) -> None:
         pid = file.stem.rpartition("_")[2]
         if pid.isdecimal() and not _runs(int(pid)):
             with suppress(FileNotFoundError):
-                mark_process_dead(int(pid), folder)
+                mark_process_dead(int(pid), folder)  # type: ignore[no-untyped-call]
 
 
 def _runs(pid: int) -> bool:

@@ -24,7 +24,7 @@ from oriel.app.telemetry import measures
 from tests.app.api_client import Served
 from tests.app.serving import ROOT, SERVE, Serving
 from tests.storage.store_tables import StoreTable, make_definition
-from tests.storage.waiting import WAIT_SECONDS, wait_until
+from tests.storage.waiting import wait_until
 
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
