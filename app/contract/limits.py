@@ -6,7 +6,7 @@ the limits all go by these fields. Every limit is of one worker process.
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 
 class LimitField(NamedTuple):
@@ -54,6 +54,6 @@ class Limits:
 
 #: Every limit, in the order of the documentation.
 LIMIT_FIELDS = tuple(
-    LimitField(one.name, cast("int", one.default), one.metadata["meaning"])
+    LimitField(one.name, getattr(Limits, one.name), one.metadata["meaning"])
     for one in fields(Limits)
 )

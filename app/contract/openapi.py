@@ -187,8 +187,8 @@ def _described(operation: Operation) -> Json:
         }
     for status in sorted({kind.status for kind in kinds}):
         responses[str(status)] = _problems(kind for kind in kinds if kind.status == status)
-    for guarded in _guard_responses():
-        responses.setdefault(guarded, {"$ref": f"#/components/responses/{guarded}"})
+    for name in _guard_responses():
+        responses.setdefault(name, {"$ref": f"#/components/responses/{name}"})
     for status, description in operation.other_statuses.items():
         responses[str(status)] = {"description": description, "content": _content(operation)}
     body = {"requestBody": _KEYS_BODY} if operation.method == "POST" else {}

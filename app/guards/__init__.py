@@ -5,11 +5,12 @@ Nothing in here knows a store. ``Connections`` makes the HTTP protocol of a work
 ``AccessGuard`` the tokens. Each refusal is an error of the contract.
 """
 
-from oriel.app.guards.access import ACCESS, Access, AccessGuard, TokenVerifier, hide_other_stores
+from oriel.app.guards.access import ACCESS, Access, AccessGuard, hide_other_stores
 from oriel.app.guards.gate import App, Gate, Receive, Scope, Send
 from oriel.app.guards.hosts import AllowedHosts, is_loopback
 from oriel.app.guards.protocol import Connections
-from oriel.app.guards.tokens import BadTokenFile, TokenFile
+from oriel.app.guards.tokens import BadKeys, BadTokenFile
+from oriel.app.guards.verifiers import TokenSettings, make_verifiers
 
 __all__ = [
     "ACCESS",
@@ -17,14 +18,15 @@ __all__ = [
     "AccessGuard",
     "AllowedHosts",
     "App",
+    "BadKeys",
     "BadTokenFile",
     "Connections",
     "Gate",
     "Receive",
     "Scope",
     "Send",
-    "TokenFile",
-    "TokenVerifier",
+    "TokenSettings",
     "hide_other_stores",
     "is_loopback",
+    "make_verifiers",
 ]

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import jwt
 
 from oriel.app.guards.access import Access
+from oriel.app.guards.tokens import BadKeys
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +54,7 @@ class JwtVerifier:
         """Read the keys.
 
         Raises:
-            jwt.PyJWTError: they can't be fetched or read.
-            OSError: the file can't be read.
+            BadKeys: they can't be fetched or read.
         """
         self._settings = settings
         self._keys = _read_keys(settings.keys)
@@ -111,12 +111,8 @@ class JwtVerifier:
     def _read_again(self) -> None:
         try:
             keys = _read_keys(self._settings.keys)
-        except (jwt.PyJWTError, OSError) as error:
-            logger.error(  # noqa: TRY400 - where the keys are is all there is to know
-                "the keys for JSON Web Tokens can't be read from %s (%s); they stay as they were",
-                self._settings.keys,
-                error,
-            )
+        except BadKeys as error:
+            logger.error("%s; they stay as they were", error)  # noqa: TRY400 - it says all
             return
         if keys.keys() != self._keys.keys():
             # What was checked with a key that is gone is checked again.
@@ -126,10 +122,14 @@ class JwtVerifier:
 
 def _read_keys(place: str) -> dict[str | None, jwt.PyJWK]:
     """The keys of a file or an address, by their ids."""
-    if place.startswith(("https://", "http://")):
-        key_set = jwt.PyJWKClient(place, timeout=10).get_jwk_set(refresh=True)
-    else:
-        key_set = jwt.PyJWKSet.from_json(Path(place).read_text(encoding="utf-8"))
+    try:
+        if place.startswith(("https://", "http://")):
+            key_set = jwt.PyJWKClient(place, timeout=10).get_jwk_set(refresh=True)
+        else:
+            key_set = jwt.PyJWKSet.from_json(Path(place).read_text(encoding="utf-8"))
+    except (jwt.PyJWTError, OSError, ValueError) as error:
+        message = f"the keys for JSON Web Tokens can't be read from {place}: {error}"
+        raise BadKeys(message) from error
     return {key.key_id: key for key in key_set.keys}
 
 

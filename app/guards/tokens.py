@@ -34,6 +34,10 @@ class BadTokenFile(Exception):
     """The token file can't be used; the message says what is wrong with it."""
 
 
+class BadKeys(Exception):
+    """The keys of an identity provider can't be used; the message says where they are."""
+
+
 class Token(NamedTuple):
     """One token of the file: the digest of its text, what it reaches, and when it ends."""
 

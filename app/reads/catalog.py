@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import orjson
 
+from oriel.app.contract import Limits
 from oriel.app.guards import Gate
 from oriel.app.reads.table_reads import TableReads
 from oriel.app.reads.watcher import VersionWatcher
@@ -195,10 +196,10 @@ class StoreView:
 class StoreCatalog:
     """All stores below one data folder. Not for several threads: used on the event loop only."""
 
-    def __init__(self, layout: DataLayout, gate: Gate) -> None:
+    def __init__(self, layout: DataLayout, gate: Gate | None = None) -> None:
         """Look at nothing yet; who waits for a store's position takes a place of the gate."""
         self.layout = layout
-        self._gate = gate
+        self._gate = gate or Gate(Limits())
         #: Held for a step of a long read, see ``oriel.app.reads.steps``.
         self.long_reads = asyncio.Lock()
         self._views: dict[str, StoreView] = {}

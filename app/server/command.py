@@ -9,8 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from oriel.app.contract import LIMIT_FIELDS, Limits
-from oriel.app.guards import BadTokenFile, is_loopback
-from oriel.app.server.service import make_verifiers
+from oriel.app.guards import BadKeys, BadTokenFile, is_loopback, make_verifiers
 from oriel.app.server.settings import ServiceSettings
 from oriel.app.server.supervisor import Supervisor
 from oriel.app.telemetry import is_traced, share_measures
@@ -102,13 +101,11 @@ def _why_not_secure(options: argparse.Namespace, settings: ServiceSettings) -> s
     if is_traced() and find_spec("opentelemetry.instrumentation") is None:
         return "traces are wanted (OTEL_EXPORTER_OTLP_ENDPOINT): pip install 'oriel[otel]'"
     try:
-        make_verifiers(settings)
-    except BadTokenFile as error:
+        make_verifiers(settings.token_settings())
+    except (BadTokenFile, BadKeys) as error:
         return str(error)
     except ModuleNotFoundError as error:
         return f"{error.name} is not installed: pip install 'oriel[jwt]'"
-    except Exception as error:  # noqa: BLE001 - an address of keys can fail in many ways
-        return f"the keys for JSON Web Tokens can't be read from {settings.jwks}: {error}"
     if settings.tls_certificate is not None and settings.tls_key is not None:
         try:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -25,9 +25,8 @@ from oriel.app.guards import (
     Receive,
     Scope,
     Send,
-    TokenFile,
-    TokenVerifier,
     hide_other_stores,
+    make_verifiers,
 )
 from oriel.app.page import dashboard_routes
 from oriel.app.push import EventStreams, watched_store
@@ -66,7 +65,7 @@ class Service:
         self._hot_reads = HotReads(self.catalog, self.gate)
         self._streams = EventStreams(self.catalog, self.gate)
         self._hosts = AllowedHosts(settings.allowed_hosts)
-        verifiers = make_verifiers(settings)
+        verifiers = make_verifiers(settings.token_settings())
         self._access = AccessGuard(verifiers) if verifiers else None
         app: App = Observed(self._guarded, self.measures, access_log=settings.access_log)
         if settings.cors_origins:
@@ -128,26 +127,6 @@ class Service:
                 # FastAPI has answered it; the server logs it.
                 raise
             await _send_problem(error, scope, send)
-
-
-def make_verifiers(settings: ServiceSettings) -> list[TokenVerifier]:
-    """What knows the tokens of requests; nothing where nobody needs one.
-
-    Raises:
-        BadTokenFile: the token file can't be used.
-        OSError, jwt.PyJWTError: the keys of an identity provider can't be read.
-        ModuleNotFoundError: the extra that checks its tokens is not installed.
-    """
-    verifiers: list[TokenVerifier] = []
-    if settings.tokens is not None:
-        verifiers.append(TokenFile(Path(settings.tokens)))
-    if settings.jwks is not None and settings.jwt_issuer and settings.jwt_audience:
-        # Imported when it is wanted: an extra of its own brings it.
-        from oriel.app.guards.jwt_tokens import JwtSettings, JwtVerifier  # noqa: PLC0415
-
-        keys = JwtSettings(settings.jwks, settings.jwt_issuer, settings.jwt_audience)
-        verifiers.append(JwtVerifier(keys))
-    return verifiers
 
 
 def _with_cors(app: App, origins: tuple[str, ...]) -> App:

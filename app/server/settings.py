@@ -6,6 +6,7 @@ from typing import Any
 import orjson
 
 from oriel.app.contract import Limits
+from oriel.app.guards import TokenSettings
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,10 @@ class ServiceSettings:
     tls_certificate: str | None = None
     tls_key: str | None = None
     access_log: bool = False
+
+    def token_settings(self) -> TokenSettings:
+        """Where tokens are known from."""
+        return TokenSettings(self.tokens, self.jwks, self.jwt_issuer, self.jwt_audience)
 
     def to_json(self) -> str:
         """The settings as text."""

@@ -51,7 +51,9 @@ class Guarded:
 
     def reload(self) -> None:
         """Let the next request look at the file."""
+        assert self.service._access is not None
         (verifier,) = self.service._access._verifiers
+        assert isinstance(verifier, TokenFile)
         verifier._looked_at = 0.0
 
 

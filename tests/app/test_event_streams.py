@@ -210,11 +210,9 @@ def test_nothing_is_lost_or_repeated_over_any_reconnects(
     told: list[tuple[str, int, int]] = []
     for number in range(8):
         starts = chance.sample(range(1_000), chance.randrange(20))
-        rows = [{"key": chance.choice("abc"), "start": start, "n": number} for start in starts]
-        changing.commit(*rows)
-        expected += [
-            (row["key"], row["start"], number) for row in rows if not keys or row["key"] in keys
-        ]
+        written = [(chance.choice("abc"), start, number) for start in starts]
+        changing.commit(*({"key": key, "start": start, "n": n} for key, start, n in written))
+        expected += [row for row in written if not keys or row[0] in keys]
         events = _watch(changing, at, keys)
         for event in events[: chance.randrange(len(events) + 1)]:
             told += [(w["key"], w["window_start_ms"], w["n"]) for w in event.data["windows"]]
