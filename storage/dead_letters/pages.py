@@ -105,7 +105,7 @@ def letter_page(
     next_after = None
     if len(places) > end:
         is_last = is_behind(_ORDER, last, inclusive=True) & ~is_behind(_ORDER, last)
-        next_after = LetterPlace(*last, len(page.filter(is_last)))
+        next_after = LetterPlace._make((*last, len(page.filter(is_last))))
     return LetterPage(table.version(), page.slice(skipped), next_after)
 
 
