@@ -68,7 +68,12 @@ def begin_archive() -> "subprocess.Popen[bytes] | None":
     archive = _archive()
     if archive is None or archive.exists():
         return None
-    return subprocess.Popen([sys.executable, "-P", "-m", "tests.java"], cwd=_ROOT)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "tests.java"],
+        cwd=_ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 def _make_archive() -> None:
@@ -87,7 +92,7 @@ def _make_archive() -> None:
         record = orjson.dumps({"key": "k", "value": {"v": 1}, "timestamp_ms": 1})
         (folder / "log" / "t" / "0.jsonl").write_bytes(record + b"\n")
         made = folder / archive.name
-        os.environ["SPARK_SUBMIT_OPTS"] = f"{_with_archive(made, 'ArchiveClassesAtExit')}"
+        os.environ["SPARK_SUBMIT_OPTS"] = _with_archive(made, "ArchiveClassesAtExit")
         arguments = [str(folder / "topology.py"), "--event-log", str(folder / "log")]
         assert run.main([*arguments, "--data", str(folder / "data"), "--once", "--cores", "1"]) == 0
         assert SparkContext._gateway is not None
