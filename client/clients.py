@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import httpx
 
-from oriel.client import reads
+from oriel.client import store_reads
 from oriel.client.connection import AsyncConnection, Connection, Service, Token
 from oriel.client.exchange import Retries
 from oriel.client.protocol import Address
@@ -72,7 +72,7 @@ class Client:
 
     def stores(self) -> list[StoreSummary]:
         """List the stores."""
-        return self._connection.run(reads.stores())
+        return self._connection.run(store_reads.stores())
 
     def store(
         self, name: str
@@ -83,7 +83,7 @@ class Client:
             UnknownStore: there is none; the message lists those that there are.
         """
         address = Address(name)
-        kind = self._connection.run(reads.kind(address))
+        kind = self._connection.run(store_reads.kind(address))
         match kind:
             case "none":
                 return ReadOnlyKeyValueStore(self._connection, address)
@@ -150,14 +150,14 @@ class AsyncClient:
 
     async def stores(self) -> list[StoreSummary]:
         """List the stores."""
-        return await self._connection.run(reads.stores())
+        return await self._connection.run(store_reads.stores())
 
     async def store(
         self, name: str
     ) -> AsyncReadOnlyWindowStore | AsyncReadOnlySessionStore | AsyncReadOnlyKeyValueStore:
         """The store of that name, of the class that fits its kind, as ``Client.store``."""
         address = Address(name)
-        kind = await self._connection.run(reads.kind(address))
+        kind = await self._connection.run(store_reads.kind(address))
         match kind:
             case "none":
                 return AsyncReadOnlyKeyValueStore(self._connection, address)

@@ -1,7 +1,6 @@
 """Read-only stores in the shape of Kafka Streams', for both clients.
 
-Each read is one line a client: its parameters and words are those of the function in
-``oriel.client.reads``.
+Each read is one line a client: its parameters and words are those of the function that it names.
 """
 
 from collections.abc import Awaitable, Callable
@@ -9,7 +8,7 @@ from dataclasses import replace
 from functools import wraps
 from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from oriel.client import reads
+from oriel.client import row_reads, store_reads, window_reads
 from oriel.client.protocol import Address, PagedRead, Read
 from oriel.client.records import Position
 from oriel.client.results import AsyncResults, AsyncRunner, Results, Runner
@@ -103,108 +102,108 @@ class _AsyncMany(Generic[P, T]):
 class Store(_Store[Runner]):
     """What can be asked of a store of any kind."""
 
-    describe = _One(reads.describe)
-    position = _One(reads.reached)
-    wait_for = _One(reads.wait_for)
-    keys = _Many(reads.keys)
+    describe = _One(store_reads.describe)
+    position = _One(store_reads.reached)
+    wait_for = _One(store_reads.wait_for)
+    keys = _Many(store_reads.keys)
 
 
 class ReadOnlyWindowStore(Store):
     """A store of tumbling, hopping or sliding windows."""
 
-    fetch = _Many(reads.fetch)
-    latest = _One(reads.latest)
-    current = _One(reads.current)
-    window = _One(reads.window)
-    backward_fetch = _Many(reads.backward_fetch)
-    covering = _Many(reads.covering)
-    fetch_range = _Many(reads.fetch_range)
-    backward_fetch_range = _Many(reads.backward_fetch_range)
-    fetch_all = _Many(reads.fetch_all)
-    backward_fetch_all = _Many(reads.backward_fetch_all)
-    all = _Many(reads.all_windows)
-    backward_all = _Many(reads.backward_all_windows)
-    latest_all = _Many(reads.latest_all)
-    current_all = _Many(reads.current_all)
-    latest_of_keys = _Many(reads.latest_of_keys)
-    current_of_keys = _Many(reads.current_of_keys)
-    fetch_of_keys = _Many(reads.fetch_of_keys)
-    backward_fetch_of_keys = _Many(reads.backward_fetch_of_keys)
+    fetch = _Many(window_reads.fetch)
+    latest = _One(window_reads.latest)
+    current = _One(window_reads.current)
+    window = _One(window_reads.window)
+    backward_fetch = _Many(window_reads.backward_fetch)
+    covering = _Many(window_reads.covering)
+    fetch_range = _Many(window_reads.fetch_range)
+    backward_fetch_range = _Many(window_reads.backward_fetch_range)
+    fetch_all = _Many(window_reads.fetch_all)
+    backward_fetch_all = _Many(window_reads.backward_fetch_all)
+    all = _Many(window_reads.all_windows)
+    backward_all = _Many(window_reads.backward_all_windows)
+    latest_all = _Many(window_reads.latest_all)
+    current_all = _Many(window_reads.current_all)
+    latest_of_keys = _Many(window_reads.latest_of_keys)
+    current_of_keys = _Many(window_reads.current_of_keys)
+    fetch_of_keys = _Many(window_reads.fetch_of_keys)
+    backward_fetch_of_keys = _Many(window_reads.backward_fetch_of_keys)
 
 
 class ReadOnlySessionStore(ReadOnlyWindowStore):
     """A store of sessions: all reads of windows, by start, and those by overlap."""
 
-    find_sessions = _Many(reads.find_sessions)
-    backward_find_sessions = _Many(reads.backward_find_sessions)
-    find_sessions_range = _Many(reads.find_sessions_range)
-    backward_find_sessions_range = _Many(reads.backward_find_sessions_range)
-    fetch_session = _One(reads.fetch_session)
+    find_sessions = _Many(window_reads.find_sessions)
+    backward_find_sessions = _Many(window_reads.backward_find_sessions)
+    find_sessions_range = _Many(window_reads.find_sessions_range)
+    backward_find_sessions_range = _Many(window_reads.backward_find_sessions_range)
+    fetch_session = _One(window_reads.fetch_session)
 
 
 class ReadOnlyKeyValueStore(Store):
     """A store without windows: one row a key."""
 
-    get = _One(reads.get)
-    get_of_keys = _Many(reads.get_of_keys)
-    approximate_num_entries = _One(reads.approximate_num_entries)
-    range = _Many(reads.range_of_keys)
-    reverse_range = _Many(reads.reverse_range)
-    prefix_scan = _Many(reads.prefix_scan)
-    all = _Many(reads.all_rows)
-    reverse_all = _Many(reads.reverse_all_rows)
+    get = _One(row_reads.get)
+    get_of_keys = _Many(row_reads.get_of_keys)
+    approximate_num_entries = _One(row_reads.approximate_num_entries)
+    range = _Many(row_reads.range_of_keys)
+    reverse_range = _Many(row_reads.reverse_range)
+    prefix_scan = _Many(row_reads.prefix_scan)
+    all = _Many(row_reads.all_rows)
+    reverse_all = _Many(row_reads.reverse_all_rows)
 
 
 class AsyncStore(_Store[AsyncRunner]):
     """``Store`` for ``await`` and ``async for``."""
 
-    describe = _AsyncOne(reads.describe)
-    position = _AsyncOne(reads.reached)
-    wait_for = _AsyncOne(reads.wait_for)
-    keys = _AsyncMany(reads.keys)
+    describe = _AsyncOne(store_reads.describe)
+    position = _AsyncOne(store_reads.reached)
+    wait_for = _AsyncOne(store_reads.wait_for)
+    keys = _AsyncMany(store_reads.keys)
 
 
 class AsyncReadOnlyWindowStore(AsyncStore):
     """``ReadOnlyWindowStore`` for ``await`` and ``async for``."""
 
-    fetch = _AsyncMany(reads.fetch)
-    latest = _AsyncOne(reads.latest)
-    current = _AsyncOne(reads.current)
-    window = _AsyncOne(reads.window)
-    backward_fetch = _AsyncMany(reads.backward_fetch)
-    covering = _AsyncMany(reads.covering)
-    fetch_range = _AsyncMany(reads.fetch_range)
-    backward_fetch_range = _AsyncMany(reads.backward_fetch_range)
-    fetch_all = _AsyncMany(reads.fetch_all)
-    backward_fetch_all = _AsyncMany(reads.backward_fetch_all)
-    all = _AsyncMany(reads.all_windows)
-    backward_all = _AsyncMany(reads.backward_all_windows)
-    latest_all = _AsyncMany(reads.latest_all)
-    current_all = _AsyncMany(reads.current_all)
-    latest_of_keys = _AsyncMany(reads.latest_of_keys)
-    current_of_keys = _AsyncMany(reads.current_of_keys)
-    fetch_of_keys = _AsyncMany(reads.fetch_of_keys)
-    backward_fetch_of_keys = _AsyncMany(reads.backward_fetch_of_keys)
+    fetch = _AsyncMany(window_reads.fetch)
+    latest = _AsyncOne(window_reads.latest)
+    current = _AsyncOne(window_reads.current)
+    window = _AsyncOne(window_reads.window)
+    backward_fetch = _AsyncMany(window_reads.backward_fetch)
+    covering = _AsyncMany(window_reads.covering)
+    fetch_range = _AsyncMany(window_reads.fetch_range)
+    backward_fetch_range = _AsyncMany(window_reads.backward_fetch_range)
+    fetch_all = _AsyncMany(window_reads.fetch_all)
+    backward_fetch_all = _AsyncMany(window_reads.backward_fetch_all)
+    all = _AsyncMany(window_reads.all_windows)
+    backward_all = _AsyncMany(window_reads.backward_all_windows)
+    latest_all = _AsyncMany(window_reads.latest_all)
+    current_all = _AsyncMany(window_reads.current_all)
+    latest_of_keys = _AsyncMany(window_reads.latest_of_keys)
+    current_of_keys = _AsyncMany(window_reads.current_of_keys)
+    fetch_of_keys = _AsyncMany(window_reads.fetch_of_keys)
+    backward_fetch_of_keys = _AsyncMany(window_reads.backward_fetch_of_keys)
 
 
 class AsyncReadOnlySessionStore(AsyncReadOnlyWindowStore):
     """``ReadOnlySessionStore`` for ``await`` and ``async for``."""
 
-    find_sessions = _AsyncMany(reads.find_sessions)
-    backward_find_sessions = _AsyncMany(reads.backward_find_sessions)
-    find_sessions_range = _AsyncMany(reads.find_sessions_range)
-    backward_find_sessions_range = _AsyncMany(reads.backward_find_sessions_range)
-    fetch_session = _AsyncOne(reads.fetch_session)
+    find_sessions = _AsyncMany(window_reads.find_sessions)
+    backward_find_sessions = _AsyncMany(window_reads.backward_find_sessions)
+    find_sessions_range = _AsyncMany(window_reads.find_sessions_range)
+    backward_find_sessions_range = _AsyncMany(window_reads.backward_find_sessions_range)
+    fetch_session = _AsyncOne(window_reads.fetch_session)
 
 
 class AsyncReadOnlyKeyValueStore(AsyncStore):
     """``ReadOnlyKeyValueStore`` for ``await`` and ``async for``."""
 
-    get = _AsyncOne(reads.get)
-    get_of_keys = _AsyncMany(reads.get_of_keys)
-    approximate_num_entries = _AsyncOne(reads.approximate_num_entries)
-    range = _AsyncMany(reads.range_of_keys)
-    reverse_range = _AsyncMany(reads.reverse_range)
-    prefix_scan = _AsyncMany(reads.prefix_scan)
-    all = _AsyncMany(reads.all_rows)
-    reverse_all = _AsyncMany(reads.reverse_all_rows)
+    get = _AsyncOne(row_reads.get)
+    get_of_keys = _AsyncMany(row_reads.get_of_keys)
+    approximate_num_entries = _AsyncOne(row_reads.approximate_num_entries)
+    range = _AsyncMany(row_reads.range_of_keys)
+    reverse_range = _AsyncMany(row_reads.reverse_range)
+    prefix_scan = _AsyncMany(row_reads.prefix_scan)
+    all = _AsyncMany(row_reads.all_rows)
+    reverse_all = _AsyncMany(row_reads.reverse_all_rows)

@@ -15,10 +15,11 @@ from typing import Any
 from oriel.client.clients import Client
 from oriel.client.errors import OrielError, ServiceUnreachable, UnknownStore
 from oriel.client.exchange import Retries
+from oriel.client.paging import in_form
 from oriel.client.protocol import CSV, NDJSON, PAGE_SIZE_MAX
-from oriel.client.reads import get, in_form
 from oriel.client.records import Window, json_of
 from oriel.client.results import Results
+from oriel.client.row_reads import get
 from oriel.client.stores import ReadOnlyKeyValueStore, ReadOnlyWindowStore, Store
 from oriel.client.terminal.tables import (
     printable,

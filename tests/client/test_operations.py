@@ -18,7 +18,9 @@ from oriel.client import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
     ReadOnlyWindowStore,
-    reads,
+    row_reads,
+    store_reads,
+    window_reads,
 )
 from oriel.client.protocol import Address, PagedRead, Read, Request
 
@@ -29,37 +31,39 @@ _ENDS = (1, 2)
 
 #: Each read with all of its bounds.
 READS: dict[str, PagedRead[Any] | Read[Any]] = {
-    "fetch": reads.fetch(_ADDRESS, "k", *_STARTS),
-    "backwardFetch": reads.backward_fetch(_ADDRESS, "k", *_STARTS),
-    "latest": reads.latest(_ADDRESS, "k"),
-    "current": reads.current(_ADDRESS, "k"),
-    "covering": reads.covering(_ADDRESS, "k", 5),
-    "window": reads.window(_ADDRESS, "k", 5),
-    "fetchRange": reads.fetch_range(_ADDRESS, *_KEYS, *_STARTS),
-    "backwardFetchRange": reads.backward_fetch_range(_ADDRESS, *_KEYS, *_STARTS),
-    "fetchAll": reads.fetch_all(_ADDRESS, *_STARTS),
-    "backwardFetchAll": reads.backward_fetch_all(_ADDRESS, *_STARTS),
-    "all": reads.all_windows(_ADDRESS),
-    "backwardAll": reads.backward_all_windows(_ADDRESS),
-    "latestAll": reads.latest_all(_ADDRESS, *_KEYS, prefix="k"),
-    "currentAll": reads.current_all(_ADDRESS, *_KEYS, prefix="k"),
-    "findSessions": reads.find_sessions(_ADDRESS, "k", *_ENDS),
-    "backwardFindSessions": reads.backward_find_sessions(_ADDRESS, "k", *_ENDS),
-    "findSessionsRange": reads.find_sessions_range(_ADDRESS, *_KEYS, *_ENDS),
-    "backwardFindSessionsRange": reads.backward_find_sessions_range(_ADDRESS, *_KEYS, *_ENDS),
-    "session": reads.fetch_session(_ADDRESS, "k", 1, 2),
-    "get": reads.get(_ADDRESS, "k"),
-    "range": reads.range_of_keys(_ADDRESS, *_KEYS),
-    "reverseRange": reads.reverse_range(_ADDRESS, *_KEYS),
-    "prefixScan": reads.prefix_scan(_ADDRESS, "k"),
-    "reverseAll": reads.reverse_all_rows(_ADDRESS),
-    "latestOfKeys": reads.latest_of_keys(_ADDRESS, ["a", "b"]),
-    "currentOfKeys": reads.current_of_keys(_ADDRESS, ["a", "b"]),
-    "fetchOfKeys": reads.fetch_of_keys(_ADDRESS, ["a", "b"], *_STARTS),
-    "backwardFetchOfKeys": reads.backward_fetch_of_keys(_ADDRESS, ["a", "b"], *_STARTS),
-    "getOfKeys": reads.get_of_keys(_ADDRESS, ["a", "b"]),
-    "approximateNumEntries": reads.approximate_num_entries(_ADDRESS),
-    "listKeys": reads.keys(_ADDRESS, "k"),
+    "fetch": window_reads.fetch(_ADDRESS, "k", *_STARTS),
+    "backwardFetch": window_reads.backward_fetch(_ADDRESS, "k", *_STARTS),
+    "latest": window_reads.latest(_ADDRESS, "k"),
+    "current": window_reads.current(_ADDRESS, "k"),
+    "covering": window_reads.covering(_ADDRESS, "k", 5),
+    "window": window_reads.window(_ADDRESS, "k", 5),
+    "fetchRange": window_reads.fetch_range(_ADDRESS, *_KEYS, *_STARTS),
+    "backwardFetchRange": window_reads.backward_fetch_range(_ADDRESS, *_KEYS, *_STARTS),
+    "fetchAll": window_reads.fetch_all(_ADDRESS, *_STARTS),
+    "backwardFetchAll": window_reads.backward_fetch_all(_ADDRESS, *_STARTS),
+    "all": window_reads.all_windows(_ADDRESS),
+    "backwardAll": window_reads.backward_all_windows(_ADDRESS),
+    "latestAll": window_reads.latest_all(_ADDRESS, *_KEYS, prefix="k"),
+    "currentAll": window_reads.current_all(_ADDRESS, *_KEYS, prefix="k"),
+    "findSessions": window_reads.find_sessions(_ADDRESS, "k", *_ENDS),
+    "backwardFindSessions": window_reads.backward_find_sessions(_ADDRESS, "k", *_ENDS),
+    "findSessionsRange": window_reads.find_sessions_range(_ADDRESS, *_KEYS, *_ENDS),
+    "backwardFindSessionsRange": window_reads.backward_find_sessions_range(
+        _ADDRESS, *_KEYS, *_ENDS
+    ),
+    "session": window_reads.fetch_session(_ADDRESS, "k", 1, 2),
+    "get": row_reads.get(_ADDRESS, "k"),
+    "range": row_reads.range_of_keys(_ADDRESS, *_KEYS),
+    "reverseRange": row_reads.reverse_range(_ADDRESS, *_KEYS),
+    "prefixScan": row_reads.prefix_scan(_ADDRESS, "k"),
+    "reverseAll": row_reads.reverse_all_rows(_ADDRESS),
+    "latestOfKeys": window_reads.latest_of_keys(_ADDRESS, ["a", "b"]),
+    "currentOfKeys": window_reads.current_of_keys(_ADDRESS, ["a", "b"]),
+    "fetchOfKeys": window_reads.fetch_of_keys(_ADDRESS, ["a", "b"], *_STARTS),
+    "backwardFetchOfKeys": window_reads.backward_fetch_of_keys(_ADDRESS, ["a", "b"], *_STARTS),
+    "getOfKeys": row_reads.get_of_keys(_ADDRESS, ["a", "b"]),
+    "approximateNumEntries": row_reads.approximate_num_entries(_ADDRESS),
+    "listKeys": store_reads.keys(_ADDRESS, "k"),
 }
 
 #: Other names of operations that the client has under their first name.
@@ -109,11 +113,13 @@ def test_both_clients_have_the_same_reads(store: type, other: type) -> None:
 
 def test_paging_becomes_parameters() -> None:
     """Which aggregates, which windows, how many at a time."""
-    read = reads.fetch(_ADDRESS, "k", final=False, columns=["n", "mean"], limit=5, page_size=2)
+    read = window_reads.fetch(
+        _ADDRESS, "k", final=False, columns=["n", "mean"], limit=5, page_size=2
+    )
     assert dict(_request(read).query) == {"final": "false", "columns": "n,mean", "limit": "2"}
-    one = reads.latest(_ADDRESS, "k", columns=["n"])
+    one = window_reads.latest(_ADDRESS, "k", columns=["n"])
     assert dict(one.request.query) == {"columns": "n"}
-    assert dict(_request(reads.prefix_scan(_ADDRESS, "", columns=())).query) == {
+    assert dict(_request(row_reads.prefix_scan(_ADDRESS, "", columns=())).query) == {
         "prefix": "", "columns": "", "limit": "1000",
     }  # fmt: skip
 

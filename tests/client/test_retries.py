@@ -30,7 +30,8 @@ from oriel.client import (
 from oriel.client.errors import problem_of
 from oriel.client.exchange import Pause, Send, exchange
 from oriel.client.protocol import Address, Answer
-from oriel.client.reads import latest, stores, wait_for
+from oriel.client.store_reads import stores, wait_for
+from oriel.client.window_reads import latest
 
 _STORES = Answer(200, {}, b'{"stores": []}')
 
