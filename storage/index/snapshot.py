@@ -13,6 +13,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 from types import TracebackType
 from typing import Self
 
@@ -27,7 +28,13 @@ from oriel.storage.contracts import (
     WindowPage,
     WindowRange,
 )
-from oriel.storage.index.checksums import CHECKSUM_BYTES, Record, check, content
+from oriel.storage.index.checksums import (
+    Record,
+    check,
+    check_values,
+    content,
+    content_of,
+)
 from oriel.storage.index.generation import OpenGeneration
 from oriel.storage.index.lengths import class_prefix, classes_of, longest_ms
 from oriel.storage.index.state import IndexState
@@ -58,6 +65,7 @@ _KEYS_SCANNED_MAX = 20_000
 #: whose window end, as it is encoded, is at least the least end (b"" for any end).
 _Scan = tuple[bytes, bytes, bytes, bytes]
 
+_value_of = itemgetter(1)
 _NO_WINDOWS = WindowPage([], None)
 
 
@@ -351,13 +359,21 @@ def _take(
         chunk = list(islice(walk, size))
         if not chunk:
             break
-        # All of it, what is out of range as well: a garbled record may only seem to be.
-        check(chunk)
+        if least_end:
+            # Each key has a say here.
+            check(chunk)
+        else:
+            check_values([value for _, value in chunk])
         # A scan moves one way, so once it has left the range it doesn't come back: if the last
         # record is inside, all are, and if not, bisect finds where it left.
         has_left = not low <= chunk[-1][0] < high
+        end = len(chunk) - 1
         if has_left:
-            del chunk[bisect_left(chunk, x=True, key=lambda r: not low <= r[0] < high) :]
+            end = bisect_left(chunk, x=True, key=lambda r: not low <= r[0] < high)
+        # The records on both sides of the end: a garbled key may only seem to be out of range.
+        check(chunk[max(0, end - 1) : end + 1])
+        if has_left:
+            del chunk[end:]
         if least_end:
             chunk = [record for record in chunk if record[0][-TIME_BYTES:] >= least_end]
         records += chunk
@@ -373,10 +389,10 @@ def _page(
     if not records or not _is_of_key(records[0][1], read_range.key, prefix):
         return _NO_WINDOWS
     if len(records) <= read_range.limit:
-        return WindowPage([value[:-CHECKSUM_BYTES] for _, value in records], None)
+        return WindowPage(list(map(content_of, map(_value_of, records))), None)
     records.pop()
     last = WindowId(*window_times(records[-1][0]))
-    return WindowPage([value[:-CHECKSUM_BYTES] for _, value in records], last)
+    return WindowPage(list(map(content_of, map(_value_of, records))), last)
 
 
 def _is_of_key(value: bytes, key: str, prefix: bytes) -> bool:
