@@ -2,10 +2,10 @@
 
     value  =  content  checksum of the record key  checksum of all before it
 
-Both are CRC-32C from register 0, 4 bytes, little endian. The register of a CRC that has taken in its
-own value is 0 again. So values one behind the other leave 0 in the register if all are right, and
-those of a page are checked by one call over their bytes. (The library starts from the complement
-of its argument.)
+Both are CRC-32C from register 0, 4 bytes, little endian. The register of a CRC that has taken in
+its own value is 0 again. So values one behind the other leave 0 in the register if all are right,
+and those of a page are checked by one call over their bytes. (The library starts from the
+complement of its argument.)
 
 A key is checked where it decides something: the records on both sides of where a search ends, and
 on both sides of the end of a range. What lies between two records that are in a range is in it,
@@ -35,11 +35,13 @@ content_of = operator.itemgetter(slice(None, -CHECKSUM_BYTES))
 
 def with_checksums(keys: Sequence[bytes], contents: Sequence[bytes]) -> Iterator[bytes]:
     """The values of records with these keys and contents."""
-    count = len(keys)
-    of_keys = _bytes_of(np.fromiter(map(_register_of, keys), np.uint32, count))
+    checksums = np.empty((len(keys), 2), "<u4")
+    checksums[:, 0] = ~np.fromiter(map(_register_of, keys), np.uint32, len(keys))
+    of_keys = checksums[:, 0].copy().view(f"V{_ONE}").tolist()
     begun = map(_register_of, contents)
-    of_all = _bytes_of(np.fromiter(map(extend, begun, of_keys), np.uint32, count))
-    return map(b"".join, zip(contents, of_keys, of_all, strict=True))
+    checksums[:, 1] = ~np.fromiter(map(extend, begun, of_keys), np.uint32, len(keys))
+    both = checksums.view(f"V{CHECKSUM_BYTES}").ravel().tolist()
+    return map(operator.add, contents, both)
 
 
 def with_checksum(key: bytes, content: bytes) -> bytes:
@@ -67,7 +69,9 @@ def check(records: Sequence[Record]) -> None:
     """
     check_values([value for _, value in records])
     for key, value in records:
-        if _register_of(key) ^ _ZERO_REGISTER != int.from_bytes(value[-8:-4], "little"):
+        if _register_of(key) ^ _ZERO_REGISTER != int.from_bytes(
+            value[-CHECKSUM_BYTES:-_ONE], "little"
+        ):
             message = "a record does not have its key's checksum"
             raise lmdb.CorruptedError(message)
 
@@ -87,10 +91,3 @@ def checked_content(key: bytes, value: bytes | None) -> bytes | None:
         return None
     check([(key, value)])
     return content(value)
-
-
-def _bytes_of(registers: "np.ndarray[tuple[int], np.dtype[np.uint32]]") -> list[bytes]:
-    as_bytes: list[bytes] = (
-        (registers ^ np.uint32(_ZERO_REGISTER)).astype("<u4").view("V4").tolist()
-    )
-    return as_bytes
