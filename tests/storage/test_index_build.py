@@ -41,7 +41,12 @@ def test_runs_on_disk_are_merged_to_the_same_index(
     monkeypatch.setattr(build, "_BLOCK_ROWS", 7)
     spilled: list[Any] = []
     spill = build._Runs._spill
-    monkeypatch.setattr(build._Runs, "_spill", lambda runs: spilled.append(1) or spill(runs))
+
+    def counted(runs: Any) -> None:
+        spilled.append(1)
+        spill(runs)
+
+    monkeypatch.setattr(build._Runs, "_spill", counted)
     followed.catch_up()
     assert len(spilled) > 2
     followed.assert_content(12, *left)
