@@ -13,12 +13,20 @@ flipped bit can lead a search past what it looks for, and is then one of these t
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import accumulate, islice
+from operator import itemgetter
 from typing import NamedTuple
 
 import lmdb
 import orjson
 
-from oriel.storage.index.checksums import CHECKSUM_BYTES, Record, check, content
+from oriel.storage.index.checksums import (
+    CHECKSUM_BYTES,
+    Record,
+    check,
+    check_values,
+    content,
+    content_of,
+)
 from oriel.storage.key_codec import (
     TIME_BYTES,
     after_key,
@@ -30,6 +38,8 @@ from oriel.storage.key_codec import (
 
 #: Records read at once, and right behind a search for wanted ones.
 _CHUNK, _SMALL_CHUNK = 128, 8
+
+_value_of = itemgetter(1)
 
 #: How the JSON of a final window ends: ``final`` is its last field.
 _FINAL = b'"final":true}'
@@ -88,24 +98,32 @@ def read_page(
             if not is_sifted:
                 most = min(most, bounds.records + 1 - len(windows))
             chunk = list(islice(walk, most))
-            # All of it, what is out of range as well: a garbled record may only seem to be.
-            check(chunk)
+            if is_sifted:
+                # Each key has a say here.
+                check(chunk)
+            else:
+                check_values([value for _, value in chunk])
             looks += len(chunk)
             last = chunk[-1][0] if chunk else b""
             # A walk moves one way, so once it has left the span it doesn't come back: if the last
             # record is inside, all are, and if not, bisect finds where it left.
             has_left = not (chunk and span.low <= last < span.high)
+            end = len(chunk) - 1
             if has_left:
-                outside = bisect_left(chunk, x=True, key=lambda r: not span.low <= r[0] < span.high)
-                del chunk[outside:]
+                end = bisect_left(chunk, x=True, key=lambda r: not span.low <= r[0] < span.high)
+            # The records on both sides of the end: a garbled key may only seem to be out of range.
+            check(chunk[max(0, end - 1) : end + 1])
+            if has_left:
+                del chunk[end:]
             if found := _sift(chunk, span) if is_sifted else chunk:
-                found_windows = [value[:-CHECKSUM_BYTES] for _, value in found]
+                found_windows = list(map(content_of, map(_value_of, found)))
                 size += sum(map(len, found_windows))
                 windows += found_windows
                 records += found
             if len(windows) > bounds.records or size >= bounds.bytes:
                 kept = bounds.records if size < bounds.bytes else fitting(windows, bounds)
                 if kept < len(windows):
+                    check(records[kept - 1 : kept])
                     return windows[:kept], records[kept - 1][0]
                 return windows, None if has_left else last
             if has_left:

@@ -12,6 +12,7 @@ from oriel.app.contract import OPERATIONS
 from oriel.app.reads import route
 from oriel.app.reads.pages import bind
 from oriel.app.reads.snapshot_reads import HOT_READS
+from oriel.storage import DataLayout
 from oriel.storage.index import IndexFolder
 from tests.app.api_client import Served, served, starts
 from tests.app.problem_shape import assert_problem
@@ -220,7 +221,7 @@ def test_a_store_without_an_index_is_not_ready(tmp_path: Path) -> None:
 def test_a_damaged_index_is_said_to_be_rebuilt(changing: Served) -> None:
     """Not a crash, and not a 500."""
     changing.service.catalog.close()
-    generation = IndexFolder(changing.data / "index" / "store").current()
+    generation = IndexFolder(DataLayout(changing.data).index("store")).current()
     assert generation is not None
     with (generation / "data.mdb").open("r+b") as file:
         file.truncate(8192)

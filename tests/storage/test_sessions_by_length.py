@@ -1,7 +1,7 @@
 """What a search for sessions by their end reads: few records, however long others are."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +34,16 @@ class Reads:
         self.records = 0
         for module in ("snapshot", "lengths"):
             patched.setattr(f"oriel.storage.index.{module}.check", self._check)
+        patched.setattr("oriel.storage.index.snapshot.check_values", self._check_values)
 
     def _check(self, records: Iterable[checksums.Record]) -> None:
         listed = list(records)
         self.records += len(listed)
         checksums.check(listed)
+
+    def _check_values(self, values: Sequence[bytes]) -> None:
+        self.records += len(values)
+        checksums.check_values(values)
 
 
 def _found(folder: IndexFolder, session_range: SessionRange) -> list[list[bytes]]:
