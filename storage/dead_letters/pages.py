@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from oriel.storage.dead_letters.table import (
     Selection,
+    damage_told,
     has_letters,
     letters_of,
     open_letters,
@@ -42,7 +43,11 @@ class LetterPlace(NamedTuple):
     number: int
 
 
-_ORDER = pa.schema([DEAD_LETTER_SCHEMA.field(name) for name in LetterPlace._fields[:-1]])
+_ORDER = pa.schema([
+    pa.field(name, pa.string() if pa.types.is_string(DEAD_LETTER_SCHEMA.field(name).type) else
+             pa.int64())
+    for name in LetterPlace._fields[:-1]
+])  # fmt: skip
 
 
 class LetterRange(NamedTuple):
@@ -79,9 +84,15 @@ def letter_page(
 
     Raises:
         TableReadTooLarge, TableReadTimeout: it is more than the budget allows.
+        CorruptLog: the table can't be read.
     """
     if not has_letters(folder):
         return LetterPage(None, DEAD_LETTER_SCHEMA.empty_table(), None)
+    with damage_told(folder):
+        return _page(folder, wanted, span, budget)
+
+
+def _page(folder: Path, wanted: Selection, span: LetterRange, budget: ReadBudget) -> LetterPage:
     table = open_letters(folder)
     dataset = table.to_pyarrow_dataset()
     condition = wanted.condition(dataset.schema)
@@ -105,7 +116,7 @@ def letter_page(
     next_after = None
     if len(places) > end:
         is_last = is_behind(_ORDER, last, inclusive=True) & ~is_behind(_ORDER, last)
-        next_after = LetterPlace(*last, len(page.filter(is_last)))
+        next_after = LetterPlace._make((*last, len(page.filter(is_last))))
     return LetterPage(table.version(), page.slice(skipped), next_after)
 
 
@@ -114,15 +125,17 @@ def letter_counts(folder: Path, wanted: Selection, budget: ReadBudget) -> Letter
 
     Raises:
         TableReadTimeout: it takes too long.
+        CorruptLog: the table can't be read.
     """
     if not has_letters(folder):
         return LetterCounts(None, {})
-    table = open_letters(folder)
-    dataset = table.to_pyarrow_dataset()
     counts: Counter[str] = Counter()
-    for batch in _batches(dataset, wanted.condition(dataset.schema), ["reason"], budget):
-        for count in pc.value_counts(batch["reason"]).to_pylist():
-            counts[count["values"]] += count["counts"]
+    with damage_told(folder):
+        table = open_letters(folder)
+        dataset = table.to_pyarrow_dataset()
+        for batch in _batches(dataset, wanted.condition(dataset.schema), ["reason"], budget):
+            for count in pc.value_counts(batch["reason"]).to_pylist():
+                counts[count["values"]] += count["counts"]
     return LetterCounts(table.version(), dict(counts.most_common()))
 
 
