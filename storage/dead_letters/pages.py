@@ -107,11 +107,17 @@ def _page(folder: Path, wanted: Selection, span: LetterRange, budget: ReadBudget
     condition &= _of_revisions(min(first[0], last[0]), max(first[0], last[0]))
     is_inside = is_behind(_ORDER, first, backward=span.newest_first, inclusive=True)
     is_inside &= ~is_behind(_ORDER, last, backward=span.newest_first)
+    if first[:3] == last[:3]:
+        # Many letters of one batch: of one partition they lie in the order of their offsets.
+        offsets = sorted((first[3], last[3]))
+        condition &= (pc.field("offset") >= offsets[0]) & (pc.field("offset") <= offsets[1])
     held = [DEAD_LETTER_SCHEMA.empty_table()]
+    held_bytes = 0
     for rows in letters_of(dataset, condition):
         budget.check_time()
         held.append(_with_store_names(rows).filter(is_inside))
-        budget.check_size(sum(letters.nbytes for letters in held))
+        held_bytes += held[-1].nbytes
+        budget.check_size(held_bytes)
     page = _sorted(pa.concat_tables(held), [*_ORDER.names, "detail"], span).slice(0, end)
     next_after = None
     if len(places) > end:
