@@ -215,9 +215,9 @@ def test_a_damaged_table_is_a_problem(letters: Served) -> None:
     folder = letters.data / "tables" / "_dead_letters"
     for path in folder.glob("*.parquet"):
         path.unlink()
-    for path in (PATH, f"{PATH}/count"):
-        assert_problem(letters.get(path), 503, "table-damaged")
+    for read in (PATH, f"{PATH}/count"):
+        assert_problem(letters.get(read), 503, "table-damaged")
     add_letters(letters.data, {"offset": 2})
     (folder / "_delta_log" / f"{0:020d}.json").unlink()
-    for path in (PATH, f"{PATH}/count"):
-        assert_problem(letters.get(path), 503, "table-damaged")
+    for read in (PATH, f"{PATH}/count"):
+        assert_problem(letters.get(read), 503, "table-damaged")
