@@ -75,15 +75,20 @@ class PageCursors:
         except UnicodeDecodeError as error:
             raise InvalidCursor(_NOT_OURS) from error
 
-    def read_values(self, cursor: str | None, length: int) -> list[Any] | None:
-        """What ``after_values`` was given, of ``length`` values; None on the first page."""
+    def read_values(self, cursor: str | None, *kinds: type) -> list[Any] | None:
+        """What ``after_values`` was given, values of these kinds; None on the first page.
+
+        The digest is of the request only, so the place itself may be anything.
+        """
         if cursor is None:
             return None
         try:
             place = orjson.loads(self._read(cursor))
         except orjson.JSONDecodeError as error:
             raise InvalidCursor(_NOT_OURS) from error
-        if not isinstance(place, list) or len(place) != length:
+        if not isinstance(place, list) or [type(value) for value in place] != list(kinds):
+            raise InvalidCursor(_NOT_OURS)
+        if not all(0 <= value < 2**63 for value in place if isinstance(value, int)):
             raise InvalidCursor(_NOT_OURS)
         return place
 
@@ -119,7 +124,7 @@ class PageCursors:
         return None if key is None else self._write(key.encode())
 
     def after_values(self, place: Sequence[Any] | None) -> str | None:
-        """The cursor of the page that goes on after a place: integers, texts and null."""
+        """The cursor of the page that goes on after a place: texts, and integers from 0 on."""
         return None if place is None else self._write(orjson.dumps(list(place)))
 
     def _digest(self) -> bytes:

@@ -31,7 +31,7 @@ def is_as_of(query: Mapping[str, Any]) -> bool:
     """Whether a request asks for a version of the table by its number or time.
 
     Raises:
-        InvalidParameter: and also for the newest one, which would be another answer.
+        InvalidParameter: it names the version twice, or bounds the position of the newest, too.
     """
     if query["as_of_version"] is None and query["as_of_ms"] is None:
         return False

@@ -32,7 +32,7 @@ def dead_letter_routes(catalog: StoreCatalog) -> APIRouter:
         cursors = PageCursors(
             "dead letters", TableState("", 0, {}), *(query[name] for name in _LIST.query.bounds)
         )
-        place = cursors.read_values(query["cursor"], len(LetterPlace._fields))
+        place = cursors.read_values(query["cursor"], int, str, int, int, str, str, int)
         after = None if place is None else LetterPlace(*place)
         span = LetterRange(query["limit"], query["order"] == "newest", after)
         wanted = _selection(query)

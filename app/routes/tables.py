@@ -14,6 +14,8 @@ from oriel.storage.index import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
 from oriel.storage.table_store import Change, ChangePage, ChangeRange, changes
 
 _CHANGES = OPERATIONS["changes"]
+#: Stands for the last change where all changes up to a version were told; in version 0 is none.
+_ALL_TOLD = Change(0, "", 0, 0)
 
 
 def table_routes(catalog: StoreCatalog) -> APIRouter:
@@ -29,10 +31,10 @@ def table_routes(catalog: StoreCatalog) -> APIRouter:
         since = query["since_version"]
         cursors = PageCursors(view.name, state, _CHANGES.name, since)
         wanted = ChangeRange(state.version if since is None else since, query["limit"])
-        place = cursors.read_values(query["cursor"], 1 + len(Change._fields))
+        place = cursors.read_values(query["cursor"], int, int, str, int, int)
         if place is not None:
             reached, *last = place
-            if last[0] is None:
+            if last == list(_ALL_TOLD):
                 # The pages of these versions were all told.
                 wanted = wanted._replace(since=reached)
             else:
@@ -43,7 +45,7 @@ def table_routes(catalog: StoreCatalog) -> APIRouter:
         if page.has_more:
             next_place = [page.reached, *page.changes[-1]]
         elif page.reached < state.version:
-            next_place = [page.reached, *[None] * len(Change._fields)]
+            next_place = [page.reached, *_ALL_TOLD]
         # Perhaps of a newer version: what changed meanwhile, a later page tells.
         with view.snapshot() as snapshot:
             body = {

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from oriel.storage.dead_letters.table import (
     Selection,
+    damage_told,
     has_letters,
     letters_of,
     open_letters,
@@ -42,7 +43,11 @@ class LetterPlace(NamedTuple):
     number: int
 
 
-_ORDER = pa.schema([DEAD_LETTER_SCHEMA.field(name) for name in LetterPlace._fields[:-1]])
+_ORDER = pa.schema([
+    pa.field(name, pa.string() if pa.types.is_string(DEAD_LETTER_SCHEMA.field(name).type) else
+             pa.int64())
+    for name in LetterPlace._fields[:-1]
+])  # fmt: skip
 
 
 class LetterRange(NamedTuple):
@@ -79,9 +84,15 @@ def letter_page(
 
     Raises:
         TableReadTooLarge, TableReadTimeout: it is more than the budget allows.
+        CorruptLog: the table can't be read.
     """
     if not has_letters(folder):
         return LetterPage(None, DEAD_LETTER_SCHEMA.empty_table(), None)
+    with damage_told(folder):
+        return _page(folder, wanted, span, budget)
+
+
+def _page(folder: Path, wanted: Selection, span: LetterRange, budget: ReadBudget) -> LetterPage:
     table = open_letters(folder)
     dataset = table.to_pyarrow_dataset()
     condition = wanted.condition(dataset.schema)
@@ -96,11 +107,17 @@ def letter_page(
     condition &= _of_revisions(min(first[0], last[0]), max(first[0], last[0]))
     is_inside = is_behind(_ORDER, first, backward=span.newest_first, inclusive=True)
     is_inside &= ~is_behind(_ORDER, last, backward=span.newest_first)
+    if first[:3] == last[:3]:
+        # Many letters of one batch: of one partition they lie in the order of their offsets.
+        offsets = sorted((first[3], last[3]))
+        condition &= (pc.field("offset") >= offsets[0]) & (pc.field("offset") <= offsets[1])
     held = [DEAD_LETTER_SCHEMA.empty_table()]
+    held_bytes = 0
     for rows in letters_of(dataset, condition):
         budget.check_time()
         held.append(_with_store_names(rows).filter(is_inside))
-        budget.check_size(sum(letters.nbytes for letters in held))
+        held_bytes += held[-1].nbytes
+        budget.check_size(held_bytes)
     page = _sorted(pa.concat_tables(held), [*_ORDER.names, "detail"], span).slice(0, end)
     next_after = None
     if len(places) > end:
@@ -114,15 +131,17 @@ def letter_counts(folder: Path, wanted: Selection, budget: ReadBudget) -> Letter
 
     Raises:
         TableReadTimeout: it takes too long.
+        CorruptLog: the table can't be read.
     """
     if not has_letters(folder):
         return LetterCounts(None, {})
-    table = open_letters(folder)
-    dataset = table.to_pyarrow_dataset()
     counts: Counter[str] = Counter()
-    for batch in _batches(dataset, wanted.condition(dataset.schema), ["reason"], budget):
-        for count in pc.value_counts(batch["reason"]).to_pylist():
-            counts[count["values"]] += count["counts"]
+    with damage_told(folder):
+        table = open_letters(folder)
+        dataset = table.to_pyarrow_dataset()
+        for batch in _batches(dataset, wanted.condition(dataset.schema), ["reason"], budget):
+            for count in pc.value_counts(batch["reason"]).to_pylist():
+                counts[count["values"]] += count["counts"]
     return LetterCounts(table.version(), dict(counts.most_common()))
 
 

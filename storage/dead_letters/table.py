@@ -1,6 +1,7 @@
 """The rows of the dead-letter table, in batches."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,8 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
+from deltalake.exceptions import DeltaError
 
 from oriel.storage.delta import DEAD_LETTER_SCHEMA, DeltaLog, has_table, open_delta
+from oriel.storage.errors import CorruptLog
 
 #: So many letters are held at a time: their bytes may be long.
 _BATCH_ROWS = 1000
@@ -63,6 +66,21 @@ def open_letters(folder: Path) -> DeltaTable:
     # A torn newest entry is an error to delta-rs, so it is told which version to read.
     newest = DeltaLog(folder).newest()
     return open_delta(folder, None if newest is None else newest.version)
+
+
+@contextmanager
+def damage_told(folder: Path) -> Iterator[None]:
+    """Tell in one line what is wrong with the table.
+
+    Raises:
+        CorruptLog: its log or a file of it can't be read, or is not there.
+    """
+    try:
+        yield
+    except (DeltaError, FileNotFoundError, pa.ArrowInvalid) as error:
+        first_line = str(error).partition("\n")[0]
+        message = f"the dead letters in {folder} can't be read: {first_line}"
+        raise CorruptLog(message) from error
 
 
 def letters(folder: Path, wanted: Selection) -> Iterator[pa.Table]:

@@ -98,23 +98,11 @@ def read_page(
             if not is_sifted:
                 most = min(most, bounds.records + 1 - len(windows))
             chunk = list(islice(walk, most))
-            if is_sifted:
-                # Each key has a say here.
-                check(chunk)
-            else:
-                check_values([value for _, value in chunk])
             looks += len(chunk)
             last = chunk[-1][0] if chunk else b""
-            # A walk moves one way, so once it has left the span it doesn't come back: if the last
-            # record is inside, all are, and if not, bisect finds where it left.
+            # A walk moves one way, so once it has left the span it doesn't come back.
             has_left = not (chunk and span.low <= last < span.high)
-            end = len(chunk) - 1
-            if has_left:
-                end = bisect_left(chunk, x=True, key=lambda r: not span.low <= r[0] < span.high)
-            # The records on both sides of the end: a garbled key may only seem to be out of range.
-            check(chunk[max(0, end - 1) : end + 1])
-            if has_left:
-                del chunk[end:]
+            chunk = _inside(chunk, span, has_left=has_left, is_sifted=is_sifted)
             if found := _sift(chunk, span) if is_sifted else chunk:
                 found_windows = list(map(content_of, map(_value_of, found)))
                 size += sum(map(len, found_windows))
@@ -176,6 +164,22 @@ def _place(cursor: "lmdb.Cursor[bytes]", at: bytes, *, backward: bool) -> bool:
 def is_final(record: Record) -> bool:
     """Whether no record can change the window any more."""
     return record[1][_FINAL_PLACE] == _FINAL
+
+
+def _inside(chunk: list[Record], span: Span, *, has_left: bool, is_sifted: bool) -> list[Record]:
+    """The records of a chunk that are in the span, compared with their checksums."""
+    if is_sifted:
+        # Each key has a say here.
+        check(chunk)
+    else:
+        check_values([value for _, value in chunk])
+    end = len(chunk) - 1
+    if has_left:
+        # If the last record is inside, all are, and if not, bisect finds where the walk left.
+        end = bisect_left(chunk, x=True, key=lambda r: not span.low <= r[0] < span.high)
+    # The records on both sides of the end: a garbled key may only seem to be out of range.
+    check(chunk[max(0, end - 1) : end + 1])
+    return chunk[:end] if has_left else chunk
 
 
 def _sift(chunk: list[Record], span: Span) -> list[Record]:

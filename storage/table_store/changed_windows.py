@@ -89,10 +89,12 @@ def changes(
     first = wanted.since + 1 if wanted.after is None else wanted.after.version
     reached = wanted.since
     found: list[Any] = []
+    found_bytes = 0
     for entry in _entries(log, state, first, newest):
         reached = entry.version
         found.append(_windows(log, state, entry, budget))
-        budget.check_size(sum(windows.nbytes for windows in found))
+        found_bytes += found[-1].nbytes
+        budget.check_size(found_bytes)
     last = pa.concat_tables([_SCHEMA.empty_table(), *found])
     last = last.group_by(_ORDER[1:], use_threads=False).aggregate([("version", "max")])
     last = last.rename_columns([*_ORDER[1:], "version"]).select(_ORDER)

@@ -16,6 +16,7 @@ from oriel.storage.delta import DeltaLog
 from oriel.storage.table_store import ReadBudget, TableVersions
 from tests.app.api_client import Served, served, starts
 from tests.app.problem_shape import assert_problem
+from tests.storage.followed import check_in_this_process
 from tests.storage.other_hands import clean_log, compact, vacuum
 from tests.storage.store_tables import NONE, SESSION, make_record
 
@@ -25,7 +26,7 @@ ROOT = "/v1/stores/store"
 @pytest.fixture
 def grown(tmp_path: Path) -> Iterator[Served]:
     """Windows 10, 20, 30 of key "a" at version 1; at version 2 without 20, with 40 and key "b"."""
-    with served(tmp_path) as made:
+    with check_in_this_process(), served(tmp_path) as made:
         made.commit(*({"key": "a", "start": start} for start in (10, 20, 30)))
         made.commit(
             {"key": "a", "start": 20, "deleted": True}, {"key": "a", "start": 40, "n": 4},
@@ -68,7 +69,7 @@ def test_the_newest_version_is_answered_byte_by_byte_as_from_the_index(grown: Se
 
 def test_sessions_and_rows_answer_as_of_a_version_too(tmp_path: Path) -> None:
     """Found by overlap, by start and end, and by key."""
-    with served(tmp_path / "s", window=SESSION) as made:
+    with check_in_this_process(), served(tmp_path / "s", window=SESSION) as made:
         made.commit({"key": "a", "start": 1, "end": 9}, {"key": "a", "start": 20, "end": 30})
         made.commit(
             {"key": "a", "start": 1, "end": 9, "deleted": True},
@@ -82,7 +83,7 @@ def test_sessions_and_rows_answer_as_of_a_version_too(tmp_path: Path) -> None:
         assert starts(made.get(f"{ROOT}/session/20/30/a?as_of_version=1")) == [20]
         missing = made.get(f"{ROOT}/session/20/30/a?as_of_version=2")
         assert_problem(missing, 404, "window-not-found")
-    with served(tmp_path / "r", window=NONE) as made:
+    with check_in_this_process(), served(tmp_path / "r", window=NONE) as made:
         made.commit({"key": "a", "n": 1})
         made.commit({"key": "a", "n": 2})
         rows = [made.get(f"{ROOT}/get/a?as_of_version={v}").json["rows"][0] for v in (1, 2)]
@@ -101,7 +102,7 @@ def test_pages_stay_on_their_version(grown: Served) -> None:
 
 def test_retention_is_that_of_the_version(tmp_path: Path) -> None:
     """What expired later is visible in the version in which it was."""
-    with served(tmp_path, retention_ms=15) as made:
+    with check_in_this_process(), served(tmp_path, retention_ms=15) as made:
         made.table.commit([{"key": "a", "start": s} for s in (10, 20)], _clock(0, 20))
         made.table.commit([{"key": "a", "start": 30}], _clock(1, 30))
         made.index()
@@ -166,7 +167,7 @@ def test_a_version_of_a_checkpoint_alone(grown: Served) -> None:
 
 def test_the_past_needs_no_index(tmp_path: Path) -> None:
     """It answers while the index is still to be built."""
-    with served(tmp_path) as made:
+    with check_in_this_process(), served(tmp_path) as made:
         made.table.commit([{"key": "a", "start": 1}])
         assert_problem(made.get(f"{ROOT}/fetch/a"), 503, "store-not-ready")
         assert starts(made.get(f"{ROOT}/fetch/a?as_of_version=1")) == [1]

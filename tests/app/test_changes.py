@@ -11,6 +11,7 @@ from deltalake import DeltaTable
 
 from tests.app.api_client import Served, served
 from tests.app.problem_shape import assert_problem
+from tests.storage.followed import check_in_this_process
 from tests.storage.other_hands import append, clean_log, live_rows, rewrite, vacuum
 from tests.storage.store_tables import NONE, SESSION, make_record
 
@@ -20,7 +21,7 @@ PATH = "/v1/stores/store/changes"
 @pytest.fixture
 def grown(tmp_path: Path) -> Iterator[Served]:
     """Three batches, at versions 1 to 3; the window 10 of "a" changes in each."""
-    with served(tmp_path) as made:
+    with check_in_this_process(), served(tmp_path) as made:
         made.commit({"key": "a", "start": 10}, {"key": "a", "start": 20}, {"key": "b", "start": 10})
         made.commit({"key": "b", "start": 10, "n": 2}, {"key": "a", "start": 10, "n": 2})
         made.commit({"key": "a", "start": 20, "deleted": True}, {"key": "a", "start": 10, "n": 3})
@@ -131,7 +132,7 @@ def test_versions_that_are_gone_say_to_start_again(grown: Served) -> None:
 
 def test_what_has_expired_is_no_change(tmp_path: Path) -> None:
     """Retention hides it here as everywhere."""
-    with served(tmp_path, retention_ms=15) as made:
+    with check_in_this_process(), served(tmp_path, retention_ms=15) as made:
         made.commit({"key": "a", "start": 10}, {"key": "a", "start": 20})
         made.commit({"key": "a", "start": 30})
         assert told(made.get(f"{PATH}?since_version=0")) == [(1, "a", 20, 1), (2, "a", 30, 1)]
@@ -139,13 +140,13 @@ def test_what_has_expired_is_no_change(tmp_path: Path) -> None:
 
 def test_sessions_and_rows_have_changes_too(tmp_path: Path) -> None:
     """Sessions of one start are apart; rows have no window."""
-    with served(tmp_path / "s", window=SESSION) as made:
+    with check_in_this_process(), served(tmp_path / "s", window=SESSION) as made:
         made.commit({"key": "a", "start": 1, "end": 5})
         made.commit({"key": "a", "start": 1, "end": 5, "deleted": True},
                     {"key": "a", "start": 1, "end": 9})  # fmt: skip
         found = made.get(f"{PATH}?since_version=0").json["changes"]
         assert [(c["window_end_ms"], c["row"] is None) for c in found] == [(5, True), (9, False)]
-    with served(tmp_path / "r", window=NONE) as made:
+    with check_in_this_process(), served(tmp_path / "r", window=NONE) as made:
         made.commit({"key": "a", "n": 1}, {"key": "b"})
         made.commit({"key": "a", "n": 2})
         found = told(made.get(f"{PATH}?since_version=0"))
@@ -165,7 +166,7 @@ def test_a_copy_that_is_kept_by_changes_is_the_store(tmp_path: Path) -> None:
     """Whatever happens to the table: who follows the changes has what fetch answers."""
     chance = random.Random(7)
     copy: dict[tuple[str, int], Any] = {}
-    with served(tmp_path) as made:
+    with check_in_this_process(), served(tmp_path) as made:
         made.index()
         through = 0
         for _ in range(12):

@@ -1,11 +1,13 @@
 """Dead letters over HTTP: what is listed, in which order, and what is counted."""
 
 import random
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import assert_problem
@@ -177,3 +179,45 @@ def test_the_table_of_dead_letters_is_no_store(letters: Served) -> None:
     for path in ("fetch/a?as_of_version=0", "changes", "keys?as_of_version=0"):
         answer = letters.get(f"/v1/stores/_dead_letters/{path}")
         assert_problem(answer, 404, "unknown-store")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [b"{}", b"[]", b'[1,"t",0,0,"","r",-1]', b'[1,"t",0,0,"","r",null]', b'["1","t",0,0,"","r",0]',
+     b'[18446744073709551615,"t",0,0,"","r",0]', b"[", b'[true,"t",0,0,"","r",0]'],
+)  # fmt: skip
+def test_a_cursor_whose_place_was_changed_is_refused(letters: Served, place: bytes) -> None:
+    """Its head says that it is of this request; what follows is checked as well."""
+    add_letters(letters.data, {"offset": 1}, {"offset": 2})
+    cursor = letters.get(f"{PATH}?limit=1").json["next_cursor"]
+    head = urlsafe_b64decode(cursor + "==")[:21]
+    forged = urlsafe_b64encode(head + place).decode().rstrip("=")
+    assert_problem(letters.get(f"{PATH}?limit=1&cursor={forged}"), 400, "invalid-cursor")
+
+
+def test_letters_that_others_compacted_are_chosen_alike(letters: Served) -> None:
+    """delta-rs writes texts as another type of Arrow's."""
+    add_letters(letters.data, {"offset": 1}, {"offset": 2, "reason": "null-key"})
+    add_letters(letters.data, {"offset": 3, "store": "s"})
+    DeltaTable(letters.data / "tables" / "_dead_letters").optimize.compact()
+    for query, expected in (("topic=t", [3, 2, 1]), ("reason=null-key", [2]), ("store=s", [3])):
+        assert offsets(letters.get(f"{PATH}?{query}")) == expected
+        assert letters.get(f"{PATH}/count?{query}").json["total"] == len(expected)
+    cursor = letters.get(f"{PATH}?limit=1").json["next_cursor"]
+    assert offsets(letters.get(f"{PATH}?cursor={cursor}")) == [2, 1]
+    DeltaTable(letters.data / "tables" / "_dead_letters").delete("reason = 'null-key'")
+    assert offsets(letters.get(f"{PATH}?topic=t&reason=not-json")) == [3, 1]
+
+
+def test_a_damaged_table_is_a_problem(letters: Served) -> None:
+    """A hole in its log, or a file that is gone."""
+    add_letters(letters.data, {"offset": 1})
+    folder = letters.data / "tables" / "_dead_letters"
+    for path in folder.glob("*.parquet"):
+        path.unlink()
+    for read in (PATH, f"{PATH}/count"):
+        assert_problem(letters.get(read), 503, "table-damaged")
+    add_letters(letters.data, {"offset": 2})
+    (folder / "_delta_log" / f"{0:020d}.json").unlink()
+    for read in (PATH, f"{PATH}/count"):
+        assert_problem(letters.get(read), 503, "table-damaged")

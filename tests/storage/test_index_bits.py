@@ -16,14 +16,13 @@ from typing import Any
 
 import lmdb
 import pytest
-from tests.storage.window_store_conformance import put
-from tests.storage.window_store_model import Put
 
 from oriel.storage import SessionRange, StoreNotReady, WindowRange
 from oriel.storage.errors import IndexDamaged
 from oriel.storage.index import IndexFolder, IndexReader, damage
 from oriel.storage.index.check import find_damage
 from oriel.storage.index.checksums import check, with_checksum
+from oriel.testing.store_models import Put, put
 from tests.storage.store_tables import SESSION, SLIDING
 from tests.storage.written_index import write_index
 

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import lmdb
 import pytest
-from tests.storage.window_store_conformance import put
 
 from oriel.storage import StoreNotReady
 from oriel.storage.delta import DeltaLog
@@ -19,6 +18,7 @@ from oriel.storage.index import IndexFolder, IndexReader, IndexWriter, damage
 from oriel.storage.index import reader as readers
 from oriel.storage.index.generation import storage_error
 from oriel.storage.tailer.store import StoreTailer
+from oriel.testing.store_models import put
 from tests.storage.followed import Followed
 from tests.storage.store_tables import SLIDING
 from tests.storage.written_index import write_index

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.storage.session_store_conformance import session
-from tests.storage.window_store_model import Put
 
 from oriel.storage import SessionRange
 from oriel.storage.index import IndexFolder, IndexReader, SessionSnapshot, checksums
 from oriel.storage.index.lengths import length_key, length_keys, longest_ms
 from oriel.storage.key_codec import record_key
+from oriel.testing.session_store_conformance import session
+from oriel.testing.store_models import Put
 from tests.storage.followed import Followed
 from tests.storage.store_tables import SESSION
 from tests.storage.written_index import write_index
