@@ -148,7 +148,7 @@ def _serialise(
         (b"etag", b"W/" + tag),
         _KEEP if _is_settled(frame.state, request, page) else _REVALIDATE,
         *frame.position,
-        (b"oriel-lag", b"versions=%d, ms=%d" % lag),
+        lag.field,
     ]
     if _client_has(scope, tag):
         return Answer(304, headers, b"")

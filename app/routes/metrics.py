@@ -26,6 +26,7 @@ def metrics_routes(catalog: StoreCatalog, measures: Measures, data: Path) -> API
         # The catalog is the event loop's.
         registry.register(_Indexes(list(_indexes(catalog))))
         indexes = generate_latest(registry)
+        measures.flush()
         # These read files, a store's log among them where no pipeline has spoken of the store.
         text = await run_in_threadpool(lambda: metrics_text(overview(data)) + measures.text())
         return Response(text + indexes, media_type=CONTENT_TYPE)

@@ -95,6 +95,7 @@ class Service:
     def stop_waiting(self) -> None:
         """Answer all that wait for something: the worker ends."""
         self.catalog.stop_waiting()
+        self.measures.flush()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         target = route(scope["raw_path"])
