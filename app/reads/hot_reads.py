@@ -89,7 +89,7 @@ class HotReads:
     async def serve(self, target: Target, scope: Scope, send: Send) -> None:
         """Answer one request; raises what ``problem_answer`` makes a problem document of."""
         answer = await self._answer(target, scope)
-        await self._gate.send(send, answer.status, answer.headers, answer.body)
+        await self._gate.send(scope, send, answer.status, answer.headers, answer.body)
 
     async def _answer(self, target: Target, scope: Scope) -> Answer:
         if scope["method"] not in _METHODS:
