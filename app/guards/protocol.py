@@ -168,6 +168,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self._is_in_header:
             self._since = self.loop.time()
             self._is_in_header = True
+            # How many of the bytes at hand are of this request isn't known: it is counted.
+            self._header_bytes = self._limits.header_bytes + 1
 
     def on_headers_complete(self) -> None:
         """Begin to answer, unless the header is too long."""
