@@ -6,7 +6,7 @@ Nothing in here knows a store. ``Connections`` makes the HTTP protocol of a work
 """
 
 from oriel.app.guards.access import ACCESS, Access, AccessGuard, hide_other_stores
-from oriel.app.guards.gate import App, Gate, Receive, Scope, Send
+from oriel.app.guards.gate import WHOLE_ANSWER, App, Gate, Receive, Scope, Send
 from oriel.app.guards.hosts import AllowedHosts, is_loopback
 from oriel.app.guards.protocol import Connections
 from oriel.app.guards.tokens import BadKeys, BadTokenFile
@@ -14,6 +14,7 @@ from oriel.app.guards.verifiers import TokenSettings, make_verifiers
 
 __all__ = [
     "ACCESS",
+    "WHOLE_ANSWER",
     "Access",
     "AccessGuard",
     "AllowedHosts",

@@ -11,6 +11,8 @@ those keys only: a new operation is refused until it is thought of here.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
+from time import monotonic
 from typing import Protocol
 
 from oriel.app.contract import (
@@ -31,6 +33,8 @@ ACCESS = "oriel.access"
 _OPEN_PATHS = frozenset({b"/", b"/healthz", b"/openapi.json", b"/docs"})
 _OPEN_FOLDER = b"/docs/"
 _SCHEME = b"bearer "
+#: Seconds for which a token that was good is taken as good.
+_RECENT_SECONDS = 1.0
 
 _NO_STORE = "there is no store of that name that this token reaches"
 
@@ -46,6 +50,11 @@ class Access:
     name: str
     stores: tuple[str, ...] = ("*",)
     key_prefixes: tuple[str, ...] | None = None
+
+    @cached_property
+    def reaches_everything(self) -> bool:
+        """Whether there is nothing that it may not read."""
+        return self.key_prefixes is None and self.reaches_all_stores()
 
     def reaches_store(self, store: str) -> bool:
         """Whether it may read a store of that name."""
@@ -73,8 +82,11 @@ class AccessGuard:
     def __init__(self, verifiers: Sequence[TokenVerifier]) -> None:
         """Accept what one of these knows."""
         self._verifiers = tuple(verifiers)
+        #: What tokens reach that were sent a moment ago, by the field's whole value.
+        self._recent: dict[bytes, Access] = {}
+        self._recent_until = 0.0
 
-    def check(self, scope: Scope) -> None:
+    def check(self, scope: Scope, authorization: bytes | None) -> None:
         """Let a request pass, with its ``Access`` in the scope; each refusal leaves a line.
 
         Raises:
@@ -87,21 +99,30 @@ class AccessGuard:
             return
         access: Access | None = None
         try:
-            access = self._access_of(scope)
-            _check_path(access, path, scope["query_string"])
+            access = self._access_of(authorization)
+            if not access.reaches_everything:
+                _check_path(access, path, scope["query_string"])
         except (ApiError, UnknownStore) as error:
             _tell_denied(scope, access, error)
             raise
         scope[ACCESS] = access
 
-    def _access_of(self, scope: Scope) -> Access:
-        for name, value in scope["headers"]:
-            if name == b"authorization" and value[: len(_SCHEME)].lower() == _SCHEME:
-                token = value[len(_SCHEME) :].strip()
-                for verifier in self._verifiers:
-                    access = verifier.access_of(token)
-                    if access is not None:
-                        return access
+    def _access_of(self, authorization: bytes | None) -> Access:
+        now = monotonic()
+        if now >= self._recent_until:
+            self._recent.clear()
+            self._recent_until = now + _RECENT_SECONDS
+        value = authorization or b""
+        access = self._recent.get(value)
+        if access is not None:
+            return access
+        if value[: len(_SCHEME)].lower() == _SCHEME:
+            token = value[len(_SCHEME) :].strip()
+            for verifier in self._verifiers:
+                access = verifier.access_of(token)
+                if access is not None:
+                    self._recent[value] = access
+                    return access
         message = "send a token that is known here as 'Authorization: Bearer TOKEN'"
         raise Unauthorized(message)
 

@@ -11,12 +11,16 @@ time stamp and no timer. What can still be answered is answered with a problem d
 
 import asyncio
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 
 from uvicorn import Config
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 from uvicorn.server import ServerState
 
 from oriel.app.contract import (
@@ -30,6 +34,10 @@ from oriel.app.contract import (
     malformed_request,
     problem_answer,
 )
+from oriel.app.guards.gate import WHOLE_ANSWER, Receive, Scope, Send
+
+#: What the server does beside ASGI's own messages.
+_EXTENSIONS: dict[str, dict[str, Any]] = {WHOLE_ANSWER: {}}
 
 #: Seconds between two looks for connections that are past a deadline.
 _LOOK_SECONDS = 1.0
@@ -50,6 +58,9 @@ class Connections:
         # Where the system allows fewer files, accepting one too many would fail and stay unseen.
         affordable = max(descriptors // 2, descriptors - _RESERVED_DESCRIPTORS)
         self.most = min(limits.connections, affordable)
+        #: The fields of every answer as uvicorn has them, anew each second, and as bytes.
+        self._default_headers: list[tuple[bytes, bytes]] = []
+        self._default_head = b""
 
     def protocol(self) -> Callable[..., "GuardedProtocol"]:
         """What uvicorn is to call for each connection."""
@@ -58,6 +69,13 @@ class Connections:
             return GuardedProtocol(self, config, server_state, **others)
 
         return make
+
+    def default_head(self, headers: list[tuple[bytes, bytes]]) -> bytes:
+        """The fields of every answer as bytes; made once for each list of them."""
+        if headers is not self._default_headers:
+            self._default_head = b"".join(b"%b: %b\r\n" % header for header in headers)
+            self._default_headers = headers
+        return self._default_head
 
     async def look_around(self, say_number: Callable[[int], None]) -> None:
         """End what is past a deadline, once a second, as long as the task of this runs.
@@ -134,11 +152,14 @@ class GuardedProtocol(HttpToolsProtocol):
             self._since = self.loop.time()
             self._header_bytes = 0
             self._is_in_header = True
-        was_in_header = self._is_in_header
-        super().data_received(data)
-        if was_in_header and self._is_in_header:
+        if self._is_in_header:
             self._header_bytes += len(data)
-            if self._header_bytes > self._limits.header_bytes + self._limits.url_bytes:
+        super().data_received(data)
+        if self._is_in_header:
+            limits = self._limits
+            if len(self.url) > limits.url_bytes:
+                self._refuse(self._too_long_url())
+            elif self._header_bytes > limits.header_bytes + limits.url_bytes:
                 self._refuse(self._too_large_header())
 
     def on_message_begin(self) -> None:
@@ -147,18 +168,19 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self._is_in_header:
             self._since = self.loop.time()
             self._is_in_header = True
-
-    def on_url(self, url: bytes) -> None:
-        """Take a piece of the URL."""
-        super().on_url(url)
-        if len(self.url) > self._limits.url_bytes:
-            message = f"path and query may have {self._limits.url_bytes} bytes (--limit-url-bytes)"
-            self._refusal = problem_answer(UrlTooLong(message), "")
-            raise _Refused
+            # How many of the bytes at hand are of this request isn't known: it is counted.
+            self._header_bytes = self._limits.header_bytes + 1
 
     def on_headers_complete(self) -> None:
         """Begin to answer, unless the header is too long."""
-        if sum(len(name) + len(value) for name, value in self.headers) > self._limits.header_bytes:
+        limits = self._limits
+        if len(self.url) > limits.url_bytes:
+            self._refusal = self._too_long_url()
+            raise _Refused
+        # Counted only where what came could be too long.
+        if self._header_bytes > limits.header_bytes and (
+            sum(len(name) + len(value) for name, value in self.headers) > limits.header_bytes
+        ):
             self._refusal = self._too_large_header()
             raise _Refused
         self._is_in_header = False
@@ -221,6 +243,10 @@ class GuardedProtocol(HttpToolsProtocol):
             self._stuck_since = now
         return self._stuck_since is not None and now - self._stuck_since > self._limits.send_seconds
 
+    def _too_long_url(self) -> ProblemAnswer:
+        message = f"path and query may have {self._limits.url_bytes} bytes (--limit-url-bytes)"
+        return problem_answer(UrlTooLong(message), "")
+
     def _too_large_header(self) -> ProblemAnswer:
         message = (
             f"the header fields may have {self._limits.header_bytes} bytes (--limit-header-bytes)"
@@ -248,6 +274,39 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         # As uvicorn does it; the task is kept, so that it ends with the connection.
-        self._task = self.loop.create_task(cycle.run_asgi(app))
+        cycle.scope["extensions"] = _EXTENSIONS  # type: ignore[typeddict-item]
+
+        async def extended(scope: Scope, receive: Receive, send: Send) -> None:
+            async def answer(message: Any) -> None:
+                if message["type"] == WHOLE_ANSWER:
+                    await self._write_answer(cycle, message)
+                else:
+                    await send(message)
+
+            await app(scope, receive, answer)
+
+        self._task = self.loop.create_task(cycle.run_asgi(cast("Any", extended)))
         self._task.add_done_callback(self.tasks.discard)
         self.tasks.add(self._task)
+
+    async def _write_answer(self, cycle: RequestResponseCycle, answer: Mapping[str, Any]) -> None:
+        """Write a whole answer at once, whose header fields are the service's own."""
+        if cycle.flow.write_paused and not cycle.disconnected:
+            await cycle.flow.drain()
+        if cycle.disconnected:
+            return
+        head = [
+            STATUS_LINE[answer["status"]],
+            self._connections.default_head(self.server_state.default_headers),
+            *[b"%b: %b\r\n" % header for header in answer["headers"]],
+            b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n",
+        ]
+        if cycle.scope["method"] != "HEAD":
+            head.append(answer["body"])
+        self.transport.write(b"".join(head))
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        cycle.message_event.set()
+        if not cycle.keep_alive:
+            self.transport.close()
+        cycle.on_response()

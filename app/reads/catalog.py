@@ -52,11 +52,13 @@ class VersionFrame(NamedTuple):
 class Lag(NamedTuple):
     """How far an index is behind its table; both 0 when it is not.
 
-    ``ms`` is how long ago the first version was committed that the index does not have.
+    ``ms`` is how long ago the first version was committed that the index does not have; ``field``
+    says both in the header.
     """
 
     versions: int
     ms: int
+    field: tuple[bytes, bytes] = (b"oriel-lag", b"versions=0, ms=0")
 
 
 class StoreView:
@@ -302,4 +304,5 @@ def _lag(log: DeltaLog, version: int) -> Lag:
     span = range(versions, 2 * versions)
     versions += bisect_left(span, 1, key=lambda n: int(log.stamp(version + n + 1) is None))
     _, modified_ns, _ = first
-    return Lag(versions, max(0, (time.time_ns() - modified_ns) // 1_000_000))
+    ms = max(0, (time.time_ns() - modified_ns) // 1_000_000)
+    return Lag(versions, ms, (b"oriel-lag", b"versions=%d, ms=%d" % (versions, ms)))

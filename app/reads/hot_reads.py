@@ -99,7 +99,7 @@ class HotReads:
     async def serve(self, target: Target, scope: Scope, send: Send) -> None:
         """Answer one request; raises what ``problem_answer`` makes a problem document of."""
         answer = await self._answer(target, scope)
-        await self._gate.send(send, answer.status, answer.headers, answer.body)
+        await self._gate.send(scope, send, answer.status, answer.headers, answer.body)
 
     async def _answer(self, target: Target, scope: Scope) -> Answer:
         if scope["method"] not in _METHODS:
@@ -168,7 +168,7 @@ def _serialise(
         _VARY,
     ]
     if lag is not None:
-        headers.append((b"oriel-lag", b"versions=%d, ms=%d" % lag))
+        headers.append(lag.field)
     if _client_has(scope, tag):
         return Answer(304, headers, b"")
     definition, is_iso = frame.state.definition, request.query["times"] == ISO_TIMES

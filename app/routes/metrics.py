@@ -25,6 +25,7 @@ def metrics_routes(catalog: StoreCatalog, measures: Measures, layout: DataLayout
         # The catalog is the event loop's.
         registry.register(_Indexes(list(_indexes(catalog))))
         indexes = generate_latest(registry)
+        measures.flush()
         # These read files, a store's log among them where no pipeline has spoken of the store.
         text = await run_in_threadpool(
             lambda: metrics_text(overview(layout.root, layout.index_root)) + measures.text()

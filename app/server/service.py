@@ -71,21 +71,33 @@ class Service:
         if settings.cors_origins:
             # In front of the guards: a browser asks without a token whether it may ask with one.
             app = _with_cors(app, settings.cors_origins)
-        self._app = traced(app) if is_traced() else app
+        if is_traced():
+            app = traced(app)
+        self._app = app
+        #: Layers of others know ASGI's own messages only.
+        self._is_plain = isinstance(app, Observed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; whatever fails becomes a problem document."""
         if scope["type"] != "http":
             await self.api(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+            return
+        if not self._is_plain:
+            scope = {**scope, "extensions": {}}
+        await self._app(scope, receive, send)
 
     async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that may be asked, if there is a place for it."""
+        host = authorization = None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+            elif name == b"authorization":
+                authorization = value
         try:
-            self._hosts.check(_header(scope, b"host"))
+            self._hosts.check(host)
             if self._access is not None:
-                self._access.check(scope)
+                self._access.check(scope, authorization)
             self.gate.enter()
         except (ApiError, UnknownStore) as error:
             await _send_problem(error, scope, send)
@@ -108,6 +120,7 @@ class Service:
     def stop_waiting(self) -> None:
         """Answer all that wait for something: the worker ends."""
         self.catalog.stop_waiting()
+        self.measures.flush()
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         target = route(scope["raw_path"])
@@ -149,14 +162,6 @@ def _cold_scope(scope: Scope) -> Scope:
     # The server leaves the body of HEAD out; our routes only know GET.
     method = "GET" if scope["method"] == "HEAD" else scope["method"]
     return {**scope, "method": method, "path": scope["raw_path"].decode("latin-1")}
-
-
-def _header(scope: Scope, name: bytes) -> bytes | None:
-    for field, value in scope["headers"]:
-        if field == name:
-            found: bytes = value
-            return found
-    return None
 
 
 async def _send_problem(error: Exception, scope: Scope, send: Send) -> None:

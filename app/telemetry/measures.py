@@ -9,6 +9,7 @@ memory for as long as the service runs.
 import os
 import shutil
 import tempfile
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -53,6 +54,32 @@ class Work(NamedTuple):
     connections: int
 
 
+class _Tally:
+    """What was observed since it was last added to its histogram.
+
+    To observe in a histogram of several processes takes 6 us, of a hot read's 50; this takes
+    less than one, and the histogram is told once a second.
+    """
+
+    def __init__(self, histogram: Histogram) -> None:
+        self._histogram = histogram
+        self._counts = [0] * (len(_BUCKETS_SECONDS) + 1)
+        self._seconds = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(_BUCKETS_SECONDS, seconds)] += 1
+        self._seconds += seconds
+
+    def flush(self) -> None:
+        # As Histogram.observe does it, which knows one value at a time only.
+        for bucket, count in zip(self._histogram._buckets, self._counts, strict=True):  # noqa: SLF001
+            if count:
+                bucket.inc(count)
+        self._histogram._sum.inc(self._seconds)  # noqa: SLF001
+        self._counts = [0] * len(self._counts)
+        self._seconds = 0.0
+
+
 class Measures:
     """The numbers of one worker."""
 
@@ -85,32 +112,45 @@ class Measures:
                 ("connections", "Open connections."),
             )
         }
-        #: What most requests find at once: the histogram of a store's raw name and read.
-        self._known: dict[tuple[bytes, bytes], Histogram] = {}
+        self._tallies: dict[tuple[str, str], _Tally] = {}
+        #: What most requests find at once: the tally of a store's raw name and read.
+        self._known: dict[tuple[bytes, bytes], _Tally] = {}
         self._stores: set[str] = set()
 
     def observe(self, raw_path: bytes, status: int, seconds: float) -> None:
         """Count an answer that began after so many seconds."""
         parts = raw_path.split(b"/", 5)
         place = (parts[3], parts[4]) if len(parts) > 4 else (raw_path, b"")
-        histogram = self._known.get(place)
-        if histogram is None or status >= 400:
+        tally = self._known.get(place)
+        if tally is None or status >= 400:
             operation, store = self._labels(raw_path, parts)
-            histogram = self._seconds.labels(operation, store)
+            tally = self._tallies.get((operation, store))
+            if tally is None:
+                tally = _Tally(self._seconds.labels(operation, store))
+                self._tallies[operation, store] = tally
             # Only what there are few of: a path is what a stranger makes of it.
             if operation and (store or raw_path in _PATHS):
-                self._known[place] = histogram
+                self._known[place] = tally
             if status >= 400:
                 self._errors.labels(operation, store, str(status)).inc()
-        histogram.observe(seconds)
+        tally.observe(seconds)
+
+    def flush(self) -> None:
+        """Let the other workers see what was observed."""
+        for tally in self._tallies.values():
+            tally.flush()
 
     def set_work(self, work: Work) -> None:
-        """Take over how much is under way."""
+        """Take over how much is under way, and let the other workers see all."""
+        self.flush()
         for name, gauge in self._work.items():
             gauge.set(getattr(work, name))
 
     def text(self) -> bytes:
-        """The numbers of all workers, as a scrape gets them."""
+        """The numbers of all workers, as a scrape gets them; those of others a second old.
+
+        It reads files, so it may run in a thread; ``flush`` may not.
+        """
         folder = os.environ.get(_FOLDER_VARIABLE)
         if folder is None:
             return generate_latest(self._registry)

@@ -3,9 +3,12 @@
 from time import perf_counter
 from typing import Any
 
-from oriel.app.guards import App, Receive, Scope, Send
+from oriel.app.guards import WHOLE_ANSWER, App, Receive, Scope, Send
 from oriel.app.telemetry.measures import Measures
 from oriel.storage import say
+
+#: The messages with which an answer begins.
+_BEGINS = frozenset({"http.response.start", WHOLE_ANSWER})
 
 
 class Observed:
@@ -22,7 +25,7 @@ class Observed:
         begun = perf_counter()
 
         async def observed(message: Any) -> None:
-            if message["type"] == "http.response.start":
+            if message["type"] in _BEGINS:
                 seconds = perf_counter() - begun
                 self._measures.observe(scope["raw_path"], message["status"], seconds)
                 if self._access_log:

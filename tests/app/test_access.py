@@ -55,6 +55,7 @@ class Guarded:
         (verifier,) = self.service._access._verifiers
         assert isinstance(verifier, TokenFile)
         verifier._looked_at = 0.0
+        self.service._access._recent_until = 0.0
 
 
 def _made(file: Path, *options: str) -> str:

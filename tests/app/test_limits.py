@@ -83,6 +83,27 @@ def test_what_is_too_long_or_too_slow_is_refused(
     assert strict.get("/healthz").status == 200
 
 
+def test_many_requests_at_once_are_no_long_header(strict: Serving) -> None:
+    """Written one behind the other, cut anywhere: each has the bounds of one."""
+    requests = (_GET % b"/healthz") * 500
+    last = b"GET /healthz HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n\r\n"
+    with strict.connect() as client:
+        client.sendall(requests[:-10])
+        client.sendall(requests[-10:] + last)
+        received = b"".join(iter(lambda: client.recv(65_536), b""))
+    assert received.count(b"HTTP/1.1 200 ") == 501
+
+
+def test_a_long_header_behind_an_answer_is_refused(strict: Serving) -> None:
+    """The connection was good for one request; the next is counted anew."""
+    long = b"GET / HTTP/1.1\r\nX: " + b"x" * 5_000 + b"\r\n\r\n"
+    with strict.connect() as client:
+        client.sendall(_GET % b"/healthz")
+        assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        client.sendall(long)
+        assert _code(_answer(client)) == (431, "header-too-large")
+
+
 def test_a_header_of_many_megabytes_is_not_read(strict: Serving) -> None:
     """The connection is closed long before its end."""
     with strict.connect() as client:

@@ -119,7 +119,8 @@ def test_workers_add_up_what_they_count(tmp_path: Path) -> None:
     def counted() -> float:
         return _samples(serving.get("/metrics").body).get((name, labels), 0)
 
-    assert counted() == 20
+    # A worker says what it counted once a second.
+    wait_until(lambda: counted() == 20, "the numbers of both")
     worker = serving.children()["oriel.app.server.worker"]
     subprocess.run(["kill", "-9", str(worker)], check=True)
     wait_until(lambda: serving.children()["oriel.app.server.worker"] != worker, "another worker")
