@@ -35,7 +35,6 @@ class FileCache:
         self.folder = Path(os.environ.get(_FOLDER) or _own_folder())
         self.bytes_most = int(os.environ.get(_BYTES) or _BYTES_MOST)
         self._run = os.environ.get(RUN) or uuid.uuid4().hex
-        self._is_made = False
         self._new_copies = self._new_bytes = 0
 
     def find(self, name: str) -> Path | None:
@@ -98,13 +97,11 @@ class FileCache:
         Raises:
             PermissionError: it is another user's.
         """
-        if self._is_made:
-            return
+        # Each time: what is below the folder for temporary files may be cleaned up.
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self.folder.stat().st_uid != os.getuid():
             message = f"{self.folder} is another user's: name a folder of your own with {_FOLDER}"
             raise PermissionError(message)
-        self._is_made = True
 
 
 def _own_folder() -> str:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _RETRY = timedelta(seconds=60)
 #: The same for the first look at a bucket, which a person waits for.
 _FIRST_RETRY = timedelta(seconds=5)
+#: How long one may take, with a segment of gigabytes as its answer.
+_TIMEOUT = timedelta(minutes=5)
 _AGAIN_SECONDS = 0.05
 _NO_BUCKET = "NoSuchBucket"
 #: The client has errors of their own for these, but not of listings.
@@ -86,7 +88,7 @@ class ObjectFiles:
             except FileNotFoundError:
                 pass
         with self.cache.draft() as draft:
-            with _told(path), draft.open("wb") as file:
+            with draft.open("wb") as file, _told(path):
                 for part in obstore.get(*self._at(path)):
                     file.write(part)
             mapped = pa.memory_map(str(draft))
@@ -245,7 +247,16 @@ class ObjectFiles:
         bucket, key = bucket_and_key(path)
         store = self._stores.get((bucket, retry))
         if store is None:
-            store = S3Store(bucket, retry_config={"max_retries": 10, "retry_timeout": retry})
+            store = S3Store(
+                bucket,
+                client_options={
+                    "timeout": _TIMEOUT,
+                    "connect_timeout": _FIRST_RETRY,
+                    # Options that are given here replace those of the environment.
+                    "allow_http": os.environ.get("AWS_ALLOW_HTTP", "").lower() in {"1", "true"},
+                },
+                retry_config={"max_retries": 10, "retry_timeout": retry},
+            )
             self._stores[bucket, retry] = store
         return store, key
 
