@@ -84,7 +84,8 @@ def read_page(
     records: list[Record] = []
     windows: list[bytes] = []
     looks = size = 0
-    chunk_records = _CHUNK
+    # Where ends are looked at, the first few are often enough.
+    chunk_records = _SMALL_CHUNK if span.least_end else _CHUNK
     is_sifted = bool(
         span.earliest_start or span.least_end or span.has_key or span.final is not None
     )
