@@ -130,7 +130,7 @@ def data(tmp_path: Path, table: StoreTable) -> Path:
 @pytest.fixture
 def serving(data: Path) -> Iterator[Serving]:
     """The service over it."""
-    made = Serving(data, "--stale-after", "2")
+    made = Serving(data, "--stale-after", "3600")
     made.wait_for(3)
     yield made
     made.end()

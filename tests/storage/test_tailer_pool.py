@@ -1,12 +1,16 @@
 """One loop and few threads for all stores: none waits for one that hangs, idle ones cost little."""
 
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from oriel.storage.tailer import StoreStatus
 from oriel.storage.tailer import pool as pools
 from oriel.storage.tailer.pool import StorePool
+from oriel.storage.tailer.process import Tailer
 from tests.storage.waiting import wait_until
 
 
@@ -17,6 +21,8 @@ class FakeStore:
         """It has something to do at each look, or nothing; ``hangs_in`` is ``look`` or a step."""
         self.looks = self.steps = self.closed = 0
         self.moved_at = self.changed_at = 0.0
+        self.status = StoreStatus("following", 7)
+        self.waiting_since: float | None = None
         self.let_go = threading.Event()
         self._has_work = has_work
         self._hangs_in = hangs_in
@@ -111,9 +117,29 @@ def test_a_store_that_is_removed_is_closed(pool: StorePool) -> None:
     assert (store.looks, store.closed) == (looks, 1)
 
 
-def test_the_end_closes_all(pool: StorePool) -> None:
+def test_the_end_closes_all() -> None:
     """Those that nobody is at."""
+    pool = StorePool()
     stores = [_add(pool, f"store{n}", FakeStore(has_work=False)) for n in range(5)]
+    pool.supervise()
     wait_until(lambda: all(one.looks for one in stores), "a look at all")
     pool.end()
     assert [one.closed for one in stores] == [1] * 5
+
+
+def test_a_store_that_is_behind_or_held_is_told(tmp_path: Path) -> None:
+    """Only beyond the bound, and a problem of its own comes first."""
+    tailer, store = Tailer(tmp_path, stale_seconds=60), FakeStore()
+
+    def told(*, is_held: bool = False) -> StoreStatus:
+        return tailer._store_status(store, is_held=is_held)  # type: ignore[arg-type]
+
+    assert told() == store.status
+    for behind_s, state in ((30, "following"), (90, "stale"), (-90, "following")):
+        store.waiting_since = time.time() - behind_s
+        assert (told().state, told().version) == (state, 7)
+    assert told(is_held=True).state == "blocked"
+    store.waiting_since = time.time() - 90
+    store.status = StoreStatus("following", 7, "version 8 is torn")
+    assert told() == store.status
+    tailer.end()
