@@ -40,8 +40,8 @@ WINDOW_STORES = EVERY_STORE - ROW_STORES
 
 #: How a read of a table itself can fail.
 TABLE_READ_PROBLEMS = (
-    storage.VersionGone, storage.CorruptLog, storage.TableReadTooLarge, storage.TableReadTimeout,
-    TableReadsBusy,
+    storage.VersionGone, storage.CorruptLog, storage.ObjectStoreFailed, storage.TableReadTooLarge,
+    storage.TableReadTimeout, TableReadsBusy,
 )  # fmt: skip
 
 

@@ -183,6 +183,9 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     storage.TableReadTimeout: ProblemKind(
         503, "table-read-timeout", "The read takes too long", retry=True
     ),
+    storage.ObjectStoreFailed: ProblemKind(
+        503, "object-store-failed", "The object store can't be read", retry=True
+    ),
     storage.BehindPositionBound: ProblemKind(
         503, "behind-position-bound", "The store has not reached the position asked for", retry=True
     ),

@@ -27,16 +27,20 @@ def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     @router.get(_READINESS.path)
     async def readiness(request: Request) -> Response:
         _READINESS.query.read(request.scope["query_string"])
+        # The catalog is the event loop's.
+        foreign = set(catalog.foreign_names())
         # It looks at files of every store.
-        answer = await run_in_threadpool(lambda: _readiness(catalog.layout, status_file.read()))
+        answer = await run_in_threadpool(
+            lambda: _readiness(catalog.layout, status_file.read(), foreign)
+        )
         status = 200 if answer["ready"] else 503
         return Response(orjson.dumps(answer), status, media_type="application/json")
 
     return router
 
 
-def _readiness(layout: DataLayout, tailer: TailerStatus) -> dict[str, Any]:
-    names = sorted(tailer.stores.keys() | stores_with_tables(layout))
+def _readiness(layout: DataLayout, tailer: TailerStatus, foreign: set[str]) -> dict[str, Any]:
+    names = sorted((tailer.stores.keys() | stores_with_tables(layout)) - foreign)
     problems = {name: _store_problem(layout, name, tailer) for name in names}
     problem = tailer.silence or tailer.problem
     return {

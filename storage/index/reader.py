@@ -86,6 +86,8 @@ class IndexReader:
             self._generation.close()
         self._generation = None
         self._pointer = None
+        # It is looked for anew, however lately that was.
+        self._pointer_seen_at = 0.0
 
     def _follow_pointer(self) -> None:
         stamp = self.folder.pointer_stamp()

@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from oriel.app.reads import pages, snapshot_reads
+from oriel.app.reads import pages
 from tests.app.api_client import Answer, Served, served, starts
 from tests.app.problem_shape import assert_problem
 from tests.storage.store_tables import NONE, make_definition
@@ -96,21 +96,17 @@ def test_a_page_ends_where_the_store_moves_on(
     store.commit(*({"key": key, "start": 10} for key in KEYS))
     monkeypatch.setattr(pages, "_FIRST_STEP", 2)
     monkeypatch.setattr(pages, "_STEP", 2)
-    steps: list[int] = []
-    read_step = snapshot_reads.HOT_READS[b"all"].function
+    turns: list[float] = []
 
-    def commit_in_between(snapshot: Any, request: Any) -> Any:
-        page = read_step(snapshot, request)
-        steps.append(len(page.items))
-        if len(steps) == 3:
-            snapshot.__exit__(None, None, None)
+    async def commit_in_between(seconds: float) -> None:
+        turns.append(seconds)
+        if len(turns) == 3:
             store.commit({"key": "new", "start": 99})
-        return page
 
-    read = snapshot_reads.HOT_READS[b"all"]._replace(function=commit_in_between)
-    monkeypatch.setitem(snapshot_reads.HOT_READS, b"all", read)
-    first = store.get(f"{ROOT}/all?limit=1000").json
-    assert len(first["windows"]) == sum(steps) == 6
+    with monkeypatch.context() as patch:
+        patch.setattr("oriel.app.reads.steps.asyncio.sleep", commit_in_between)
+        first = store.get(f"{ROOT}/all?limit=1000").json
+    assert (len(first["windows"]), len(turns)) == (6, 3)
     rest = store.get(f"{ROOT}/all?limit=1000&cursor={first['next_cursor']}").json
     assert len(rest["windows"]) == len(KEYS) - 6 + 1
     assert rest["position"]["version"] == first["position"]["version"] + 1
