@@ -5,6 +5,7 @@ when its client has taken those before, so a slow client costs one event of memo
 nothing is closed in time and comes back with the id of its last event.
 """
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
@@ -65,6 +66,10 @@ class EventStreams:
         self._gate = gate
         self.reader = ChangeReader()
 
+    def close(self) -> None:
+        """End what reads for the streams; there are none any more."""
+        self.reader.close()
+
     async def serve(self, store: bytes, scope: Scope, send: Send) -> None:
         """Tell changes until the client goes, its time is up, or the worker ends.
 
@@ -118,6 +123,8 @@ class EventStreams:
                     at = await self._send_next(watched, newest, at, send)
                 except ResetNeeded as error:
                     at = await _reset(view, newest, str(error), send)
+                # What is kept costs no waiting: who catches up must not keep the others out.
+                await asyncio.sleep(0)
                 if not self._gate.is_closing:
                     continue
             left_seconds = watched.until - time.monotonic()

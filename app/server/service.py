@@ -63,7 +63,7 @@ class Service:
         self.measures = Measures(self.catalog.has)
         self.api = make_api(self, StatusFile(layout), layout, settings)
         self._hot_reads = HotReads(self.catalog, self.gate)
-        self._streams = EventStreams(self.catalog, self.gate)
+        self.streams = EventStreams(self.catalog, self.gate)
         self._hosts = AllowedHosts(settings.allowed_hosts)
         verifiers = make_verifiers(settings.token_settings())
         self._access = AccessGuard(verifiers) if verifiers else None
@@ -129,7 +129,7 @@ class Service:
             if target is not None:
                 await self._hot_reads.serve(target, scope, send)
             elif (store := watched_store(scope["raw_path"])) is not None:
-                await self._streams.serve(store, scope, send)
+                await self.streams.serve(store, scope, send)
             else:
                 is_cold = True
                 await self.gate.in_time(self.api, _cold_scope(scope), receive, send)
@@ -180,6 +180,7 @@ def make_api(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        service.streams.close()
         catalog.close()
 
     api = FastAPI(

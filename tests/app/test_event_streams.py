@@ -84,7 +84,7 @@ def test_a_version_is_read_once_for_all_who_watch(changing: Served) -> None:
     (begin,) = _watch(changing)
     for start in (60, 70, 80):
         changing.commit({"key": "a", "start": start})
-    reader = changing.service._streams.reader
+    reader = changing.service.streams.reader
 
     async def run() -> list[Answer]:
         target = f"{ROOT}/watch?for_ms=1&after={begin.id}"
