@@ -303,8 +303,10 @@ def test_a_read_of_a_whole_store_has_nothing_behind_its_name(
 
 
 def test_a_removed_store_is_unknown(changing: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When its table is gone, so is the store, within a second."""
+    """While its table is away its index answers; when both are gone, so is the store."""
     assert starts(changing.get(f"{ROOT}/latest/a")) == [50]
     changing.table.path.rename(changing.data / "elsewhere")
     monkeypatch.setattr("oriel.app.reads.catalog._TABLE_SECONDS", 0.0)
+    assert starts(changing.get(f"{ROOT}/latest/a")) == [50]
+    IndexFolder(DataLayout(changing.data).index("store")).remove()
     assert_problem(changing.get(f"{ROOT}/latest/a"), 404, "unknown-store")
