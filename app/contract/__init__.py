@@ -20,12 +20,10 @@ from oriel.app.contract.page_limits import (
 )
 from oriel.app.contract.parameters import (
     ISO_TIMES,
-    POSITION_QUERY,
     TABLE_READ_SECONDS,
     TABLE_READS_AT_ONCE,
     TABLE_READS_WAITING,
     PathParameter,
-    decode_path,
 )
 from oriel.app.contract.problems import (
     ApiError,
@@ -52,6 +50,8 @@ from oriel.app.contract.problems import (
     malformed_request,
     problem_answer,
 )
+from oriel.app.contract.queries import POSITION_QUERY
+from oriel.app.contract.texts import decode_path
 
 __all__ = [
     "ISO_TIMES",

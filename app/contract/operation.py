@@ -12,11 +12,9 @@ from oriel.app.contract.parameters import (
     AS_OF_VERSION,
     CURSOR,
     MIN_VERSION,
-    NO_QUERY,
     PATH_PARAMETERS,
     STORE,
     PathParameter,
-    Query,
 )
 from oriel.app.contract.problems import (
     BodyTooLarge,
@@ -29,6 +27,7 @@ from oriel.app.contract.problems import (
     UnknownParameter,
     WrongStoreKind,
 )
+from oriel.app.contract.queries import NO_QUERY, Query
 from oriel.storage import StoreKind
 from oriel.storage import errors as storage
 

@@ -26,7 +26,9 @@ from oriel.app.contract.operation import (
     rows_read,
     windows_read,
 )
-from oriel.app.contract.parameters import (
+from oriel.app.contract.parameters import TABLE_READS
+from oriel.app.contract.problems import RowNotFound, UnknownParameter, WindowNotFound
+from oriel.app.contract.queries import (
     CHANGES_QUERY,
     KEYS_QUERY,
     LETTER_COUNTS_QUERY,
@@ -34,10 +36,8 @@ from oriel.app.contract.parameters import (
     ONE_QUERY,
     RANGE_QUERY,
     SESSIONS_QUERY,
-    TABLE_READS,
     WATCH_QUERY,
 )
-from oriel.app.contract.problems import RowNotFound, UnknownParameter, WindowNotFound
 from oriel.app.contract.range_operations import RANGE_RECORDS
 from oriel.storage import StoreKind
 from oriel.storage import errors as storage

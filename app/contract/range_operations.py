@@ -16,7 +16,8 @@ from oriel.app.contract.operation import (
     rows_read,
     windows_read,
 )
-from oriel.app.contract.parameters import (
+from oriel.app.contract.problems import InvalidParameter, WindowNotFound
+from oriel.app.contract.queries import (
     ALL_QUERY,
     ALL_ROWS_QUERY,
     COVERING_QUERY,
@@ -31,7 +32,6 @@ from oriel.app.contract.parameters import (
     RANGE_QUERY,
     ROWS_QUERY,
 )
-from oriel.app.contract.problems import InvalidParameter, WindowNotFound
 
 RANGE_RECORDS = (
     windows_read(

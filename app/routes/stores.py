@@ -57,6 +57,12 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
         with view.snapshot() as snapshot:
             return _detail(view.name, snapshot, status)
 
+    _add_keys(router, catalog)
+    _add_count(router, catalog)
+    return router
+
+
+def _add_keys(router: APIRouter, catalog: StoreCatalog) -> None:
     @router.get(_KEYS.path, response_model=_KEYS.answer)
     async def list_keys(request: Request, response: Response) -> Any:
         query = _KEYS.query.read(request.scope["query_string"])
@@ -80,6 +86,8 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
             "next_cursor": page.next_cursor,
         }
 
+
+def _add_count(router: APIRouter, catalog: StoreCatalog) -> None:
     @router.get(_COUNT.path, response_model=_COUNT.answer)
     async def count_rows(request: Request) -> Any:
         query = _COUNT.query.read(request.scope["query_string"])
@@ -95,8 +103,6 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
             with await view.snapshot_at(query) as snapshot:
                 state, count = snapshot.state, counted(snapshot)
         return {"store": view.name, "position": position_of(state), "count": count}
-
-    return router
 
 
 def store_of(request: Request) -> str:

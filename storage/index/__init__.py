@@ -48,7 +48,8 @@ from oriel.storage.index.rows import (
     table_batches,
     window_json,
 )
-from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
+from oriel.storage.index.sessions import SessionSnapshot
+from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot
 from oriel.storage.index.state import Extent, IndexState
 from oriel.storage.index.writer import IndexWriter, revision_range
 

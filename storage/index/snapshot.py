@@ -5,8 +5,7 @@ cursor walks in either direction. Windows of a key lie together, ordered by star
 range of starts is a range of record keys.
 """
 
-from collections.abc import Callable, Sequence
-from itertools import islice
+from collections.abc import Callable
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -25,22 +24,18 @@ from oriel.storage.contracts import (
     WindowPage,
     WindowRange,
 )
-from oriel.storage.index.checksums import Record, check, content
+from oriel.storage.index.checksums import content
 from oriel.storage.index.generation import OpenGeneration
-from oriel.storage.index.lengths import class_prefix, classes_of, longest_ms
 from oriel.storage.index.pages import (
     PageBounds,
     Span,
     first_from,
-    fitting,
-    is_final,
     key_of,
     last_before,
     read_page,
 )
 from oriel.storage.index.state import IndexState
 from oriel.storage.key_codec import (
-    TIME_BYTES,
     after_key,
     encoded_time,
     is_long,
@@ -54,15 +49,12 @@ from oriel.storage.key_codec import (
     window_times,
 )
 
-#: Records read at once where ends are looked at, at first and at most.
-_CHUNK_MIN, _CHUNK = 8, 128
-
 #: What stands before the time of a window's newest record in its JSON.
 _TIMESTAMP = b'"timestamp_ms":'
 
 #: A key's prefix, low, high and least end: the records of the key with ``low <= record key < high``
 #: whose window end, as it is encoded, is at least the least end (b"" for any end).
-_Scan = tuple[bytes, bytes, bytes, bytes]
+Scan = tuple[bytes, bytes, bytes, bytes]
 
 
 class IndexUsage(NamedTuple):
@@ -131,13 +123,13 @@ class IndexSnapshot:
         """See ``ReadOnlyWindowStore``."""
         prefix = key_prefix(key)
         value = self._latest(prefix)
-        return content(value) if value is not None and _is_of_key(value, key, prefix) else None
+        return content(value) if value is not None and is_of_key(value, key, prefix) else None
 
     def current(self, key: str) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""
         prefix = key_prefix(key)
         value = self._current(prefix)
-        return content(value) if value is not None and _is_of_key(value, key, prefix) else None
+        return content(value) if value is not None and is_of_key(value, key, prefix) else None
 
     def latest_all(self, scan_range: ScanRange) -> ScanPage:
         """See ``ReadOnlyWindowStore``. Skips from key to key, whatever their windows number."""
@@ -177,7 +169,7 @@ class IndexSnapshot:
             position = after_key(encoded_prefix)
         return KeyPage(keys, key)
 
-    def _scan_by_start(self, window_range: WindowRange) -> _Scan:
+    def _scan_by_start(self, window_range: WindowRange) -> Scan:
         """The scan for the visible windows that start in a range."""
         prefix = key_prefix(window_range.key)
         low = lower_bound(prefix, max(window_range.from_ms, self.earliest_ms))
@@ -196,7 +188,7 @@ class IndexSnapshot:
         if not first_from(self._cursor, encoded) or self._cursor.key() != encoded:
             return None
         value = self._cursor.value()
-        return content(value) if _is_of_key(value, key, prefix_of(encoded)) else None
+        return content(value) if is_of_key(value, key, prefix_of(encoded)) else None
 
     def _latest(self, prefix: bytes) -> bytes | None:
         """The value of a key prefix's visible window with the greatest start."""
@@ -225,7 +217,7 @@ class IndexSnapshot:
         return self._cursor.value()
 
     def _read(
-        self, read_range: WindowRange | SessionRange, scan: _Scan, *, backward: bool = False
+        self, read_range: WindowRange | SessionRange, scan: Scan, *, backward: bool = False
     ) -> WindowPage:
         """A page of the records of a scan."""
         prefix, low, high, least_end = scan
@@ -234,8 +226,8 @@ class IndexSnapshot:
                 record_key(read_range.key, *read_range.after), low, high, backward=backward
             )
         span = Span(low, high, least_end=least_end, final=read_range.final)
-        windows, place = read_page(self._cursor, span, _bounds(read_range), backward=backward)
-        if windows and not _is_of_key(windows[0], read_range.key, prefix):
+        windows, place = read_page(self._cursor, span, page_bounds(read_range), backward=backward)
+        if windows and not is_of_key(windows[0], read_range.key, prefix):
             return WindowPage([], None)
         return WindowPage(windows, None if place is None else WindowId(*window_times(place)))
 
@@ -253,7 +245,7 @@ class IndexSnapshot:
             span = span._replace(earliest_start=starts[0], latest_start=starts[1])
         if end_ms > 0:
             span = span._replace(least_end=encoded_time(end_ms))
-        windows, place = read_page(self._cursor, span, _bounds(scan_range), backward=backward)
+        windows, place = read_page(self._cursor, span, page_bounds(scan_range), backward=backward)
         return ScanPage(windows, place)
 
     def _visible_bounds(self, scan_range: ScanRange) -> tuple[int, int]:
@@ -286,151 +278,6 @@ class IndexSnapshot:
         return ScanPage(windows, prefix)
 
 
-class SessionSnapshot(IndexSnapshot):
-    """One version of a session store, as a ``ReadOnlySessionStore``.
-
-    Sessions are ordered by start, yet found and expired by their ends. A key's sessions may
-    overlap (docs/decisions/0009), so those that end at E or later need not lie together. A search
-    for them has two parts. The main one goes by start, from E less the length of the shortest class
-    of which the key has sessions: what begins before and ends at E or later is longer. Those are
-    looked up class by class (``oriel.storage.index.lengths``), a few records each.
-    """
-
-    __slots__ = ()
-
-    def find_sessions(self, session_range: SessionRange) -> WindowPage:
-        """See ``ReadOnlySessionStore``."""
-        begun_before, scan = self._overlapping(session_range)
-        if not begun_before:
-            return self._read(session_range, scan)
-        if session_range.after is not None:
-            last = record_key(session_range.key, *session_range.after)
-            begun_before = [record for record in begun_before if record[0] > last]
-        bounds = _bounds(session_range)
-        windows = [content(value) for _, value in begun_before]
-        count = fitting(windows, bounds)
-        size = sum(map(len, windows[:count]))
-        if count == len(windows) and count < bounds.records and size < bounds.bytes:
-            rest = session_range._replace(
-                limit=bounds.records - count, bytes_max=bounds.bytes - size
-            )
-            page = self._read(rest, scan)
-            return WindowPage(windows + page.windows, page.next_after)
-        if count == len(windows) and not self._read(session_range._replace(limit=1), scan).windows:
-            return WindowPage(windows, None)
-        return WindowPage(windows[:count], WindowId(*window_times(begun_before[count - 1][0])))
-
-    def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
-        """See ``ReadOnlySessionStore``."""
-        begun_before, scan = self._overlapping(session_range)
-        page = self._read(session_range, scan, backward=True)
-        if page.next_after is not None or not begun_before:
-            return page
-        if session_range.after is not None:
-            last = record_key(session_range.key, *session_range.after)
-            begun_before = [record for record in begun_before if record[0] < last]
-        bounds = _bounds(session_range)
-        left = bounds._replace(
-            records=bounds.records - len(page.windows),
-            bytes=bounds.bytes - sum(map(len, page.windows)),
-        )
-        windows = [content(value) for _, value in reversed(begun_before)]
-        count = fitting(windows, left) if left.records > 0 and left.bytes > 0 else 0
-        if count == len(windows):
-            return WindowPage(page.windows + windows, None)
-        items = page.windows + windows[:count]
-        last_item = orjson.loads(items[-1])
-        place = WindowId(last_item["window_start_ms"], last_item["window_end_ms"])
-        return WindowPage(items, place)
-
-    def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
-        """See ``ReadOnlySessionStore``."""
-        if window_end_ms < self.earliest_ms:
-            return None
-        return self._exactly(key, window_start_ms, window_end_ms)
-
-    def _is_visible(self, encoded_prefix: bytes) -> bool:
-        return self._newest(encoded_prefix) is not None
-
-    def _latest(self, prefix: bytes) -> bytes | None:
-        found = self._newest(prefix)
-        return None if found is None else found[1]
-
-    def _current(self, prefix: bytes) -> bytes | None:
-        """The value of the visible session that ends last, of several the one started last."""
-        found = later = self._newest(prefix)
-        # The session of the greatest start need not be it: an older one may have gone on.
-        while later is not None:
-            found = later
-            later = self._newest(prefix, window_times(found[0])[1] + 1)
-        return None if found is None else found[1]
-
-    def _newest(self, prefix: bytes, earliest_end_ms: int = 0) -> Record | None:
-        """The visible session of the greatest start, of those of a key prefix that end so late."""
-        if not last_before(self._cursor, after_key(prefix)):
-            return None
-        # The last by start may have expired, and a longer one before it not.
-        _, low, _, least_end = self._scan(prefix, 0, LATEST_MS, earliest_end_ms)
-        for encoded, value in self._cursor.iterprev():
-            check([(encoded, value)])
-            if encoded < low:
-                return None
-            if encoded[-TIME_BYTES:] >= least_end:
-                return encoded, value
-        return None
-
-    def _visible_bounds(self, scan_range: ScanRange) -> tuple[int, int]:
-        end_ms = max(scan_range.earliest_end_ms, self.earliest_ms)
-        # No session that ends then or later starts earlier.
-        return max(scan_range.from_ms, end_ms - self.state.extent.longest_ms), end_ms
-
-    def _scan_by_start(self, window_range: WindowRange) -> _Scan:
-        prefix = key_prefix(window_range.key)
-        return self._scan(prefix, window_range.from_ms, window_range.to_ms, 0)
-
-    def _overlapping(self, session_range: SessionRange) -> tuple[Sequence[Record], _Scan]:
-        """What to read for the visible sessions that reach into a span of time.
-
-        The records of sessions that begin before the scan does, oldest start first, and the scan.
-        """
-        prefix = key_prefix(session_range.key)
-        end_ms = max(session_range.earliest_end_ms, self.earliest_ms, 0)
-        cursor = self._txn.cursor(self._generation.environment.lengths)
-        classes = list(classes_of(cursor, prefix))
-        start_ms = max(0, end_ms - longest_ms(classes[0])) if classes else 0
-        latest_ms = session_range.latest_start_ms
-        least_end, high_ms = encoded_time(end_ms), min(start_ms - 1, latest_ms)
-        found: list[bytes] = []
-        for length_class in classes[1:] if start_ms else []:
-            of_class = class_prefix(prefix, length_class)
-            low = lower_bound(of_class, max(0, end_ms - longest_ms(length_class)))
-            high = upper_bound(of_class, high_ms)
-            if low >= high or not first_from(cursor, low):
-                continue
-            longer = _ending_from(cursor, high, least_end)
-            found += [encoded[len(of_class) :] for encoded in longer]
-        keys = [prefix + times for times in sorted(found)]
-        windows = self._generation.environment.windows
-        begun_before = [(key, self._txn.get(key, b"", windows)) for key in keys]
-        check(begun_before)
-        if session_range.final is not None:
-            begun_before = [r for r in begun_before if is_final(r) == session_range.final]
-        if begun_before and not _is_of_key(begun_before[0][1], session_range.key, prefix):
-            begun_before = []
-        low, high = lower_bound(prefix, start_ms), upper_bound(prefix, latest_ms)
-        return begun_before, (prefix, low, high, least_end)
-
-    def _scan(
-        self, prefix: bytes, earliest_start_ms: int, latest_start_ms: int, earliest_end_ms: int
-    ) -> _Scan:
-        """The scan for the visible sessions within these bounds, all inclusive."""
-        end_ms = max(earliest_end_ms, self.earliest_ms)
-        # A session that ends at E or later starts at E less the longest's length or later.
-        start_ms = max(earliest_start_ms, end_ms - self.state.extent.longest_ms, 0)
-        low, high = lower_bound(prefix, start_ms), upper_bound(prefix, latest_start_ms)
-        return prefix, low, high, encoded_time(end_ms)
-
-
 class KeyValueSnapshot(IndexSnapshot):
     """One version of a store without windows, as a ``ReadOnlyKeyValueStore``."""
 
@@ -446,21 +293,8 @@ class KeyValueSnapshot(IndexSnapshot):
         return self._exactly(key, 0, 0)
 
 
-def _ending_from(cursor: "lmdb.Cursor[bytes]", high: bytes, least_end: bytes) -> list[bytes]:
-    """The keys from the cursor on and below ``high`` whose end is at least that one."""
-    keys: list[bytes] = []
-    walk, size = cursor.iternext(), _CHUNK_MIN
-    while chunk := list(islice(walk, size)):
-        check(chunk)
-        inside = [key for key, _ in chunk if key < high]
-        keys += [key for key in inside if key[-TIME_BYTES:] >= least_end]
-        if len(inside) < len(chunk):
-            break
-        size = min(_CHUNK, 2 * size)
-    return keys
-
-
-def _bounds(read_range: WindowRange | SessionRange | ScanRange) -> PageBounds:
+def page_bounds(read_range: WindowRange | SessionRange | ScanRange) -> PageBounds:
+    """What ends a page of a range."""
     return PageBounds(read_range.limit, read_range.bytes_max, read_range.records_max)
 
 
@@ -482,6 +316,6 @@ def _is_too_long(key: str) -> bool:
     return len(key) > KEY_BYTES_MAX // 4 and len(key.encode()) > KEY_BYTES_MAX
 
 
-def _is_of_key(value: bytes, key: str, prefix: bytes) -> bool:
+def is_of_key(value: bytes, key: str, prefix: bytes) -> bool:
     """Guard against two long keys with one digest; short keys are in the record key whole."""
     return not is_long(prefix) or value.startswith(b'{"key":%b,' % orjson.dumps(key))

@@ -32,7 +32,7 @@ class Reads:
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         """Count from now on."""
         self.records = 0
-        for module in ("snapshot", "pages", "lengths"):
+        for module in ("sessions", "pages", "lengths"):
             patched.setattr(f"oriel.storage.index.{module}.check", self._check)
         patched.setattr("oriel.storage.index.pages.check_values", self._check_values)
 
