@@ -29,8 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_console(
         options.log_format, level=logging.INFO, text="%(levelname)s api: %(message)s", process="api"
     )
-    if is_object(options.data) and options.index is None:
-        line = f"{uri(options.data)} has no index: name a folder of this machine with --index"
+    place = options.index or options.data
+    if is_object(place):
+        line = f"{uri(place)} has no index: name a folder of this machine with --index"
         say("error", line, level="error")
         return 1
     try:
