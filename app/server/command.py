@@ -37,8 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     settings = _settings(options)
     problem = _why_not_secure(options, settings)
-    if is_object(options.data) and options.index is None:
-        problem = f"{uri(options.data)} has no index: name a folder of this machine with --index"
+    place = options.index or options.data
+    if is_object(place):
+        problem = f"{uri(place)} has no index: name a folder of this machine with --index"
     if problem is not None:
         say("error", problem, level="error")
         return 1

@@ -86,6 +86,7 @@ def _backup(data: Path, target: Path) -> dict[str, Any]:
     if not current_files().is_folder(layout.tables):
         message = f"{uri(data)} has no tables: name the folder that --data of oriel run names"
         raise BackupError(message)
+    refuse_object(target)
     refuse_existing(target)
     # Beside the tables, because a hard link can't leave its file system.
     beside = target.resolve().parent if is_object(data) else data
@@ -184,9 +185,7 @@ def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
         if prepared is None:
             raise _MovedOnError
         for name in current_files().names(state):
-            if name.removeprefix("clock-").startswith(f"{of_store:012d}") and name.endswith(
-                ".json"
-            ):
+            if fnmatch(name.removeprefix("clock-"), f"{of_store:012d}*.json"):
                 yield state / name
         yield from (state / name for name in sorted(prepared.state_files))
 
@@ -284,6 +283,17 @@ def copied(source: Path, target: Path, progress: str) -> str:
     if sys.stderr.isatty():
         print(f"\r{progress}", end="", file=sys.stderr, flush=True)
     return digest.hexdigest()
+
+
+def refuse_object(backup: Path) -> None:
+    """Refuse a backup that is to be among objects.
+
+    Raises:
+        BackupError: it is.
+    """
+    if is_object(backup):
+        message = f"a backup is a folder, and {uri(backup)} is none: copy the folder there"
+        raise BackupError(message)
 
 
 def refuse_existing(folder: Path) -> None:

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -228,14 +229,15 @@ def _memory(data: Path) -> Iterator[tuple[set[Place], Callable[[Sequence[Place]]
 def _notes(data: Path, folder: Path) -> tuple[set[Place], Callable[[Sequence[Place]], None]]:
     """The same among objects, to which nothing can be appended: each note is one.
 
-    Of two replays at once one creates the next note, and the other sends nothing.
+    Of two replays at once one creates the next note, and the other sends nothing. A note begins
+    with an id of its own, as two may be of the same records.
     """
     files = current_files()
     names = sorted(files.names(folder))
     numbers = count(int(names[-1].partition(".")[0]) + 1 if names else 0)
 
     def note(places: Sequence[Place]) -> None:
-        content = b"".join(orjson.dumps(place) + b"\n" for place in places)
+        content = b"".join(orjson.dumps(one) + b"\n" for one in (uuid.uuid4().hex, *places))
         try:
             files.create(folder / f"{next(numbers):012d}.jsonl", content, sync=True)
         except FileExistsError as error:
@@ -245,7 +247,8 @@ def _notes(data: Path, folder: Path) -> tuple[set[Place], Callable[[Sequence[Pla
     known = {
         (topic, partition, offset)
         for name in names
-        for topic, partition, offset in map(orjson.loads, files.read(folder / name).splitlines())
+        for line in files.read(folder / name).splitlines()[1:]
+        for topic, partition, offset in [orjson.loads(line)]
     }
     return known, note
 

@@ -19,6 +19,7 @@ from oriel.pipeline.operations.backup import (
     MANIFEST,
     copied,
     refuse_existing,
+    refuse_object,
     run_command,
 )
 from oriel.storage import current_files, data_folder, is_object, sync_folder, uri
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _restore(source: Path, data: Path) -> dict[str, Any]:
+    refuse_object(source)
     manifest = _manifest(source)
     files = manifest["files"]
     current_files().reach(data)
