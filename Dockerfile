@@ -36,7 +36,7 @@ USER oriel
 VOLUME /data
 EXPOSE 8080
 ENTRYPOINT ["python", "-P", "-m", "oriel", "serve"]
-CMD ["--data", "/data", "--host", "0.0.0.0", "--port", "8080"]
+CMD ["--data", "/data", "--host", "0.0.0.0", "--port", "8080", "--insecure"]
 
 FROM base AS pipeline
 # procps: Spark's start script asks `ps`.

@@ -6,17 +6,22 @@ loopback, whose Python has no ``oriel``), and there again with a worker killed a
 batch and another one started in its place. The three leave the same tables, digest by digest, or
 the benchmark fails.
 
+With ``--objects`` the data of the clusters are objects of an S3 server on loopback.
+
 On one machine this tells what a cluster costs, not what more machines gain.
 """
 
 import argparse
 import json
+import os
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 from benchmarks.ingest import write_log
 from tests.e2e.cluster_runs import FinishedRun, run_to_the_end
 from tests.e2e.standalone_cluster import running_cluster
+from tests.object_store import ObjectStore, running_object_store
 
 RECORDS = 1_000_000
 QUICK_RECORDS = 100_000
@@ -43,8 +48,10 @@ topology = builder.build()
 """
 
 
-def measure(folder: Path, records: int, batch_bytes: int) -> dict[str, FinishedRun]:
-    """Run the three over one log of so many records.
+def measure(
+    folder: Path, records: int, batch_bytes: int, store: ObjectStore | None
+) -> dict[str, FinishedRun]:
+    """Run the three over one log of so many records, the clusters over ``store`` if there is one.
 
     Raises:
         AssertionError: a cluster left other rows or counted other numbers than one machine.
@@ -56,14 +63,14 @@ def measure(folder: Path, records: int, batch_bytes: int) -> dict[str, FinishedR
     options += ["--max-batch-bytes", str(batch_bytes)]
     found = {"one machine": run_to_the_end(topology, folder / "local", options)}
     with running_cluster(folder / "cluster") as cluster:
-        data = folder / "undisturbed"
+        data = store.data("undisturbed") if store else folder / "undisturbed"
         found["two workers"] = run_to_the_end(topology, data, options, cluster)
 
         def replace_a_worker() -> None:
             cluster.workers[0].kill()
             cluster.start_worker()
 
-        data = folder / "killed"
+        data = store.data("killed") if store else folder / "killed"
         run = run_to_the_end(topology, data, options, cluster, replace_a_worker)
         assert cluster.workers[0].was_killed, "no worker was lost"
         found["a worker killed"] = run
@@ -78,12 +85,17 @@ def main() -> None:
     """Measure, print a small table and one line of JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_RECORDS:,} records only")
+    parser.add_argument("--objects", action="store_true", help="the clusters' data are objects")
     options = parser.parse_args()
     records, batch_bytes = RECORDS, BATCH_BYTES
     if options.quick:
         records, batch_bytes = QUICK_RECORDS, QUICK_BATCH_BYTES
-    with tempfile.TemporaryDirectory(prefix="oriel-bench-") as folder:
-        found = measure(Path(folder), records, batch_bytes)
+    with tempfile.TemporaryDirectory(prefix="oriel-bench-") as name, ExitStack() as stack:
+        folder, store = Path(name), None
+        if options.objects:
+            store = stack.enter_context(running_object_store(folder))
+            os.environ.update(store.environment)
+        found = measure(folder, records, batch_bytes, store)
     print(f"{'':20}{'whole run, s':>14}{'records/s':>12}")
     for name, run in found.items():
         print(f"{name:20}{run.seconds:14.1f}{records / run.seconds:12,.0f}")

@@ -160,7 +160,7 @@ def run(data: Path, options: argparse.Namespace) -> dict[str, dict[str, Load]]:
     results: dict[str, dict[str, Load]] = {name: {} for name in paths}
     with (
         service(["oriel", "serve"], data, options.port) as ours,
-        service(["benchmarks.plain_fastapi"], data, options.port + 1) as plain,
+        service(["benchmarks.peer_runs.plain_fastapi"], data, options.port + 1) as plain,
     ):
         for name, requests in paths.items():
             results[name]["oriel"] = measure(ours, requests, options.seconds)

@@ -219,9 +219,9 @@ def _invite(url: str, speed: float, rest: int) -> None:
         f"""
   Dashboard        {url}/
   Interface        {url}/openapi.json
-  Latest half hour of {KEY}:
+  The half hour up to the newest departure of {KEY}:
 
-    curl {url}/v1/stores/{STORE}/latest/{KEY}
+    curl {url}/v1/stores/{STORE}/current/{KEY}
 
   {rest:,} flights are still to come, {speed:g} a second. Ctrl-C stops the demo.
 """,

@@ -21,21 +21,8 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.hops import MESSAGE, RAW, PartitionNumbers
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult
-
-#: The dead-letter table's columns. ``store`` is null where the record is bad for every store; key,
-#: time and headers where they are not known. They stand behind the others, since a table that was
-#: made without them gets them there.
-DEAD_LETTER_SCHEMA = pa.schema([
-    pa.field("topic", pa.string(), nullable=False),
-    pa.field("partition", pa.int32(), nullable=False),
-    pa.field("offset", pa.int64(), nullable=False),
-    pa.field("store", pa.string()),
-    pa.field("reason", pa.string(), nullable=False),
-    pa.field("detail", pa.string(), nullable=False),
-    pa.field("raw", pa.binary(), nullable=False),
-    pa.field("revision", pa.int64(), nullable=False),
-    *MESSAGE.type,
-])  # fmt: skip
+from oriel.storage import KEY_BYTES_MAX
+from oriel.storage.delta import DEAD_LETTER_SCHEMA
 
 
 class Reason(StrEnum):
@@ -53,6 +40,7 @@ class Reason(StrEnum):
     NOT_PROTOBUF = "not-protobuf"
     UNKNOWN_SCHEMA = "unknown-schema"
     NULL_KEY = "null-key"
+    KEY_TOO_LONG = "key-too-long"
     NULL_VALUE = "null-value"
     FUNCTION_RAISED = "function-raised"
 
@@ -75,6 +63,9 @@ REASONS: dict[str, str] = {
     Reason.NOT_PROTOBUF: "the value is not one Protobuf message, or lacks its header",
     Reason.UNKNOWN_SCHEMA: "the schema registry has no schema with the id that the value names",
     Reason.NULL_KEY: "the key to group by is missing or null",
+    Reason.KEY_TOO_LONG: (
+        f"the key to group by has more than {KEY_BYTES_MAX} bytes of UTF-8: no read could name it"
+    ),
     Reason.NULL_VALUE: "the value is missing or null, which this store can't hold",
     Reason.FUNCTION_RAISED: "a function of the topology raised on the record",
 }
@@ -83,7 +74,9 @@ REASONS: dict[str, str] = {
 _DETAIL = ": "
 
 #: Reasons that hold for one store only: another one may well have use for the record.
-_STORE_REASONS = pa.array([Reason.NULL_KEY, Reason.NULL_VALUE, Reason.FUNCTION_RAISED])
+_STORE_REASONS = pa.array([
+    Reason.NULL_KEY, Reason.KEY_TOO_LONG, Reason.NULL_VALUE, Reason.FUNCTION_RAISED,
+])  # fmt: skip
 
 
 def with_detail(reason: str, detail: str) -> str:

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows import NULL_VALUE, RESULT_FIELDS, Ints
+from oriel.storage.delta import LETTER_MESSAGE_FIELDS
 
 #: The task that a row is for, from 0; and a report, null in the row of a record.
 TASK = pa.field("task", pa.int32())
@@ -35,13 +36,7 @@ RAW = pa.field("raw", pa.binary())
 #: they were not fetched), as Spark's Kafka source and sink have them. Null in the lines of an event
 #: log, which say all of it themselves, and behind the steps in good records. No value column can
 #: have a name that begins like this.
-MESSAGE = pa.field("__message", pa.struct([
-    pa.field("key", pa.binary()),
-    pa.field("timestamp_ms", pa.int64()),
-    pa.field("headers", pa.list_(pa.field("element", pa.struct([
-        pa.field("key", pa.string()), pa.field("value", pa.binary()),
-    ])))),
-]))  # fmt: skip
+MESSAGE = pa.field("__message", pa.struct(LETTER_MESSAGE_FIELDS))
 #: Why the record is bad, null for a good one: a ``dead_letters.Reason``, perhaps with a detail.
 REASON = pa.field("reason", pa.string())
 #: Whether no filter has dropped the record. It stays in the stream until it is counted.

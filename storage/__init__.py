@@ -10,7 +10,16 @@ folder, errors, and file effects that survive a power loss. It knows neither Spa
 
 from oriel.storage import errors
 from oriel.storage.console import add_log_format, say, set_up_console
-from oriel.storage.contracts import LATEST_MS, SessionRange, WindowId, WindowPage, WindowRange
+from oriel.storage.contracts import (
+    KEY_BYTES_MAX,
+    LATEST_MS,
+    ScanPage,
+    ScanRange,
+    SessionRange,
+    WindowId,
+    WindowPage,
+    WindowRange,
+)
 from oriel.storage.definition import (
     RESERVED_COLUMNS,
     STORE_PROPERTY,
@@ -25,17 +34,22 @@ from oriel.storage.errors import (
     IncompatibleStore,
     InvalidCursor,
     InvalidDefinition,
+    ObjectStoreFailed,
     StorageError,
     StoreNotReady,
     UnknownStore,
 )
 from oriel.storage.files import (
+    absolute,
     create_file,
     current_files,
+    data_folder,
+    is_object,
     replace_file,
     sync_file,
     sync_folder,
     sync_folders,
+    uri,
 )
 from oriel.storage.layout import DataLayout, check_store_name
 from oriel.storage.parent_watch import end_with_parent
@@ -49,6 +63,7 @@ from oriel.storage.position import (
 
 __all__ = [
     "COMMIT_INFO_KEY",
+    "KEY_BYTES_MAX",
     "LATEST_MS",
     "RESERVED_COLUMNS",
     "STORE_PROPERTY",
@@ -60,8 +75,11 @@ __all__ = [
     "IncompatibleStore",
     "InvalidCursor",
     "InvalidDefinition",
+    "ObjectStoreFailed",
     "Offsets",
     "PositionBound",
+    "ScanPage",
+    "ScanRange",
     "SessionRange",
     "StorageError",
     "StoreDefinition",
@@ -72,12 +90,15 @@ __all__ = [
     "WindowPage",
     "WindowRange",
     "WindowSpec",
+    "absolute",
     "add_log_format",
     "check_store_name",
     "create_file",
     "current_files",
+    "data_folder",
     "end_with_parent",
     "errors",
+    "is_object",
     "parse_offset_bound",
     "replace_file",
     "say",
@@ -85,4 +106,5 @@ __all__ = [
     "sync_file",
     "sync_folder",
     "sync_folders",
+    "uri",
 ]

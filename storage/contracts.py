@@ -4,8 +4,8 @@
     ReadOnlySessionStore      sessions: all that a window store answers, and searches by overlap
     ReadOnlyKeyValueStore     no windows, one row a key
 
-Every implementation (the index, the model in the tests) passes one conformance suite per
-kind, ``tests/storage/*_store_conformance.py``. The words here are those of the API document.
+Every implementation (the index, the table itself, the models in memory) passes one conformance
+suite per kind, those of ``oriel.testing``. The words here are those of the API document.
 
 Bounds are on the window *start* and inclusive at both ends::
 
@@ -14,6 +14,13 @@ Bounds are on the window *start* and inclusive at both ends::
     backward_fetch(20, 40)                 40 -> 30 -> 20            newest first
     latest()                                                  50
     fetch_window(30)                             30
+
+``scan`` and ``backward_scan`` read many keys. By the bounds of their ``ScanRange`` they are Kafka's
+``fetch(keyFrom, keyTo, from, to)``, ``fetchAll(from, to)`` and ``all()`` of window stores,
+``findSessions(keyFrom, keyTo, ...)`` of session stores, ``range``, ``prefixScan`` and ``all()`` of
+key-value stores. Kafka leaves the order across keys open; here it is total: by key (its UTF-8
+bytes), start and end, and backwards exactly the reverse. Keys of more than 459 bytes stand by
+their first 459 bytes, and in an order of their own where these are equal.
 
 A window expired by retention is in no answer, whether or not its bytes are still there:
 visible are those with ``window_start_ms >= earliest_ms`` (semantics 7).
@@ -28,6 +35,12 @@ from typing import NamedTuple, Protocol
 #: Window starts are signed 64 bit; this is later than every window.
 LATEST_MS = 2**63 - 1
 
+#: No bound on a page.
+UNBOUNDED = 2**63 - 1
+
+#: Most UTF-8 bytes of a key: what a URL carries percent-encoded, and every read can be asked for.
+KEY_BYTES_MAX = 8192
+
 
 class WindowId(NamedTuple):
     """Start and end of a window, in ms; with the key it names one window, sessions too."""
@@ -41,7 +54,11 @@ class WindowRange(NamedTuple):
 
     ``from_ms`` and ``to_ms`` are window starts, both inclusive: ``from_ms`` below 0 is read
     as 0, ``to_ms < from_ms`` is empty, as in Kafka Streams. ``limit`` is the most windows of
-    the page. ``after`` (exclusive) is the last window of the page before, in reading order.
+    the page. ``after`` (exclusive) is where the page before ended, in reading order. ``final`` asks
+    for windows that no record can change any more (True), or that one still can (False).
+
+    A page ends with the window that brings it to ``bytes_max`` bytes of JSON, and after a look at
+    ``records_max`` windows, those included that it does not give.
     """
 
     key: str
@@ -49,14 +66,16 @@ class WindowRange(NamedTuple):
     to_ms: int = LATEST_MS
     limit: int = 100
     after: WindowId | None = None
+    final: bool | None = None
+    bytes_max: int = UNBOUNDED
+    records_max: int = UNBOUNDED
 
 
 class SessionRange(NamedTuple):
     """Which sessions of one key to find: those that reach into a span of time.
 
     Found are sessions with ``end >= earliest_end_ms`` and ``start <= latest_start_ms``, both
-    inclusive; ``latest_start_ms < 0`` finds none. ``limit`` and ``after`` are as in a
-    ``WindowRange``.
+    inclusive; ``latest_start_ms < 0`` finds none. The others are as in a ``WindowRange``.
     """
 
     key: str
@@ -64,16 +83,52 @@ class SessionRange(NamedTuple):
     latest_start_ms: int = LATEST_MS
     limit: int = 100
     after: WindowId | None = None
+    final: bool | None = None
+    bytes_max: int = UNBOUNDED
+    records_max: int = UNBOUNDED
+
+
+class ScanRange(NamedTuple):
+    """Which windows, or rows, of many keys to read.
+
+    ``key_from`` and ``key_to`` are inclusive, None is no bound; ``key_from > key_to`` is empty.
+    ``prefix`` is what the keys begin with. Of windows ``from_ms`` and ``to_ms`` bound the start and
+    ``earliest_end_ms`` the end, inclusive. ``after`` (exclusive) is the ``next_after`` of the page
+    before. The others are as in a ``WindowRange``.
+    """
+
+    key_from: str | None = None
+    key_to: str | None = None
+    prefix: str = ""
+    from_ms: int = 0
+    to_ms: int = LATEST_MS
+    earliest_end_ms: int = 0
+    limit: int = 100
+    after: bytes | None = None
+    final: bool | None = None
+    bytes_max: int = UNBOUNDED
+    records_max: int = UNBOUNDED
 
 
 class WindowPage(NamedTuple):
     """Windows as finished JSON, in reading order.
 
-    ``next_after`` is where the next page goes on, None when there is none.
+    ``next_after`` is where the next page goes on, None when there is none. A page that one of its
+    bounds ended may have no windows, and so may the page behind it.
     """
 
     windows: list[bytes]
     next_after: WindowId | None
+
+
+class ScanPage(NamedTuple):
+    """Windows or rows of many keys as finished JSON, in reading order.
+
+    ``next_after`` is as in a ``WindowPage``, in bytes that only the store can read.
+    """
+
+    entries: list[bytes]
+    next_after: bytes | None
 
 
 class KeyPage(NamedTuple):
@@ -86,7 +141,27 @@ class KeyPage(NamedTuple):
     next_after: str | None
 
 
-class ReadOnlyWindowStore(Protocol):
+class ReadOnlyStore(Protocol):
+    """What stores of every kind answer."""
+
+    def keys(
+        self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
+    ) -> KeyPage:
+        """List keys that begin with ``prefix``, in their order.
+
+        ``after`` (exclusive) is the ``next_after`` of the page before. Keys that are longer than
+        ``KEY_BYTES_MAX`` are not listed: nobody could ask for them. A page ends after a look at
+        ``records_max`` keys.
+        """
+
+    def scan(self, scan_range: ScanRange) -> ScanPage:
+        """Read windows or rows of many keys by key, start and end."""
+
+    def backward_scan(self, scan_range: ScanRange) -> ScanPage:
+        """Read what ``scan`` reads, in exactly the reverse order."""
+
+
+class ReadOnlyWindowStore(ReadOnlyStore, Protocol):
     """One consistent view of a window store: all answers are from the same table version."""
 
     @property
@@ -122,12 +197,20 @@ class ReadOnlyWindowStore(Protocol):
         Of several sessions with that start it is the one that ends last.
         """
 
-    def keys(self, prefix: str, limit: int, after: str | None = None) -> KeyPage:
-        """List keys that begin with ``prefix``, in order of their UTF-8 bytes.
+    def current(self, key: str) -> bytes | None:
+        """Read the window of ``key`` that ends at its newest record, None when the key has none.
 
-        ``after`` (exclusive) is the last key of the page before. Keys of more than 459 bytes
-        are ordered by their first 459 bytes only.
+        Tumbling: the window that holds this record. Hopping: of those that hold it the one that
+        started first, which has the most of the records before. Sliding: the one that ends at its
+        time. (If it came when that was closed already: of those that hold it the one that ends
+        first.) Sessions: the one that ends last, of several the one that started last.
         """
+
+    def latest_all(self, scan_range: ScanRange) -> ScanPage:
+        """Read ``latest`` of every key in a range of keys; times and ``final`` have no say."""
+
+    def current_all(self, scan_range: ScanRange) -> ScanPage:
+        """Read ``current`` of every key in a range of keys; times and ``final`` have no say."""
 
 
 class ReadOnlySessionStore(ReadOnlyWindowStore, Protocol):
@@ -155,11 +238,11 @@ class ReadOnlySessionStore(ReadOnlyWindowStore, Protocol):
         """
 
 
-class ReadOnlyKeyValueStore(Protocol):
+class ReadOnlyKeyValueStore(ReadOnlyStore, Protocol):
     """One consistent view of a store without windows: one row a key."""
 
     def get(self, key: str) -> bytes | None:
         """Read the row of ``key`` as JSON, None when the key has none."""
 
-    def keys(self, prefix: str, limit: int, after: str | None = None) -> KeyPage:
-        """List keys that begin with ``prefix``, as ``ReadOnlyWindowStore.keys`` does."""
+    def approximate_num_entries(self) -> int:
+        """Count the rows."""

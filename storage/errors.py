@@ -5,10 +5,15 @@
     |-- StoreNotReady           the store exists, its index cannot answer now: retry
     |-- IndexDamaged            the index cannot be read: the tailer rebuilds it, retry
     |-- BehindPositionBound     the caller demands a newer position than the index has
+    |-- VersionNotFound         the table never had a version of that number
+    |-- VersionGone             the table had that version, and has it no more
+    |-- TableReadTooLarge       a read of the table itself holds more than one may
+    |-- TableReadTimeout        a read of the table itself takes longer than one may
     |-- InvalidCursor           a page token that this store did not give out
     |-- InvalidDefinition       a store definition that cannot be used
     |-- IncompatibleStore       a topology that does not fit the table that is there
     |-- ForeignCheckpoint       checkpoint and table do not belong together
+    |-- ObjectStoreFailed       the object store can't be used; an ``OSError`` as well
     `-- CorruptLog              the table's log is damaged beyond its newest entry
         `-- MissingDataFile     a version names a data file that is not there
 
@@ -37,6 +42,22 @@ class BehindPositionBound(StorageError):
     """The index has not reached the position that the caller demands (KIP-796 NOT_UP_TO_BOUND)."""
 
 
+class VersionNotFound(StorageError):
+    """The table has no such version yet; those that it has are in the message."""
+
+
+class VersionGone(StorageError):
+    """What the version needs was cleaned up; the versions that are left are in the message."""
+
+
+class TableReadTooLarge(StorageError):
+    """More rows than one read may hold; the message says how to ask for fewer."""
+
+
+class TableReadTimeout(StorageError):
+    """The time of one read is over; narrower bounds take less."""
+
+
 class InvalidCursor(StorageError):
     """The page token was not given out for this store, key and direction."""
 
@@ -51,6 +72,10 @@ class IncompatibleStore(StorageError):
 
 class ForeignCheckpoint(StorageError):
     """The checkpoint does not belong to the table: going on would lose or repeat records."""
+
+
+class ObjectStoreFailed(StorageError, OSError):
+    """The object store does not answer, refuses access, or lacks the bucket."""
 
 
 class CorruptLog(StorageError):

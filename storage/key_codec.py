@@ -23,7 +23,8 @@ The full key is in the value, and readers compare it.
 """
 
 import hashlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +51,20 @@ _PREFIX_BYTES_MAX = _SHORT_BYTES_MAX - len(_LONG) - _DIGEST_BYTES
 #: One byte longer than the greatest end, so greater than it, too.
 _AFTER_ALL_ENDS = b"\xff" * (TIME_BYTES + 1)
 
+#: Greater than every record key: no UTF-8 has this byte.
+_AFTER_ALL_KEYS = b"\xff"
+
+
+class KeySpan(NamedTuple):
+    """Record keys of a range of keys: all ``low <= record key < high``, and few of other keys.
+
+    ``has`` says which keys there are meant; None: all.
+    """
+
+    low: bytes
+    high: bytes
+    has: Callable[[str], bool] | None
+
 
 def key_prefix(key: str) -> bytes:
     """The bytes that every window of ``key``, and of no other key, begins with."""
@@ -68,7 +83,17 @@ def lower_bound(prefix: bytes, from_ms: int) -> bytes:
 
 def upper_bound(prefix: bytes, to_ms: int) -> bytes:
     """Greater than each window of this key prefix with start <= ``to_ms``, less than the others."""
-    return prefix + encoded_time(to_ms) + _AFTER_ALL_ENDS
+    return after_starts(prefix, encoded_time(to_ms))
+
+
+def after_starts(prefix: bytes, encoded_start: bytes) -> bytes:
+    """``upper_bound`` for a start as it is written in record keys."""
+    return prefix + encoded_start + _AFTER_ALL_ENDS
+
+
+def start_of(encoded: bytes) -> bytes:
+    """The start of a record key as it is written there."""
+    return encoded[-2 * TIME_BYTES : -TIME_BYTES]
 
 
 def after_key(prefix: bytes) -> bytes:
@@ -107,6 +132,36 @@ def scan_start(text: str) -> bytes:
     """Where a scan for keys beginning with ``text`` starts; the record keys of all begin so."""
     escaped = _escape(text.encode())
     return escaped if len(escaped) <= _PREFIX_BYTES_MAX else _cut(escaped)
+
+
+def key_span(key_from: str | None, key_to: str | None, prefix: str = "") -> KeySpan:
+    """The record keys of keys from ``key_from`` to ``key_to``, both inclusive, None: no bound.
+
+    Only keys that begin with ``prefix`` are meant.
+    """
+    low = scan_start(prefix)
+    high = low + _AFTER_ALL_KEYS
+    # Where a bound is longer than what a long key keeps of itself, the record keys of keys on
+    # both of its sides are mixed, and only the keys themselves tell.
+    is_mixed = len(_escape(prefix.encode())) > _PREFIX_BYTES_MAX
+    if key_from is not None:
+        is_short = len(_escape(key_from.encode())) <= _PREFIX_BYTES_MAX
+        low = max(low, key_prefix(key_from) if is_short else scan_start(key_from))
+        is_mixed |= not is_short
+    if key_to is not None:
+        is_short = len(_escape(key_to.encode())) <= _PREFIX_BYTES_MAX
+        behind = after_key(key_prefix(key_to)) if is_short else scan_start(key_to) + _AFTER_ALL_KEYS
+        high = min(high, behind)
+        is_mixed |= not is_short
+    if not is_mixed:
+        return KeySpan(low, high, None)
+
+    def has(key: str) -> bool:
+        # Code points are in the order of their UTF-8 bytes.
+        is_within = (key_from is None or key >= key_from) and (key_to is None or key <= key_to)
+        return is_within and key.startswith(prefix)
+
+    return KeySpan(low, high, has)
 
 
 def encoded_time(time_ms: int) -> bytes:

@@ -3,10 +3,13 @@
     DATA/tables/<store>/               one Delta table per store
     DATA/tables/_dead_letters/         the dead-letter Delta table
     DATA/checkpoints/<application>/    Spark's checkpoint and the engine's state
-    DATA/index/<store>/                the disposable LMDB index
+    DATA/index/_format-<n>/<store>/    the disposable LMDB index
     DATA/replayed/                     which dead letters were sent again
     DATA/rebuilds/<store>/             what `oriel rebuild` computes, until it is in its place
     DATA/logs/                         what Spark and Java say (``pipeline/spark/log_file.py``)
+
+The index is LMDB's, on a disk of its machine. Where the data are objects it has a folder of its
+own.
 
 A store name can't begin with an underscore, so it never meets ``_dead_letters``.
 """
@@ -21,12 +24,18 @@ _STORE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 DEAD_LETTERS = "_dead_letters"
 
+#: Rises with every change of what an index holds or how it is written. It stands in the folder's
+#: name: two versions of the program on one data folder never see each other's indexes.
+INDEX_FORMAT = 4
+
 
 @dataclass(frozen=True)
 class DataLayout:
     """The paths below one data folder."""
 
     root: Path
+    #: Where the indexes are, None: below ``root``.
+    index_root: Path | None = None
 
     @property
     def tables(self) -> Path:
@@ -35,8 +44,13 @@ class DataLayout:
 
     @property
     def indexes(self) -> Path:
-        """Parent folder of all indexes."""
-        return self.root / "index"
+        """Parent folder of all indexes of this program's format."""
+        return self.index_formats / f"_format-{INDEX_FORMAT}"
+
+    @property
+    def index_formats(self) -> Path:
+        """Parent folder of the indexes of all formats."""
+        return self.index_root or self.root / "index"
 
     @property
     def dead_letters(self) -> Path:

@@ -4,6 +4,7 @@ import functools
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,20 +13,20 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadFileScheduling
 
-from tests.locks import only_one
+from tests import java
+from tests.object_store import ObjectStore, running_object_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from selenium.webdriver import Chrome
-
-#: Lets Spark read our tables in tests; the product itself does not need it.
-DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
 
 _DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     # Delta's own default of 50 tasks for reading a small log only costs time.
     "spark.databricks.delta.snapshotPartitions": "1",
+    # As many tasks list folders for VACUUM, which has few; Spark's default is 10,000.
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
 }
 
 # Deadlines measure the machine, not the code. The blob lets anyone repeat a failure of CI.
@@ -38,16 +39,26 @@ settings.register_profile("unit", settings.get_profile("dev"), max_examples=40)
 # Processes that tests start find what pytest finds (pyproject.toml: pythonpath).
 _ROOT = Path(__file__).resolve().parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT)])
-# The JVMs of tests live for seconds: compiling their code well costs more than it gains (a
-# fifth of the processor's time), and there are as many collectors as processes.
-os.environ.setdefault(
-    "SPARK_SUBMIT_OPTS",
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
-    # Nor is the byte code of Spark's own classes verified anew at each start.
-    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote",
-)
+os.environ.setdefault("SPARK_SUBMIT_OPTS", java.options())
 # The JVM that only works out the command line of the other.
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
+
+def _keep_files_in_memory() -> None:
+    """Have the files of tests made in memory, if there is room and nobody has said where.
+
+    Tests sync thousands of files, and what a disk does with them is not what they are about.
+    """
+    memory = Path("/dev/shm")  # noqa: S108 - a folder of our own is made below it
+    if "TMPDIR" in os.environ or not os.access(memory, os.W_OK):
+        return
+    if shutil.disk_usage(memory).free > _ROOM_BYTES:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(memory)
+
+
+#: Room in memory for the files of a whole run of tests.
+_ROOM_BYTES = 6 * 2**30
+_keep_files_in_memory()
 
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
@@ -56,11 +67,10 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 def spark() -> "Iterator[SparkSession]":
     """Yield the one Spark session (two cores, Delta) that every test of the run shares."""
     from oriel.pipeline.spark import build_session  # noqa: PLC0415 - unit tests may lack Java
+    from tests.spark_packages import DELTA_PACKAGE, fetch  # noqa: PLC0415
 
-    with only_one("ivy"):
-        session = build_session(
-            "oriel-tests", cores=2, packages=[DELTA_PACKAGE], extra=_DELTA_SETTINGS
-        )
+    fetch({"spark.jars.packages": DELTA_PACKAGE})
+    session = build_session("oriel-tests", cores=2, packages=[DELTA_PACKAGE], extra=_DELTA_SETTINGS)
     yield session
     session.stop()
 
@@ -102,15 +112,27 @@ def _require_browser() -> None:
     pytest.skip(reason)
 
 
-#: Fixtures that are dear to make and live as long as the process.
-_SHARED = ("spark", "survivor")
-#: With one Spark session for all, the other processes would be done long before it. This file
-#: takes about as long as all others that share one, so it has a session of its own.
-_OWN_SESSION = "test_run.py"
+#: Fixtures that are dear to make and live as long as the process, and how a file asks for one.
+_SHARED = {
+    "broker": r"[ (]broker:",
+    "survivor": r"[ (]survivor:",
+    "spark": r"[ (]spark:|runs: ClockRuns",
+}
+#: With one Spark session for all, the other processes would be done long before it. These files
+#: take longer than all others that share one, so they have a session of their own.
+_WHOLE_RUNS = Path("tests/pipeline/run")
 
 
 class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
-    """Files of tests side by side (pytest-xdist), those with a shared fixture in one process."""
+    """Files of tests side by side (pytest-xdist), those with a shared fixture in one process.
+
+    They begin in the order in which they were collected.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        """Keep that order, which xdist would change to begin where there are the most tests."""
+        config.option.loadscopereorder = False
+        super().__init__(config, log)
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
@@ -119,11 +141,11 @@ class SharedTogether(LoadFileScheduling):  # type: ignore[misc]
 
 @functools.cache
 def _shared_by(file: Path) -> str | None:
-    """Which shared fixture a test of the file asks for, if any."""
+    """What files are called together that share a fixture with this one, if any."""
     text = file.read_text()
-    if file.name == _OWN_SESSION:
-        return None
-    return next((name for name in _SHARED if re.search(rf"[ (]{name}:", text)), None)
+    shared = next((name for name, asked in _SHARED.items() if re.search(asked, text)), None)
+    is_whole_run = file.parent == _ROOT / _WHOLE_RUNS
+    return "whole runs" if shared == "spark" and is_whole_run else shared
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedTogether:
@@ -131,20 +153,49 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedTogeth
     return SharedTogether(config, log)
 
 
+#: What takes longest comes first, so that no process is left alone with it at the end: groups of
+#: files that share something, each of which is one piece of work, then tests that start processes
+#: of their own, and others that take long.
+_GROUPS = ("whole runs", "broker", "spark", "survivor")
+_LONG = ("e2e", "browser", "slow")
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long, so that no process is left alone with it at the end.
+    """Begin with what takes long; the order of tests in a file stays."""
 
-    First the groups of files that share something: each is one piece of work.
-    """
-    items.sort(
-        key=lambda item: (
-            item.path.name != _OWN_SESSION,
-            _shared_by(item.path) is None,
-            not any(map(item.get_closest_marker, _LONG)),
-        )
-    )
+    def rank(item: pytest.Item) -> int:
+        shared = _shared_by(item.path)
+        if shared is not None:
+            return _GROUPS.index(shared)
+        marks = (number for number, mark in enumerate(_LONG) if item.get_closest_marker(mark))
+        return len(_GROUPS) + next(marks, len(_LONG))
+
+    items.sort(key=rank)
 
 
-#: Marks of tests that start processes of their own, and of others that take long.
-_LONG = ("e2e", "kafka", "browser", "slow")
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Begin to make Java's archive, in one of several processes, if these tests use Java a lot."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
+    if worker == "gw0" and any(_shared_by(item.path) for item in session.items):
+        session.config.stash[_making_archive] = java.begin_archive()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Wait until the archive is there."""
+    making = config.stash.get(_making_archive, None)
+    if making is not None:
+        making.wait()
+
+
+_making_archive = pytest.StashKey[Any]()
+
+
+@pytest.fixture(scope="session")
+def object_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+    """Run an S3 server, which this process and those that it starts use."""
+    folder = tmp_path_factory.mktemp("object-store")
+    with running_object_store(folder) as store, pytest.MonkeyPatch.context() as patch:
+        for name, value in store.environment.items():
+            patch.setenv(name, value)
+        yield store

@@ -12,6 +12,7 @@ from oriel.pipeline.windows import NoWindows, SessionWindows, SlidingWindows, Ti
 from tools.window_pictures import (
     cuts_table,
     emit_table,
+    newest_picture,
     picture,
     rules_table,
     steps,
@@ -54,6 +55,8 @@ def drawings() -> dict[str, str]:
         "session": steps(slow_session, "a@0 b@30 c@15 d@20 e@10", 31),
         "session_late": picture(session, "a@2 b@14 c@10 d@6 e@0", 20),
         "none": picture(NoWindows(), "a@2 b@12 c@7", 20),
+        "newest_sliding": newest_picture(sliding, "a@10 b@14 c@15 d@16 e@19 f@22", 31),
+        "newest_hopping": newest_picture(hopping, "a@10 b@14 c@15 d@16 e@19 f@22", 33),
         "emit": emit_table(tumbling, ["a@2 b@5", "c@12", "d@14 e@25", "f@31"]),
         "timestamps": timestamps_table((1, 2, 5, 6, 4, 3, 7, 9), times),
         "cuts": cuts_table(tumbling, cuts),
@@ -148,6 +151,27 @@ Sessions of a key whose records come from several partitions:
 Without windows there is one row a key. Nothing closes, nothing is late, no row is final.
 
 $none
+
+## The newest window: latest and current
+
+Two reads of the service answer one window of a key each. `latest` is Kafka's: the window with the
+greatest start. `current` is the one that ends at the key's newest record, which is what a dashboard
+wants to show. Sliding windows of 10 ms:
+
+$newest_sliding
+
+The window with the greatest start is the one right of the newest record but one. It holds the
+newest record and nothing before. The one that ends at the newest record holds all of the last 10
+ms. (If that was closed when the record came, `current` is, of the windows that hold the record, the
+one that ends first.) Hopping windows of 12 ms, advance 5:
+
+$newest_hopping
+
+All windows that hold the newest record are candidates. `latest` started last and has the least of
+what came before, `current` started first and has the most. Of tumbling windows both are the one
+that holds the newest record. Of sessions `current` is the one that ends last, `latest` the one that
+starts last: the same, but where sessions of several partitions overlap. The newest ten windows are
+`backwardFetch` with `limit=10`; those that hold an instant are `covering`.
 
 ## What is written when
 

@@ -50,7 +50,7 @@ def _requests() -> str:
         own = [p for p in operation.query.parameters if p not in POSITION_QUERY.parameters]
         query = "&".join(f"{parameter.name}=" for parameter in own)
         request = operation.path + (f"?{query}" if query else "")
-        rows.append(f"| `GET {request}` | {operation.summary} |")
+        rows.append(f"| `{operation.method} {request}` | {operation.summary} |")
     rows.append("| `GET /openapi.json` | The whole interface |")
     return "\n".join(rows) + "\n"
 

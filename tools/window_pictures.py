@@ -201,6 +201,25 @@ def picture(windows: Windows, text: str, until_ms: int) -> str:
     return _fenced(lines)
 
 
+def newest_picture(windows: Windows, text: str, until_ms: int) -> str:
+    """The records of an example, and the windows that ``latest`` and ``current`` answer.
+
+    Of windows that no record came too late for.
+    """
+    records = arrivals(text)
+    rows = computed(windows, one_by_one(records)).rows()
+    newest_ms = max(record.time_ms for record in records)
+    ends = np.array([row["window_end_ms"] for row in rows])
+    holding = np.flatnonzero(RULES[windows.kind].last_ms(ends) >= newest_ms)
+    answers = {"latest": rows[-1], "current": rows[holding[0]]}
+    lines = [*_axis(until_ms), _marks("records", records)]
+    lines += [
+        _line(read, _bar(windows.kind, row, until_ms), until_ms, _described(windows.kind, row))
+        for read, row in answers.items()
+    ]
+    return _fenced(lines)
+
+
 def steps(windows: Windows, text: str, until_ms: int) -> str:
     """What each record of an example writes, one batch a record."""
     records = arrivals(text)

@@ -6,38 +6,90 @@ out), the OpenAPI document, the cursors between pages, and the answers that exce
 The lowest room of the service: it knows storage's errors and positions, and no other room.
 """
 
-from oriel.app.contract.cursors import PageCursors
+from oriel.app.contract.cursors import PageCursors, TableState
+from oriel.app.contract.limits import LIMIT_FIELDS, Limits
+from oriel.app.contract.media_types import MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
-from oriel.app.contract.operations import (
-    OPERATIONS,
-    Operation,
-    kinds_by_reads,
-    reads_of_kind,
+from oriel.app.contract.operation import Operation
+from oriel.app.contract.operations import OPERATIONS, kinds_by_reads, reads_of_kind
+from oriel.app.contract.page_limits import (
+    LISTED_KEYS_MAX,
+    PAGE_BYTES_MAX,
+    PAGE_ROWS_MAX,
+    SCAN_RECORDS_MAX,
 )
-from oriel.app.contract.parameters import POSITION_QUERY, PathParameter, decode_path
+from oriel.app.contract.parameters import (
+    ISO_TIMES,
+    TABLE_READ_SECONDS,
+    TABLE_READS_AT_ONCE,
+    TABLE_READS_WAITING,
+    PathParameter,
+)
 from oriel.app.contract.problems import (
     ApiError,
+    BodyTooLarge,
+    Forbidden,
+    HeaderTooLarge,
+    InvalidBody,
+    InvalidParameter,
     MethodNotAllowed,
+    NotAcceptable,
+    Overloaded,
     ProblemAnswer,
+    RequestTimeout,
+    RequestTooSlow,
     RowNotFound,
+    ShuttingDown,
+    TableReadsBusy,
+    Unauthorized,
+    UnknownHost,
     UnknownRoute,
+    UrlTooLong,
     WindowNotFound,
     WrongStoreKind,
     malformed_request,
     problem_answer,
 )
+from oriel.app.contract.queries import POSITION_QUERY
+from oriel.app.contract.texts import decode_path
 
 __all__ = [
+    "ISO_TIMES",
+    "LIMIT_FIELDS",
+    "LISTED_KEYS_MAX",
     "OPERATIONS",
+    "PAGE_BYTES_MAX",
+    "PAGE_ROWS_MAX",
     "POSITION_QUERY",
+    "SCAN_RECORDS_MAX",
+    "TABLE_READS_AT_ONCE",
+    "TABLE_READS_WAITING",
+    "TABLE_READ_SECONDS",
     "ApiError",
+    "BodyTooLarge",
+    "Forbidden",
+    "HeaderTooLarge",
+    "InvalidBody",
+    "InvalidParameter",
+    "Limits",
+    "MediaType",
     "MethodNotAllowed",
+    "NotAcceptable",
     "Operation",
+    "Overloaded",
     "PageCursors",
     "PathParameter",
     "ProblemAnswer",
+    "RequestTimeout",
+    "RequestTooSlow",
     "RowNotFound",
+    "ShuttingDown",
+    "TableReadsBusy",
+    "TableState",
+    "Unauthorized",
+    "UnknownHost",
     "UnknownRoute",
+    "UrlTooLong",
     "WindowNotFound",
     "WrongStoreKind",
     "decode_path",
@@ -45,6 +97,7 @@ __all__ = [
     "document_bytes",
     "kinds_by_reads",
     "malformed_request",
+    "media_type_of",
     "problem_answer",
     "reads_of_kind",
 ]

@@ -3,6 +3,9 @@
     cursor    =  base64url( format (1 byte)  request digest (12)  table version (8)  last )
     last      =  window start (8)  window end (8), signed         after a page of windows
               |  the last key's UTF-8 bytes                       after a page of keys
+              |  a list as JSON                                   after a page of anything else
+              |  the store's own bytes                            after a page of many keys
+              |  position in the list (4), or it and a window     after a page of listed keys
 
 The digest is over everything that must stay the same between the pages: table, operation,
 key and bounds. The version makes pages move forwards in time only.
@@ -11,13 +14,18 @@ key and bounds. The version makes pages move forwards in time only.
 import hashlib
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
-from oriel.storage import BehindPositionBound, InvalidCursor, PositionBound, WindowId
+import orjson
+
+from oriel.storage import BehindPositionBound, InvalidCursor, Offsets, PositionBound, WindowId
 from oriel.storage.index import IndexState
 
 _FORMAT = 1
 _HEAD = struct.Struct(">B12sQ")
 _WINDOW = struct.Struct(">qq")
+_AT = struct.Struct(">I")
 _DIGEST_BYTES = 12
 
 _NOT_OURS = "this cursor was not given out by this service; start again without a cursor"
@@ -25,6 +33,14 @@ _OF_ANOTHER = (
     "this cursor was given out for another request (store, key, direction, bounds) or the store "
     "was made anew; start again without a cursor"
 )
+
+
+class TableState(NamedTuple):
+    """What a cursor is bound to, of a table that has no index."""
+
+    table_id: str
+    version: int
+    offsets: Offsets
 
 
 class PageCursors:
@@ -35,7 +51,7 @@ class PageCursors:
     ``BehindPositionBound`` when the page before came from a newer version than this one.
     """
 
-    def __init__(self, store: str, state: IndexState, *request: object) -> None:
+    def __init__(self, store: str, state: IndexState | TableState, *request: object) -> None:
         """Compute nothing yet: most requests have one page."""
         self._store = store
         self._state = state
@@ -59,6 +75,46 @@ class PageCursors:
         except UnicodeDecodeError as error:
             raise InvalidCursor(_NOT_OURS) from error
 
+    def read_values(self, cursor: str | None, *kinds: type) -> list[Any] | None:
+        """What ``after_values`` was given, values of these kinds; None on the first page.
+
+        The digest is of the request only, so the place itself may be anything.
+        """
+        if cursor is None:
+            return None
+        try:
+            place = orjson.loads(self._read(cursor))
+        except orjson.JSONDecodeError as error:
+            raise InvalidCursor(_NOT_OURS) from error
+        if not isinstance(place, list) or [type(value) for value in place] != list(kinds):
+            raise InvalidCursor(_NOT_OURS)
+        if not all(0 <= value < 2**63 for value in place if isinstance(value, int)):
+            raise InvalidCursor(_NOT_OURS)
+        return place
+
+    def read_place(self, cursor: str | None) -> bytes | None:
+        """Where the page before ended, in the store's own bytes; None on the first page."""
+        return None if cursor is None else self._read(cursor)
+
+    def after_place(self, place: bytes | None) -> str | None:
+        """The cursor of the page that goes on behind a place; None when there is no such page."""
+        return None if place is None else self._write(place)
+
+    def read_listed(self, cursor: str | None) -> tuple[int, WindowId | None]:
+        """The listed key that the page goes on with, and the last window of it before."""
+        if cursor is None:
+            return 0, None
+        last = self._read(cursor)
+        if len(last) not in (_AT.size, _AT.size + _WINDOW.size):
+            raise InvalidCursor(_NOT_OURS)
+        (at,) = _AT.unpack_from(last)
+        window = WindowId(*_WINDOW.unpack_from(last, _AT.size)) if len(last) > _AT.size else None
+        return at, window
+
+    def after_listed(self, at: int, window: WindowId | None) -> str:
+        """The cursor of the page that goes on with a listed key, behind a window of it."""
+        return self._write(_AT.pack(at) + (b"" if window is None else _WINDOW.pack(*window)))
+
     def after_window(self, window: WindowId | None) -> str | None:
         """The cursor of the page that goes on after a window; None when there is no such page."""
         return None if window is None else self._write(_WINDOW.pack(*window))
@@ -66,6 +122,10 @@ class PageCursors:
     def after_key(self, key: str | None) -> str | None:
         """The cursor of the page that goes on after a key; None when there is no such page."""
         return None if key is None else self._write(key.encode())
+
+    def after_values(self, place: Sequence[Any] | None) -> str | None:
+        """The cursor of the page that goes on after a place: texts, and integers from 0 on."""
+        return None if place is None else self._write(orjson.dumps(list(place)))
 
     def _digest(self) -> bytes:
         # The table id: a store made anew under the same name has other windows.

@@ -1,8 +1,8 @@
 """The shapes of all answers, for the cold routes and for the OpenAPI document."""
 
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 Offsets = dict[str, dict[str, int]]
 
@@ -47,6 +47,18 @@ class Window(BaseModel):
     )
 
 
+class IsoWindow(BaseModel):
+    """A `Window` as `times=iso` writes it: ISO 8601 in UTC, with milliseconds."""
+
+    model_config = ConfigDict(extra="allow")
+
+    key: str = Field(examples=["EWR"])
+    window_start: str = Field(examples=["2013-01-01T10:00:00.000Z"])
+    window_end: str = Field(examples=["2013-01-01T10:30:00.000Z"])
+    timestamp: str = Field(examples=["2013-01-01T10:29:00.000Z"])
+    final: bool
+
+
 class Row(BaseModel):
     """The row of one key in a store without windows; it has one field per aggregate beside these.
 
@@ -59,12 +71,21 @@ class Row(BaseModel):
     timestamp_ms: int = Field(description="Greatest record time of the key (KIP-259)")
 
 
+class IsoRow(BaseModel):
+    """A `Row` as `times=iso` writes it."""
+
+    model_config = ConfigDict(extra="allow")
+
+    key: str = Field(examples=["EWR"])
+    timestamp: str = Field(examples=["2013-01-01T10:29:00.000Z"])
+
+
 class WindowsAnswer(Model):
-    """Windows of one key, all from one table version."""
+    """Windows, all from one table version."""
 
     store: str = Field(examples=["departures"])
     position: Position
-    windows: list[Window]
+    windows: list[Window] | list[IsoWindow]
     next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
 
 
@@ -73,8 +94,86 @@ class RowsAnswer(Model):
 
     store: str = Field(examples=["totals"])
     position: Position
-    rows: list[Row]
-    next_cursor: str | None = Field(description="Always null: a key has one row")
+    rows: list[Row] | list[IsoRow]
+    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
+class EntriesAnswer(RootModel[WindowsAnswer | RowsAnswer]):
+    """Windows, or the rows of a store without windows."""
+
+
+class Change(Model):
+    """A window that changed, or the row of a key in a store without windows."""
+
+    version: int = Field(description="Version of the table in which it changed last")
+    key: str = Field(examples=["EWR"])
+    window_start_ms: int | None = Field(description="null in a store without windows")
+    window_end_ms: int | None = Field(description="null in a store without windows")
+    row: Window | Row | None = Field(
+        description="The window (or row) as of the answer's position; null: it was removed"
+    )
+
+
+class ChangesAnswer(Model):
+    """Windows that changed since a version, by version, key, start and end."""
+
+    store: str = Field(examples=["departures"])
+    position: Position
+    changes: list[Change]
+    through_version: int = Field(
+        description="The pages up to the one without `next_cursor` tell all changes up to this "
+        "version: `since_version` of the next request",
+        examples=[17],
+    )
+    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
+class Bytes(Model):
+    """Bytes as JSON can have them."""
+
+    encoding: Literal["utf-8", "base64"] = Field(
+        description="utf-8: `data` is the text that they are; base64: they are no UTF-8 (RFC 4648)"
+    )
+    data: str = Field(examples=['{"origin": 7}'])
+
+
+class Header(Model):
+    """A header of a Kafka message."""
+
+    key: str | None
+    value: Bytes | None
+
+
+class DeadLetter(Model):
+    """A record that could not be used."""
+
+    topic: str = Field(examples=["flights"])
+    partition: int
+    offset: int = Field(description="Of an event log the byte position of the line")
+    store: str | None = Field(description="The store that alone can't use it; null: all of them")
+    reason: str = Field(examples=["not-json"])
+    detail: str = Field(description="The reason in words")
+    revision: int = Field(description="The batch that found it")
+    timestamp_ms: int | None = Field(description="Time of the record; null: not known")
+    key: Bytes | None = Field(description="Key of the record; null: none, or not known")
+    headers: list[Header] | None = Field(description="null: not known")
+    value: Bytes = Field(description="Of an event log the whole line")
+
+
+class DeadLettersAnswer(Model):
+    """Dead letters, all from one version of their table."""
+
+    version: int | None = Field(description="Version of the dead-letter table; null: none yet")
+    letters: list[DeadLetter]
+    next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
+class DeadLetterCountsAnswer(Model):
+    """How many dead letters there are."""
+
+    version: int | None = Field(description="Version of the dead-letter table; null: none yet")
+    total: int
+    by_reason: dict[str, int] = Field(examples=[{"not-json": 3, "wrong-type": 1}])
 
 
 class KeysAnswer(Model):
@@ -84,6 +183,14 @@ class KeysAnswer(Model):
     position: Position
     keys: list[str]
     next_cursor: str | None = Field(description="Send as `cursor` for the next page; null: no more")
+
+
+class CountAnswer(Model):
+    """How many rows a store without windows has."""
+
+    store: str
+    position: Position
+    count: int
 
 
 class WindowKind(Model):
@@ -144,6 +251,7 @@ class StoreSummary(Model):
 
     store: str
     ready: bool = Field(description="Whether the store can answer now")
+    problem: str | None = Field(description="Why it can't; null when it can")
     window: WindowKind | None
     aggregates: list[Aggregate]
     position: Position | None
@@ -213,6 +321,7 @@ class Readiness(Model):
 
     ready: bool
     tailer_alive: bool
+    problem: str | None
     stores: dict[str, StoreReadiness]
 
 

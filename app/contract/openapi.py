@@ -10,17 +10,23 @@ from functools import cache
 import orjson
 from pydantic.json_schema import models_json_schema
 
+from oriel.app.contract.limits import LIMIT_FIELDS, Limits
+from oriel.app.contract.media_types import MediaType
 from oriel.app.contract.models import Json, Problem
-from oriel.app.contract.operations import OPERATIONS, Operation, kinds_by_reads
+from oriel.app.contract.operation import Operation
+from oriel.app.contract.operations import OPERATIONS, kinds_by_reads
+from oriel.app.contract.page_limits import LIMITS, LISTED_KEYS_MAX
 from oriel.app.contract.parameters import PathParameter, QueryParameter
 from oriel.app.contract.problems import (
     CONTENT_TYPE,
+    GUARD_PROBLEMS,
     INTERNAL_ERROR,
     PROBLEM_KINDS,
     RETRY_AFTER_SECONDS,
     ProblemKind,
     problem_document,
 )
+from oriel.storage import KEY_BYTES_MAX
 
 _TITLE = "Oriel"
 #: The version of the interface, not of the program.
@@ -32,9 +38,11 @@ _DESCRIPTION = """\
 Interactive queries over materialized windows.
 
 Every answer comes from one committed table version and says which: its `position`. A client can
-demand a position with `min_version` and `min_offset`. Bounds are on the window start and
-inclusive, as in Kafka Streams' `ReadOnlyWindowStore`. Windows are ordered by start, keys by their
-UTF-8 bytes. Errors are RFC 9457 problem documents; programs go by `code`.
+demand a position with `min_version` and `min_offset`. `Oriel-Version` and, where it is short,
+`Oriel-Offsets` say the position in the header, too. Bounds are on the window start and
+inclusive, as in Kafka Streams' `ReadOnlyWindowStore`. Windows are ordered by key (its UTF-8 bytes;
+of more than 459 bytes the first 459), then start, then end. What ends a page is in
+`x-oriel-limits`. Errors are RFC 9457 problem documents; programs go by `code`.
 
 Which reads a store has depends on the kind of its windows:
 
@@ -43,10 +51,30 @@ Which reads a store has depends on the kind of its windows:
 Any other read is the problem `wrong-store-kind`, which names those that fit. A session's start is
 the time of its first record.
 
+Windows, rows and keys come in the form that `Accept` asks for: JSON, and as the items alone NDJSON
+(an object a line), CSV (with a line of names) and an Arrow IPC stream. Position, number of items
+and cursor of these are in the headers `Oriel-Version`, `Oriel-Offsets`, `Oriel-Items` and
+`Oriel-Next-Cursor`. Any other form is the problem `not-acceptable`. Times of a query or path are ms
+since the epoch, or ISO 8601 (without an offset UTC).
+
 Stable: paths, parameters, fields, codes and their meaning. New fields and new codes may be added.
 Not stable: the texts of `title` and `detail`, the content of cursors and entity tags.
 """
 
+_KEYS_BODY: Json = {
+    "required": True,
+    "description": "The keys",
+    "content": {
+        "application/json": {
+            "schema": {
+                "type": "array",
+                "items": {"type": "string", "maxLength": KEY_BYTES_MAX},
+                "maxItems": LISTED_KEYS_MAX,
+            },
+            "example": ["EWR", "JFK"],
+        }
+    },
+}
 _IF_NONE_MATCH: Json = {
     "name": "If-None-Match",
     "in": "header",
@@ -54,9 +82,37 @@ _IF_NONE_MATCH: Json = {
     "description": "`ETag` of an answer that the client has: 304 when it is still the answer",
     "schema": {"type": "string"},
 }
-_ETAG: Json = {
-    "description": "Changes when the answer does; send it as If-None-Match",
+#: Fields of the header of an answer, also of a 304.
+_ANSWER_HEADERS: Json = {
+    "ETag": {
+        "description": "Changes when windows or rows of the answer do, whatever the position; send "
+        "it as If-None-Match",
+        "schema": {"type": "string"},
+    },
+    "Cache-Control": {
+        "description": "`immutable` where no record can change the answer any more, else "
+        "`no-cache`: ask again, with If-None-Match",
+        "schema": {"type": "string"},
+    },
+    "Oriel-Version": {
+        "description": "`position.version`",
+        "schema": {"type": "integer", "example": 17},
+    },
+    "Oriel-Lag": {
+        "description": "How far the answer is behind the store's table: versions, and ms since the "
+        "first of them was committed",
+        "schema": {"type": "string", "example": "versions=0, ms=0"},
+    },
+}
+_VARY: Json = {
+    "description": "`Accept`, which chooses the form of the answer",
     "schema": {"type": "string"},
+}
+#: The bodies of the forms other than JSON, which JSON schema can't describe.
+_OTHER_FORMS: Json = {
+    MediaType.NDJSON.value: {"schema": {"type": "string"}},
+    MediaType.CSV.value: {"schema": {"type": "string"}},
+    MediaType.ARROW.value: {"schema": {}},
 }
 _RETRY_AFTER: Json = {
     "description": "Seconds after which to try again",
@@ -73,7 +129,7 @@ def _reads_by_kind() -> str:
 
 
 @cache
-def describe() -> Json:
+def describe(limits: Limits | None = None) -> Json:
     """The whole document; it is shared, so nobody may change it."""
     answers = dict.fromkeys(operation.answer for operation in OPERATIONS.values())
     _, schemas = models_json_schema(
@@ -89,9 +145,11 @@ def describe() -> Json:
             "description": _DESCRIPTION.format(reads=_reads_by_kind()),
         },
         "paths": {
-            operation.path: {"get": _described(operation)} for operation in OPERATIONS.values()
+            operation.path: {operation.method.lower(): _described(operation)}
+            for operation in OPERATIONS.values()
         },
-        "components": {"schemas": schemas["$defs"]},
+        "components": {"schemas": schemas["$defs"], "responses": _guard_responses()},
+        "x-oriel-limits": _limits(limits or Limits()),
     }
 
 
@@ -100,18 +158,42 @@ def document_bytes(document: Json) -> bytes:
     return orjson.dumps(document, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n"
 
 
+def _limits(limits: Limits) -> Json:
+    """Every limit by its name: those of a page, and those that a service sets."""
+    values = limits.named()
+    settable = {
+        # The name ends with the unit, or is what is counted.
+        field.name: {
+            "value": values[field.name],
+            "unit": field.name.rpartition("_")[2],
+            "description": field.meaning,
+        }
+        for field in LIMIT_FIELDS
+    }
+    return {**settable, **{name: limit._asdict() for name, limit in LIMITS.items()}}
+
+
 def _described(operation: Operation) -> Json:
-    kinds = [*(PROBLEM_KINDS[error] for error in operation.problems), INTERNAL_ERROR]
+    retried = [error for error in GUARD_PROBLEMS if PROBLEM_KINDS[error].retry]
+    kinds = [
+        *(PROBLEM_KINDS[error] for error in (*operation.problems, *retried)),
+        INTERNAL_ERROR,
+    ]
     responses: Json = {"200": _answer(operation)}
     if operation.is_hot:
         responses["304"] = {
-            "description": "The answer with the tag of If-None-Match is still the answer"
+            "description": "The answer with the tag of If-None-Match is still the answer",
+            "headers": _ANSWER_HEADERS,
         }
     for status in sorted({kind.status for kind in kinds}):
         responses[str(status)] = _problems(kind for kind in kinds if kind.status == status)
+    for name in _guard_responses():
+        responses.setdefault(name, {"$ref": f"#/components/responses/{name}"})
     for status, description in operation.other_statuses.items():
         responses[str(status)] = {"description": description, "content": _content(operation)}
+    body = {"requestBody": _KEYS_BODY} if operation.method == "POST" else {}
     return {
+        **body,
         "tags": [operation.tag],
         "operationId": operation.name,
         "summary": operation.summary,
@@ -122,6 +204,16 @@ def _described(operation: Operation) -> Json:
             *map(_query_parameter, operation.query.parameters),
         ],
         "responses": responses,
+    }
+
+
+@cache
+def _guard_responses() -> Json:
+    """What any request may be answered before an operation sees it, by status."""
+    kinds = [PROBLEM_KINDS[error] for error in GUARD_PROBLEMS]
+    return {
+        str(status): _problems(kind for kind in kinds if kind.status == status)
+        for status in sorted({kind.status for kind in kinds if not kind.retry})
     }
 
 
@@ -154,11 +246,13 @@ def _answer(operation: Operation) -> Json:
     content = _content(operation)
     if operation.answer is None:
         return {"description": "The text", "content": content}
+    headers: Json = {"Vary": _VARY} if operation.has_forms else {}
     if not operation.is_hot:
-        return {"description": "Successful Response", "content": content}
+        described: Json = {"description": "Successful Response", "content": content}
+        return {**described, "headers": headers} if headers else described
     return {
         "description": "The answer, all of it from one table version",
-        "headers": {"ETag": _ETAG},
+        "headers": {**_ANSWER_HEADERS, **headers},
         "content": content,
     }
 
@@ -169,7 +263,8 @@ def _content(operation: Operation) -> Json:
     content: Json = {"schema": {"$ref": _SCHEMA_REFERENCE.format(model=operation.answer.__name__)}}
     if operation.example is not None:
         content["example"] = operation.example
-    return {"application/json": content}
+    forms = _OTHER_FORMS if operation.has_forms else {}
+    return {MediaType.JSON.value: content, **forms}
 
 
 def _problems(of_status: Iterable[ProblemKind]) -> Json:

@@ -3,13 +3,26 @@
     ApiError                    errors of a request that storage knows nothing of
     |-- InvalidParameter        a parameter that can't be read or is out of its range
     |-- UnknownParameter        a parameter that this operation doesn't have
-    |-- InvalidKey              the path is not percent-encoded UTF-8
+    |-- InvalidKey              the path is not percent-encoded UTF-8, or its key is too long
+    |-- InvalidBody             the body is no JSON list of keys
+    |-- BodyTooLarge            the body has more bytes than a request may have
     |-- WrongStoreKind          a read that does not fit the store's kind of windows
     |-- WindowNotFound          no such window or session
+    |-- TableReadsBusy          as many reads of tables are under way as may be
     |-- RowNotFound             the key has no row in a store without windows
     |-- KeyOfAnotherShard       another service has the key
+    |-- NotAcceptable           the request takes none of the forms that answers have
     |-- UnknownRoute            no operation has this path
-    `-- MethodNotAllowed        the path is known, the method isn't GET or HEAD
+    |-- MethodNotAllowed        the path is known, the method isn't that of its operation
+    |-- Overloaded              the worker has as much to do as its limits allow
+    |-- RequestTooSlow          the answer took longer than a request may
+    |-- ShuttingDown            the worker ends, so it waits for nothing any more
+    |-- RequestTimeout          header or body did not arrive in time
+    |-- HeaderTooLarge          the header fields are longer than the limit
+    |-- UrlTooLong              path and query are longer than the limit
+    |-- UnknownHost             the Host field names none that is served
+    |-- Unauthorized            no token, or none that is known
+    `-- Forbidden               the token does not reach so far
 
 Each kind of problem has a ``code`` that never changes its meaning; programs go by it.
 ``title`` is the same for all problems of a kind, ``detail`` is about this request.
@@ -49,6 +62,14 @@ class InvalidKey(ApiError):
     """The message says where the path breaks the encoding."""
 
 
+class InvalidBody(ApiError):
+    """The message says what the body must be."""
+
+
+class BodyTooLarge(ApiError):
+    """The message says how large a body may be."""
+
+
 class WrongStoreKind(ApiError):
     """The message names the reads that fit the store."""
 
@@ -63,6 +84,12 @@ class RowNotFound(ApiError):
 
 class KeyOfAnotherShard(ApiError):
     """The message names the shard that has the key."""
+class TableReadsBusy(ApiError):
+    """The message says how many reads of tables one process does at a time."""
+
+
+class NotAcceptable(ApiError):
+    """The message names the forms that there are."""
 
 
 class UnknownRoute(ApiError):
@@ -70,7 +97,43 @@ class UnknownRoute(ApiError):
 
 
 class MethodNotAllowed(ApiError):
-    """Every operation is GET (and HEAD)."""
+    """An operation is either GET (and HEAD) or POST."""
+
+
+class Overloaded(ApiError):
+    """The message names the limit; a retry will do."""
+
+
+class RequestTooSlow(ApiError):
+    """The message names the limit; a retry may do."""
+
+
+class ShuttingDown(ApiError):
+    """Another worker, or the next process, answers a retry."""
+
+
+class RequestTimeout(ApiError):
+    """The message names the limit."""
+
+
+class HeaderTooLarge(ApiError):
+    """The message names the limit."""
+
+
+class UrlTooLong(ApiError):
+    """The message names the limit."""
+
+
+class UnknownHost(ApiError):
+    """The message names the option that allows a host."""
+
+
+class Unauthorized(ApiError):
+    """The message says how a token is sent; never which of its parts was wrong."""
+
+
+class Forbidden(ApiError):
+    """The message names what the token reaches, and nothing of what is there."""
 
 
 class ProblemKind(NamedTuple):
@@ -89,17 +152,44 @@ MALFORMED_REQUEST = ProblemKind(400, "malformed-request", "The request is not va
 PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     InvalidParameter: ProblemKind(400, "invalid-parameter", "A parameter is not valid"),
     UnknownParameter: ProblemKind(400, "unknown-parameter", "There is no such parameter"),
-    InvalidKey: ProblemKind(400, "invalid-key", "The path is not percent-encoded UTF-8"),
+    InvalidKey: ProblemKind(400, "invalid-key", "The key can't be read or is too long"),
+    InvalidBody: ProblemKind(400, "invalid-body", "The body is not valid"),
+    BodyTooLarge: ProblemKind(413, "body-too-large", "The body is too large"),
     WrongStoreKind: ProblemKind(
         400, "wrong-store-kind", "The read does not fit the store's kind of windows"
     ),
     WindowNotFound: ProblemKind(404, "window-not-found", "There is no such window"),
     RowNotFound: ProblemKind(404, "row-not-found", "There is no such row"),
     KeyOfAnotherShard: ProblemKind(421, "key-of-another-shard", "Another shard has the key"),
+    TableReadsBusy: ProblemKind(
+        503, "table-reads-busy", "Too many reads of tables are under way", retry=True
+    ),
     UnknownRoute: ProblemKind(404, "unknown-route", "There is nothing at this path"),
-    MethodNotAllowed: ProblemKind(405, "method-not-allowed", "Only GET and HEAD are allowed"),
+    MethodNotAllowed: ProblemKind(405, "method-not-allowed", "The method is not allowed here"),
+    Overloaded: ProblemKind(503, "overloaded", "The service has too much to do", retry=True),
+    RequestTooSlow: ProblemKind(503, "request-too-slow", "The answer took too long", retry=True),
+    ShuttingDown: ProblemKind(503, "shutting-down", "The service ends", retry=True),
+    RequestTimeout: ProblemKind(408, "request-timeout", "The request did not arrive in time"),
+    HeaderTooLarge: ProblemKind(431, "header-too-large", "The header fields are too long"),
+    UrlTooLong: ProblemKind(414, "url-too-long", "Path and query are too long"),
+    UnknownHost: ProblemKind(421, "unknown-host", "There is no such host here"),
+    Unauthorized: ProblemKind(401, "unauthorized", "A valid token is needed"),
+    Forbidden: ProblemKind(403, "forbidden", "The token does not reach so far"),
+    NotAcceptable: ProblemKind(406, "not-acceptable", "There is no answer in such a form"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not of this request"),
     storage.UnknownStore: ProblemKind(404, "unknown-store", "There is no such store"),
+    storage.VersionNotFound: ProblemKind(404, "version-not-found", "The table has no such version"),
+    storage.VersionGone: ProblemKind(410, "version-gone", "The version was cleaned up"),
+    storage.CorruptLog: ProblemKind(503, "table-damaged", "The table can't be read", retry=True),
+    storage.TableReadTooLarge: ProblemKind(
+        400, "table-read-too-large", "The read looks at too many rows"
+    ),
+    storage.TableReadTimeout: ProblemKind(
+        503, "table-read-timeout", "The read takes too long", retry=True
+    ),
+    storage.ObjectStoreFailed: ProblemKind(
+        503, "object-store-failed", "The object store can't be read", retry=True
+    ),
     storage.BehindPositionBound: ProblemKind(
         503, "behind-position-bound", "The store has not reached the position asked for", retry=True
     ),
@@ -113,6 +203,13 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
 
 #: What the framework's own errors are; any other status of it is an internal error.
 _KIND_OF_STATUS = {404: PROBLEM_KINDS[UnknownRoute], 405: PROBLEM_KINDS[MethodNotAllowed]}
+
+
+#: What every request can meet before any operation sees it.
+GUARD_PROBLEMS: tuple[type[ApiError], ...] = (
+    Overloaded, RequestTooSlow, ShuttingDown, RequestTimeout, HeaderTooLarge, UrlTooLong,
+    BodyTooLarge, UnknownHost, Unauthorized, Forbidden,
+)  # fmt: skip
 
 
 class ProblemAnswer(NamedTuple):
@@ -137,7 +234,8 @@ def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
         detail = "See /openapi.json for the operations that there are."
     else:
         detail = str(error)
-    return _answer(kind, detail, instance)
+    allow = (getattr(error, "headers", None) or {}).get("Allow", "")
+    return _answer(kind, detail, instance, allow=b"POST" if allow == "POST" else b"GET, HEAD")
 
 
 def malformed_request(detail: str) -> ProblemAnswer:
@@ -165,7 +263,9 @@ def problem_document(kind: ProblemKind, detail: str, instance: str) -> dict[str,
     }
 
 
-def _answer(kind: ProblemKind, detail: str, instance: str) -> ProblemAnswer:
+def _answer(
+    kind: ProblemKind, detail: str, instance: str, *, allow: bytes = b"GET, HEAD"
+) -> ProblemAnswer:
     # A lone surrogate can't be written as JSON; paths come from strangers.
     printable = [text.encode("utf-8", "replace").decode() for text in (detail, instance)]
     body = orjson.dumps(problem_document(kind, *printable))
@@ -177,5 +277,7 @@ def _answer(kind: ProblemKind, detail: str, instance: str) -> ProblemAnswer:
     if kind.retry:
         headers.append((b"retry-after", b"%d" % RETRY_AFTER_SECONDS))
     if kind.status == 405:
-        headers.append((b"allow", b"GET, HEAD"))
+        headers.append((b"allow", allow))
+    if kind.status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="oriel"'))
     return ProblemAnswer(kind.status, headers, body)

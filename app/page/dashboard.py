@@ -14,7 +14,8 @@ _OPERATIONS_HERE = b"{{operations}}"
 #: The page may load nothing from elsewhere and run nothing but its own script.
 _POLICY = (
     "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; "
-    "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+    "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
 )
 
 
@@ -27,7 +28,11 @@ def dashboard_routes() -> APIRouter:
     }
     before, after = _PAGE.read_bytes().split(_OPERATIONS_HERE)
     page = before + orjson.dumps(operations) + after
-    headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
+    headers = {
+        "content-security-policy": _POLICY,
+        "cache-control": "no-cache",
+        "referrer-policy": "no-referrer",
+    }
 
     @router.get(OPERATIONS["dashboard"].path)
     async def dashboard() -> Response:

@@ -4,13 +4,26 @@
 the stores of a ``StoreCatalog``. The cold routes read the same catalog.
 """
 
-from oriel.app.reads.catalog import StoreCatalog, StoreView, position_of
-from oriel.app.reads.hot_reads import HotReads, route
+from oriel.app.reads.catalog import Lag, StoreCatalog, StoreView, position_of
+from oriel.app.reads.hot_reads import HotReads, answer_body, route
+from oriel.app.reads.pages import ReadPage, ReadRequest
+from oriel.app.reads.snapshot_reads import COLD_READS
+from oriel.app.reads.steps import read_page_at, refuse_wrong_kind
+from oriel.app.reads.table_reads import TableReads, is_as_of
 
 __all__ = [
+    "COLD_READS",
     "HotReads",
+    "Lag",
+    "ReadPage",
+    "ReadRequest",
     "StoreCatalog",
     "StoreView",
+    "TableReads",
+    "answer_body",
+    "is_as_of",
     "position_of",
+    "read_page_at",
+    "refuse_wrong_kind",
     "route",
 ]

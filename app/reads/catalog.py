@@ -2,12 +2,19 @@
 
 import asyncio
 import time
+from bisect import bisect_left
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import orjson
 
+from oriel.app.contract import Limits
+from oriel.app.guards import Gate
+from oriel.app.reads.table_reads import TableReads
+from oriel.app.reads.watcher import VersionWatcher
 from oriel.storage import (
+    STORE_PROPERTY,
     BehindPositionBound,
     DataLayout,
     InvalidDefinition,
@@ -15,46 +22,99 @@ from oriel.storage import (
     StoreNotReady,
     UnknownStore,
     check_store_name,
+    is_object,
 )
+from oriel.storage.delta import LOG_FOLDER, DeltaLog
+from oriel.storage.files import Stamp
 from oriel.storage.index import IndexFolder, IndexReader, IndexSnapshot, IndexState
 
-#: Seconds between two looks while a request waits for a position; the tailer's own pace.
-_WAIT_POLL_SECONDS = 0.01
 #: Seconds for which a store's table is taken as still there.
 _TABLE_SECONDS = 1.0
+#: Seconds for which a lag is taken as unchanged.
+_LAG_SECONDS = 0.1
+#: Bytes of a position in a field of the header; a longer one is left out, for clients and proxies
+#: refuse headers of many kilobytes. The body has it.
+_POSITION_FIELD_BYTES_MAX = 2_000
 
 
 class VersionFrame(NamedTuple):
     """What all answers of one version have in common, as finished bytes.
 
-    ``opening`` is the answer up to its first window or row.
+    ``opening`` is the answer up to its first window or row, ``position`` the position as fields
+    of the header.
     """
 
     state: IndexState
     opening: bytes
-    etag: bytes
+    position: list[tuple[bytes, bytes]]
+
+
+class Lag(NamedTuple):
+    """How far an index is behind its table; both 0 when it is not.
+
+    ``ms`` is how long ago the first version was committed that the index does not have; ``field``
+    says both in the header.
+    """
+
+    versions: int
+    ms: int
+    field: tuple[bytes, bytes] = (b"oriel-lag", b"versions=0, ms=0")
 
 
 class StoreView:
     """One store: its reader, and the frame of its newest version."""
 
-    def __init__(self, layout: DataLayout, name: str) -> None:
+    def __init__(self, layout: DataLayout, name: str, gate: Gate) -> None:
         """View a store that need not be there yet; nothing is opened."""
         self.name = name
-        self._table = layout.table(name)
-        self._reader = IndexReader(IndexFolder(layout.index(name)))
+        self._gate = gate
+        self.watcher = VersionWatcher(self._newest_state)
+        #: Only the tailer asks for objects: a look at them takes as long as a request.
+        self._is_remote = is_object(layout.root)
+        self.log = DeltaLog(layout.table(name))
+        self._index_folder = IndexFolder(layout.index(name))
+        # With a store's table comes the folder of its index.
+        self._sign = self._index_folder.path if self._is_remote else self.log.table / LOG_FOLDER
+        self._reader = IndexReader(self._index_folder)
         self._frame: VersionFrame | None = None
         self._table_seen_at = 0.0
+        self._lag = Lag(0, 0)
+        self._lag_of = -1
+        self._lag_seen_at = 0.0
+        #: Identity of the first log entry when it was last read, and what it said.
+        self._first_stamp: Stamp | None = None
+        self._is_foreign = False
 
     def is_known(self) -> bool:
         """Whether the store has a table; looked up at most once a second."""
         now = time.monotonic()
         if now - self._table_seen_at < _TABLE_SECONDS:
             return True
-        if not (self._table / "_delta_log").is_dir():
-            return False
+        try:
+            # A table may be away for a while: its index answers until the tailer removes it.
+            if not self._sign.is_dir() and not self._reader.is_there():
+                return False
+        except OSError:
+            # It can't be looked into. What has an index is a store, whose readers are to hear of
+            # it; anything else must not fail the requests for others.
+            return self._index_folder.path.is_dir()
         self._table_seen_at = now
         return True
+
+    def is_foreign(self) -> bool:
+        """Whether the table is no store: others made it, so that it has no definition.
+
+        Without its first log entry (it may have been cleaned up) a table is taken for a store.
+        """
+        if self._frame is not None or self._is_remote:
+            return False
+        stamp = self.log.stamp(0)
+        if stamp != self._first_stamp:
+            first = None if stamp is None else self.log.read(0)
+            metadata = None if first is None else first.metadata
+            self._is_foreign = metadata is not None and metadata.definition_json is None
+            self._first_stamp = stamp
+        return self._is_foreign
 
     def snapshot(self) -> IndexSnapshot:
         """Begin reading the newest version.
@@ -73,11 +133,21 @@ class StoreView:
             orjson.dumps(position_of(state)),
             b"windows" if state.definition.window.is_windowed else b"rows",
         )
-        # The table id tells versions of different tables of one name apart, the digest rewritten
-        # ones.
-        etag = f"{state.version}-{state.table_id[:8]}{state.digest[:8]}".encode()
-        self._frame = VersionFrame(state, opening, etag)
+        self._frame = VersionFrame(state, opening, _position_fields(state))
         return self._frame
+
+    def lag(self, version: int) -> Lag | None:
+        """How far a version is behind the table; looked up at most ten times a second.
+
+        None where the table is among objects.
+        """
+        if self._is_remote:
+            return None
+        now = time.monotonic()
+        if self._lag_of != version or now - self._lag_seen_at >= _LAG_SECONDS:
+            self._lag = _lag(self.log, version)
+            self._lag_of, self._lag_seen_at = version, now
+        return self._lag
 
     async def snapshot_at(self, query: Mapping[str, Any]) -> IndexSnapshot:
         """Begin reading a version that has the position which a request demands.
@@ -87,20 +157,32 @@ class StoreView:
         Raises:
             BehindPositionBound: it was not reached in time.
             StoreNotReady: the index could not answer in time.
+            Overloaded: too many requests wait.
+            ShuttingDown: the worker ends, and the position is not reached.
         """
         bound = PositionBound(query["min_version"], query["min_offset"])
+        if not query["wait_ms"]:
+            return self._snapshot_if(bound)
         deadline = time.monotonic() + query["wait_ms"] / 1000
         while True:
             try:
                 return self._snapshot_if(bound)
             except (BehindPositionBound, StoreNotReady):
-                if time.monotonic() >= deadline:
+                left_seconds = deadline - time.monotonic()
+                if left_seconds <= 0:
                     raise
-            await asyncio.sleep(_WAIT_POLL_SECONDS)
+            with self._gate.wait():
+                await self.watcher.wait(
+                    lambda state: not bound.missing(state.version, state.offsets), left_seconds
+                )
 
     def close(self) -> None:
         """Close the index's files."""
         self._reader.close()
+
+    def _newest_state(self) -> IndexState:
+        with self._reader.snapshot() as snapshot:
+            return snapshot.state
 
     def _snapshot_if(self, bound: PositionBound) -> IndexSnapshot:
         snapshot = self._reader.snapshot()
@@ -116,10 +198,15 @@ class StoreView:
 class StoreCatalog:
     """All stores below one data folder. Not for several threads: used on the event loop only."""
 
-    def __init__(self, layout: DataLayout) -> None:
-        """Look at nothing yet."""
+    def __init__(self, layout: DataLayout, gate: Gate | None = None) -> None:
+        """Look at nothing yet; who waits for a store's position takes a place of the gate."""
         self.layout = layout
+        self._gate = gate or Gate(Limits())
+        #: Held for a step of a long read, see ``oriel.app.reads.steps``.
+        self.long_reads = asyncio.Lock()
         self._views: dict[str, StoreView] = {}
+        #: Reads that the indexes don't answer.
+        self.table_reads = TableReads(layout)
 
     def view(self, name: str) -> StoreView:
         """Find a store by name.
@@ -128,35 +215,58 @@ class StoreCatalog:
             UnknownStore: there is none of that name.
         """
         view = self._views.get(name)
-        if view is not None and view.is_known():
-            return view
-        view = self._find(name)
+        if view is None or not view.is_known():
+            view = self._find(name)
+        if view is not None and view.is_foreign():
+            message = f"table {name!r} is no store: it has no table property {STORE_PROPERTY}"
+            raise UnknownStore(message)
         if view is None:
             known = ", ".join(self.names()) or "none yet"
             message = f"there is no store {name[:128]!r}; the stores are: {known}"
             raise UnknownStore(message)
         return view
 
+    def has(self, name: str) -> bool:
+        """Whether there is a store of that name."""
+        view = self._find(name)
+        return view is not None and not view.is_foreign()
+
     def names(self) -> list[str]:
         """The names of all stores, in order."""
-        try:
-            folders = sorted(folder.name for folder in self.layout.tables.iterdir())
-        except FileNotFoundError:
-            return []
-        return [name for name in folders if self._find(name) is not None]
+        return [view.name for view in self._views_of_tables() if not view.is_foreign()]
+
+    def foreign_names(self) -> list[str]:
+        """The names of the tables that lie among the stores' and are none, in order."""
+        return [view.name for view in self._views_of_tables() if view.is_foreign()]
+
+    def stop_waiting(self) -> None:
+        """Let all who wait for a position go on without it: the gate lets nobody wait again."""
+        self._gate.close()
+        for view in self._views.values():
+            view.watcher.wake_all()
 
     def close(self) -> None:
         """Close all files."""
         for view in self._views.values():
             view.close()
         self._views.clear()
+        self.table_reads.close()
+
+    def _views_of_tables(self) -> list[StoreView]:
+        is_remote = is_object(self.layout.root)
+        parent = self.layout.indexes if is_remote else self.layout.tables
+        try:
+            folders = sorted(folder.name for folder in parent.iterdir())
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [view for name in folders if (view := self._find(name)) is not None]
 
     def _find(self, name: str) -> StoreView | None:
         try:
             check_store_name(name)
         except InvalidDefinition:
             return None
-        view = self._views.get(name) or StoreView(self.layout, name)
+        view = self._views.get(name) or StoreView(self.layout, name, self._gate)
         if view.is_known():
             return self._views.setdefault(name, view)
         view.close()
@@ -167,3 +277,32 @@ class StoreCatalog:
 def position_of(state: IndexState) -> dict[str, object]:
     """The position as answers show it."""
     return {"version": state.version, "offsets": state.offsets}
+
+
+def _position_fields(state: IndexState) -> list[tuple[bytes, bytes]]:
+    """The position as header fields; offsets are written as ``min_offset`` takes them."""
+    fields = [(b"oriel-version", b"%d" % state.version)]
+    offsets = ", ".join(
+        f"{quote(topic)}:{partition}:{offset}"
+        for topic, of_topic in state.offsets.items()
+        for partition, offset in of_topic.items()
+    ).encode()
+    if 0 < len(offsets) <= _POSITION_FIELD_BYTES_MAX:
+        fields.append((b"oriel-offsets", offsets))
+    return fields
+
+
+def _lag(log: DeltaLog, version: int) -> Lag:
+    """How far a version is behind its table: a few looks, however far that is."""
+    first = log.stamp(version + 1)
+    if first is None:
+        return Lag(0, 0)
+    # Versions follow each other: double the step while there is one, then halve the span.
+    versions = 1
+    while log.stamp(version + 2 * versions) is not None:
+        versions *= 2
+    span = range(versions, 2 * versions)
+    versions += bisect_left(span, 1, key=lambda n: int(log.stamp(version + n + 1) is None))
+    _, modified_ns, _ = first
+    ms = max(0, (time.time_ns() - modified_ns) // 1_000_000)
+    return Lag(versions, ms, (b"oriel-lag", b"versions=%d, ms=%d" % (versions, ms)))

@@ -6,31 +6,54 @@ Measured: an ordinary FastAPI route with ``Query`` parameters answers less than 
 requests (benchmarks/query.py compares), so these reads come before FastAPI's middleware.
 """
 
+import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+import xxhash
+
 from oriel.app.contract import (
+    ISO_TIMES,
+    MediaType,
     MethodNotAllowed,
-    ProblemAnswer,
     UnknownRoute,
-    WrongStoreKind,
     decode_path,
-    problem_answer,
-    reads_of_kind,
+    media_type_of,
 )
-from oriel.app.reads.catalog import StoreCatalog, VersionFrame
-from oriel.app.reads.snapshot_reads import HOT_READS, HotRead, ReadPage, ReadRequest
-from oriel.storage import StoreKind
+from oriel.app.formats import items_with_iso_times, page_headers, windows_body
+from oriel.app.guards import Gate
+from oriel.app.reads.catalog import Lag, StoreCatalog, VersionFrame
+from oriel.app.reads.pages import HotRead, ReadPage, ReadRequest
+from oriel.app.reads.snapshot_reads import HOT_READS
+from oriel.app.reads.steps import read_page_at
+from oriel.storage.index import IndexState
 
 Scope = Mapping[str, Any]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _METHODS = ("GET", "HEAD")
 
+#: A page that may have more rows than these is a long one.
+_LONG_ROWS = 1_000
+
 _JSON = (b"content-type", b"application/json")
 #: A poller may keep the answer, but must ask (with If-None-Match) before it uses it again.
 _REVALIDATE = (b"cache-control", b"no-cache")
+#: No record changes the answer; a day bounds how long a cache goes on after `oriel rebuild`.
+_KEEP = (b"cache-control", b"max-age=86400, immutable")
+
+#: How the JSON of a final window ends: ``final`` is its last field.
+_FINAL = b'"final":true}'
+_ONE_WINDOW_READS = frozenset({"window", "session"})
+_RANGE_READS = frozenset({"fetch", "backwardFetch"})
+
+#: The same address has answers in several forms.
+_VARY = (b"vary", b"Accept")
+
+#: Larger pages are brought into other forms by a thread, so that others need not wait for them.
+_ITEMS_ON_THE_LOOP_MAX = 200
 
 
 class Target(NamedTuple):
@@ -67,20 +90,16 @@ def route(raw_path: bytes) -> Target | None:
 class HotReads:
     """The hot reads over one catalog."""
 
-    def __init__(self, catalog: StoreCatalog) -> None:
-        """Answer from this catalog."""
+    def __init__(self, catalog: StoreCatalog, gate: Gate) -> None:
+        """Answer from this catalog; long answers are sent by the gate."""
         self._catalog = catalog
+        self._gate = gate
+        self._long_read = asyncio.Lock()
 
     async def serve(self, target: Target, scope: Scope, send: Send) -> None:
-        """Answer one request; every failure becomes a problem document."""
-        try:
-            answer: Answer | ProblemAnswer = await self._answer(target, scope)
-        except Exception as error:  # noqa: BLE001 - problem_answer knows what to do with each
-            answer = problem_answer(error, scope["raw_path"].decode("latin-1"))
-        await send(
-            {"type": "http.response.start", "status": answer.status, "headers": answer.headers}
-        )
-        await send({"type": "http.response.body", "body": answer.body})
+        """Answer one request; raises what ``problem_answer`` makes a problem document of."""
+        answer = await self._answer(target, scope)
+        await self._gate.send(scope, send, answer.status, answer.headers, answer.body)
 
     async def _answer(self, target: Target, scope: Scope) -> Answer:
         if scope["method"] not in _METHODS:
@@ -89,14 +108,15 @@ class HotReads:
         read = target.read
         view = self._catalog.view(decode_path(target.store))
         query = read.operation.query.read(scope["query_string"])
+        media = media_type_of(scope["headers"])
         request = ReadRequest(view.name, read, _read_path(read, target.rest), query)
-        with await view.snapshot_at(query) as snapshot:
-            kind = snapshot.state.definition.window.kind
-            if kind not in read.operation.store_kinds:
-                raise WrongStoreKind(_wrong_kind(view.name, kind, read.operation.name))
-            frame = view.frame(snapshot.state)
-            page = read.function(snapshot, request)
-        return _serialise(frame, page, scope)
+        state, page = await read_page_at(self._catalog, view, request)
+        frame, lag = view.frame(state), view.lag(state.version)
+        is_kept_form = media is MediaType.JSON and query["times"] != ISO_TIMES
+        if is_kept_form or len(page.items) <= _ITEMS_ON_THE_LOOP_MAX:
+            return _serialise(frame, lag, request, page, scope, media)
+        # The page is a copy: the snapshot, which is not for several threads, has ended.
+        return await asyncio.to_thread(_serialise, frame, lag, request, page, scope, media)
 
 
 def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
@@ -112,30 +132,83 @@ def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
     return tuple(p.read(part) for p, part in zip(parameters, parts, strict=True))
 
 
-def _wrong_kind(store: str, kind: StoreKind, read: str) -> str:
-    windows = f"{kind} windows" if kind.is_windowed else "no windows"
-    fitting = ", ".join(reads_of_kind(kind))
-    return f"store {store!r} has {windows}; {read} does not fit it, use {fitting}"
-
-
-def _serialise(frame: VersionFrame, page: ReadPage, scope: Scope) -> Answer:
-    # An answer is a function of the table version and the request, and so is its tag.
-    request = zlib.crc32(scope["query_string"], zlib.crc32(scope["raw_path"]))
-    etag = b'"%b-%x"' % (frame.etag, request)
-    if _client_has(scope, etag):
-        return Answer(304, [(b"etag", etag), _REVALIDATE], b"")
+def answer_body(frame: VersionFrame, page: ReadPage, rows: bytes) -> bytes:
+    """A page of a version as the JSON that is answered; ``rows`` are its items as JSON."""
     if page.next_cursor is None:
         closing = b'],"next_cursor":null}'
     else:
         closing = b'],"next_cursor":"%b"}' % page.next_cursor.encode()
-    body = b"%b%b%b" % (frame.opening, b",".join(page.items), closing)
-    headers = [_JSON, (b"content-length", b"%d" % len(body)), (b"etag", etag), _REVALIDATE]
-    return Answer(200, headers, body)
+    return b"%b%b%b" % (frame.opening, rows, closing)
 
 
-def _client_has(scope: Scope, etag: bytes) -> bool:
+def _serialise(
+    frame: VersionFrame,
+    lag: Lag | None,
+    request: ReadRequest,
+    page: ReadPage,
+    scope: Scope,
+    media: MediaType,
+) -> Answer:
+    """The place where an answer becomes bytes; any form but JSON is that of ``oriel.app.formats``.
+
+    Its tag is over the windows or rows, and over request and form, for a cache may keep all by
+    one tag. Position and cursor are left out: each commit to the store changes them, and who
+    polls a key is to hear of that key. So the tag is weak, and a 304 has the position in fields.
+    """
+    rows = b",".join(page.items)
+    seed = zlib.crc32(scope["query_string"], zlib.crc32(scope["raw_path"]))
+    if media is not MediaType.JSON:
+        seed = zlib.crc32(media.encode(), seed)
+    digest = xxhash.xxh3_128_hexdigest(rows, seed).encode()
+    tag = b'"%b%b"' % (digest, b"" if page.next_cursor is None else b"+")
+    headers = [
+        (b"etag", b"W/" + tag),
+        _KEEP if _is_settled(frame.state, request, page) else _REVALIDATE,
+        *frame.position,
+        _VARY,
+    ]
+    if lag is not None:
+        headers.append(lag.field)
+    if _client_has(scope, tag):
+        return Answer(304, headers, b"")
+    definition, is_iso = frame.state.definition, request.query["times"] == ISO_TIMES
+    if request.query["columns"] is not None:
+        chosen = (each for each in definition.aggregates if each.name in request.query["columns"])
+        definition = replace(definition, aggregates=tuple(chosen))
+    if media is not MediaType.JSON:
+        body = windows_body(media, page.items, definition, iso_times=is_iso)
+        form = page_headers(media, len(page.items), page.next_cursor)
+        return Answer(200, [*form, (b"content-length", b"%d" % len(body)), *headers], body)
+    if is_iso:
+        rows = b",".join(items_with_iso_times(page.items, definition))
+    body = answer_body(frame, page, rows)
+    return Answer(200, [_JSON, (b"content-length", b"%d" % len(body)), *headers], body)
+
+
+def _is_settled(state: IndexState, request: ReadRequest, page: ReadPage) -> bool:
+    """Whether no record can change the page any more: its windows are final, and none can come.
+
+    A new window ends at ``close_ms`` or later (semantics 2.3). Windows of one size end in the
+    order of their starts, so none can come that starts before a final one, or so early that it
+    would be final. Sessions have no one size, so only a read of one of them can be settled.
+    """
+    name, items = request.read.operation.name, page.items
+    if name in _ONE_WINDOW_READS:
+        return items[0].endswith(_FINAL)
+    if name not in _RANGE_READS or state.definition.window.kind.is_session or state.record is None:
+        return False
+    if name == "fetch" and page.next_cursor is not None and items:
+        return items[-1].endswith(_FINAL)
+    # One ms more, for the end of a sliding window belongs to it.
+    return bool(
+        request.query["to_ms"] + state.definition.window.size_ms + 1 < state.record.close_ms
+    )
+
+
+def _client_has(scope: Scope, tag: bytes) -> bool:
     """Whether If-None-Match has this tag; it may be one of a list, weak, or ``*`` (RFC 9110)."""
-    for name, value in scope["headers"]:
-        if name == b"if-none-match":
-            return etag in value or value.strip() == b"*"
-    return False
+    # A field that is there several times is one list (RFC 9110, 5.3).
+    return any(
+        name == b"if-none-match" and (tag in value or value.strip() == b"*")
+        for name, value in scope["headers"]
+    )

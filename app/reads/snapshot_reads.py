@@ -5,88 +5,105 @@ have been checked. It gives back finished JSON, a whole page of it.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from oriel.app.contract import (
-    OPERATIONS,
-    Operation,
-    PageCursors,
-    PathParameter,
-    RowNotFound,
-    WindowNotFound,
+import orjson
+
+from oriel.app.contract import OPERATIONS, InvalidParameter, RowNotFound, WindowNotFound
+from oriel.app.reads.pages import (
+    HotRead,
+    ReadFunction,
+    ReadPage,
+    ReadRequest,
+    bind,
+    cursors_of,
+    one_window,
+    page_of_keys,
+    page_of_listed,
+    page_of_one,
+    page_of_range,
+    page_of_sessions,
+    page_of_windows,
+    rest_of,
+    whole_budget,
 )
-from oriel.storage import SessionRange, WindowPage, WindowRange
+from oriel.storage import SessionRange, WindowRange
 from oriel.storage.index import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
 
 #: Characters of a key that an error message shows.
 _SHOWN = 200
 
 
-class ReadRequest(NamedTuple):
-    """What is asked of one store: the values in the path behind the read's name, and the query.
-
-    The path's values are in the path's order (``start_ms, key``); the query has a value for each
-    of its parameters, the default where the request says nothing.
-    """
-
-    store: str
-    read: "HotRead"
-    path: tuple[Any, ...]
-    query: Mapping[str, Any]
-
-
-class ReadPage(NamedTuple):
-    """Windows or rows as finished JSON, and the cursor of the next page; None: there is none."""
-
-    items: list[bytes]
-    next_cursor: str | None = None
-
-
-#: The snapshot's class depends on the kind of store, so its type is that of the function's own.
-ReadFunction = Callable[[Any, ReadRequest], ReadPage]
-
-
-class HotRead(NamedTuple):
-    """One hot read, with what a request needs of its record worked out beforehand.
-
-    ``name`` is how the path has it; ``path_parameters`` are those behind the name.
-    """
-
-    operation: Operation
-    name: bytes
-    path_parameters: tuple[PathParameter, ...]
-    function: ReadFunction
-
-
-def bind(operation: Operation, function: ReadFunction) -> HotRead:
-    """Pair a record with its function."""
-    _store, *own = operation.path_parameters
-    return HotRead(operation, operation.name.encode(), tuple(own), function)
-
-
 def _fetch(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return _page_of_windows(snapshot.fetch, snapshot, request)
+    return page_of_windows(snapshot.fetch, snapshot, request)
 
 
 def _backward_fetch(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
-    return _page_of_windows(snapshot.backward_fetch, snapshot, request)
+    return page_of_windows(snapshot.backward_fetch, snapshot, request)
+
+
+def _covering(snapshot: Any, request: ReadRequest) -> ReadPage:
+    instant_ms, key = request.path
+    window = snapshot.state.definition.window
+    if window.kind.is_session:
+        bounds = (key, instant_ms, instant_ms)
+        return page_of_range(snapshot.find_sessions, SessionRange, bounds, snapshot, request)
+    # The rules table of semantics 2.2 and 3: whether a window holds a record at its end.
+    first_ms = instant_ms - window.size_ms + (not window.kind.has_inclusive_end)
+    bounds = (key, first_ms, instant_ms)
+    return page_of_range(snapshot.fetch, WindowRange, bounds, snapshot, request)
 
 
 def _find_sessions(snapshot: SessionSnapshot, request: ReadRequest) -> ReadPage:
-    return _page_of_sessions(snapshot.find_sessions, snapshot, request)
+    return page_of_sessions(snapshot.find_sessions, snapshot, request)
 
 
 def _backward_find_sessions(snapshot: SessionSnapshot, request: ReadRequest) -> ReadPage:
-    return _page_of_sessions(snapshot.backward_find_sessions, snapshot, request)
+    return page_of_sessions(snapshot.backward_find_sessions, snapshot, request)
+
+
+def _scan(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return page_of_keys(snapshot.scan, snapshot, request)
+
+
+def _backward_scan(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return page_of_keys(snapshot.backward_scan, snapshot, request)
+
+
+def _all(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    is_windowed = snapshot.state.definition.window.kind.is_windowed
+    if not is_windowed and request.query["final"] is not None:
+        message = f"store {request.store!r} has no windows, and a row is never final; leave it out"
+        raise InvalidParameter(message)
+    return _scan(snapshot, request)
+
+
+def _latest_all(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return page_of_keys(snapshot.latest_all, snapshot, request)
+
+
+def _current_all(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return page_of_keys(snapshot.current_all, snapshot, request)
 
 
 def _latest(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return _newest(snapshot.latest, snapshot, request)
+
+
+def _current(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return _newest(snapshot.current, snapshot, request)
+
+
+def _newest(
+    read: Callable[[str], bytes | None], snapshot: IndexSnapshot, request: ReadRequest
+) -> ReadPage:
+    """The one window of a key that ``read``, a method of the snapshot, gives."""
     (key,) = request.path
-    window = snapshot.latest(key)
+    window = read(key)
     if window is None:
         message = f"key {key[:_SHOWN]!r} has no window in store {request.store!r}"
         raise WindowNotFound(message)
-    return ReadPage([window])
+    return page_of_one(window, snapshot, request)
 
 
 def _window(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
@@ -94,13 +111,14 @@ def _window(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
     window = snapshot.fetch_window(key, start_ms)
     if window is None:
         # Retention counts sessions by their end, other windows by their start (semantics 7).
-        retained_by = "end" if isinstance(snapshot, SessionSnapshot) else "start"
+        kind = snapshot.state.definition.window.kind
+        retained_by = "end" if kind.expires_by_end else "start"
         message = (
             f"key {key[:_SHOWN]!r} has no window starting at {start_ms} in "
             f"store {request.store!r} (earliest visible {retained_by}: {snapshot.earliest_ms})"
         )
         raise WindowNotFound(message)
-    return ReadPage([window])
+    return page_of_one(window, snapshot, request)
 
 
 def _session(snapshot: SessionSnapshot, request: ReadRequest) -> ReadPage:
@@ -112,7 +130,7 @@ def _session(snapshot: SessionSnapshot, request: ReadRequest) -> ReadPage:
             f"store {request.store!r} (earliest visible end: {snapshot.earliest_ms})"
         )
         raise WindowNotFound(message)
-    return ReadPage([session])
+    return page_of_one(session, snapshot, request)
 
 
 def _get(snapshot: KeyValueSnapshot, request: ReadRequest) -> ReadPage:
@@ -121,38 +139,42 @@ def _get(snapshot: KeyValueSnapshot, request: ReadRequest) -> ReadPage:
     if row is None:
         message = f"key {key[:_SHOWN]!r} has no row in store {request.store!r}"
         raise RowNotFound(message)
-    return ReadPage([row])
+    return page_of_one(row, snapshot, request)
 
 
-def _page_of_windows(
-    fetch: Callable[[WindowRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
-) -> ReadPage:
-    """One page in the direction of ``fetch``, a method of the snapshot."""
-    (key,) = request.path
+def _keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
     query = request.query
-    cursors = _cursors(snapshot, request)
-    after = cursors.read_window(query["cursor"])
-    page = fetch(WindowRange(key, query["from_ms"], query["to_ms"], query["limit"], after))
-    return ReadPage(page.windows, cursors.after_window(page.next_after))
+    cursors = cursors_of(snapshot, request)
+    after, budget = request.after, request.budget
+    if budget is None:
+        budget = whole_budget(query["limit"])
+        after = cursors.read_key(query["cursor"])
+    page = snapshot.keys(query["prefix"], budget.rows, after, budget.step)
+    items = [orjson.dumps(key) for key in page.keys]
+    if page.next_after is None:
+        return ReadPage(items)
+    rest = rest_of(request, budget, items, page.next_after)
+    return ReadPage(items, cursors.after_key(page.next_after), rest)
 
 
-def _page_of_sessions(
-    find: Callable[[SessionRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
-) -> ReadPage:
-    """One page in the direction of ``find``, a method of the snapshot."""
-    (key,) = request.path
-    query = request.query
-    cursors = _cursors(snapshot, request)
-    after = cursors.read_window(query["cursor"])
-    bounds_ms = query["earliest_end_ms"], query["latest_start_ms"]
-    page = find(SessionRange(key, *bounds_ms, query["limit"], after))
-    return ReadPage(page.windows, cursors.after_window(page.next_after))
+def _latest_of_keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return page_of_listed(one_window(snapshot.latest), snapshot, request)
 
 
-def _cursors(snapshot: IndexSnapshot, request: ReadRequest) -> PageCursors:
-    """The cursors of a read that has pages: they hold for the same read, path and bounds."""
-    bounds = (request.query[name] for name in request.read.operation.query.bounds)
-    return PageCursors(request.store, snapshot.state, request.read.name, *request.path, *bounds)
+def _current_of_keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return page_of_listed(one_window(snapshot.current), snapshot, request)
+
+
+def _get_of_keys(snapshot: KeyValueSnapshot, request: ReadRequest) -> ReadPage:
+    return page_of_listed(one_window(snapshot.get), snapshot, request)
+
+
+def _fetch_of_keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return page_of_listed(snapshot.fetch, snapshot, request)
+
+
+def _backward_fetch_of_keys(snapshot: IndexSnapshot, request: ReadRequest) -> ReadPage:
+    return page_of_listed(snapshot.backward_fetch, snapshot, request)
 
 
 _FUNCTIONS: Mapping[str, ReadFunction] = {
@@ -164,6 +186,23 @@ _FUNCTIONS: Mapping[str, ReadFunction] = {
     "backwardFindSessions": _backward_find_sessions,
     "session": _session,
     "get": _get,
+    "current": _current,
+    "covering": _covering,
+    "fetchRange": _scan,
+    "backwardFetchRange": _backward_scan,
+    "fetchAll": _scan,
+    "backwardFetchAll": _backward_scan,
+    "all": _all,
+    "backwardAll": _backward_scan,
+    "latestAll": _latest_all,
+    "currentAll": _current_all,
+    "findSessionsRange": _scan,
+    "backwardFindSessionsRange": _backward_scan,
+    "fetchSession": _session,
+    "range": _scan,
+    "reverseRange": _backward_scan,
+    "prefixScan": _scan,
+    "reverseAll": _backward_scan,
 }
 
 _UNPAIRED = _FUNCTIONS.keys() ^ {name for name, record in OPERATIONS.items() if record.is_hot}
@@ -172,4 +211,18 @@ assert not _UNPAIRED, f"hot reads need a record and a function: {sorted(_UNPAIRE
 #: Every hot read by its name in the path.
 HOT_READS: Mapping[bytes, HotRead] = {
     name.encode(): bind(OPERATIONS[name], function) for name, function in _FUNCTIONS.items()
+}
+
+#: Reads that routes of FastAPI answer, by the operation's name; ``path`` of those of listed keys is
+#: the list.
+COLD_READS: Mapping[str, HotRead] = {
+    name: bind(OPERATIONS[name], function)
+    for name, function in (
+        ("listKeys", _keys),
+        ("latestOfKeys", _latest_of_keys),
+        ("currentOfKeys", _current_of_keys),
+        ("fetchOfKeys", _fetch_of_keys),
+        ("backwardFetchOfKeys", _backward_fetch_of_keys),
+        ("getOfKeys", _get_of_keys),
+    )
 }

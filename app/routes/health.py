@@ -4,11 +4,13 @@ from typing import Any
 
 import orjson
 from fastapi import APIRouter, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from oriel.app.contract import OPERATIONS
 from oriel.app.reads import StoreCatalog
-from oriel.storage import StoreNotReady
-from oriel.storage.tailer import StatusFile, TailerStatus
+from oriel.storage import DataLayout
+from oriel.storage.index import IndexFolder, damage
+from oriel.storage.tailer import StatusFile, TailerStatus, stores_with_tables
 
 _HEALTH, _READINESS = OPERATIONS["health"], OPERATIONS["readiness"]
 
@@ -25,18 +27,26 @@ def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     @router.get(_READINESS.path)
     async def readiness(request: Request) -> Response:
         _READINESS.query.read(request.scope["query_string"])
-        answer = _readiness(catalog, status_file.read())
+        # The catalog is the event loop's.
+        foreign = set(catalog.foreign_names())
+        # It looks at files of every store.
+        answer = await run_in_threadpool(
+            lambda: _readiness(catalog.layout, status_file.read(), foreign)
+        )
         status = 200 if answer["ready"] else 503
         return Response(orjson.dumps(answer), status, media_type="application/json")
 
     return router
 
 
-def _readiness(catalog: StoreCatalog, tailer: TailerStatus) -> dict[str, Any]:
-    problems = {name: _store_problem(catalog, name, tailer) for name in catalog.names()}
+def _readiness(layout: DataLayout, tailer: TailerStatus, foreign: set[str]) -> dict[str, Any]:
+    names = sorted((tailer.stores.keys() | stores_with_tables(layout)) - foreign)
+    problems = {name: _store_problem(layout, name, tailer) for name in names}
+    problem = tailer.silence or tailer.problem
     return {
-        "ready": tailer.alive and not any(problems.values()),
+        "ready": problem is None and not any(problems.values()),
         "tailer_alive": tailer.alive,
+        "problem": problem,
         "stores": {
             name: {"ready": problem is None, "problem": problem}
             for name, problem in problems.items()
@@ -44,17 +54,29 @@ def _readiness(catalog: StoreCatalog, tailer: TailerStatus) -> dict[str, Any]:
     }
 
 
-def _store_problem(catalog: StoreCatalog, name: str, tailer: TailerStatus) -> str | None:
+def _store_problem(layout: DataLayout, name: str, tailer: TailerStatus) -> str | None:
     """Why a store is not served as it should be, None when it is.
 
     A store whose tailer fails still answers, but from an old version: that must not stay unseen.
+    No index is opened for this.
     """
-    try:
-        with catalog.view(name).snapshot():
-            pass
-    except StoreNotReady as error:
-        return str(error)
     status = tailer.stores.get(name)
-    if status is None:
-        return "the tailer has not begun with this store"
-    return status.problem
+    if status is not None and status.problem is not None:
+        return status.problem
+    folder = IndexFolder(layout.index(name))
+    try:
+        generation = folder.current()
+        damaged = None if generation is None else damage(generation)
+    except OSError as error:
+        return f"the index can't be read ({error})"
+    if generation is None:
+        problem = f"the index of store {name!r} is being built"
+    elif damaged is not None:
+        problem = f"the index is damaged ({damaged}); it is being rebuilt"
+    elif status is None:
+        problem = "the tailer has not begun with this store"
+    elif status.state == "building":
+        problem = "the index is being built anew; the last one answers meanwhile"
+    else:
+        return None if status.state == "following" else f"the index is {status.state}"
+    return problem

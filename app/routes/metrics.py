@@ -1,22 +1,76 @@
-"""Metrics: how the data folder fares, for Prometheus."""
+"""Metrics: how the data folder and the service fare, for Prometheus."""
 
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 from fastapi import APIRouter, Response
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
 
 from oriel.app.contract import OPERATIONS
+from oriel.app.reads import StoreCatalog
+from oriel.app.telemetry import Measures
+from oriel.storage import DataLayout, StoreNotReady
 from oriel.storage.monitoring import CONTENT_TYPE, metrics_text, overview
 
 
-def metrics_routes(data: Path) -> APIRouter:
-    """Make the route over one data folder."""
+def metrics_routes(catalog: StoreCatalog, measures: Measures, layout: DataLayout) -> APIRouter:
+    """Make the route over one data folder, its catalog and the numbers of the workers."""
     router = APIRouter()
 
     @router.get(OPERATIONS["metrics"].path)
     async def metrics() -> Response:
-        # It reads files, a store's log among them where no pipeline has spoken of the store.
-        text = await run_in_threadpool(lambda: metrics_text(overview(data)))
-        return Response(text, media_type=CONTENT_TYPE)
+        registry = CollectorRegistry(auto_describe=False)
+        # The catalog is the event loop's.
+        registry.register(_Indexes(list(_indexes(catalog))))
+        indexes = generate_latest(registry)
+        measures.flush()
+        # These read files, a store's log among them where no pipeline has spoken of the store.
+        text = await run_in_threadpool(
+            lambda: metrics_text(overview(layout.root, layout.index_root)) + measures.text()
+        )
+        return Response(text + indexes, media_type=CONTENT_TYPE)
 
     return router
+
+
+class _Indexes(Collector):
+    """Gives metrics that are worked out already."""
+
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = metrics
+
+    def collect(self) -> Iterable[Metric]:
+        """Give every family of metrics."""
+        return self._metrics
+
+
+def _indexes(catalog: StoreCatalog) -> Iterator[Metric]:
+    """How far each index is behind its table, its size, and who reads it."""
+    versions = GaugeMetricFamily(
+        "oriel_index_lag_versions", "Versions that the index is behind.", labels=["store"]
+    )
+    seconds = GaugeMetricFamily(
+        "oriel_index_lag_seconds",
+        "Seconds since the first version was committed that the index lacks; 0: it lacks none.",
+        labels=["store"],
+    )
+    size = GaugeMetricFamily("oriel_index_bytes", "Size of the index.", labels=["store"])
+    readers = GaugeMetricFamily(
+        "oriel_index_readers", "Places that readers have taken in the index.", labels=["store"]
+    )
+    for name in catalog.names():
+        view = catalog.view(name)
+        try:
+            with view.snapshot() as snapshot:
+                lag = view.lag(snapshot.state.version)
+                usage = snapshot.usage()
+        except StoreNotReady:
+            continue
+        if lag is not None:
+            versions.add_metric([name], lag.versions)
+            seconds.add_metric([name], lag.ms / 1000)
+        size.add_metric([name], usage.size_bytes)
+        readers.add_metric([name], usage.readers)
+    yield from (versions, seconds, size, readers)

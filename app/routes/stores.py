@@ -1,22 +1,34 @@
 """The stores: which there are, all about one, and its keys."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from fastapi import APIRouter, Request
+import orjson
+from fastapi import APIRouter, Request, Response
 
-from oriel.app.contract import (
-    OPERATIONS,
-    PageCursors,
-    decode_path,
+from oriel.app.contract import OPERATIONS, MediaType, decode_path, media_type_of
+from oriel.app.formats import keys_body, page_headers
+from oriel.app.guards import ACCESS, Access
+from oriel.app.reads import (
+    COLD_READS,
+    ReadRequest,
+    StoreCatalog,
+    StoreView,
+    is_as_of,
+    position_of,
+    read_page_at,
+    refuse_wrong_kind,
 )
-from oriel.app.reads import StoreCatalog, StoreView, position_of
 from oriel.storage import StoreNotReady
 from oriel.storage.index import IndexSnapshot
+from oriel.storage.table_store import TableStore
 from oriel.storage.tailer import StatusFile, StoreStatus
 
-_LIST, _DESCRIBE, _KEYS = (OPERATIONS[name] for name in ("listStores", "describeStore", "listKeys"))
+_LIST, _DESCRIBE, _KEYS, _COUNT = (
+    OPERATIONS[name]
+    for name in ("listStores", "describeStore", "listKeys", "approximateNumEntries")
+)
+_FOREIGN = "a Delta table that is no store of Oriel's"
 _UNHEARD_OF = StoreStatus("unknown", None, "nothing was heard of the tailer")
 
 
@@ -27,27 +39,74 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
     @router.get(_LIST.path, response_model=_LIST.answer)
     async def list_stores(request: Request) -> Any:
         _LIST.query.read(request.scope["query_string"])
-        return {"stores": [_summary(catalog.view(name)) for name in catalog.names()]}
+        access: Access | None = request.scope.get(ACCESS)
+
+        def is_reached(name: str) -> bool:
+            return access is None or access.reaches_store(name)
+
+        stores = [_summary(catalog.view(name)) for name in filter(is_reached, catalog.names())]
+        foreign = filter(is_reached, catalog.foreign_names())
+        others = [_not_ready(name, _FOREIGN) for name in foreign]
+        return {"stores": sorted(stores + others, key=lambda summary: str(summary["store"]))}
 
     @router.get(_DESCRIBE.path, response_model=_DESCRIBE.answer)
     async def describe_store(request: Request) -> Any:
         _DESCRIBE.query.read(request.scope["query_string"])
-        view = catalog.view(_store_of(request))
+        view = catalog.view(store_of(request))
         status = status_file.read().stores.get(view.name, _UNHEARD_OF)
         with view.snapshot() as snapshot:
             return _detail(view.name, snapshot, status)
 
-    @router.get(_KEYS.path, response_model=_KEYS.answer)
-    async def list_keys(request: Request) -> Any:
-        query = _KEYS.query.read(request.scope["query_string"])
-        view = catalog.view(_store_of(request))
-        with await view.snapshot_at(query) as snapshot:
-            return _keys(view.name, snapshot, query)
-
+    _add_keys(router, catalog)
+    _add_count(router, catalog)
     return router
 
 
-def _store_of(request: Request) -> str:
+def _add_keys(router: APIRouter, catalog: StoreCatalog) -> None:
+    @router.get(_KEYS.path, response_model=_KEYS.answer)
+    async def list_keys(request: Request, response: Response) -> Any:
+        query = _KEYS.query.read(request.scope["query_string"])
+        media = media_type_of(request.scope["headers"])
+        view = catalog.view(store_of(request))
+        wanted = ReadRequest(view.name, COLD_READS["listKeys"], (), query)
+        state, page = await read_page_at(catalog, view, wanted)
+        fields = [*view.frame(state).position, (b"vary", b"Accept")]
+        keys = [orjson.loads(key) for key in page.items]
+        if media is not MediaType.JSON:
+            body = keys_body(media, keys)
+            fields += page_headers(media, len(keys), page.next_cursor)
+            other_form = Response(body)
+            other_form.raw_headers = [*fields, (b"content-length", b"%d" % len(body))]
+            return other_form
+        response.raw_headers += fields
+        return {
+            "store": view.name,
+            "position": position_of(state),
+            "keys": keys,
+            "next_cursor": page.next_cursor,
+        }
+
+
+def _add_count(router: APIRouter, catalog: StoreCatalog) -> None:
+    @router.get(_COUNT.path, response_model=_COUNT.answer)
+    async def count_rows(request: Request) -> Any:
+        query = _COUNT.query.read(request.scope["query_string"])
+        view = catalog.view(store_of(request))
+
+        def counted(snapshot: IndexSnapshot | TableStore) -> int:
+            refuse_wrong_kind(view.name, snapshot.state, _COUNT)
+            return snapshot.window_count()
+
+        if is_as_of(query):
+            state, count = await catalog.table_reads.as_of(view.name, query, counted)
+        else:
+            with await view.snapshot_at(query) as snapshot:
+                state, count = snapshot.state, counted(snapshot)
+        return {"store": view.name, "position": position_of(state), "count": count}
+
+
+def store_of(request: Request) -> str:
+    """The store that a request's path names."""
     # From the raw path: in FastAPI's a %2F of the name is a slash already.
     return decode_path(request.scope["raw_path"].split(b"/")[3])
 
@@ -56,22 +115,28 @@ def _summary(view: StoreView) -> dict[str, Any]:
     try:
         with view.snapshot() as snapshot:
             state = snapshot.state
-    except StoreNotReady:
-        return {
-            "store": view.name,
-            "ready": False,
-            "window": None,
-            "aggregates": [],
-            "position": None,
-            "close_ms": None,
-        }
+    except StoreNotReady as error:
+        return _not_ready(view.name, str(error))
     return {
         "store": view.name,
         "ready": True,
+        "problem": None,
         "window": asdict(state.definition.window),
         "aggregates": [asdict(aggregate) for aggregate in state.definition.aggregates],
         "position": position_of(state),
         "close_ms": None if state.record is None else state.record.close_ms,
+    }
+
+
+def _not_ready(name: str, problem: str) -> dict[str, Any]:
+    return {
+        "store": name,
+        "ready": False,
+        "problem": problem,
+        "window": None,
+        "aggregates": [],
+        "position": None,
+        "close_ms": None,
     }
 
 
@@ -93,16 +158,4 @@ def _detail(name: str, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str
             "problem": status.problem,
             "windows": snapshot.window_count(),
         },
-    }
-
-
-def _keys(name: str, snapshot: IndexSnapshot, query: Mapping[str, Any]) -> dict[str, Any]:
-    cursors = PageCursors(name, snapshot.state, "keys", query["prefix"])
-    after = cursors.read_key(query["cursor"])
-    page = snapshot.keys(query["prefix"], query["limit"], after)
-    return {
-        "store": name,
-        "position": position_of(snapshot.state),
-        "keys": page.keys,
-        "next_cursor": cursors.after_key(page.next_after),
     }

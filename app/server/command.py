@@ -3,11 +3,27 @@
 import argparse
 import logging
 import socket
+import ssl
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
+from oriel.app.contract import LIMIT_FIELDS, Limits
+from oriel.app.guards import BadKeys, BadTokenFile, is_loopback, make_verifiers
+from oriel.app.server.settings import ServiceSettings
 from oriel.app.server.supervisor import Supervisor
-from oriel.storage import add_log_format, say, set_up_console
+from oriel.app.telemetry import is_traced, share_measures
+from oriel.storage import (
+    DataLayout,
+    ObjectStoreFailed,
+    add_log_format,
+    current_files,
+    data_folder,
+    is_object,
+    say,
+    set_up_console,
+    uri,
+)
 
 #: Connections that wait while a worker is started again.
 _BACKLOG = 2048
@@ -19,9 +35,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_console(
         options.log_format, level=logging.INFO, text="%(levelname)s api: %(message)s", process="api"
     )
+    settings = _settings(options)
+    problem = _why_not_secure(options, settings)
+    place = options.index or options.data
+    if is_object(place):
+        problem = f"{uri(place)} has no index: name a folder of this machine with --index"
+    if problem is not None:
+        say("error", problem, level="error")
+        return 1
     try:
+        current_files().reach(options.data)
         # The pipeline may be started later.
-        options.data.mkdir(parents=True, exist_ok=True)
+        current_files().make_folder(options.data, sync=False)
+    except ObjectStoreFailed as error:
+        say("error", str(error), level="error")
+        return 1
     except OSError as error:
         line = f"can't use {options.data} as the data folder: {error.strerror}"
         say("error", line, level="error")
@@ -36,20 +64,128 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say("error", line, level="error")
         return 1
     host = f"[{options.host}]" if ":" in options.host else options.host
-    print(f"Oriel serves {options.data} at http://{host}:{listener.getsockname()[1]}", flush=True)
-    return Supervisor(options.data, listener, options.workers, options.log_format).run()
+    scheme = "http" if settings.tls_key is None else "https"
+    url = f"{scheme}://{host}:{listener.getsockname()[1]}"
+    print(f"Oriel serves {uri(options.data)} at {url}", flush=True)
+    end_measures = share_measures()
+    try:
+        return Supervisor(
+            DataLayout(options.data, options.index),
+            listener,
+            options.workers,
+            options.log_format,
+            options.stale_after,
+            [f"--settings={settings.to_json()}"],
+        ).run()
+    finally:
+        end_measures()
+
+
+def _settings(options: argparse.Namespace) -> ServiceSettings:
+    """What the workers are told of the options."""
+    return ServiceSettings(
+        limits=Limits(**{one.name: getattr(options, f"limit_{one.name}") for one in LIMIT_FIELDS}),
+        allowed_hosts=tuple(options.allowed_host),
+        cors_origins=tuple(options.cors_origin),
+        tokens=options.tokens,
+        jwks=options.jwks,
+        jwt_issuer=options.jwt_issuer,
+        jwt_audience=options.jwt_audience,
+        tls_certificate=options.tls_cert,
+        tls_key=options.tls_key,
+        access_log=options.access_log,
+    )
+
+
+def _why_not_secure(options: argparse.Namespace, settings: ServiceSettings) -> str | None:
+    """What is wrong with tokens and certificates, before a process is started with them."""
+    if is_traced() and find_spec("opentelemetry.instrumentation") is None:
+        return "traces are wanted (OTEL_EXPORTER_OTLP_ENDPOINT): pip install 'oriel[otel]'"
+    try:
+        make_verifiers(settings.token_settings())
+    except (BadTokenFile, BadKeys) as error:
+        return str(error)
+    except ModuleNotFoundError as error:
+        return f"{error.name} is not installed: pip install 'oriel[jwt]'"
+    if settings.tls_certificate is not None and settings.tls_key is not None:
+        try:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(settings.tls_certificate, settings.tls_key)
+        except OSError as error:
+            files = f"{settings.tls_certificate} and {settings.tls_key}"
+            return f"can't use {files} as certificate and key: {error.strerror or error}"
+    elif not is_loopback(options.host) and not options.insecure:
+        line = (
+            "tokens travel in plain text: give --tls-cert and --tls-key, or let only a proxy with "
+            "TLS reach this address"
+        )
+        say("warning", line, level="warning")
+    return None
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="oriel serve", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
+    parser.add_argument(
+        "--index", type=Path, help="where the indexes are, on this machine (default: DATA/index)"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
         "--port", type=_within(0, 65_535), default=8080, help="port to listen on; 0: a free one"
     )
     parser.add_argument("--workers", type=_within(1, 256), default=1, help="processes that answer")
+    parser.add_argument(
+        "--stale-after", type=_within(1, 86_400), metavar="SECONDS",
+        help="seconds that an index may be behind its table before /readyz says no (default 60)",
+    )  # fmt: skip
     add_log_format(parser)
-    return parser.parse_args(arguments)
+    _add_security(parser)
+    for limit in LIMIT_FIELDS:
+        parser.add_argument(
+            f"--limit-{limit.name.replace('_', '-')}", type=_within(1, 2**31), metavar="N",
+            default=limit.default, help=f"{limit.meaning} (default {limit.default})",
+        )  # fmt: skip
+    options = parser.parse_args(arguments)
+    if (options.tls_cert is None) != (options.tls_key is None):
+        parser.error("--tls-cert and --tls-key go together")
+    if options.jwks is not None and not (options.jwt_issuer and options.jwt_audience):
+        parser.error("--jwks needs --jwt-issuer and --jwt-audience: whose tokens, for whom")
+    has_tokens = options.tokens is not None or options.jwks is not None
+    if not (has_tokens or options.insecure or is_loopback(options.host)):
+        parser.error(
+            f"others reach {options.host}, and nobody has to show a token: give --tokens (see "
+            "`oriel token`) or --jwks, or --insecure if a proxy or the network keeps strangers out"
+        )
+    return options
+
+
+def _add_security(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say who may ask, and by which names."""
+    parser.add_argument(
+        "--insecure", action="store_true",
+        help="listen on an address that others reach though nobody has to show a token",
+    )  # fmt: skip
+    parser.add_argument("--tokens", metavar="FILE", help="file of tokens, see `oriel token`")
+    parser.add_argument(
+        "--jwks", metavar="FILE|URL",
+        help="public keys of an identity provider, whose JSON Web Tokens are accepted, too",
+    )  # fmt: skip
+    parser.add_argument("--jwt-issuer", metavar="ISS", help="issuer that such a token must have")
+    parser.add_argument("--jwt-audience", metavar="AUD", help="audience that it must be for")
+    parser.add_argument("--tls-cert", metavar="FILE", help="certificate chain, PEM: serve HTTPS")
+    parser.add_argument("--tls-key", metavar="FILE", help="its private key, PEM")
+    parser.add_argument(
+        "--allowed-host", action="append", default=[], metavar="NAME",
+        help="a name that requests may give in their Host field, beside addresses and localhost; "
+        "'*.NAME': all below it; '*': any; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cors-origin", action="append", default=[], metavar="ORIGIN",
+        help="an origin like https://app.example.org whose pages may read answers; may be repeated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--access-log", action="store_true", help="a line for each request on stderr"
+    )
 
 
 def _within(low: int, high: int) -> Callable[[str], int]:

@@ -1,79 +1,215 @@
 """The whole service as one ASGI application: hot reads first, FastAPI for the rest."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from fastapi import FastAPI, Request, Response
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 
-from oriel.app.contract import ApiError, describe, problem_answer
+from oriel.app.contract import (
+    ApiError,
+    RequestTooSlow,
+    ShuttingDown,
+    describe,
+    problem_answer,
+)
+from oriel.app.guards import (
+    AccessGuard,
+    AllowedHosts,
+    App,
+    Gate,
+    Receive,
+    Scope,
+    Send,
+    hide_other_stores,
+    make_verifiers,
+)
 from oriel.app.page import dashboard_routes
+from oriel.app.push import EventStreams, watched_store
 from oriel.app.reads import HotReads, StoreCatalog, route
-from oriel.app.routes import health_routes, metrics_routes, store_routes
-from oriel.storage import DataLayout, StorageError
+from oriel.app.routes import (
+    dead_letter_routes,
+    docs_routes,
+    health_routes,
+    listed_key_routes,
+    metrics_routes,
+    store_routes,
+    table_routes,
+)
+from oriel.app.server.settings import ServiceSettings
+from oriel.app.telemetry import Measures, Observed, Work, is_traced, traced
+from oriel.storage import DataLayout, StorageError, UnknownStore
 from oriel.storage.tailer import StatusFile
-
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
 
 
 class Service:
     """ASGI application over one data folder."""
 
-    def __init__(self, data: Path) -> None:
-        """Look at nothing yet: indexes are opened by the first requests, after any fork."""
-        layout = DataLayout(data)
-        self.catalog = StoreCatalog(layout)
-        self.api = make_api(self.catalog, StatusFile(layout), data)
-        self._hot_reads = HotReads(self.catalog)
+    def __init__(
+        self, data: Path, settings: ServiceSettings | None = None, index: Path | None = None
+    ) -> None:
+        """Look at nothing yet: indexes are opened by the first requests, after any fork.
+
+        ``index`` is where they are, None: in ``data``.
+        """
+        settings = settings or ServiceSettings()
+        layout = DataLayout(data, index)
+        self.gate = Gate(settings.limits)
+        self.catalog = StoreCatalog(layout, self.gate)
+        self.measures = Measures(self.catalog.has)
+        self.api = make_api(self, StatusFile(layout), layout, settings)
+        self._hot_reads = HotReads(self.catalog, self.gate)
+        self.streams = EventStreams(self.catalog, self.gate)
+        self._hosts = AllowedHosts(settings.allowed_hosts)
+        verifiers = make_verifiers(settings.token_settings())
+        self._access = AccessGuard(verifiers) if verifiers else None
+        app: App = Observed(self._guarded, self.measures, access_log=settings.access_log)
+        if settings.cors_origins:
+            # In front of the guards: a browser asks without a token whether it may ask with one.
+            app = _with_cors(app, settings.cors_origins)
+        if is_traced():
+            app = traced(app)
+        self._app = app
+        #: Layers of others know ASGI's own messages only.
+        self._is_plain = isinstance(app, Observed)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Answer one request; whatever fails becomes a problem document."""
         if scope["type"] != "http":
             await self.api(scope, receive, send)
             return
-        target = route(scope["raw_path"])
-        if target is not None:
-            await self._hot_reads.serve(target, scope, send)
+        if not self._is_plain:
+            scope = {**scope, "extensions": {}}
+        await self._app(scope, receive, send)
+
+    async def _guarded(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that may be asked, if there is a place for it."""
+        host = authorization = None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value
+            elif name == b"authorization":
+                authorization = value
+        try:
+            self._hosts.check(host)
+            if self._access is not None:
+                self._access.check(scope, authorization)
+            self.gate.enter()
+        except (ApiError, UnknownStore) as error:
+            await _send_problem(error, scope, send)
             return
-        if scope["method"] == "HEAD":
-            # The server leaves the body out; our routes only know GET.
-            scope = {**scope, "method": "GET"}
-        await self.api(scope, receive, send)
+        try:
+            await self._serve(scope, receive, send)
+        except asyncio.CancelledError:
+            # The client is gone (then nothing is sent), or the worker ends.
+            await _send_problem(ShuttingDown("this worker ends; ask again"), scope, send)
+        finally:
+            self.gate.leave()
+
+    def say_work(self, connections: int) -> None:
+        """Say to the metrics how much is under way."""
+        gate = self.gate
+        self.measures.set_work(
+            Work(gate.requests, gate.waiting, gate.streams, gate.unsent_bytes, connections)
+        )
+
+    def stop_waiting(self) -> None:
+        """Answer all that wait for something: the worker ends."""
+        self.catalog.stop_waiting()
+        self.measures.flush()
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        target = route(scope["raw_path"])
+        is_cold = False
+        try:
+            if target is not None:
+                await self._hot_reads.serve(target, scope, send)
+            elif (store := watched_store(scope["raw_path"])) is not None:
+                await self.streams.serve(store, scope, send)
+            else:
+                is_cold = True
+                await self.gate.in_time(self.api, _cold_scope(scope), receive, send)
+        except RequestTooSlow as error:
+            await _send_problem(error, scope, send)
+        except Exception as error:
+            if is_cold:
+                # FastAPI has answered it; the server logs it.
+                raise
+            await _send_problem(error, scope, send)
 
 
-def make_api(catalog: StoreCatalog, status_file: StatusFile, data: Path) -> FastAPI:
+def _with_cors(app: App, origins: tuple[str, ...]) -> App:
+    layer: App = CORSMiddleware(
+        cast("Any", app),
+        allow_origins=origins,
+        allow_methods=("GET", "HEAD", "POST"),
+        allow_headers=("Accept", "Authorization", "If-None-Match", "Last-Event-ID"),
+        expose_headers=("ETag", "Oriel-Version", "Oriel-Offsets", "Oriel-Lag", "Retry-After"),
+    )
+    return layer
+
+
+def _cold_scope(scope: Scope) -> Scope:
+    """A request as FastAPI is to see it.
+
+    Routes match the path as it was sent: a %2F in it is a character of a name, so it can't make
+    two parts of one, and who is refused one path can't write it in another way.
+    """
+    # The server leaves the body of HEAD out; our routes only know GET.
+    method = "GET" if scope["method"] == "HEAD" else scope["method"]
+    return {**scope, "method": method, "path": scope["raw_path"].decode("latin-1")}
+
+
+async def _send_problem(error: Exception, scope: Scope, send: Send) -> None:
+    told = hide_other_stores(scope, error)
+    status, headers, body = problem_answer(told, scope["raw_path"].decode("latin-1"))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+def make_api(
+    service: Service, status_file: StatusFile, layout: DataLayout, settings: ServiceSettings
+) -> FastAPI:
     """Make the FastAPI part: cold routes, the OpenAPI document, problem documents."""
+    catalog = service.catalog
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
+        service.streams.close()
         catalog.close()
 
     api = FastAPI(
         openapi_url="/openapi.json",
-        # Their pages load scripts from elsewhere; the dashboard works offline.
+        # Their pages load scripts from elsewhere; ours work offline.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         lifespan=lifespan,
     )
     api.include_router(store_routes(catalog, status_file))
+    api.include_router(table_routes(catalog))
+    api.include_router(dead_letter_routes(catalog))
+    api.include_router(listed_key_routes(catalog))
     api.include_router(health_routes(catalog, status_file))
-    api.include_router(metrics_routes(data))
+    api.include_router(metrics_routes(catalog, service.measures, layout))
+    api.include_router(docs_routes())
     api.include_router(dashboard_routes())
     for error in (StorageError, ApiError, HTTPException, Exception):
         api.add_exception_handler(error, _answer_problem)
     # FastAPI knows nothing of the hot reads; the operations' records describe all alike.
-    api.openapi = describe  # type: ignore[method-assign]
+    document = describe(settings.limits)
+    api.openapi = lambda: document  # type: ignore[method-assign]
     return api
 
 
 async def _answer_problem(request: Request, error: Exception) -> Response:
-    status, headers, body = problem_answer(error, request.scope["raw_path"].decode("latin-1"))
+    told = hide_other_stores(dict(request.scope), error)
+    status, headers, body = problem_answer(told, request.scope["raw_path"].decode("latin-1"))
     response = Response(body, status)
     response.raw_headers = headers
     return response

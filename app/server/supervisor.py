@@ -3,7 +3,8 @@
     supervisor  --- listening socket ---> worker, worker, ...   (uvicorn; read the index)
                 ---> tailer                                     (writes the index)
 
-The socket belongs to the parent: while a worker is started again, connections wait instead of
+A tailer whose heartbeat stands still is killed and started again, as one that ended. The socket
+belongs to the parent: while a worker is started again, connections wait instead of
 being refused. A worker that dies of a memory fault has read a damaged index: the tailer is
 asked to look through all of them.
 """
@@ -17,18 +18,22 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from oriel.storage import DataLayout
 from oriel.storage.index import IndexFolder, mark_suspect
+from oriel.storage.tailer import Heartbeat, StatusFile
 
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.1
+#: Least seconds between two looks at the tailer's heartbeat.
+_HEARTBEAT_SECONDS = 1.0
 #: Least seconds between two starts of the same child.
 _RESTART_SECONDS = 0.5
 #: Seconds that children have to end by themselves.
 _END_SECONDS = 8.0
+#: Seconds for which the tailer's heartbeat may stand still; it is renewed every half second.
+_HANGING_SECONDS = 15.0
 
 _MEMORY_FAULTS = (-signal.SIGSEGV, -signal.SIGBUS, -signal.SIGABRT)
 
@@ -55,6 +60,19 @@ class Child:
         self._start()
         return code
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def running_seconds(self) -> float:
+        """How long ago it was started last."""
+        return time.monotonic() - self._started_at
+
+    def kill(self) -> None:
+        """End it at once; a stopped process, too."""
+        self._process.kill()
+
     def terminate(self) -> None:
         """Ask it to end."""
         if self._process.poll() is None:
@@ -76,26 +94,66 @@ class Child:
         )
 
 
+class HeartbeatWatch:
+    """Finds that the tailer hangs: its own last heartbeat stands still, by this process's clock."""
+
+    def __init__(self, status_file: StatusFile, hanging_seconds: float = _HANGING_SECONDS) -> None:
+        """Nothing is seen yet."""
+        self._status_file = status_file
+        self._hanging_seconds = hanging_seconds
+        self._last: Heartbeat | None = None
+        self._looked_at = self._changed_at = time.monotonic()
+
+    def hangs(self, tailer: Child) -> bool:
+        """Look at the heartbeat; a tailer that waits for another to end sends none."""
+        now = time.monotonic()
+        if now - self._looked_at < min(_HEARTBEAT_SECONDS, self._hanging_seconds):
+            return False
+        self._looked_at = now
+        heartbeat = self._status_file.heartbeat()
+        if heartbeat != self._last:
+            self._last, self._changed_at = heartbeat, now
+        stands_still = min(now - self._changed_at, tailer.running_seconds())
+        is_own = heartbeat is not None and heartbeat.pid == tailer.pid
+        return is_own and stands_still > self._hanging_seconds
+
+
 class Supervisor:
     """Keeps the tailer and the workers of one data folder running."""
 
     def __init__(
-        self, data: Path, listener: socket.socket, workers: int, log_format: str = "text"
+        self,
+        layout: DataLayout,
+        listener: socket.socket,
+        workers: int,
+        log_format: str = "text",
+        stale_seconds: float | None = None,
+        worker_arguments: Sequence[str] = (),
     ) -> None:
-        """Start nothing yet; all processes speak in ``log_format``."""
+        """Start nothing yet; all processes speak in ``log_format``.
+
+        ``stale_seconds`` is how far an index may be behind its table, None for the default;
+        ``worker_arguments`` go to each worker.
+        """
+        self._worker_arguments = worker_arguments
         self._log_format = log_format
-        self._layout = DataLayout(data)
-        self._data = data
+        self._layout = layout
         self._listener = listener
         self._workers = workers
+        self._stale_seconds = stale_seconds
         self._stop = threading.Event()
 
     def run(self) -> int:
         """Run until SIGTERM or SIGINT; returns the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self._stop.set())
-        children = [self._start_tailer(), *map(self._start_worker, range(self._workers))]
+        tailer = self._start_tailer()
+        children = [tailer, *map(self._start_worker, range(self._workers))]
+        watch = HeartbeatWatch(StatusFile(self._layout))
         while not self._stop.wait(_LOOK_SECONDS):
+            if watch.hangs(tailer):
+                logger.warning("%s hangs; ending it", tailer.name)
+                tailer.kill()
             for child in children:
                 if child.revive() in _MEMORY_FAULTS:
                     self._suspect_indexes(child.name)
@@ -109,6 +167,8 @@ class Supervisor:
     def _start_tailer(self) -> Child:
         # Another service on the same folder may run one already: then ours waits in reserve.
         arguments = ["-m", "oriel.storage.tailer", *self._common_arguments(), "--wait"]
+        if self._stale_seconds is not None:
+            arguments.append(f"--stale-after={self._stale_seconds}")
         return Child("tailer", arguments)
 
     def _start_worker(self, number: int) -> Child:
@@ -118,20 +178,25 @@ class Supervisor:
             "oriel.app.server.worker",
             *self._common_arguments(),
             f"--socket={descriptor}",
+            *self._worker_arguments,
         ]
         return Child(f"worker {number}", arguments, [descriptor])
 
     def _common_arguments(self) -> list[str]:
         return [
-            f"--data={self._data}",
+            f"--data={self._layout.root}",
+            *([f"--index={self._layout.index_root}"] if self._layout.index_root else ()),
             f"--parent-pid={os.getpid()}",
             f"--log-format={self._log_format}",
         ]
 
     def _suspect_indexes(self, name: str) -> None:
-        if not self._layout.indexes.is_dir():
+        try:
+            folders = [path for path in self._layout.indexes.iterdir() if path.is_dir()]
+            generations = [IndexFolder(folder).current() for folder in folders]
+        except OSError:
+            # The disk is away: then the tailer finds out by itself.
             return
-        for folder in self._layout.indexes.iterdir():
-            generation = IndexFolder(folder).current()
+        for generation in generations:
             if generation is not None:
                 mark_suspect(generation, f"{name} crashed")

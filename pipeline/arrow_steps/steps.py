@@ -24,6 +24,7 @@ from oriel.pipeline.arrow_steps.functions import Operand
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, RAW, STEPPED_FIELDS, joined_values
 from oriel.pipeline.language import SCOPE, Filter, Input, Side, Source, arrow_schema, refuse_taken
+from oriel.storage import KEY_BYTES_MAX
 
 #: SQL text that names a column and is nothing else.
 _NAME = re.compile(r"(?!(?:null|true|false)$)[a-z_][a-z_0-9]*", re.IGNORECASE)
@@ -127,6 +128,10 @@ class ArrowSteps:
                 keep = in_use = pc.and_(in_use, holds)
         key = _in_use(in_use, evaluate(self._selected.key, columns))
         reason = pc.if_else(pc.and_(in_use, pc.is_null(key)), Reason.NULL_KEY.value, reason)
+        is_too_long = pc.fill_null(
+            pc.greater(pc.binary_length(key), KEY_BYTES_MAX), fill_value=False
+        )
+        reason = pc.if_else(pc.and_(in_use, is_too_long), Reason.KEY_TOO_LONG.value, reason)
         if not self._null_values:
             reason = pc.if_else(pc.and_(in_use, null_value), Reason.NULL_VALUE.value, reason)
         raw = pa.repeat(pa.scalar(b"", RAW.type), length) if self._joined else records[RAW.name]

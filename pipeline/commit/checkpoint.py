@@ -4,6 +4,7 @@
     CHECKPOINT/epochs/<e>.json           which process took epoch e; the greatest one may write
     CHECKPOINT/lock                      held by the process that runs the pipeline
     CHECKPOINT/spark/<e>/                Spark's own checkpoint in that epoch; decides nothing
+    CHECKPOINT/first-offsets/            among objects: where topics begin, until a batch is decided
     CHECKPOINT/state/<store>/<n>.json    batch n as prepared: state version n and its commit
     CHECKPOINT/state/<store>/*.arrow     the segments that the versions name
     CHECKPOINT/state/<store>@<g>/        the same of a store's generation g (see ``switch``)
@@ -12,19 +13,21 @@
 ``<n>.json`` is written when all of batch n is computed and before anything of it is
 committed. From then on batch n is never computed again, only committed: whatever
 happens, the tables get exactly what the file says.
+
+A checkpoint of objects has neither lock nor Spark's folder: Spark writes to one of this machine,
+and the next start, wherever it is, makes a new one as every start does.
 """
 
 import fcntl
 import os
 import re
-import shutil
 import socket
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import IO, Self
+from typing import IO, Any, Self
 
 import orjson
 
@@ -35,11 +38,19 @@ from oriel.pipeline.commit.resumption import (
     batch_time_ms,
     end_offsets,
     keep_first_offsets,
+    note_first_offsets,
     write_spark_log,
 )
 from oriel.pipeline.errors import AlreadyRunning, CheckpointError
 from oriel.pipeline.plan import PreparedBatch
-from oriel.storage import Offsets, create_file, current_files, sync_folder, sync_folders
+from oriel.storage import (
+    Offsets,
+    create_file,
+    current_files,
+    is_object,
+    sync_folder,
+    sync_folders,
+)
 
 #: How long a start waits for a process that is about to end, and how often it looks.
 LOCK_WAIT_SECONDS = 5.0
@@ -49,6 +60,9 @@ _LOCK_LOOK_SECONDS = 0.1
 _VERSION = re.compile(r"(?P<batch>\d+)(?:\.\d+)?\.json")
 #: A segment begins with the batch whose task wrote it.
 _SEGMENT = re.compile(r"(?:(?P<batch>\d{12,})-)?.*\.arrow")
+
+
+_FIRST_OFFSETS = "first-offsets"
 
 
 def _unfenced() -> None:
@@ -191,11 +205,19 @@ def _may_be_needed(name: str, batch: int, last: int) -> bool:
 class Checkpoint:
     """One pipeline's checkpoint, held by this process while it is open."""
 
-    def __init__(self, folder: Path, *, sync: bool, lock_wait_s: float = LOCK_WAIT_SECONDS) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        sync: bool,
+        lock_wait_s: float = LOCK_WAIT_SECONDS,
+        scratch: Path | None = None,
+    ) -> None:
         """Open or make the checkpoint, take its lock and the next epoch.
 
         A process that holds the lock gets ``lock_wait_s`` to end: one that was stopped by a full
-        disk may still be at it.
+        disk may still be at it. ``scratch`` is a folder of this machine for what Spark writes,
+        which a query needs if the checkpoint is of objects.
 
         Raises:
             AlreadyRunning: another process of this machine holds it.
@@ -204,7 +226,13 @@ class Checkpoint:
         current_files().make_folder(folder, sync=sync)
         self.folder = folder
         self._sync = sync
-        self._lock = _locked(folder / "lock", lock_wait_s)
+        is_local = not is_object(folder)
+        self._scratch = scratch
+        self._lock: AbstractContextManager[Any] = (
+            _locked(folder / "lock", lock_wait_s) if is_local else nullcontext()
+        )
+        #: How many topics there are whose first offsets are still to be noted.
+        self._topics_to_note = 0
         try:
             self.application = self._application_id()
             self._epoch = Epoch(folder / "epochs", sync=sync)
@@ -240,25 +268,39 @@ class Checkpoint:
 
         ``resumption`` is None if no batch is decided. ``topics`` are the sources in Spark's order.
         """
+        files = current_files()
         earlier = sorted(
-            path
-            for path in (self._spark.iterdir() if self._spark.exists() else ())
+            name
+            for name in files.names(self._spark)
             # Also what versions of Oriel without epochs had; never a folder of a successor.
-            if not path.name.isdecimal() or int(path.name) < self._epoch.number
+            if not name.isdecimal() or int(name) < self._epoch.number
         )
         # A power loss may have taken an epoch's file and left its folder.
-        shutil.rmtree(self.spark, ignore_errors=True)
+        files.delete_folder(self.spark)
         write_spark_log(self.spark, self.application, topics, resumption)
-        if resumption is None and earlier:
+        if resumption is None and is_object(self.folder):
+            keep_first_offsets(self.spark, self.folder / _FIRST_OFFSETS)
+        elif resumption is None and earlier:
             last = earlier[-1]
-            keep_first_offsets(self.spark, last if last.name.isdecimal() else self._spark)
-        for path in earlier:
-            if path.name.isdecimal() and int(path.name) > self._epoch.number - EPOCHS_KEPT:
+            keep_first_offsets(self.spark, self._spark / last if last.isdecimal() else self._spark)
+        self._topics_to_note = len(topics) if resumption is None and is_object(self.folder) else 0
+        for name in earlier:
+            if name.isdecimal() and int(name) > self._epoch.number - EPOCHS_KEPT:
                 continue
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
+            if files.is_folder(self._spark / name):
+                files.delete_folder(self._spark / name)
             else:
-                path.unlink(missing_ok=True)
+                files.delete(self._spark / name)
+
+    def note_first_offsets(self) -> None:
+        """Keep where the first query's topics begin, once Spark has found it out.
+
+        To be asked now and then while the query runs. Spark's folder is enough where the next
+        start finds it.
+        """
+        if self._topics_to_note:
+            noted = note_first_offsets(self.spark, self.folder / _FIRST_OFFSETS)
+            self._topics_to_note = 0 if noted >= self._topics_to_note else self._topics_to_note
 
     def end_offsets(self, batch: int) -> Offsets:
         """Where batch ``batch`` ends in each partition, from Spark's offset log.
@@ -278,7 +320,7 @@ class Checkpoint:
 
     def close(self) -> None:
         """Give the lock back."""
-        self._lock.close()
+        self._lock.__exit__(None, None, None)
 
     def __enter__(self) -> Self:
         """Hold the checkpoint for the time of a ``with`` block."""
@@ -290,12 +332,15 @@ class Checkpoint:
 
     @property
     def _spark(self) -> Path:
-        return self.folder / "spark"
+        """The folder of Spark's folders, of all epochs that it can be seen of."""
+        if self._scratch is None or not is_object(self.folder):
+            return self.folder / "spark"
+        return self._scratch / "spark-log" / self.application
 
     def _application_id(self) -> str:
         path, files = self.folder / "application.json", current_files()
         if not files.exists(path):
-            if self._spark.exists():
+            if files.is_folder(self.folder / "spark"):
                 message = (
                     f"{self.folder} has Spark's checkpoint but no application.json: it is not a "
                     "checkpoint of this pipeline, or a damaged one; restore it or use another "
@@ -353,11 +398,13 @@ def decided_up_to(checkpoint: Path, stores: Iterable[str]) -> tuple[int, Offsets
 
     Of a topic that the stores of the newest batch don't read it is the end of an earlier one.
     """
-    state = checkpoint / "state"
-    folders = [folder for store in stores for folder in (state / store, *state.glob(f"{store}@*"))]
+    wanted = set(stores)
     known: list[PreparedBatch] = []
-    for folder in filter(Path.is_dir, folders):
-        versions = StateVersions(folder, sync=False)
+    for name in current_files().names(checkpoint / "state"):
+        # ``<store>@<g>`` is a generation of a store.
+        if name.partition("@")[0] not in wanted:
+            continue
+        versions = StateVersions(checkpoint / "state" / name, sync=False)
         newest = versions.newest()
         # A version that is damaged is made anew, so its batch is not decided.
         prepared = versions.decided(newest) or versions.decided(newest - 1)

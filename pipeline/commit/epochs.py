@@ -10,6 +10,7 @@ effect must also be harmless if it comes late (decision 0031).
 
 import os
 import socket
+import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,8 @@ class Epoch:
             {
                 "process": os.getpid(),
                 "host": socket.gethostname(),
+                # Two processes may have one number on hosts of one name.
+                "id": uuid.uuid4().hex,
                 "started": datetime.now(UTC).isoformat(timespec="seconds"),
             }
         )

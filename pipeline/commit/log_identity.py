@@ -4,12 +4,13 @@ CHECKPOINT/log.json    what the log said of itself when the pipeline last starte
 """
 
 from collections.abc import Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 
 import orjson
 
 from oriel.pipeline.errors import CheckpointError
-from oriel.storage import replace_file
+from oriel.storage import current_files, replace_file
 
 
 def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> None:
@@ -23,13 +24,13 @@ def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> 
     """
     path = checkpoint / "log.json"
     try:
-        recorded: dict[str, str] = orjson.loads(path.read_bytes())
+        recorded: dict[str, str] = orjson.loads(current_files().read(path))
     except FileNotFoundError:
         recorded = {}
     except ValueError as error:
         message = f"{path} is damaged ({error}): remove it if the log is the one that it was"
         raise CheckpointError(message) from error
-    if any((checkpoint / "state").glob("*/[0-9]*.json")):
+    if _has_decided(checkpoint / "state"):
         for part in sorted(recorded.keys() & identity.keys()):
             if recorded[part] != identity[part]:
                 message = (
@@ -40,3 +41,13 @@ def settle_log(checkpoint: Path, identity: Mapping[str, str], *, sync: bool) -> 
                 raise CheckpointError(message)
     if recorded != identity:
         replace_file(path, orjson.dumps(identity, option=orjson.OPT_SORT_KEYS), sync=sync)
+
+
+def _has_decided(state: Path) -> bool:
+    """Whether any store has a version."""
+    files = current_files()
+    return any(
+        fnmatch(name, "[0-9]*.json")
+        for store in files.names(state)
+        for name in files.names(state / store)
+    )

@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 
 from oriel.pipeline.plan import PreparedBatch
-from oriel.storage import Offsets, replace_file
+from oriel.storage import Offsets, current_files, replace_file
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Mend:
 def mended(folder: Path, batch: int, prepared: PreparedBatch) -> PreparedBatch:
     """Version ``batch`` in ``folder`` with the clocks that were set since it was decided."""
     try:
-        content = _path(folder, batch).read_bytes()
+        content = current_files().read(_path(folder, batch))
     except FileNotFoundError:
         return prepared
     return Mend(**orjson.loads(content)).applied(prepared)

@@ -6,7 +6,6 @@ and the table's commit that says the new number says the generation, too (see ``
 
 from dataclasses import replace
 from pathlib import Path
-from shutil import rmtree
 
 import orjson
 
@@ -15,8 +14,14 @@ from oriel.pipeline.commit.switch import remove_left
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch, Segments
 from oriel.pipeline.state import write_regrouped
-from oriel.storage import STORE_PROPERTY, DataLayout, StoreDefinition, UnknownStore
-from oriel.storage.delta import DeltaLog, open_table, store_schema
+from oriel.storage import (
+    STORE_PROPERTY,
+    DataLayout,
+    StoreDefinition,
+    UnknownStore,
+    current_files,
+)
+from oriel.storage.delta import DeltaLog, has_table, open_table, store_schema
 
 
 def rescale(layout: DataLayout, store: str, key_groups: int, *, sync: bool) -> StoreDefinition:
@@ -28,7 +33,7 @@ def rescale(layout: DataLayout, store: str, key_groups: int, *, sync: bool) -> S
         CheckpointError: its checkpoint is not there, or has no state that it could go on from.
     """
     folder = layout.table(store)
-    if not folder.is_dir():
+    if not has_table(folder):
         message = f"there is no store {store!r} in {layout.tables}"
         raise UnknownStore(message)
     definition = DeltaLog(folder).snapshot().definition
@@ -45,7 +50,7 @@ def _rescaled(
     rescaled = replace(definition, key_groups=key_groups, generation=definition.generation + 1)
     old = checkpoint.versions(definition.state_name)
     # What a process left that was killed before the switch.
-    rmtree(checkpoint.versions(rescaled.state_name).folder)
+    current_files().delete_folder(checkpoint.versions(rescaled.state_name).folder)
     new = checkpoint.versions(rescaled.state_name)
     # A table that is ahead of the state has lost it.
     newest = max(old.newest(), snapshot.batch)
@@ -88,14 +93,16 @@ def _of_no_tasks(version: PreparedBatch, key_groups: int) -> PreparedBatch:
 
 def _checkpoint_of(layout: DataLayout, definition: StoreDefinition) -> Path:
     """The checkpoint of the application that writes the store."""
-    for path in layout.checkpoints.glob("*/application.json"):
+    for name in current_files().names(layout.checkpoints):
+        checkpoint = layout.checkpoint(name)
         try:
-            application = orjson.loads(path.read_bytes())["application"]
-        except (KeyError, TypeError, ValueError):
-            # Another pipeline's trouble.
+            content = current_files().read(checkpoint / "application.json")
+            application = orjson.loads(content)["application"]
+        except (FileNotFoundError, NotADirectoryError, KeyError, TypeError, ValueError):
+            # Another pipeline's trouble, or no pipeline.
             continue
         if application == definition.application:
-            return path.parent
+            return checkpoint
     message = (
         f"store {definition.name!r}: the checkpoint of its application {definition.application} is "
         f"not in {layout.checkpoints}: restore it"

@@ -12,13 +12,14 @@ forgotten: a batch may end anywhere until it is decided (promise 1).
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
 
 from oriel.pipeline.errors import CheckpointError
-from oriel.storage import Offsets, current_files
+from oriel.storage import Offsets, create_file, current_files
 
 _OFFSETS, _COMMITS, _SOURCES = "offsets", "commits", "sources"
 _VERSION = "v1"
@@ -66,15 +67,36 @@ def keep_first_offsets(folder: Path, older: Path) -> None:
     It matters as long as no batch is decided: a topic that is read from its end would otherwise
     begin at a later end.
     """
-    for path in sorted(older.glob(f"{_SOURCES}/*/*")):
-        content = path.read_bytes()
-        try:
-            orjson.loads(content.split(b"\n", 1)[1])
-        except (IndexError, ValueError):
-            continue
-        copied = folder / path.relative_to(older)
+    for name, content in _first_offsets(older):
+        copied = folder / name
         copied.parent.mkdir(parents=True, exist_ok=True)
         copied.write_bytes(content)
+
+
+def note_first_offsets(folder: Path, place: Path) -> int:
+    """Keep in ``place`` where sources began, as far as Spark has written it; of how many.
+
+    What is there already stays: it is of an earlier start, and Spark goes by it.
+    """
+    noted = _first_offsets(folder)
+    for name, content in noted:
+        with suppress(FileExistsError):
+            create_file(place / name, content, sync=True)
+    return len(noted)
+
+
+def _first_offsets(folder: Path) -> list[tuple[str, bytes]]:
+    """The files of sources below Spark's folder that are readable: names below it, contents."""
+    files, found = current_files(), []
+    for source in sorted(files.names(folder / _SOURCES)):
+        for name in sorted(files.names(folder / _SOURCES / source)):
+            content = files.read(folder / _SOURCES / source / name)
+            try:
+                orjson.loads(content.split(b"\n", 1)[1])
+            except (IndexError, ValueError):
+                continue
+            found.append((f"{_SOURCES}/{source}/{name}", content))
+    return found
 
 
 def end_offsets(folder: Path, batch: int) -> Offsets:

@@ -7,9 +7,8 @@ from typing import Any
 import pyarrow as pa
 
 from oriel.pipeline.commit.differences import settled
-from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
 from oriel.storage import STORE_PROPERTY, DataLayout, IncompatibleStore, StoreDefinition
-from oriel.storage.delta import AddedFile, Table, open_table, store_schema
+from oriel.storage.delta import DEAD_LETTER_SCHEMA, AddedFile, Table, open_table, store_schema
 
 
 class StoreTables:

@@ -10,25 +10,30 @@ nothing refers to, which the next one removes.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from shutil import rmtree
 
 import pyarrow as pa
-from deltalake import DeltaTable
 
 from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions
 from oriel.pipeline.commit.differences import as_table_knows, refuse_foreign
 from oriel.pipeline.commit.store_tables import open_dead_letters, recorded_definition
-from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import (
     COMMIT_INFO_KEY,
     STORE_PROPERTY,
     DataLayout,
     StoreDefinition,
-    sync_file,
+    current_files,
     sync_folders,
 )
-from oriel.storage.delta import AddedFile, TableContent, open_table, replace_rows, write_file
+from oriel.storage.delta import (
+    DEAD_LETTER_SCHEMA,
+    AddedFile,
+    TableContent,
+    open_delta,
+    open_table,
+    replace_rows,
+    write_file,
+)
 
 #: What a dead letter is known by.
 _LETTER = ["topic", "partition", "offset", "store", "reason"]
@@ -67,29 +72,26 @@ class Replacement:
             as_table_knows(recorded, defined), generation=recorded.generation + 1
         )
         # What a process left that was killed before its switch.
-        rmtree(checkpoint.versions(self.definition.state_name).folder)
+        current_files().delete_folder(checkpoint.versions(self.definition.state_name).folder)
         self.versions: StateVersions = checkpoint.versions(self.definition.state_name)
 
     def take_state(self, folder: Path, prepared: PreparedBatch) -> None:
         """Take the state files of ``prepared`` from ``folder``, and it as the state's version."""
         for name in prepared.state_files:
-            target = self.versions.folder / name
-            target.hardlink_to(folder / name)
-            if self._sync:
-                sync_file(target)
+            current_files().copy(folder / name, self.versions.folder / name, sync=self._sync)
         # The generation's folder is new: its name has to be on disk, too.
         folders = [self.versions.folder.parent, self.table_folder]
         self.versions.decide(prepared.record.batch, prepared, folders)
 
     def add_dead_letters(self, folder: Path, batch: int) -> None:
         """Commit the dead letters of the table in ``folder`` that are not in the real one yet."""
-        if not len(DeltaTable(folder).to_pyarrow_dataset().head(1, columns=_LETTER)):
+        if not len(open_delta(folder).to_pyarrow_dataset().head(1, columns=_LETTER)):
             return
         open_dead_letters(folder, sync=self._sync)
-        found = DeltaTable(folder).to_pyarrow_table()
+        found = open_delta(folder).to_pyarrow_table()
         known_folder = self._layout.dead_letters
         table = open_dead_letters(known_folder, sync=self._sync)
-        known = DeltaTable(known_folder).to_pyarrow_dataset().to_table(columns=_LETTER)
+        known = open_delta(known_folder).to_pyarrow_dataset().to_table(columns=_LETTER)
         places = _letter_places(known).group_by(_LETTER).aggregate([])
         # A join has no order of its own.
         numbered = _letter_places(found).append_column("row", pa.array(range(len(found))))
@@ -135,14 +137,14 @@ def remove_left(layout: DataLayout, checkpoint: Checkpoint, definition: StoreDef
     """
     for generation in range(definition.generation):
         name = replace(definition, generation=generation).state_name
-        rmtree(checkpoint.folder / "state" / name, ignore_errors=True)
-    rmtree(layout.rebuild(definition.name), ignore_errors=True)
+        current_files().delete_folder(checkpoint.folder / "state" / name)
+    current_files().delete_folder(layout.rebuild(definition.name))
 
 
 def stores_left(checkpoint: Checkpoint, stores: Iterable[str]) -> list[str]:
     """The stores that have a state in ``checkpoint`` and are none of ``stores``."""
-    folders = (checkpoint.folder / "state").glob("*")
-    names = {path.name.partition("@")[0] for path in folders if path.is_dir()}
+    found = current_files().names(checkpoint.folder / "state")
+    names = {name.partition("@")[0] for name in found}
     return sorted(names.difference(stores))
 
 

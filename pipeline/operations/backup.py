@@ -4,7 +4,8 @@ A backup holds for each pipeline one batch: the state version of each store, and
 version that the batch left. Such files are never
 changed once they are there, only deleted, so hard links hold all of them in an instant; what is
 linked is then copied while the pipeline goes on. If one is gone before it is linked, the pipeline
-has moved on: a newer batch is taken.
+has moved on: a newer batch is taken. Objects have no links: they are fetched, and what an earlier
+attempt has fetched stays, so that a newer batch needs only what is new.
 
 The index is not part of it (promise 6), nor is the log that the records come from.
 
@@ -20,19 +21,29 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from oriel.pipeline.commit import StateVersions
 from oriel.pipeline.errors import BackupError, CheckpointError, PipelineError
-from oriel.storage import DataLayout, StorageError, replace_file, sync_folder
-from oriel.storage.delta import LOG_FOLDER, DeltaLog, entry_name
+from oriel.storage import (
+    DataLayout,
+    StorageError,
+    create_file,
+    current_files,
+    data_folder,
+    is_object,
+    replace_file,
+    sync_folder,
+    uri,
+)
+from oriel.storage.delta import LOG_FOLDER, DeltaLog, entry_name, open_delta
 from oriel.storage.monitoring import STATUS_FILE
 
 #: Rises with every change of the manifest.
@@ -53,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="oriel backup",
         description="Copy tables and checkpoints as of one batch; pipelines may run meanwhile.",
     )
-    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
     parser.add_argument("--to", type=Path, required=True, help="a folder that is not there yet")
     options = parser.parse_args(arguments)
     return run_command("backup", lambda: _backup(options.data, options.to))
@@ -71,20 +82,24 @@ def run_command(name: str, work: Callable[[], dict[str, Any]]) -> int:
 
 def _backup(data: Path, target: Path) -> dict[str, Any]:
     layout = DataLayout(data)
-    if not layout.tables.is_dir():
-        message = f"{data} has no tables: name the folder that --data of oriel run names"
+    current_files().reach(data)
+    if not current_files().is_folder(layout.tables):
+        message = f"{uri(data)} has no tables: name the folder that --data of oriel run names"
         raise BackupError(message)
+    refuse_object(target)
     refuse_existing(target)
     # Beside the tables, because a hard link can't leave its file system.
-    staging = Path(tempfile.mkdtemp(prefix=".backup-", dir=data))
+    beside = target.resolve().parent if is_object(data) else data
+    beside.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=".backup-", dir=beside))
     try:
-        batches = _link_all(layout, staging)
-        files = sorted(path for path in staging.rglob("*") if path.is_file())
-        names = [path.relative_to(staging).as_posix() for path in files]
+        batches, names = _link_all(layout, staging)
         (target / FILES).mkdir(parents=True)
         hashes = {
-            name: copied(path, target / FILES / name, f"{number:,} of {len(files):,} files")
-            for number, (name, path) in enumerate(zip(names, files, strict=True), 1)
+            name: copied(
+                staging / name, target / FILES / name, f"{number:,} of {len(names):,} files"
+            )
+            for number, name in enumerate(names, 1)
         }
     finally:
         shutil.rmtree(staging, ignore_errors=True)
@@ -102,32 +117,36 @@ def _backup(data: Path, target: Path) -> dict[str, Any]:
     return {"backup": str(target), "batches": batches, "files": len(hashes)}
 
 
-def _link_all(layout: DataLayout, staging: Path) -> dict[str, int]:
-    """Link one consistent set of files into ``staging``; the batch of each pipeline."""
+def _link_all(layout: DataLayout, staging: Path) -> tuple[dict[str, int], list[str]]:
+    """Link one consistent set of files into ``staging``; pipelines' batches, the files' names."""
+    link, files = (_fetch if is_object(layout.root) else _link), current_files()
     for _ in range(_ATTEMPTS):
-        for path in staging.iterdir():
-            shutil.rmtree(path)
+        if link is _link:
+            for path in staging.iterdir():
+                shutil.rmtree(path)
+        linked: set[str] = set()
         try:
             batches = {}
             applications = {}
-            for checkpoint in sorted(layout.checkpoints.glob("*")):
+            for name in sorted(files.names(layout.checkpoints)):
+                checkpoint = layout.checkpoint(name)
                 batch = _newest_batch(checkpoint)
                 if batch is None:
                     continue
-                batches[checkpoint.name] = batch
-                identity = orjson.loads((checkpoint / "application.json").read_bytes())
+                batches[name] = batch
+                identity = orjson.loads(files.read(checkpoint / "application.json"))
                 applications[identity["application"]] = batch
                 for path in _checkpoint_files(checkpoint, batch):
-                    _link(path, staging, layout.root)
-            for table in sorted(layout.tables.iterdir()):
-                for path in _table_files(table, applications):
-                    _link(path, staging, layout.root)
+                    linked.add(link(path, staging, layout.root))
+            for name in sorted(files.names(layout.tables)):
+                for path in _table_files(layout.tables / name, applications):
+                    linked.add(link(path, staging, layout.root))
         except (FileNotFoundError, _MovedOnError):
             continue
-        return batches
+        return batches, sorted(linked)
     message = (
-        f"{layout.root} changes faster than it can be copied: stop its pipelines (a SIGTERM ends "
-        "them after a batch) and start the backup again"
+        f"{uri(layout.root)} changes faster than it can be copied: stop its pipelines (a SIGTERM "
+        "ends them after a batch) and start the backup again"
     )
     raise BackupError(message)
 
@@ -147,12 +166,15 @@ def _newest_batch(checkpoint: Path) -> int | None:
 
 def _states(checkpoint: Path) -> list[Path]:
     """The folders of stores' states."""
-    return sorted(path for path in (checkpoint / "state").glob("*") if path.is_dir())
+    names = sorted(current_files().names(checkpoint / "state"))
+    return [checkpoint / "state" / name for name in names]
 
 
 def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
     """What a start needs that goes on behind ``batch``; Spark's own log it makes anew."""
-    yield from (path for path in checkpoint.glob("*.json") if path.name != STATUS_FILE)
+    for name in current_files().names(checkpoint):
+        if name.endswith(".json") and name != STATUS_FILE:
+            yield checkpoint / name
     for state in _states(checkpoint):
         versions = StateVersions(state, sync=False)
         of_store = min(batch, versions.newest())
@@ -162,8 +184,9 @@ def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
             raise _MovedOnError from error
         if prepared is None:
             raise _MovedOnError
-        yield from state.glob(f"{of_store:012d}*.json")
-        yield from state.glob(f"clock-{of_store:012d}.json")
+        for name in current_files().names(state):
+            if fnmatch(name.removeprefix("clock-"), f"{of_store:012d}*.json"):
+                yield state / name
         yield from (state / name for name in sorted(prepared.state_files))
 
 
@@ -176,10 +199,10 @@ def _table_files(table: Path, batches: Mapping[str, int]) -> Iterator[Path]:
     cut = _version_of(log, versions, batches)
     folder = table / LOG_FOLDER
     yield from (folder / entry_name(version) for version in versions if version <= cut)
-    for path in folder.glob("*.checkpoint*.parquet"):
-        if int(path.name.partition(".")[0]) <= cut:
-            yield path
-    added = pa.table(DeltaTable(table, version=cut).get_add_actions())
+    for name in current_files().names(folder):
+        if fnmatch(name, "*.checkpoint*.parquet") and int(name.partition(".")[0]) <= cut:
+            yield folder / name
+    added = pa.table(open_delta(table, cut).get_add_actions())
     yield from (table / unquote(name) for name in added.column("path").to_pylist())
 
 
@@ -215,22 +238,41 @@ def _version_of(log: DeltaLog, versions: Sequence[int], batches: Mapping[str, in
     return cut
 
 
-def _link(path: Path, staging: Path, root: Path) -> None:
-    target = staging / path.relative_to(root)
+def _link(path: Path, staging: Path, root: Path) -> str:
+    """Link a file of the data folder ``root``; its name there."""
+    name = path.relative_to(root).as_posix()
+    target = staging / name
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
         target.hardlink_to(path)
     except FileExistsError:
-        return
+        pass
     except PermissionError:
         # A file system without hard links: the copy itself has to be quick enough.
         shutil.copyfile(path, target)
+    return name
+
+
+def _fetch(path: Path, staging: Path, root: Path) -> str:
+    """Fetch an object, unless it is there and of those that never change; its name."""
+    name = path.relative_to(root).as_posix()
+    target = staging / name
+    if target.suffix not in {".arrow", ".parquet"} or not target.exists():
+        content = current_files().read(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+    return name
 
 
 def copied(source: Path, target: Path, progress: str) -> str:
     """Copy a file and force it to disk; its SHA-256."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     digest = hashlib.sha256()
+    if is_object(target):
+        content = source.read_bytes()
+        digest.update(content)
+        create_file(target, content, sync=True)
+        return digest.hexdigest()
+    target.parent.mkdir(parents=True, exist_ok=True)
     with source.open("rb") as reading, target.open("xb") as writing:
         while block := reading.read(_COPY_BYTES):
             digest.update(block)
@@ -243,12 +285,23 @@ def copied(source: Path, target: Path, progress: str) -> str:
     return digest.hexdigest()
 
 
+def refuse_object(backup: Path) -> None:
+    """Refuse a backup that is to be among objects.
+
+    Raises:
+        BackupError: it is.
+    """
+    if is_object(backup):
+        message = f"a backup is a folder, and {uri(backup)} is none: copy the folder there"
+        raise BackupError(message)
+
+
 def refuse_existing(folder: Path) -> None:
     """Refuse a folder that is there.
 
     Raises:
         BackupError: it is there, whatever it holds.
     """
-    if folder.exists():
-        message = f"{folder} is there already: name a folder that is to be made"
+    if current_files().is_folder(folder) or current_files().exists(folder):
+        message = f"{uri(folder)} is there already: name a folder that is to be made"
         raise BackupError(message)

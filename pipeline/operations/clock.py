@@ -21,7 +21,7 @@ from oriel.pipeline.commit import Checkpoint, Mend, StateVersions
 from oriel.pipeline.errors import ClockRefused, PipelineError
 from oriel.pipeline.plan import NO_PARTITION, PreparedBatch
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS, NEVER_CLOSED_MS, NO_STREAM_TIME_MS, SIDE_FIELDS
-from oriel.storage import DataLayout, StorageError
+from oriel.storage import DataLayout, StorageError, current_files, data_folder, uri
 from oriel.storage.delta import DeltaLog
 
 _COLUMNS = ("store", "clock", "partition", "stream time", "ms", "wall clock", "heard", "")
@@ -45,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         layout = DataLayout(options.data)
+        current_files().reach(layout.root)
         folder = _checkpoint(layout, options.name)
         if options.set is None:
             _show(_versions(layout, folder, options.store), time.time_ns() // 1_000_000)
@@ -66,7 +67,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Show the clocks of a pipeline's partitions, or set one back.",
     )
     parser.add_argument("store", nargs="?", help="only this store (default: every one)")
-    parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
+    parser.add_argument(
+        "--data", type=data_folder, required=True, help="folder of tables and checkpoints"
+    )
     parser.add_argument("--name", help="name of the checkpoint, if the data folder has several")
     parser.add_argument(
         "--set", nargs=3, metavar=("CLOCK", "PARTITION", "TIME"),
@@ -98,7 +101,9 @@ def _time_ms(text: str) -> int:
 
 def _checkpoint(layout: DataLayout, name: str | None) -> Path:
     """The folder of the pipeline that is meant."""
-    there = sorted(path.name for path in layout.checkpoint("").glob("*") if path.is_dir())
+    files = current_files()
+    names = sorted(files.names(layout.checkpoints))
+    there = [name for name in names if files.is_folder(layout.checkpoint(name))]
     if name is None and len(there) == 1:
         return layout.checkpoint(there[0])
     if name in there:
@@ -106,14 +111,14 @@ def _checkpoint(layout: DataLayout, name: str | None) -> Path:
     which = "has no checkpoint" if name is None else f"has no checkpoint {name!r}"
     if name is None and there:
         which = "has several checkpoints: name one with --name"
-    message = f"{layout.root} {which}; there are: {', '.join(there) or 'none'}"
+    message = f"{uri(layout.root)} {which}; there are: {', '.join(there) or 'none'}"
     raise ClockRefused(message)
 
 
 def _versions(layout: DataLayout, folder: Path, store: str | None) -> list[_Version]:
     """The newest version of one store, or of each that has one."""
-    folders = (path for path in (folder / "state").glob("*") if path.is_dir())
-    there = sorted({path.name.partition("@")[0] for path in folders})
+    found = current_files().names(folder / "state")
+    there = sorted({name.partition("@")[0] for name in found})
     if store is not None and store not in there:
         message = (
             f"the pipeline {folder.name!r} has no store {store!r}; there are: {', '.join(there)}"
@@ -272,7 +277,7 @@ def _refuse_stream_join(version: _Version) -> None:
     """
     for by_task in version.prepared.join_segments.values():
         for file in (version.folder / name for names in by_task.values() for name in names[:1]):
-            with pa.memory_map(str(file)) as source:
+            with current_files().open(file) as source:
                 names = pa.ipc.open_file(source).schema.names
             if {field.name for field in SIDE_FIELDS} <= set(names):
                 message = (
@@ -302,7 +307,8 @@ def _final_ms(layout: DataLayout, version: _Version) -> int | None:
         return None
     greatest_ms = None
     for name in snapshot.files:
-        rows = pq.read_table(table / name, columns=["window_end", "final"])
+        with current_files().open(table / name) as source:
+            rows = pq.read_table(source, columns=["window_end", "final"])
         ends_ms = rows["window_end"].filter(rows["final"]).cast(pa.timestamp("ms", "UTC"))
         if len(ends_ms):
             last_ms = pc.max(ends_ms.cast(pa.int64())).as_py() - (not kind.has_inclusive_end)

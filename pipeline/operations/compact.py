@@ -5,10 +5,26 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from deltalake import DeltaTable
-
-from oriel.storage import STORE_PROPERTY, DataLayout, StorageError, StoreDefinition, UnknownStore
-from oriel.storage.delta import LOG_FOLDER, Compacted, TableFigures, TableUpkeep, UpkeepSettings
+from oriel.storage import (
+    STORE_PROPERTY,
+    DataLayout,
+    StorageError,
+    StoreDefinition,
+    UnknownStore,
+    absolute,
+    current_files,
+    data_folder,
+    uri,
+)
+from oriel.storage.delta import (
+    Compacted,
+    TableFigures,
+    TableUpkeep,
+    UpkeepSettings,
+    has_table,
+    open_delta,
+    table_folders,
+)
 
 #: How often a merge of everything is begun again when another compaction was in its way.
 _ATTEMPTS = 3
@@ -25,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "shows, remove what is old. A pipeline may be running; answers stay as they are.",
     )
     parser.add_argument("store", help="name of the store, or _dead_letters")
-    parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
+    parser.add_argument(
+        "--data", type=data_folder, required=True, help="folder of tables and checkpoints"
+    )
     parser.add_argument(
         "--all", action="store_true", help="merge all files into one run, not only what is due"
     )
@@ -39,13 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _table(data: Path, store: str) -> Path:
-    layout = DataLayout(data.resolve())
+    layout = DataLayout(absolute(data))
     is_letters = store == layout.dead_letters.name
     folder = layout.dead_letters if is_letters else layout.table(store)
-    if not (folder / LOG_FOLDER).is_dir():
-        found = layout.tables.iterdir() if layout.tables.is_dir() else ()
-        names = ", ".join(sorted(path.name for path in found)) or "none"
-        message = f"there is no store {store!r} in {data}; there are: {names}"
+    current_files().reach(layout.root)
+    if not has_table(folder):
+        names = ", ".join(path.name for path in table_folders(layout.tables)) or "none"
+        message = f"there is no store {store!r} in {uri(data)}; there are: {names}"
         raise UnknownStore(message)
     return folder
 
@@ -78,7 +96,7 @@ def _compact(folder: Path, *, everything: bool) -> None:
 
 def _committed(folder: Path) -> dict[str, int]:
     """The last batch in a store's table; files of later ones are left alone."""
-    delta = DeltaTable(folder)
+    delta = open_delta(folder)
     text = delta.metadata().configuration.get(STORE_PROPERTY)
     if text is None:
         return {}

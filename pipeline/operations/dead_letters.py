@@ -11,10 +11,12 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
 from oriel.pipeline.errors import PipelineError
-from oriel.pipeline.operations.letters import Selection, add_selection, letters, selection
+from oriel.pipeline.operations.letters import add_selection, letters, selection
+from oriel.pipeline.spark import log_folder
 from oriel.storage import StorageError
+from oriel.storage.dead_letters import Selection
+from oriel.storage.delta import DEAD_LETTER_SCHEMA
 
 #: How many characters of a value a line shows.
 _SHOWN = 60
@@ -114,7 +116,7 @@ def _replay(options: argparse.Namespace) -> None:
         target = EventLogTarget(options.event_log)
     else:
         client = client_options(options.kafka_option or (), options.kafka_config)
-        target = KafkaTarget(options.kafka, client, options.data / "logs")
+        target = KafkaTarget(options.kafka, client, log_folder(options.data))
     done = replay(
         options.data, selection(options), None if options.dry_run else target,
         limit=options.limit, again=options.again,

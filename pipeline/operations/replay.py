@@ -3,10 +3,12 @@
 import fcntl
 import os
 import shutil
+import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
@@ -15,10 +17,11 @@ import pyarrow as pa
 
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import PipelineError, ReplayRefused
-from oriel.pipeline.operations.letters import Selection, letters
+from oriel.pipeline.operations.letters import letters
 from oriel.pipeline.sources import Brokers, Message, kafka_settings
 from oriel.pipeline.spark import LogFile, build_session
-from oriel.storage import DataLayout, sync_folder
+from oriel.storage import DataLayout, current_files, is_object, sync_folder, uri
+from oriel.storage.dead_letters import Selection
 
 #: A record's topic, partition and offset.
 Place = tuple[str, int, int]
@@ -202,6 +205,9 @@ def _brokers(servers: str, options: Mapping[str, str], logs: Path) -> Brokers:
 def _memory(data: Path) -> Iterator[tuple[set[Place], Callable[[Sequence[Place]], None]]]:
     """The records that were sent before, and what notes others; for one replay at a time."""
     path = DataLayout(data).replayed
+    if is_object(path):
+        yield _notes(data, path.with_suffix(""))
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a+b") as file:
         try:
@@ -218,6 +224,33 @@ def _memory(data: Path) -> Iterator[tuple[set[Place], Callable[[Sequence[Place]]
             os.fsync(file.fileno())
 
         yield known, note
+
+
+def _notes(data: Path, folder: Path) -> tuple[set[Place], Callable[[Sequence[Place]], None]]:
+    """The same among objects, to which nothing can be appended: each note is one.
+
+    Of two replays at once one creates the next note, and the other sends nothing. A note begins
+    with an id of its own, as two may be of the same records.
+    """
+    files = current_files()
+    names = sorted(files.names(folder))
+    numbers = count(int(names[-1].partition(".")[0]) + 1 if names else 0)
+
+    def note(places: Sequence[Place]) -> None:
+        content = b"".join(orjson.dumps(one) + b"\n" for one in (uuid.uuid4().hex, *places))
+        try:
+            files.create(folder / f"{next(numbers):012d}.jsonl", content, sync=True)
+        except FileExistsError as error:
+            message = f"another replay of {uri(data)} is at work: wait until it is done"
+            raise ReplayRefused(message) from error
+
+    known = {
+        (topic, partition, offset)
+        for name in names
+        for line in files.read(folder / name).splitlines()[1:]
+        for topic, partition, offset in [orjson.loads(line)]
+    }
+    return known, note
 
 
 def _places(file: BinaryIO) -> set[Place]:

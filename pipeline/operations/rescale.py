@@ -3,11 +3,10 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from oriel.pipeline.commit import rescale
 from oriel.pipeline.errors import PipelineError
-from oriel.storage import DataLayout, StorageError
+from oriel.storage import DataLayout, StorageError, absolute, current_files, data_folder
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -18,7 +17,9 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("store", help="name of the store")
     parser.add_argument("key_groups", type=int, help="the new number of key groups")
-    parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
+    parser.add_argument(
+        "--data", type=data_folder, required=True, help="folder of tables and checkpoints"
+    )
     parser.add_argument(
         "--no-sync", action="store_true",
         help="do not force files to disk before committing: faster, unsafe on power loss",
@@ -26,8 +27,9 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.key_groups < 1:
         parser.error(f"{options.key_groups} key groups: there must be at least one")
-    layout = DataLayout(options.data.resolve())
+    layout = DataLayout(absolute(options.data))
     try:
+        current_files().reach(layout.root)
         rescaled = rescale(layout, options.store, options.key_groups, sync=not options.no_sync)
     except (PipelineError, StorageError, OSError) as error:
         print(f"oriel rescale: {error}", file=sys.stderr)

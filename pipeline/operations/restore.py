@@ -6,7 +6,7 @@ came since; the index builds itself.
 
 import argparse
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from oriel.pipeline.operations.backup import (
     MANIFEST,
     copied,
     refuse_existing,
+    refuse_object,
     run_command,
 )
-from oriel.storage import sync_folder
+from oriel.storage import current_files, data_folder, is_object, sync_folder, uri
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,15 +31,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="oriel restore", description="Make a data folder of a backup, after checking it."
     )
     parser.add_argument("--from", dest="backup", type=Path, required=True, help="the backup")
-    parser.add_argument("--data", type=Path, required=True, help="a folder that is not there yet")
+    parser.add_argument(
+        "--data", type=data_folder, required=True, help="a folder that is not there yet"
+    )
     options = parser.parse_args(arguments)
     return run_command("restore", lambda: _restore(options.backup, options.data))
 
 
 def _restore(source: Path, data: Path) -> dict[str, Any]:
+    refuse_object(source)
     manifest = _manifest(source)
     files = manifest["files"]
+    current_files().reach(data)
     refuse_existing(data)
+    if is_object(data):
+        _put_all(source, data, files)
+        return {"data": uri(data), "batches": manifest["batches"], "files": len(files)}
     # All of it or nothing: a data folder that is half there would be gone on with.
     draft = data.with_name(f"{data.name}.restoring")
     shutil.rmtree(draft, ignore_errors=True)
@@ -53,6 +61,22 @@ def _restore(source: Path, data: Path) -> dict[str, Any]:
         raise
     sync_folder(data.parent)
     return {"data": str(data), "batches": manifest["batches"], "files": len(files)}
+
+
+def _put_all(source: Path, data: Path, files: Mapping[str, Mapping[str, Any]]) -> None:
+    """Put all files of a backup into a bucket, or none.
+
+    The application ids come last: without its own a pipeline would not go on with what is there.
+    """
+    names = sorted(files, key=lambda name: (name.endswith("application.json"), name))
+    try:
+        for number, name in enumerate(names, 1):
+            path = source / FILES / name
+            digest = copied(path, data / name, f"{number:,} of {len(files):,} files")
+            _refuse_damaged(path, digest, files[name]["sha256"])
+    except BaseException:
+        current_files().delete_folder(data)
+        raise
 
 
 def _manifest(source: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orjson
 
-from oriel.storage import StorageError
+from oriel.storage import StorageError, current_files, data_folder, uri
 from oriel.storage.monitoring import Overview, PartitionOverview, StoreOverview, overview
 
 #: Seconds between two tables of ``--watch``.
@@ -30,7 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="oriel status", description="How pipelines, stores and indexes of a data folder fare."
     )
-    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
+    parser.add_argument(
+        "--index", type=Path, help="where oriel serve has the indexes (default: DATA/index)"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object, for programs")
     parser.add_argument("--watch", action="store_true", help="a new table each second")
     parser.add_argument(
@@ -38,17 +41,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="only what is wrong; code 1 if something is: a pipeline does not run or is stuck",
     )  # fmt: skip
     options = parser.parse_args(arguments)
-    if not (options.data / "tables").is_dir():
-        message = f"{options.data} has no tables: name the folder that --data of oriel run names"
-        print(f"oriel status: {message}", file=sys.stderr)
-        return 1
     try:
+        current_files().reach(options.data)
+        if not current_files().is_folder(options.data / "tables"):
+            message = (
+                f"{uri(options.data)} has no tables: name the folder that --data of oriel run names"
+            )
+            print(f"oriel status: {message}", file=sys.stderr)
+            return 1
         if options.check:
-            faults = list(_faults(overview(options.data)))
+            faults = list(_faults(overview(options.data, options.index)))
             sys.stdout.writelines(f"{fault}\n" for fault in faults)
             return int(bool(faults))
         while True:
-            text = _text(overview(options.data), as_json=options.json)
+            text = _text(overview(options.data, options.index), as_json=options.json)
             print(_CLEAR + text if options.watch and not options.json else text, flush=True)
             if not options.watch:
                 return 0

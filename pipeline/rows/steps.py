@@ -43,6 +43,7 @@ from oriel.pipeline.rows.expressions import (
     refuse_unsteady,
 )
 from oriel.pipeline.spark import error_kind, first_line
+from oriel.storage import KEY_BYTES_MAX
 
 _META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
 #: The further columns of a join's results, and their names among the steps.
@@ -104,7 +105,10 @@ class RowSteps:
         if self.arrow is not None:
             self.arrow.select(used, null_values=null_values, keeps_raw=keeps_raw)
         null_key, null_value = Reason.NULL_KEY.value, Reason.NULL_VALUE.value
-        reason = F.when(_in_use() & F.col("__key").isNull(), null_key).otherwise(F.col("__reason"))
+        key = F.col("__key")
+        is_too_long = F.octet_length(key) > KEY_BYTES_MAX
+        reason = F.when(_in_use() & key.isNull(), null_key).otherwise(F.col("__reason"))
+        reason = F.when(_in_use() & is_too_long, Reason.KEY_TOO_LONG.value).otherwise(reason)
         if not null_values:
             reason = F.when(_in_use() & F.col("__null_value"), null_value).otherwise(reason)
         raw = F.col("__raw") if keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))

@@ -6,7 +6,7 @@ from pathlib import Path
 from oriel.pipeline.run.clock_options import add_clock_options
 from oriel.pipeline.run.kafka_arguments import add_kafka_arguments
 from oriel.pipeline.run.upkeep_options import add_upkeep_options
-from oriel.storage import add_log_format
+from oriel.storage import add_log_format, data_folder
 
 _UNITS_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -55,7 +55,9 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         "--schema-registry", metavar="URL",
         help="registry of the schemas that Avro values name by their ids, like http://host:8081",
     )  # fmt: skip
-    parser.add_argument("--data", type=Path, required=True, help="folder of tables and checkpoints")
+    parser.add_argument(
+        "--data", type=data_folder, required=True, help="folder of tables and checkpoints"
+    )
     parser.add_argument("--name", help="name of the checkpoint (default: the file's name)")
     parser.add_argument(
         "--max-batch-bytes", type=_positive, default=64 * 2**20,

@@ -17,7 +17,7 @@ from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.errors import InvalidTopology, JavaEnded, PipelineError
 from oriel.pipeline.run.arguments import rebuild_parser, run_parser
 from oriel.pipeline.run.clock_options import clock_settings
-from oriel.pipeline.run.disk_errors import disk_error_in, files_failed
+from oriel.pipeline.run.disk_errors import disk_error_in, in_words
 from oriel.pipeline.run.kafka_arguments import (
     check_kafka_arguments,
     kafka_of,
@@ -39,13 +39,24 @@ from oriel.pipeline.spark import (
     first_line,
     is_cluster,
     is_stopped,
+    log_folder,
+    object_settings,
     send_package,
     stop_session,
     tasks_at_a_time,
     with_conf,
 )
 from oriel.pipeline.windows import IllegalArgument
-from oriel.storage import InvalidDefinition, StorageError, check_store_name, say, set_up_console
+from oriel.storage import (
+    InvalidDefinition,
+    StorageError,
+    absolute,
+    check_store_name,
+    current_files,
+    is_object,
+    say,
+    set_up_console,
+)
 
 _OUR_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
 
@@ -77,7 +88,7 @@ def _main(parser: argparse.ArgumentParser, arguments: Sequence[str] | None) -> i
         # Errors of delta-rs's files are drawn over several lines.
         line = str(error)
         if isinstance(error, OSError) and "\n" in line:
-            line = str(files_failed(error))
+            line = str(in_words(error))
     except KeyboardInterrupt:
         line = "interrupted before the first batch"
     except Exception as error:  # noqa: BLE001 - each becomes one line and a trace in the log
@@ -111,7 +122,8 @@ def _run(options: argparse.Namespace) -> int:
     name = _checkpoint_name(options)
     registry = _schema_registry(options)
     data, event_log = options.data, options.event_log
-    if data.exists() and not data.is_dir():
+    current_files().reach(data)
+    if not is_object(data) and data.exists() and not data.is_dir():
         message = f"--data {data} is a file: name a folder, which is made if it is not there"
         raise NotADirectoryError(message)
     if event_log and not event_log.is_dir():
@@ -135,7 +147,7 @@ def _run(options: argparse.Namespace) -> int:
     send_modules(spark, options.topology)
     topology = topology or load_topology(options.topology)
     settings = RunSettings(
-        data=data.resolve(),
+        data=absolute(data),
         application=name,
         trigger_ms=None if options.once else options.trigger,
         tasks=tasks,
@@ -169,6 +181,8 @@ def _session(options: argparse.Namespace, name: str) -> tuple[SparkSession, int]
     """Spark's session, whose workers find this package, and how many tasks a stage has."""
     log_file = _log_file(options)
     conf = dict(options.conf) | ({MASTER: options.master} if options.master else {})
+    if is_object(options.data):
+        conf = object_settings() | conf
     connector = kafka_settings() if options.kafka or options.publish_to else {}
     with log_file.outputs_of_children():
         spark = build_session(
@@ -185,7 +199,8 @@ def _session(options: argparse.Namespace, name: str) -> tuple[SparkSession, int]
 
 def _log_file(options: argparse.Namespace) -> LogFile:
     """Where the run's noise goes."""
-    return LogFile(options.logs or options.data / "logs", options.name or options.topology.stem)
+    logs = options.logs or log_folder(options.data)
+    return LogFile(logs, options.name or options.topology.stem)
 
 
 def _schema_registry(options: argparse.Namespace) -> SchemaRegistry | None:

@@ -3,6 +3,7 @@
 import re
 
 from oriel.pipeline.errors import FilesFailed
+from oriel.storage import ObjectStoreFailed
 
 #: How Python and Java tell of a full disk, missing rights, a broken device. In an error of Spark's
 #: it stands somewhere in its text.
@@ -16,18 +17,26 @@ _TOLD = re.compile(
 _DRAWING = re.compile(r"\x1b\[[0-9;]*m|↳| SQLSTATE: \w{5}")
 
 
-def files_failed(error: OSError) -> FilesFailed:
-    """The error of a file in words for the user."""
-    return _in_words(str(error))
+def in_words(error: BaseException) -> BaseException:
+    """The error of a file in words for the user; any other as it is.
+
+    A connection that breaks is the end of Java, not of a disk.
+    """
+    if isinstance(error, ObjectStoreFailed):
+        # It has the way out already.
+        return FilesFailed(str(error))
+    if isinstance(error, OSError) and not isinstance(error, ConnectionError):
+        return _files_failed(str(error))
+    return error
 
 
 def disk_error_in(error: Exception) -> FilesFailed | None:
     """The disk's error inside one of Spark's, from a task or from Java; None if there is none."""
     told = _TOLD.search(str(error))
-    return None if told is None else _in_words(told[0])
+    return None if told is None else _files_failed(told[0])
 
 
-def _in_words(text: str) -> FilesFailed:
+def _files_failed(text: str) -> FilesFailed:
     told = " ".join(_DRAWING.sub("", text).split())
     message = (
         f"a file can't be read or written: {told}. Nothing is lost: mend it (free space, rights, "

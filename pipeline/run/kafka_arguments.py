@@ -34,9 +34,9 @@ def add_kafka_arguments(
         help="Java properties file with options of Kafka's client",
     )  # fmt: skip
     parser.add_argument(
-        "--start", type=_start, metavar="WHERE",
+        "--start", type=_topic_start, action="append", metavar="[TOPIC=]WHERE",
         help="where a new checkpoint begins in Kafka: earliest (default), latest, or a time like "
-        "2026-01-31T12:00:00Z or in ms since 1970",
+        "2026-01-31T12:00:00Z or in ms since 1970; for all topics, or one (repeatable)",
     )  # fmt: skip
     parser.add_argument(
         "--on-data-loss", choices=("fail", "continue"),
@@ -71,12 +71,14 @@ def kafka_of(options: argparse.Namespace, registry: SchemaRegistry | None) -> Ka
     Raises:
         InvalidKafkaOption: an option of the client can't be given, or its file can't be read.
     """
+    starts: dict[str | None, Start] = dict(options.start or ())
     return Kafka(
         options.kafka,
         max_batch_records=options.max_batch_records or _DEFAULT_RECORDS,
         options=client_options(options.kafka_option or (), options.kafka_config),
         max_batch_bytes=options.max_batch_bytes,
-        start=options.start,
+        start=starts.pop(None, None),
+        topic_starts={topic: start for topic, start in starts.items() if topic is not None},
         on_data_loss=options.on_data_loss or "fail",
         schema_registry=registry,
     )
@@ -96,6 +98,11 @@ def wait_seconds(options: argparse.Namespace) -> float:
     """How long to wait for Kafka at the start."""
     wait_ms = _DEFAULT_WAIT_MS if options.kafka_wait is None else options.kafka_wait
     return float(wait_ms / 1000)
+
+
+def _topic_start(text: str) -> tuple[str | None, Start]:
+    topic, equals, where = text.partition("=")
+    return (topic, _start(where)) if equals else (None, _start(text))
 
 
 def _start(text: str) -> Start:

@@ -17,12 +17,12 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
-from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
 from oriel.pipeline.language import Publication
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import StoreDefinition, current_files, replace_file
+from oriel.storage.delta import open_delta
 from oriel.storage.index import row_identity_json, row_json, table_batches
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -119,10 +119,10 @@ def messages(rows: pa.Table, publication: Publication, definition: StoreDefiniti
 def _rows(table: Path, definition: StoreDefinition, prepared: PreparedBatch) -> Iterator[pa.Table]:
     """The rows of a batch, in the table's columns."""
     files = [table / file.path for file in prepared.files]
-    if all(file.exists() for file in files):
+    if all(current_files().exists(file) for file in files):
         for file in files:
             yield from table_batches(file, definition)
         return
     # A batch that is written again long after it was committed: its files were compacted.
-    rows = DeltaTable(table).to_pyarrow_dataset()
+    rows = open_delta(table).to_pyarrow_dataset()
     yield rows.to_table(filter=pc.field("revision") == prepared.record.batch)

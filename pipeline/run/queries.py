@@ -86,6 +86,7 @@ class Queries:
                     say("going-on", f"going on after: {first_line(failure)}", level="warning")
                 # Spark's gateway can't be called from a signal handler: that only sets a flag.
                 while query.isActive and not stop.wait(_POLL_SECONDS):
+                    run.note_first_offsets()
                     report.beat(run.maintenance_failures)
                 query.stop()
                 query.awaitTermination()

@@ -38,7 +38,7 @@ from oriel.pipeline.plan import (
     reasons_by_store,
 )
 from oriel.pipeline.rows import RowSteps
-from oriel.pipeline.run.disk_errors import files_failed
+from oriel.pipeline.run.disk_errors import in_words
 from oriel.pipeline.run.publishing import Publisher
 from oriel.pipeline.run.rebuild import Rebuild
 from oriel.pipeline.run.spark_runner import (
@@ -48,9 +48,9 @@ from oriel.pipeline.run.spark_runner import (
     steps_of,
 )
 from oriel.pipeline.sources import Log
-from oriel.pipeline.spark import first_line
+from oriel.pipeline.spark import first_line, scratch_folder
 from oriel.pipeline.tasks import LocalRunner, StoreWork, WindowsReport, run_stages
-from oriel.storage import DataLayout, Offsets, StoreDefinition, say
+from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, say
 from oriel.storage.delta import TableUpkeep, UpkeepSettings
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
@@ -67,8 +67,7 @@ class RunSettings:
     before anything refers to them. ``publish_options`` say to which Kafka cluster rows are
     written back, as Spark names its options (``kafka.*``); None: to none. ``clocks`` says how wall
     clock protects those of partitions. ``on_cluster``: tasks run on other machines, which have
-    ``data`` and an event log under the same paths. ``upkeep``: how the tables
-    are kept small (its ``sync`` is this one).
+    ``data`` and an event log under the same paths. ``upkeep``: how tables are kept small.
     """
 
     data: Path
@@ -135,7 +134,7 @@ class PipelineRun:
         self._publisher = Publisher(
             spark, settings.publish_options or {}, folder, sync=settings.sync
         )
-        self._checkpoint = Checkpoint(folder, sync=settings.sync)
+        self._checkpoint = Checkpoint(folder, sync=settings.sync, scratch=scratch_folder())
         try:
             identity = log.identity(spark)
             settle_log(folder, identity, sync=settings.sync)
@@ -171,12 +170,9 @@ class PipelineRun:
         def each_batch(rows: DataFrame, batch: int) -> None:
             try:
                 on_batch(batch, self._run_batch(rows, batch))
-            except OSError as error:
-                self._failure = files_failed(error)
-                raise self._failure from error
             except BaseException as error:
                 # Spark would show it as text inside a Java error; keep the real one.
-                self._failure = error
+                self._failure = in_words(error)
                 raise
 
         streams = [
@@ -192,6 +188,10 @@ class PipelineRun:
         if self._settings.trigger_ms is None:
             return writer.trigger(availableNow=True).start()
         return writer.trigger(processingTime=f"{self._settings.trigger_ms} milliseconds").start()
+
+    def note_first_offsets(self) -> None:
+        """See ``Checkpoint``."""
+        self._checkpoint.note_first_offsets()
 
     @property
     def maintenance_failures(self) -> int:
@@ -262,7 +262,7 @@ class PipelineRun:
     def _open(self, plans: StorePlans, tables: StoreTables) -> StoreBatches:
         """Open one store's state; a store that is new in a topology that has run is computed."""
         versions = self._checkpoint.versions(tables.definition.state_name)
-        is_empty = tables.recorded_batch() < 0 and not any(versions.folder.iterdir())
+        is_empty = tables.recorded_batch() < 0 and not current_files().names(versions.folder)
         at = self._decided_up_to()
         if is_empty and at is not None and at[0] > 0:
             # Batches in front of the last one are not offered again.
@@ -291,8 +291,7 @@ class PipelineRun:
         rebuild.run(plans, self._defined(plans), *at)
 
     def _decided_up_to(self) -> tuple[int, Offsets] | None:
-        names = [store.name for store in self._topology.stores]
-        return decided_up_to(self._checkpoint.folder, names)
+        return decided_up_to(self._checkpoint.folder, [s.name for s in self._topology.stores])
 
     def _leave_others(self) -> None:
         """Say which stores are not in the topology any more."""

@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from shutil import rmtree
+from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
-from deltalake import DeltaTable
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -32,8 +33,8 @@ from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.plan import PreparedBatch, StorePlans, WallClock
 from oriel.pipeline.sources import Log
 from oriel.pipeline.tasks import StoreWork, WindowsReport
-from oriel.storage import DataLayout, Offsets, StoreDefinition, say
-from oriel.storage.delta import AddedFile, store_schema, write_file
+from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, say
+from oriel.storage.delta import AddedFile, open_delta, store_schema, write_file
 
 #: Computes a batch of some stores: its rows, where it starts and where it ends.
 Compute = Callable[
@@ -80,7 +81,7 @@ class Rebuild:
         # A topic that is new in the topology is read from its beginning by the next batch.
         ends = {topic: decided_ends.get(topic, {}) for topic in plans.store.topics}
         scratch = DataLayout(self.layout.rebuild(defined.name))
-        rmtree(scratch.root, ignore_errors=True)
+        current_files().delete_folder(scratch.root)
         with Checkpoint(scratch.checkpoint("rebuild"), sync=False) as checkpoint:
             versions = checkpoint.versions(defined.name)
             # Its own table is of the same store, in its first generation.
@@ -133,21 +134,21 @@ class Rebuild:
 
         Rows must not have a higher revision than the next batch's, whose rows win over them.
         """
-        files = DeltaTable(table).file_uris()
-        if not files:
+        files = pa.table(open_delta(table).get_add_actions())
+        if not len(files):
             return []
         window = [name for name in ("key", "window_start", "window_end") if name in schema.names]
         newest = Window.partitionBy(*window).orderBy(F.desc("revision"))
         # The dot keeps it apart from columns of users.
         rank = "oriel.rank"
         rows = (
-            self.spark.read.schema(from_arrow_schema(schema)).parquet(*files)
+            self._table_rows(table, files["path"].to_pylist(), schema)
             .withColumn(rank, F.row_number().over(newest))
             .filter(f"`{rank}` = 1 AND NOT deleted")
             .drop(rank)
             .withColumn("revision", F.lit(batch).cast("bigint"))
         )  # fmt: skip
-        size = sum(Path(file).stat().st_size for file in files)
+        size = pc.sum(files["size_bytes"]).as_py()
         rows = rows.repartition(1 + size // _FILE_BYTES, "key").sortWithinPartitions(*window)
         name, sync = f"part-{batch:012d}-rebuilt", self.sync
 
@@ -160,6 +161,19 @@ class Rebuild:
 
         reports = rows.mapInArrow(write, _REPORT).toArrow()["report"].to_pylist()
         return [AddedFile(**orjson.loads(report)) for report in reports]
+
+    def _table_rows(self, table: Path, files: Sequence[str], schema: pa.Schema) -> DataFrame:
+        """The rows of a table's files: Spark by itself knows no objects."""
+
+        def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for name in (name for batch in batches for name in batch["name"].to_pylist()):
+                with current_files().open(table / name) as source, pq.ParquetFile(source) as file:
+                    for rows in file.iter_batches():
+                        yield from pa.table(rows).cast(schema).to_batches()
+
+        names = self.spark.createDataFrame(pa.table({"name": [unquote(file) for file in files]}))
+        names = names.repartition(min(len(files), self.tasks))
+        return names.mapInArrow(read, from_arrow_schema(schema))
 
     def _say_what_is_gone(self, store: str, begins: Offsets) -> None:
         for topic, partitions in begins.items():

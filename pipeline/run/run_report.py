@@ -14,10 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from oriel.pipeline.plan import PreparedBatch
-from oriel.storage import Offsets
+from oriel.storage import Offsets, is_object
 from oriel.storage.monitoring import RunStatus, RunStatusFile, StoreRun
 
 _WRITE_SECONDS = 1.0
+#: The same where a file is an object, which costs money.
+_OBJECTS_SECONDS = 4.0
 #: Between two questions where the log ends: so many times what an answer took, within these bounds.
 _ASK_SHARE = 20
 _ASK_SECONDS, _ASK_SECONDS_MAX = 1.0, 10.0
@@ -39,6 +41,7 @@ class RunReport:
         ``log_ends`` is asked by a thread, at most once a second, ``lost`` with each batch.
         """
         self._file = RunStatusFile(checkpoint)
+        self._write_seconds = _OBJECTS_SECONDS if is_object(checkpoint) else _WRITE_SECONDS
         self._application = application
         self._offset_unit = offset_unit
         self._log_ends = _LogEnds(log_ends)
@@ -83,7 +86,7 @@ class RunReport:
         now = time.monotonic()
         if self._written_at is None:
             self._log_ends.start()
-        elif now - self._written_at < _WRITE_SECONDS:
+        elif now - self._written_at < self._write_seconds:
             return
         self._written_at = now
         self._write(failures)
@@ -93,11 +96,9 @@ class RunReport:
         if not self.has_begun:
             return
         self._log_ends.end()
-        if self._write(0):
-            self._file.end()
+        self._write(0, has_ended=True)
 
-    def _write(self, failures: int) -> bool:
-        """Write the status; whether it is there."""
+    def _write(self, failures: int, *, has_ended: bool = False) -> None:
         said = self._file.read()
         # Until the first batch, as an earlier run has left them.
         before = said[0] if said is not None and not self._batches else None
@@ -116,16 +117,14 @@ class RunReport:
                 stores=self._stores if before is None else before.stores,
                 maintenance_failures=self._maintenance_failures + failures,
                 lost=self._lost if before is None else before.lost,
+                has_ended=has_ended,
             )
         if said is not None and said[1] and said[0].started_ms > self._started_ms:
             # This process was suspended, and another has taken over.
-            return False
-        try:
+            return
+        # A full disk: batches tell of it, and nothing depends on this file.
+        with suppress(OSError):
             self._file.write(status)
-        except OSError:
-            # A full disk: batches tell of it, and nothing depends on this file.
-            return False
-        return True
 
 
 class _LogEnds:

@@ -263,6 +263,11 @@ def _partitions(described: Any) -> dict[str, list[int]]:
 def _way_out(reason: str) -> str:
     if "Sasl" in reason or "Ssl" in reason or "Authentication" in reason:
         return "; look at security.protocol, sasl.mechanism, sasl.jaas.config and the ssl options"
+    if "Cert" in reason:
+        return (
+            "; let ssl.truststore.location name the certificate of the brokers or of who signed it "
+            "(ssl.truststore.type=PEM reads one), and connect by a name that stands in it"
+        )
     if "Authorization" in reason:
         return "; let this user describe and read the topic"
     return ""

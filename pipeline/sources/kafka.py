@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from oriel.pipeline.decoding import SchemaRegistry, kafka_decoder
-from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.errors import InvalidKafkaOption, InvalidTopology
 from oriel.pipeline.event_log import DEFAULT_MAX_BATCH_BYTES
 from oriel.pipeline.language import Source
 from oriel.pipeline.sources.brokers import Brokers, NoAnswer
@@ -78,7 +78,8 @@ class Kafka(Log):
     One batch reads at most ``max_batch_records`` over all partitions of a topic, and no more than
     about ``max_batch_bytes`` by the size of records that are looked at when a query begins; up to
     ``small_batch_records`` it is computed by the driver. ``options`` are the client's, over
-    ``DEFAULT_OPTIONS``. ``start`` is where a new checkpoint begins, None: with the earliest.
+    ``DEFAULT_OPTIONS``. ``start`` is where a new checkpoint begins, None: with the earliest;
+    ``topic_starts`` is the same for single topics.
     ``on_data_loss`` says what becomes of a run whose records are gone before they were read;
     ``tell`` gets a line for people. ``schema_registry`` has the schemas that values name by their
     ids.
@@ -93,6 +94,7 @@ class Kafka(Log):
     on_data_loss: OnDataLoss = "fail"
     tell: Callable[[str], None] = field(default=_tell, repr=False)
     schema_registry: SchemaRegistry | None = None
+    topic_starts: Mapping[str, Start] = field(default_factory=dict)
     _opened: _Opened | None = field(default=None, init=False, repr=False)
 
     raw_schema: ClassVar[str] = (
@@ -120,10 +122,14 @@ class Kafka(Log):
         """See ``Log``. The first time it writes down where the checkpoint begins, and topics' ids.
 
         Raises:
+            InvalidKafkaOption: there is a start for a topic that is not read.
             KafkaUnavailable: the brokers don't answer, refuse the client or lack a topic.
             RecordsLost: records behind ``read`` are gone, or a topic was made anew.
             CheckpointError: what was written down is damaged.
         """
+        for topic in self.topic_starts.keys() - set(topics):
+            message = f"--start {topic}=...: the topology reads {', '.join(topics)}, not {topic!r}"
+            raise InvalidKafkaOption(message)
         path = folder / KAFKA_RECORD
         brokers = self._brokers(spark)
         logs = brokers.topics(topics)
@@ -131,12 +137,16 @@ class Kafka(Log):
             topic: self._most_records(brokers.record_bytes(topic, read.get(topic, {}), log))
             for topic, log in logs.items()
         }
-        record = KafkaRecord.opened(path, "earliest" if self.start is None else self.start)
-        if self.start is not None and str(self.start) != record.start:
-            self.tell(
-                f"--start {self.start} has no effect: this checkpoint began at {record.start} and "
-                "goes on where it is"
-            )
+        starts = {topic: str(start) for topic, start in self.topic_starts.items()}
+        start = "earliest" if self.start is None else str(self.start)
+        record = KafkaRecord.opened(path, start, starts)
+        asked = {} if self.start is None else dict.fromkeys(topics, start)
+        for topic, start in {**asked, **starts}.items():
+            if start != record.start_of(topic):
+                self.tell(
+                    f"--start {start} has no effect on topic {topic!r}: this checkpoint began at "
+                    f"{record.start_of(topic)} and goes on where it is"
+                )
         for topic, log in logs.items():
             refuse_another_log(topic, log, read.get(topic, {}), record.topic_ids.get(topic))
         if self.on_data_loss == "fail":
@@ -157,7 +167,7 @@ class Kafka(Log):
             # By default records that Kafka has deleted before they were read end the query.
             .option("failOnDataLoss", str(self.on_data_loss == "fail").lower())
         )
-        start = self._opened.record.start
+        start = self._opened.record.start_of(topic)
         if start.isdecimal():
             # Where no record is so late, a partition begins behind its last.
             reader = reader.option("startingTimestamp", start)

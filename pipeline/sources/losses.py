@@ -14,7 +14,7 @@ import orjson
 
 from oriel.pipeline.errors import CheckpointError, RecordsLost
 from oriel.pipeline.sources.brokers import TopicLog
-from oriel.storage import Offsets, replace_file
+from oriel.storage import Offsets, current_files, replace_file
 
 #: The file's name.
 KAFKA_RECORD = "kafka.json"
@@ -90,6 +90,7 @@ def refuse_another_log(
 class KafkaRecord:
     """What a checkpoint remembers of its topics, in one file.
 
+    It began at ``start``, and with the topics of ``topic_starts`` there.
     ``lost`` is, by topic and partition, which spans of offsets were skipped: in order, none
     touching another.
     """
@@ -98,25 +99,34 @@ class KafkaRecord:
     start: str
     topic_ids: dict[str, str] = field(default_factory=dict)
     lost: dict[str, dict[str, list[tuple[int, int]]]] = field(default_factory=dict)
+    topic_starts: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def opened(cls, path: Path, start: str | int) -> Self:
-        """The record at ``path``, or a new one that begins at ``start`` and is not yet written.
+    def opened(cls, path: Path, start: str, topic_starts: Mapping[str, str]) -> Self:
+        """The record at ``path``, or a new one that begins there and is not yet written.
 
         Raises:
             CheckpointError: it is damaged.
         """
         try:
-            written = orjson.loads(path.read_bytes())
-            return cls(path, written["start"], written["topic_ids"], written["lost"])
+            written = orjson.loads(current_files().read(path))
+            return cls(
+                path, written["start"], written["topic_ids"], written["lost"],
+                # Not in files of before there was a start for each topic.
+                written.get("topic_starts", {}),
+            )  # fmt: skip
         except FileNotFoundError:
-            return cls(path, str(start))
+            return cls(path, start, topic_starts=dict(topic_starts))
         except (KeyError, TypeError, ValueError) as error:
             message = (
                 f"{path} is damaged ({error!r}): restore it, or delete it to take Kafka's topics "
                 "for those that were read before"
             )
             raise CheckpointError(message) from error
+
+    def start_of(self, topic: str) -> str:
+        """Where the checkpoint began with a topic."""
+        return self.topic_starts.get(topic, self.start)
 
     def note_topics(self, topic_ids: Mapping[str, str]) -> None:
         """Write down the ids of topics."""
@@ -159,7 +169,10 @@ class KafkaRecord:
         }
 
     def _write(self) -> None:
-        written = {"start": self.start, "topic_ids": self.topic_ids, "lost": self.lost}
+        written = {
+            "start": self.start, "topic_starts": self.topic_starts,
+            "topic_ids": self.topic_ids, "lost": self.lost,
+        }  # fmt: skip
         replace_file(self.path, orjson.dumps(written), sync=True)
 
 

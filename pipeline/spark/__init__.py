@@ -6,9 +6,15 @@ what they are sent. Nothing here knows of topologies. An error of Spark's or Jav
 one line for people, and into its kind for programs.
 """
 
-from oriel.pipeline.spark.cluster import MASTER, is_cluster, tasks_at_a_time, with_conf
+from oriel.pipeline.spark.cluster import (
+    MASTER,
+    is_cluster,
+    object_settings,
+    tasks_at_a_time,
+    with_conf,
+)
 from oriel.pipeline.spark.errors import error_kind, first_line
-from oriel.pipeline.spark.log_file import LogFile
+from oriel.pipeline.spark.log_file import LogFile, log_folder
 from oriel.pipeline.spark.python_files import send_package, send_python_files
 from oriel.pipeline.spark.session import (
     WORKER_ENVIRONMENT,
@@ -27,6 +33,8 @@ __all__ = [
     "first_line",
     "is_cluster",
     "is_stopped",
+    "log_folder",
+    "object_settings",
     "scratch_folder",
     "send_package",
     "send_python_files",

@@ -7,9 +7,12 @@ other machines. docs/cluster.md tells what has to be there.
 import os
 import re
 import sys
+import uuid
 from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
+
+from oriel.storage.files import CACHE_RUN, CACHE_SETTINGS
 
 #: The setting that names the cluster, or this machine.
 MASTER = "spark.master"
@@ -20,6 +23,8 @@ STACK_OPTION = "-Xss16m"
 
 _LOCAL_MASTER = re.compile(r"local(\[[^\]]*\])?")
 _PYTHON = "spark.pyspark.python"
+#: Spark's own, and the names of AWS.
+_SECRETS = "(?i)secret|password|token|access[._]?key|AWS_"
 
 #: Settings that are lists, and what stands between their elements.
 _SEPARATORS = {
@@ -43,6 +48,20 @@ def cluster_settings(cores: int | None) -> dict[str, str]:
         # Spark's standalone master would give an application each core that is free. Other
         # masters go by the number of executors and their cores.
         **({"spark.cores.max": str(cores)} if cores else {}),
+    }
+
+
+def object_settings() -> dict[str, str]:
+    """Spark settings with which tasks reach objects as this process does, and share its copies.
+
+    As Spark does it for its own file system of S3: what the environment says goes to the executors.
+    Its user interface and its logs hide the values of secrets by the names of settings.
+    """
+    os.environ.setdefault(CACHE_RUN, uuid.uuid4().hex)
+    names = (name for name in os.environ if name.startswith("AWS_") or name in CACHE_SETTINGS)
+    return {
+        "spark.redaction.regex": _SECRETS,
+        **{f"spark.executorEnv.{name}": os.environ[name] for name in names},
     }
 
 

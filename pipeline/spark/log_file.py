@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import sys
+import tempfile
 import threading
 import time
 import traceback
@@ -17,6 +18,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+from oriel.storage import is_object
 
 _FILE_CONFIGURATION = Path(__file__).resolve().with_name("log4j2-file.properties")
 
@@ -32,6 +35,13 @@ _START = "---- oriel run "
 _NO_WORDS = re.compile(
     r"\s*(?:at |\.\.\. \d+ more|::|[-|:=]{3}|WARNING: Using|$)|.*\bCMD: bad array"
 )
+
+
+def log_folder(data: Path) -> Path:
+    """Where the logs of a run over ``data`` are unless it is told: a folder of this machine."""
+    if is_object(data):
+        return Path(tempfile.gettempdir()) / f"oriel-logs-{os.getuid()}"
+    return data / "logs"
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ import pyarrow.compute as pc
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.state.hashes import key_hashes
 from oriel.pipeline.windows import Flags
-from oriel.storage import current_files
+from oriel.storage import ObjectStoreFailed, current_files
 
 FORMAT = b"3"
 _FORMAT_KEY = b"oriel.state_format"
@@ -89,8 +89,10 @@ def open_segment(folder: Path, name: str) -> pa.Table:
         CheckpointError: the file is missing, or of another format.
     """
     try:
-        with current_files().open(folder / name) as source:
+        with current_files().map(folder / name) as source:
             table = pa.ipc.open_file(source).read_all()
+    except ObjectStoreFailed:
+        raise
     except (OSError, pa.ArrowInvalid) as error:
         message = f"state file {folder / name} can't be read ({error}); restore the checkpoint"
         raise CheckpointError(message) from error

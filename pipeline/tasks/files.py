@@ -17,7 +17,7 @@ from oriel.pipeline.errors import FolderNotShared
 from oriel.pipeline.plan import BatchPlan, Clocks, JoinPlan
 from oriel.pipeline.state import KeyedState, Layout, OpenRecords, Version
 from oriel.pipeline.windows import EngineResult, JoinResult
-from oriel.storage import sync_folder
+from oriel.storage import is_object, sync_folder
 from oriel.storage.delta import AddedFile, table_rows, write_file
 
 
@@ -131,7 +131,7 @@ class FolderFiles:
         Raises:
             FolderNotShared: it does.
         """
-        if self.on_cluster and not folder.is_dir():
+        if self.on_cluster and not is_object(folder) and not folder.is_dir():
             message = (
                 f"machine {socket.gethostname()} of the cluster has no folder {folder}: --data has "
                 "to be on a mount that all machines have under the same path (docs/cluster.md)"

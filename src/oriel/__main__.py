@@ -11,8 +11,10 @@ import oriel
 #: Imported when called: serving needs no Spark.
 _COMMANDS = {
     "demo": ("oriel.demo", "demo"),
+    "get": ("oriel.client.terminal", "client"),
     "run": ("oriel.pipeline.run", "pipeline"),
     "serve": ("oriel.app.server", "app"),
+    "token": ("oriel.app.guards.token", "app"),
     "status": ("oriel.pipeline.operations.status", "pipeline"),
     "backup": ("oriel.pipeline.operations.backup", "pipeline"),
     "clock": ("oriel.pipeline.operations.clock", "pipeline"),
@@ -31,6 +33,10 @@ oriel: interactive queries over materialized windows
                                    run a topology: event log -> windows -> Delta tables
   oriel serve --data FOLDER [--host 127.0.0.1] [--port 8080] [--workers 1]
                                    serve the tables of a data folder over HTTP
+  oriel get [STORE [KEY]] [--url URL] [--from TIME] [--to TIME] [--watch | --json | --csv]
+                                   show stores, keys or a key's newest windows of a service
+  oriel token NAME --file FILE [--store NAME] [--key-prefix TEXT]
+                                   make a token for a service that is not open to all
   oriel status --data FOLDER [--watch | --json | --check]
                                    how pipelines, stores, partitions and indexes fare
   oriel clock --data FOLDER [STORE] [--set TOPIC PARTITION TIME]

@@ -8,19 +8,27 @@ them: compaction, retention, Delta checkpoints, and what is removed. The tables 
 any reader of Delta reads them.
 """
 
-from oriel.storage.delta.columns import TIMESTAMP, arrow_type, delta_type, store_schema, table_rows
+from oriel.storage.delta.columns import (
+    DEAD_LETTER_SCHEMA,
+    LETTER_MESSAGE_FIELDS,
+    TIMESTAMP,
+    arrow_type,
+    delta_type,
+    store_schema,
+    table_rows,
+)
 from oriel.storage.delta.compaction import Compacted, Limits
 from oriel.storage.delta.data_files import AddedFile, write_file
+from oriel.storage.delta.file_ranges import Range, group_range
 from oriel.storage.delta.log import (
-    LOG_FOLDER,
     DeltaLog,
     LogEntry,
-    Stamp,
     TableMetadata,
     TableSnapshot,
     entry_name,
     read_definition,
 )
+from oriel.storage.delta.opening import LOG_FOLDER, has_table, open_delta, table_folders
 from oriel.storage.delta.replacement import TableContent, replace_rows
 from oriel.storage.delta.table import (
     CHECKPOINT_INTERVAL,
@@ -32,6 +40,8 @@ from oriel.storage.delta.upkeep import TableFigures, TableUpkeep, UpkeepSettings
 
 __all__ = [
     "CHECKPOINT_INTERVAL",
+    "DEAD_LETTER_SCHEMA",
+    "LETTER_MESSAGE_FIELDS",
     "LOG_FOLDER",
     "TIMESTAMP",
     "AddedFile",
@@ -39,7 +49,7 @@ __all__ = [
     "DeltaLog",
     "Limits",
     "LogEntry",
-    "Stamp",
+    "Range",
     "Table",
     "TableContent",
     "TableFigures",
@@ -51,10 +61,14 @@ __all__ = [
     "arrow_type",
     "delta_type",
     "entry_name",
+    "group_range",
+    "has_table",
+    "open_delta",
     "open_table",
     "read_definition",
     "replace_rows",
     "store_schema",
+    "table_folders",
     "table_rows",
     "write_file",
 ]

@@ -15,15 +15,14 @@ What is known of removed files and old entries is remembered; folders are listed
 and once an hour.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
-from urllib.parse import unquote
 
 from oriel.storage.delta.compaction import COMPACTED
 from oriel.storage.delta.live_files import LOG_NAME, TableFiles, last_checkpoint, now_ms
-from oriel.storage.delta.log import entry_name, read_actions
+from oriel.storage.delta.log import entry_name, file_in_table, read_actions
 from oriel.storage.delta.retention import (
     deleted_file_retention_ms,
     log_retention_ms,
@@ -73,8 +72,9 @@ class Cleanup:
         version = files.version
         add_checkpoint(files.folder, version)
         if self._sync:
-            for path in files.log.glob(f"{version:020d}.checkpoint*.parquet"):
-                sync_file(path)
+            for name in current_files().names(files.log):
+                if fnmatch(name, f"{version:020d}.checkpoint*.parquet"):
+                    sync_file(files.log / name)
             sync_file(files.log / "_last_checkpoint")
             sync_folder(files.log)
         self._checkpoint = version
@@ -136,15 +136,14 @@ class Cleanup:
         """
         log = self._files.log
         if self._checkpoints is None:
-            with os.scandir(log) as names:
-                found = [LOG_NAME.fullmatch(entry.name) for entry in names]
+            found = map(LOG_NAME.fullmatch, current_files().names(log))
             self._checkpoints = {match[0]: int(match[1]) for match in found if match and match[3]}
         name = f"{self._checkpoint:020d}.checkpoint.parquet"
         self._checkpoints[name] = self._checkpoint
         newest = sorted(set(self._checkpoints.values()))[-2:]
         for name, version in list(self._checkpoints.items()):
             if version not in newest:
-                (log / name).unlink(missing_ok=True)
+                current_files().delete(log / name)
                 del self._checkpoints[name]
 
     def _removed_since(self, since_ms: int) -> dict[str, int]:
@@ -154,9 +153,9 @@ class Cleanup:
         for version, written_ms in reversed(files.entries):
             if written_ms < since_ms:
                 break
-            content = (files.log / entry_name(version)).read_bytes()
+            content = current_files().read(files.log / entry_name(version))
             for action in read_actions(content) or []:
-                path = unquote(action["remove"]["path"]) if "remove" in action else None
+                path = file_in_table(action["remove"]["path"]) if "remove" in action else None
                 if path is not None and path not in files.live:
                     removed.setdefault(path, written_ms)
         return removed
@@ -165,13 +164,12 @@ class Cleanup:
         """Files of ours in the folder that no version needs and no batch will ever commit."""
         files = self._files
         before_ms = now_ms() - uncommitted_ms(files.properties)
-        with os.scandir(files.folder) as entries:
-            for entry in entries:
-                path = entry.name
-                if path in files.live or path in files.removed or not _is_done(path, committed):
-                    continue
-                if entry.stat().st_mtime_ns // 1_000_000 < before_ms:
-                    yield path
+        for file in current_files().listed(files.folder):
+            path = file.name
+            if path in files.live or path in files.removed or not _is_done(path, committed):
+                continue
+            if file.modified_ms < before_ms:
+                yield path
 
 
 def _is_done(path: str, committed: Committed) -> bool:

@@ -1,4 +1,4 @@
-"""The columns of a store's table: Arrow and Delta types, and rows from the engine's changes.
+"""The columns of the tables: Arrow and Delta types, and rows from the engine's changes.
 
 In the tables times are TIMESTAMPs (UTC, microseconds); everywhere else they are integer ms.
 """
@@ -18,6 +18,31 @@ _DELTA_NAMES = {
     pa.bool_(): "boolean",
 }
 _ARROW_TYPES = {name: column_type for column_type, name in _DELTA_NAMES.items()}
+
+#: What a message had beside its value: Kafka's key, time and headers, as Spark's Kafka source and
+#: sink have them.
+LETTER_MESSAGE_FIELDS = (
+    pa.field("key", pa.binary()),
+    pa.field("timestamp_ms", pa.int64()),
+    pa.field("headers", pa.list_(pa.field("element", pa.struct([
+        pa.field("key", pa.string()), pa.field("value", pa.binary()),
+    ])))),
+)  # fmt: skip
+
+#: The dead-letter table's columns. ``store`` is null where the record is bad for every store; key,
+#: time and headers where they are not known. They stand behind the others, since a table that was
+#: made without them gets them there.
+DEAD_LETTER_SCHEMA = pa.schema([
+    pa.field("topic", pa.string(), nullable=False),
+    pa.field("partition", pa.int32(), nullable=False),
+    pa.field("offset", pa.int64(), nullable=False),
+    pa.field("store", pa.string()),
+    pa.field("reason", pa.string(), nullable=False),
+    pa.field("detail", pa.string(), nullable=False),
+    pa.field("raw", pa.binary(), nullable=False),
+    pa.field("revision", pa.int64(), nullable=False),
+    *LETTER_MESSAGE_FIELDS,
+])  # fmt: skip
 
 
 def delta_type(column_type: pa.DataType) -> str:

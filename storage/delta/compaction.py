@@ -13,7 +13,6 @@ its visible rows, and small files plus three a level plus one for each piece of
 ``Limits.piece_size``.
 """
 
-import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -186,7 +185,7 @@ class Compaction:
                 if now_ms() - touched_ms > longest_ms // 4:
                     # Others delete what is old and in no version: this is still being written.
                     for file in written:
-                        os.utime(files.folder / file.path)
+                        current_files().touch(files.folder / file.path)
                     touched_ms = now_ms()
             if self._sync and written:
                 sync_folder(files.folder)
@@ -352,7 +351,7 @@ def _replace(
         files.follow()
         if is_in_the_way() or any(file.path not in files.live for file in removed):
             return None
-        if not all((files.folder / file.path).exists() for file in added):
+        if not all(current_files().exists(files.folder / file.path) for file in added):
             return None
         version = files.version + 1
         content = b"\n".join(map(orjson.dumps, _actions(removed, added, application, version)))

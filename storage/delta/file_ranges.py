@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from oriel.storage.definition import StoreKind
 from oriel.storage.delta.columns import TIMESTAMP
+from oriel.storage.files import current_files
 
 #: A place in the order of a compacted file: key as UTF-8, window start in microseconds.
 Place = tuple[bytes, int]
@@ -84,7 +85,7 @@ def file_ranges(path: Path, kind: StoreKind | None) -> FileRanges:
     Raises:
         FileNotFoundError: the file was removed.
     """
-    with pq.ParquetFile(path) as file:
+    with current_files().open(path) as source, pq.ParquetFile(source) as file:
         return _of_footer(file, kind)
 
 
@@ -99,7 +100,7 @@ def _of_footer(file: pq.ParquetFile, kind: StoreKind | None) -> FileRanges:
         return FileRanges(metadata.num_rows, groups)
     clock = clock_column(kind)
     bounds = {
-        name: [_group_range(metadata.row_group(n), at, name, file.schema_arrow)
+        name: [group_range(metadata.row_group(n), at, name, file.schema_arrow)
                for n in range(metadata.num_row_groups)]
         for name in ("key", "window_start", clock, "revision")
         if name is not None
@@ -125,8 +126,11 @@ def _of_footer(file: pq.ParquetFile, kind: StoreKind | None) -> FileRanges:
     )
 
 
-def _group_range(group: Any, at: int | None, name: str, schema: pa.Schema) -> Range | None:
-    """The bounds of a row group's column as the footer has them: bytes or integers."""
+def group_range(group: Any, at: int | None, name: str, schema: pa.Schema) -> Range | None:
+    """The bounds of a row group's column as the footer has them: bytes or integers.
+
+    ``at`` is the column's place in ``schema``; None is answered where the footer doesn't say.
+    """
     if at is None:
         return None
     # Columns of lists come before or after: leaves are looked up by their path.

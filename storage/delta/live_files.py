@@ -4,14 +4,12 @@ Read once by delta-rs, then followed entry by entry, so that what it costs to kn
 grow with the table's history.
 """
 
-import os
 import re
 import time
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote
 
 import orjson
 import pyarrow as pa
@@ -20,15 +18,17 @@ from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.definition import STORE_PROPERTY, StoreDefinition
 from oriel.storage.delta.log import (
-    LOG_FOLDER,
     Action,
     DeltaLog,
     entry_name,
+    file_in_table,
     read_actions,
     read_entry,
 )
+from oriel.storage.delta.opening import LOG_FOLDER, open_delta
 from oriel.storage.delta.table import refuse_protocol
 from oriel.storage.errors import CorruptLog, StoreNotReady
+from oriel.storage.files import current_files
 from oriel.storage.position import COMMIT_APPLICATION_KEY, COMMIT_INFO_KEY, CommitRecord
 
 #: Names in a log that begin with a version: entries, their checksums (Spark's) and checkpoints.
@@ -67,7 +67,7 @@ class TableFiles:
         """Read the entries that came since, by whomever."""
         while True:
             try:
-                content = (self.log / entry_name(self.version + 1)).read_bytes()
+                content = current_files().read(self.log / entry_name(self.version + 1))
             except FileNotFoundError:
                 break
             actions = read_actions(content)
@@ -81,7 +81,7 @@ class TableFiles:
             for action in actions:
                 self._apply(action)
             self._take_record(content)
-        if not (self.log / entry_name(self.version)).exists():
+        if not current_files().exists(self.log / entry_name(self.version)):
             # Cleaned up by somebody else, so the entries behind it may be gone, too.
             self._load()
 
@@ -95,7 +95,7 @@ class TableFiles:
         newest = log.newest()
         try:
             # A torn newest entry is an error to delta-rs, so it is told which version to read.
-            delta = DeltaTable(self.folder, version=None if newest is None else newest.version)
+            delta = open_delta(self.folder, None if newest is None else newest.version)
             adds = pa.table(delta.get_add_actions())
         except TableNotFoundError as error:
             message = f"no Delta table in {self.folder} yet"
@@ -109,7 +109,7 @@ class TableFiles:
             adds.column(name).to_pylist() for name in ("path", "size_bytes", "modification_time")
         )
         self.live = {
-            unquote(name): LiveFile(unquote(name), size, modified_ms)
+            (path := file_in_table(name)): LiveFile(path, size, modified_ms)
             for name, size, modified_ms in zip(names, sizes, times, strict=True)
         }
         self.version = delta.version()
@@ -134,13 +134,14 @@ class TableFiles:
         self.foreign_version = -1
 
     def _listed_entries(self) -> list[tuple[int, int]]:
-        with os.scandir(self.log) as names:
-            matches = [(LOG_NAME.fullmatch(name.name), name) for name in names]
-            return sorted(
-                (int(match[1]), name.stat().st_mtime_ns // 1_000_000)
-                for match, name in matches
-                if match is not None and match[2] and int(match[1]) <= self.version
-            )
+        matches = [
+            (LOG_NAME.fullmatch(file.name), file) for file in current_files().listed(self.log)
+        ]
+        return sorted(
+            (int(match[1]), file.modified_ms)
+            for match, file in matches
+            if match is not None and match[2] and int(match[1]) <= self.version
+        )
 
     def _recorded(self, log: DeltaLog) -> Iterator[int]:
         """Versions that say a position, from the newest on."""
@@ -167,13 +168,13 @@ class TableFiles:
     def _apply(self, action: Action) -> None:
         if "add" in action:
             add = action["add"]
-            path = unquote(add["path"])
+            path = file_in_table(add["path"])
             self.live[path] = LiveFile(path, add["size"], add["modificationTime"])
             self.removed.pop(path, None)
             if add.get("dataChange", True) and not self._is_ours:
                 self.foreign_version = self.version
         elif "remove" in action:
-            path = unquote(action["remove"]["path"])
+            path = file_in_table(action["remove"]["path"])
             self.live.pop(path, None)
             self.removed[path] = action["remove"].get("deletionTimestamp") or now_ms()
         elif "commitInfo" in action:
@@ -183,7 +184,7 @@ class TableFiles:
                 self.recorded_version = self.version
         elif "metaData" in action:
             self.properties = action["metaData"].get("configuration", {})
-            self.schema = _arrow_schema(DeltaTable(self.folder, version=self.version))
+            self.schema = _arrow_schema(open_delta(self.folder, self.version))
             self.metadata_changes += 1
         elif "protocol" in action:
             refuse_protocol(self.folder, action["protocol"]["minWriterVersion"])
@@ -196,6 +197,6 @@ def _arrow_schema(delta: DeltaTable) -> pa.Schema:
 def last_checkpoint(log: Path) -> int:
     """The version of the newest Delta checkpoint, -1 where there is none."""
     try:
-        return int(orjson.loads((log / "_last_checkpoint").read_bytes())["version"])
+        return int(orjson.loads(current_files().read(log / "_last_checkpoint"))["version"])
     except (FileNotFoundError, KeyError, TypeError, ValueError):
         return -1

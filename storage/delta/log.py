@@ -12,7 +12,6 @@ checkpoints.
 
 import hashlib
 import logging
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -28,12 +27,12 @@ from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.definition import STORE_PROPERTY, StoreDefinition
+from oriel.storage.delta.opening import LOG_FOLDER, open_delta
 from oriel.storage.errors import CorruptLog, InvalidDefinition, StoreNotReady
+from oriel.storage.files import Stamp, current_files
 from oriel.storage.position import COMMIT_APPLICATION_KEY, COMMIT_INFO_KEY, CommitRecord
 
 logger = logging.getLogger(__name__)
-
-LOG_FOLDER = "_delta_log"
 
 Action = dict[str, Any]
 
@@ -59,6 +58,8 @@ class LogEntry:
     position: of each of its batches, perhaps repeated by its maintenance, None for commits of
     others. ``transactions`` are the batches that the entry commits, by application.
     ``restored`` is the version that a RESTORE went back to. ``digest`` identifies the content.
+    ``removed`` are the files that left the table, by compaction too; ``added_bytes`` is the size of
+    the added ones, ``committed_ms`` the wall clock of who committed (None: the entry does not say).
     """
 
     version: int
@@ -69,6 +70,9 @@ class LogEntry:
     record: CommitRecord | None
     transactions: Mapping[str, int] = field(default_factory=dict)
     restored: int | None = None
+    removed: tuple[str, ...] = ()
+    added_bytes: int = 0
+    committed_ms: int | None = None
 
     def batch_of(self, application: str) -> int | None:
         """The batch of this application that the entry commits, None when it commits none.
@@ -117,7 +121,7 @@ def read_entry(version: int, content: bytes) -> LogEntry | None:
     return LogEntry(
         version=version,
         digest=hashlib.sha256(content).hexdigest(),
-        added=tuple(unquote(add["path"]) for add in new),
+        added=tuple(file_in_table(add["path"]) for add in new),
         # A file with a deletion vector is one of which rows are deleted.
         removes_rows=any(remove.get("dataChange", True) for remove in removes)
         or any(add.get("deletionVector") for add in new),
@@ -125,7 +129,27 @@ def read_entry(version: int, content: bytes) -> LogEntry | None:
         record=_commit_record(version, commit_info.get(COMMIT_INFO_KEY)),
         transactions={txn["appId"]: txn["version"] for txn in transactions},
         restored=_restored_version(commit_info),
+        removed=tuple(unquote(remove["path"]) for remove in removes),
+        added_bytes=sum(add.get("size") or 0 for add in new),
+        committed_ms=commit_info.get("inCommitTimestamp", commit_info.get("timestamp")),
     )
+
+
+def file_in_table(path: str) -> str:
+    """Where a data file lies in its table, of the percent-encoded path that the log has of it.
+
+    Raises:
+        CorruptLog: it leads out of the table: who may write a table's log only is not to make
+            others read, and serve, any file there is. (Delta's shallow clones do lead out.)
+    """
+    name = unquote(path)
+    if name.startswith("/") or _SCHEME.match(path) or ".." in name.split("/"):
+        message = (
+            f"the log names a data file outside of the table, {name[:200]!r}: that is not read; "
+            "restore the table from a backup, or copy the file into it and its rows with Spark"
+        )
+        raise CorruptLog(message)
+    return name
 
 
 def _table_metadata(metadata: Action | None) -> TableMetadata | None:
@@ -169,10 +193,10 @@ def _first(actions: list[Action], name: str, default: Any) -> Any:
     return next((action[name] for action in actions if name in action), default)
 
 
+#: How a path with a scheme begins: `file:`, `s3://`.
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _ENTRY_NAME = re.compile(r"(\d{20})\.json")
-
-#: Identity of a log file: inode, modification time in ns, size in bytes.
-Stamp = tuple[int, int, int]
+_CHECKPOINT_NAME = re.compile(r"(\d{20})\.checkpoint\..*(?:parquet|json)")
 
 
 @dataclass(frozen=True)
@@ -183,7 +207,8 @@ class TableSnapshot:
     first, or where no entry that says it is left. ``batch`` is the last batch of the pipeline,
     which stays in the table when entries go; -1 before the first. ``digest`` is that of the
     version's log entry, "" when only a Delta checkpoint has it. ``kept`` says of files with a
-    deletion vector which rows are not deleted.
+    deletion vector which rows are not deleted. ``adds`` has a row a file, with its statistics, as
+    ``DeltaTable.get_add_actions`` flattens them.
     """
 
     version: int
@@ -194,6 +219,7 @@ class TableSnapshot:
     digest: str
     batch: int = -1
     kept: Mapping[str, npt.NDArray[np.bool_]] = field(default_factory=dict)
+    adds: Any = field(default=None, compare=False)
 
 
 class DeltaLog:
@@ -205,17 +231,17 @@ class DeltaLog:
         self._folder = table / LOG_FOLDER
 
     def stamp(self, version: int) -> Stamp | None:
-        """Identity of a version's file, None when there is no such file; one ``stat``."""
-        return _stamp(self._path(version))
+        """Which file a version has, None when it has none; one look at it."""
+        return current_files().stamp(self._path(version))
 
     def checkpoint_stamp(self) -> Stamp | None:
-        """Identity of the pointer to the newest Delta checkpoint, None when there is none."""
-        return _stamp(self._folder / "_last_checkpoint")
+        """Which pointer to the newest Delta checkpoint there is, None when there is none."""
+        return current_files().stamp(self._folder / "_last_checkpoint")
 
     def read(self, version: int) -> LogEntry | None:
         """Read one version's entry; None when it isn't there or isn't whole (yet)."""
         try:
-            content = self._path(version).read_bytes()
+            content = current_files().read(self._path(version))
         except (FileNotFoundError, NotADirectoryError):
             return None
         return read_entry(version, content)
@@ -223,7 +249,7 @@ class DeltaLog:
     def transactions(self, version: int) -> dict[str, int] | None:
         """Application -> the batch that this version commits; None if it isn't there or whole."""
         try:
-            actions = read_actions(self._path(version).read_bytes())
+            actions = read_actions(current_files().read(self._path(version)))
         except (FileNotFoundError, NotADirectoryError):
             return None
         if actions is None:
@@ -232,11 +258,11 @@ class DeltaLog:
 
     def versions(self) -> list[int]:
         """All versions that have a file of their own in the log, ascending."""
-        try:
-            names = os.listdir(self._folder)  # noqa: PTH208 - there may be very many
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return sorted(int(match[1]) for match in map(_ENTRY_NAME.fullmatch, names) if match)
+        return self._named(_ENTRY_NAME)
+
+    def checkpoints(self) -> list[int]:
+        """All versions of which the log has a Delta checkpoint, ascending."""
+        return self._named(_CHECKPOINT_NAME)
 
     def newest(self) -> LogEntry | None:
         """Read the newest entry that is whole, None when there is none."""
@@ -246,8 +272,8 @@ class DeltaLog:
         """The pipeline's newest word on its position, None where no entry has one."""
         return next((entry.record for entry in self._backwards() if entry.record), None)
 
-    def snapshot(self) -> TableSnapshot:
-        """Read the newest whole version by way of delta-rs.
+    def snapshot(self, version: int | None = None) -> TableSnapshot:
+        """Read a whole version, the newest or the one that is named, by way of delta-rs.
 
         Raises:
             StoreNotReady: there is no table yet.
@@ -255,13 +281,15 @@ class DeltaLog:
             InvalidDefinition: the table is no store of ours.
         """
         # delta-rs takes a torn newest entry for an error, so it is told which version to read.
-        entry = self.newest()
+        entry = self.newest() if version is None else self.read(version)
+        if version is None and entry is not None:
+            version = entry.version
         try:
-            delta = DeltaTable(self.table, version=None if entry is None else entry.version)
+            delta = open_delta(self.table, version)
             metadata = delta.metadata()
             definition = read_definition(self.table, metadata.configuration.get(STORE_PROPERTY))
             _refuse_column_mapping(self.table, metadata.configuration)
-            files = pa.table(delta.get_add_actions()).column("path").to_pylist()
+            adds = pa.table(delta.get_add_actions(flatten=True))
             batch = delta.transaction_version(definition.application)
             kept = _kept_rows(delta)
         except TableNotFoundError as error:
@@ -279,11 +307,12 @@ class DeltaLog:
             version=delta.version(),
             table_id=str(metadata.id),
             definition=definition,
-            files=tuple(unquote(path) for path in files),
+            files=tuple(map(file_in_table, adds.column("path").to_pylist())),
             record=record,
             digest="" if entry is None else entry.digest,
             batch=max(-1 if batch is None else batch, -1 if record is None else record.batch),
             kept={unquote(path): mask for path, mask in kept.items()},
+            adds=adds,
         )
 
     def last_record(self, version: int, application: str) -> CommitRecord | None:
@@ -294,7 +323,7 @@ class DeltaLog:
         RESTORE took back is passed over.
         """
         records: list[CommitRecord] = []
-        for entry in self._backwards():
+        for entry in self._backwards(version):
             if entry.version > version:
                 continue
             if entry.restored is not None:
@@ -308,20 +337,18 @@ class DeltaLog:
     def _path(self, version: int) -> Path:
         return self._folder / entry_name(version)
 
-    def _backwards(self) -> Iterator[LogEntry]:
-        """Whole entries from the newest on, skipping torn ones."""
+    def _named(self, pattern: re.Pattern[str]) -> list[int]:
+        names = current_files().names(self._folder)
+        return sorted({int(match[1]) for match in map(pattern.fullmatch, names) if match})
+
+    def _backwards(self, newest: int | None = None) -> Iterator[LogEntry]:
+        """Whole entries from ``newest`` (None: the log's) on, skipping torn ones."""
         for version in reversed(self.versions()):
+            if newest is not None and version > newest:
+                continue
             entry = self.read(version)
             if entry is not None:
                 yield entry
-
-
-def _stamp(path: Path) -> Stamp | None:
-    try:
-        status = path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
 def _refuse_column_mapping(table: Path, properties: Mapping[str, str | None]) -> None:

@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from oriel.storage.definition import StoreKind
 from oriel.storage.delta.file_ranges import FileRanges, Place, Range, clock_column
+from oriel.storage.files import current_files
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,10 @@ def merged_pieces(
         FileNotFoundError: a file was removed.
     """
     with ExitStack() as opened:
-        files = {path: opened.enter_context(pq.ParquetFile(folder / path)) for path in merge.ranges}
+        files = {}
+        for path in merge.ranges:
+            source = opened.enter_context(current_files().open(folder / path))
+            files[path] = opened.enter_context(pq.ParquetFile(source))
         if merge.kind is None:
             yield from _as_they_are(files, merge, schema, rows, size)
             return

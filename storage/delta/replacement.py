@@ -11,7 +11,8 @@ import pyarrow as pa
 from deltalake import DeltaTable, Schema
 
 from oriel.storage.delta.data_files import AddedFile
-from oriel.storage.delta.log import LOG_FOLDER, Action
+from oriel.storage.delta.log import Action
+from oriel.storage.delta.opening import LOG_FOLDER, open_delta
 from oriel.storage.delta.table import create_entry
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
@@ -41,7 +42,7 @@ def replace_rows(
     on disk.
     """
     while True:
-        delta = DeltaTable(folder)
+        delta = open_delta(folder)
         actions = _actions(delta, content, application, info)
         # The last line: an entry without it was cut off (see read_actions).
         actions.append({"txn": {"appId": application, "version": batch}})

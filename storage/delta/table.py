@@ -14,6 +14,7 @@ features), so that Spark, delta-rs, DuckDB and Polars read the tables alike.
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,8 @@ from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from oriel.storage.delta.data_files import AddedFile, statistics_columns
-from oriel.storage.delta.log import LOG_FOLDER, Action, DeltaLog, entry_name, read_actions
+from oriel.storage.delta.log import Action, DeltaLog, entry_name, read_actions
+from oriel.storage.delta.opening import LOG_FOLDER, open_delta
 from oriel.storage.delta.retention import (
     DELETED_FILE_RETENTION,
     DELETED_FILE_RETENTION_MS,
@@ -33,7 +35,7 @@ from oriel.storage.delta.retention import (
     interval,
 )
 from oriel.storage.errors import CorruptLog, ForeignCheckpoint
-from oriel.storage.files import create_file, sync_file, sync_folder
+from oriel.storage.files import create_file, current_files, sync_file, sync_folder, uri
 from oriel.storage.position import COMMIT_APPLICATION_KEY
 
 #: Versions between two Delta checkpoints; each costs a read of the whole file list.
@@ -176,7 +178,7 @@ class Table:
         """Read the entries of others, if there are any: one look at a file that isn't there."""
         while True:
             try:
-                content = (self._log / entry_name(self._version + 1)).read_bytes()
+                content = current_files().read(self._log / entry_name(self._version + 1))
             except FileNotFoundError:
                 break
             actions = read_actions(content)
@@ -186,7 +188,7 @@ class Table:
             self._version += 1
             for action in actions:
                 self._apply(action)
-        if not (self._log / entry_name(self._version)).exists():
+        if not current_files().exists(self._log / entry_name(self._version)):
             # Old entries go once a Delta checkpoint has what they say. If this one went, those
             # behind it may have gone too, and the number of the next one isn't known.
             self._take(_open_existing(self._folder))
@@ -248,7 +250,7 @@ def open_table(
         CorruptLog: the log is damaged beyond its newest entry, or the table has features that
             stores must not have.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    current_files().make_folder(folder, sync=False)
     log = folder / LOG_FOLDER
     _set_aside_torn_entry(log)
     try:
@@ -256,7 +258,7 @@ def open_table(
     except TableNotFoundError:
         pass
     delta = DeltaTable.create(
-        folder,
+        uri(folder),
         schema=schema,
         configuration={
             "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
@@ -293,13 +295,14 @@ def _set_aside_torn_entry(log: Path) -> None:
     batch is still to be committed. Two torn entries are some other damage: nothing says what
     the older one held, so this is an error and never guessed around.
     """
+    files = current_files()
     newest = [log / entry_name(version) for version in DeltaLog(log.parent).versions()[-2:]]
-    torn = [path for path in newest if read_actions(path.read_bytes()) is None]
+    torn = [path for path in newest if read_actions(files.read(path)) is None]
     if not newest or newest[-1] not in torn:
         return
-    if len(newest) == 1 and not list(log.glob("*.parquet")):
+    if len(newest) == 1 and not any(name.endswith(".parquet") for name in files.names(log)):
         # Version 0 was never acknowledged: the table is made anew.
-        newest[-1].unlink()
+        files.delete(newest[-1])
         return
     if len(torn) == 2:
         message = (
@@ -308,24 +311,32 @@ def _set_aside_torn_entry(log: Path) -> None:
             "its checkpoint and let the pipeline rebuild it from the log"
         )
         raise CorruptLog(message)
-    # Renamed and not removed, so that somebody can look at it.
-    newest[-1].rename(newest[-1].with_suffix(".json.torn"))
+    _set_aside(newest[-1])
+
+
+def _set_aside(path: Path) -> None:
+    """Give a file another name, and don't delete it, so that somebody can look at it."""
+    files, aside = current_files(), path.with_name(f"{path.name}.torn")
+    files.delete(aside)
+    files.copy(path, aside, sync=False)
+    files.delete(path)
 
 
 def _open_existing(folder: Path) -> DeltaTable:
     """Open a table that is there; without its Delta checkpoints if they are what is damaged."""
     try:
-        return DeltaTable(folder)
+        return open_delta(folder)
     except TableNotFoundError:
         raise
     except DeltaError:
-        log = folder / LOG_FOLDER
+        log, files = folder / LOG_FOLDER, current_files()
         # A checkpoint only saves reading: as long as every entry is there it isn't needed.
-        if (log / entry_name(0)).exists():
-            for path in [*log.glob("*.checkpoint*.parquet"), *log.glob("_last_checkpoint")]:
-                path.rename(path.with_name(f"{path.name}.torn"))
+        if files.exists(log / entry_name(0)):
+            for name in files.names(log):
+                if fnmatch(name, "*.checkpoint*.parquet") or name == "_last_checkpoint":
+                    _set_aside(log / name)
     try:
-        return DeltaTable(folder)
+        return open_delta(folder)
     except DeltaError as error:
         message = (
             f"the log of {folder} can't be read: {error}. Restore the table from a backup, or "
@@ -341,4 +352,4 @@ def add_checkpoint(folder: Path, version: int | None = None) -> None:
     Beside a writer ``version`` is needed: a listing of the log may miss an entry that comes while
     it runs and have a later one, which delta-rs takes for a gap.
     """
-    DeltaTable(folder, version=version).create_checkpoint()
+    open_delta(folder, version).create_checkpoint()

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from oriel.storage.files.by_place import FilesByPlace
 from oriel.storage.files.contract import Files
-from oriel.storage.files.local import LocalFiles
 
 #: Of the process and not of a context: Spark calls back in threads of its own.
-_in_place: list[Files] = [LocalFiles()]
+_in_place: list[Files] = [FilesByPlace()]
 
 
 def current_files() -> Files:

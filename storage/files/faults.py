@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from oriel.storage.files.contract import Files, Fill, WrittenFile
-from oriel.storage.files.local import LocalFiles
+from oriel.storage.files.by_place import FilesByPlace
+from oriel.storage.files.contract import Files, Fill, ListedFile, Stamp, WrittenFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,14 +31,19 @@ class HookedFiles:
     def __init__(
         self, before: Callable[[str, Path], None] | None = None, *, inner: Files | None = None
     ) -> None:
-        """Wrap ``inner``, local files if it isn't given."""
+        """Wrap ``inner``, the files of all places if it isn't given."""
         self._before = before
-        self.inner: Files = inner or LocalFiles()
+        self.inner: Files = inner or FilesByPlace()
 
     def before(self, operation: str, path: Path) -> None:
         """Look at an operation that is about to happen; an error stops it."""
         if self._before is not None:
             self._before(operation, path)
+
+    def reach(self, folder: Path) -> None:
+        """See ``Files``."""
+        self.before("reach", folder)
+        self.inner.reach(folder)
 
     def read(self, path: Path) -> bytes:
         """See ``Files``."""
@@ -50,15 +55,35 @@ class HookedFiles:
         self.before("open", path)
         return self.inner.open(path)
 
+    def map(self, path: Path) -> "pa.NativeFile":
+        """See ``Files``."""
+        self.before("map", path)
+        return self.inner.map(path)
+
     def exists(self, path: Path) -> bool:
         """See ``Files``."""
         self.before("exists", path)
         return self.inner.exists(path)
 
+    def is_folder(self, path: Path) -> bool:
+        """See ``Files``."""
+        self.before("is_folder", path)
+        return self.inner.is_folder(path)
+
+    def stamp(self, path: Path) -> Stamp | None:
+        """See ``Files``."""
+        self.before("stamp", path)
+        return self.inner.stamp(path)
+
     def names(self, folder: Path) -> list[str]:
         """See ``Files``."""
         self.before("names", folder)
         return self.inner.names(folder)
+
+    def listed(self, folder: Path) -> list[ListedFile]:
+        """See ``Files``."""
+        self.before("listed", folder)
+        return self.inner.listed(folder)
 
     def make_folder(self, folder: Path, *, sync: bool) -> None:
         """See ``Files``."""
@@ -80,10 +105,25 @@ class HookedFiles:
         self.before("write", path)
         return self.inner.write(path, fill, sync=sync)
 
+    def copy(self, source: Path, target: Path, *, sync: bool) -> None:
+        """See ``Files``."""
+        self.before("copy", target)
+        self.inner.copy(source, target, sync=sync)
+
+    def touch(self, path: Path) -> None:
+        """See ``Files``."""
+        self.before("touch", path)
+        self.inner.touch(path)
+
     def delete(self, path: Path) -> None:
         """See ``Files``."""
         self.before("delete", path)
         self.inner.delete(path)
+
+    def delete_folder(self, folder: Path) -> None:
+        """See ``Files``."""
+        self.before("delete_folder", folder)
+        self.inner.delete_folder(folder)
 
     def sync_file(self, path: Path) -> None:
         """See ``Files``."""
@@ -171,9 +211,21 @@ class FailingFiles(HookedFiles):
         """See ``Files``."""
         self._failing("make_folder", folder, lambda: self.inner.make_folder(folder, sync=sync))
 
+    def touch(self, path: Path) -> None:
+        """See ``Files``."""
+        self._failing("touch", path, lambda: self.inner.touch(path))
+
     def delete(self, path: Path) -> None:
         """See ``Files``."""
         self._failing("delete", path, lambda: self.inner.delete(path))
+
+    def copy(self, source: Path, target: Path, *, sync: bool) -> None:
+        """See ``Files``."""
+        self._failing("copy", target, lambda: self.inner.copy(source, target, sync=sync))
+
+    def delete_folder(self, folder: Path) -> None:
+        """See ``Files``."""
+        self._failing("delete_folder", folder, lambda: self.inner.delete_folder(folder))
 
     def sync_file(self, path: Path) -> None:
         """See ``Files``."""

@@ -2,12 +2,14 @@
 
 import os
 import re
+import shutil
 import socket
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from oriel.storage.files.contract import Fill, WrittenFile
+from oriel.storage.files.contract import Fill, ListedFile, Stamp, WrittenFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,13 +25,22 @@ class LocalFiles:
     NFS. Locks are not needed.
     """
 
+    def reach(self, folder: Path) -> None:
+        """See ``Files``: what is wrong there, the first file will tell."""
+
     def read(self, path: Path) -> bytes:
         """See ``Files``."""
         return path.read_bytes()
 
     def open(self, path: Path) -> "pa.NativeFile":
-        """See ``Files``: mapped, so that only what is looked at is read."""
-        import pyarrow as pa  # noqa: PLC0415 - only processes that write have it in memory
+        """See ``Files``."""
+        import pyarrow as pa  # noqa: PLC0415 - only processes that read tables have it in memory
+
+        return pa.OSFile(str(path))
+
+    def map(self, path: Path) -> "pa.NativeFile":
+        """See ``Files``."""
+        import pyarrow as pa  # noqa: PLC0415
 
         return pa.memory_map(str(path))
 
@@ -37,13 +48,38 @@ class LocalFiles:
         """See ``Files``."""
         return path.exists()
 
+    def is_folder(self, path: Path) -> bool:
+        """See ``Files``."""
+        return path.is_dir()
+
+    def stamp(self, path: Path) -> Stamp | None:
+        """See ``Files``."""
+        try:
+            status = path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return (status.st_ino, status.st_mtime_ns, status.st_size)
+
     def names(self, folder: Path) -> list[str]:
         """See ``Files``."""
         try:
             with os.scandir(folder) as entries:
                 return [entry.name for entry in entries]
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return []
+
+    def listed(self, folder: Path) -> list[ListedFile]:
+        """See ``Files``."""
+        found = []
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+            for entry in entries:
+                # It may go meanwhile.
+                with suppress(FileNotFoundError):
+                    status = entry.stat()
+                    if entry.is_file():
+                        modified_ms = status.st_mtime_ns // 1_000_000
+                        found.append(ListedFile(entry.name, status.st_size, modified_ms))
+        return found
 
     def make_folder(self, folder: Path, *, sync: bool) -> None:
         """See ``Files``."""
@@ -86,9 +122,23 @@ class LocalFiles:
         status = path.stat()
         return WrittenFile(status.st_size, status.st_mtime_ns // 1_000_000)
 
+    def touch(self, path: Path) -> None:
+        """See ``Files``."""
+        os.utime(path)
+
     def delete(self, path: Path) -> None:
         """See ``Files``."""
         path.unlink(missing_ok=True)
+
+    def copy(self, source: Path, target: Path, *, sync: bool) -> None:
+        """See ``Files``: by a hard link."""
+        target.hardlink_to(source)
+        if sync:
+            self.sync_file(target)
+
+    def delete_folder(self, folder: Path) -> None:
+        """See ``Files``."""
+        shutil.rmtree(folder, ignore_errors=True)
 
     def sync_file(self, path: Path) -> None:
         """See ``Files``."""

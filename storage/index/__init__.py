@@ -8,57 +8,78 @@ rebuild, never a crash.
 
 Layout of one index folder::
 
-    DATA/index/<store>/CURRENT              name of the generation that readers use
-    DATA/index/<store>/<generation>/        one LMDB environment (data.mdb, lock.mdb)
-    DATA/index/<store>/<generation>/DAMAGED left by a reader that found the generation unreadable
-    DATA/index/<store>/<generation>/SUSPECT left when a reader's process crashed
+    FOLDER = DATA/index/_format-<n>/<store>
+    FOLDER/CURRENT                  name of the generation that readers use
+    FOLDER/<generation>/            one LMDB environment (data.mdb, lock.mdb)
+    FOLDER/<generation>/WRITTEN     how its writer left it, or that one has it open
+    FOLDER/<generation>/DAMAGED     left by a reader that found the generation unreadable
+    FOLDER/<generation>/SUSPECT     left when a reader's process crashed
 
-An environment has three databases: ``windows`` (record key -> JSON, see
-``oriel.storage.key_codec``), ``meta`` (one record, the ``IndexState``) and ``ahead`` (record key ->
-revision, of rows that others wrote with a revision that the pipeline has still to come to). All
-change in one write transaction per table version. Invariants: the state names the table version
+An environment has four databases: ``windows`` (record key -> JSON, see
+``oriel.storage.key_codec``), ``lengths`` (sessions by class of length), ``meta`` (one record, the
+``IndexState``) and ``ahead`` (record key -> revision, of rows that others wrote with one that the
+pipeline has still to come to). Each value of the first three has a checksum. All change in one
+write transaction per table version. Invariants: the state names the table version
 whose rows are there, all of them and none of a later one; a generation that ``CURRENT`` names is
 complete; a generation's files are never replaced in place.
 """
 
+from oriel.storage.index.build import build_generation
 from oriel.storage.index.check import check_in_own_process
 from oriel.storage.index.folder import (
     IndexFolder,
     clear_suspicion,
     damage,
+    data_bytes,
     is_suspect,
+    mark_damaged,
     mark_suspect,
+    suspicion,
 )
-from oriel.storage.index.reader import IndexReader
+from oriel.storage.index.reader import IndexReader, open_indexes_max
 from oriel.storage.index.rows import (
     IndexRows,
+    Kept,
     file_rows,
+    json_texts,
+    newest_of_each,
     row_identity_json,
     row_json,
     table_batches,
+    window_json,
 )
-from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
-from oriel.storage.index.state import IndexState
-from oriel.storage.index.writer import IndexWriter, build_generation, revision_range
+from oriel.storage.index.sessions import SessionSnapshot
+from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot
+from oriel.storage.index.state import Extent, IndexState
+from oriel.storage.index.writer import IndexWriter, revision_range
 
 __all__ = [
+    "Extent",
     "IndexFolder",
     "IndexReader",
     "IndexRows",
     "IndexSnapshot",
     "IndexState",
     "IndexWriter",
+    "Kept",
     "KeyValueSnapshot",
     "SessionSnapshot",
     "build_generation",
     "check_in_own_process",
     "clear_suspicion",
     "damage",
+    "data_bytes",
     "file_rows",
     "is_suspect",
+    "json_texts",
+    "mark_damaged",
     "mark_suspect",
+    "newest_of_each",
+    "open_indexes_max",
     "revision_range",
     "row_identity_json",
     "row_json",
+    "suspicion",
     "table_batches",
+    "window_json",
 ]

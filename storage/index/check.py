@@ -3,26 +3,29 @@
     python -m oriel.storage.index GENERATION
 
 Garbled pages can crash LMDB, so nothing of the index is trusted here: first the file's
-structure is walked byte by byte without LMDB (``lmdb.verify``), then each value must be JSON
-and the state readable. Measured: 2.5 s per million windows. A bit flipped inside a
-number is not found; the index keeps no checksums.
+structure is walked byte by byte without LMDB (``lmdb.verify``), then each record must have its
+checksum and the state be readable. Measured: 2.5 s per million windows.
 """
 
 import signal
 import subprocess
 import sys
+from itertools import islice
 from pathlib import Path
 
 import lmdb
 import lmdb.verify
-import orjson
 
 from oriel.storage.errors import IndexDamaged, StoreNotReady
+from oriel.storage.index.checksums import check, checked_content
 from oriel.storage.index.generation import STATE_KEY, open_for_reading, storage_error
 from oriel.storage.index.state import IndexState
 
 #: Signals by which a process dies of what it reads; of others (no memory left) it is killed.
 _CRASHES = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL)
+
+#: Records that are compared with their checksums at once.
+_CHUNK = 1_000
 
 
 def find_damage(generation: Path) -> str | None:
@@ -39,7 +42,7 @@ def find_damage(generation: Path) -> str | None:
         return str(problems[0])
     # Only a file whose structure is whole is opened.
     try:
-        return _find_bad_value(generation)
+        _check_records(generation)
     except IndexDamaged as error:
         return str(error)
     except lmdb.Error as error:
@@ -47,21 +50,21 @@ def find_damage(generation: Path) -> str | None:
         if isinstance(translated, IndexDamaged):
             return str(translated)
         raise translated from error
+    return None
 
 
-def _find_bad_value(generation: Path) -> str | None:
+def _check_records(generation: Path) -> None:
     opened = open_for_reading(generation)
     try:
         with opened.env.begin() as txn:
-            IndexState.from_json(txn.get(STATE_KEY, db=opened.meta))
-            for key, value in txn.cursor(opened.windows):
-                try:
-                    orjson.loads(value)
-                except orjson.JSONDecodeError:
-                    return f"the window at {key!r} is no JSON"
+            value = txn.get(STATE_KEY, db=opened.meta)
+            IndexState.from_json(checked_content(STATE_KEY, value))
+            for database in (opened.windows, opened.lengths):
+                records = iter(txn.cursor(database))
+                while chunk := list(islice(records, _CHUNK)):
+                    check(chunk)
     finally:
         opened.env.close()
-    return None
 
 
 def check_in_own_process(generation: Path) -> None:

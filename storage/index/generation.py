@@ -7,7 +7,7 @@ each read transaction. What a header can't tell (garbled pages) is found by
 ``oriel.storage.index.check`` in a process of its own.
 """
 
-import errno
+import mmap
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -15,24 +15,31 @@ from typing import NamedTuple
 import lmdb
 
 from oriel.storage.errors import IndexDamaged, StoreNotReady
+from oriel.storage.index.checksums import checked_content
 from oriel.storage.index.folder import DATA_FILE, damage, mark_damaged
 from oriel.storage.index.state import IndexState
 
-#: Address space, not memory or disk: LMDB maps this much once and can't outgrow it, while the
-#: file has only the pages that were written.
-MAP_BYTES = 1 << 40
+#: What LMDB maps of an index that is being built: address space, not memory or disk.
+BUILD_MAP_BYTES = 1 << 40
+#: Of an index that is there LMDB maps so many times its file, and at least so many bytes: enough
+#: to grow in, and small enough for thousands of indexes in one process. Who comes to the end of its
+#: map takes a larger one.
+_MAP_FACTOR = 16
+_MAP_BYTES_MIN = 1 << 28
 #: Slots of the reader table: one for each read transaction that is open, of all processes.
 READERS_MAX = 1024
 
 _WINDOWS = b"windows"
 _META = b"meta"
 _AHEAD = b"ahead"
+_LENGTHS = b"lengths"
 STATE_KEY = b"state"
 
 #: LMDB errors that say nothing about the file: the same call may work later.
 _TRANSIENT = (
     lmdb.ReadersFullError,
     lmdb.BadRslotError,
+    lmdb.BadTxnError,
     lmdb.TlsFullError,
     lmdb.MapFullError,
     lmdb.MapResizedError,
@@ -40,25 +47,22 @@ _TRANSIENT = (
     lmdb.DiskError,
     lmdb.LockError,
     lmdb.ReadonlyError,
+    # A write of a commit failed: the writer opens the file again, which is as it was before.
+    lmdb.PanicError,
 )
-#: The texts of the system's errors that say as little. Not of all: LMDB's word for an empty file is
-#: that it is none, or a bad descriptor.
-_SYSTEM_ERRORS = [
-    os.strerror(code)
-    for code in (
-        errno.EMFILE, errno.ENFILE, errno.EIO, errno.EROFS, errno.EDQUOT, errno.EPERM, errno.ESTALE,
-        errno.ETIMEDOUT, errno.ENODEV,
-    )
-]  # fmt: skip
 
 
 class Environment(NamedTuple):
-    """An open LMDB environment with its databases, of which readers need no ``ahead``."""
+    """An open LMDB environment with its databases.
+
+    Readers need no ``ahead``; ``lengths`` has records for sessions only.
+    """
 
     env: lmdb.Environment
     windows: "lmdb._Database"
     meta: "lmdb._Database"
     ahead: "lmdb._Database"
+    lengths: "lmdb._Database"
     page_bytes: int
 
     def promised_bytes(self) -> int:
@@ -76,25 +80,42 @@ def open_for_reading(generation: Path) -> Environment:
     return _open(generation, readonly=True, sync=True)
 
 
-def open_for_writing(generation: Path, *, sync: bool) -> Environment:
+def open_for_writing(generation: Path, *, sync: bool, map_bytes: int | None = None) -> Environment:
     """Open a generation for writing, making its files where there are none.
 
     ``sync`` makes each commit one data sync: a power loss can then undo the last commit, which
-    is read again from the log, but never tears the file.
+    is read again from the log, but never tears the file. ``map_bytes`` is how much is mapped,
+    None for what the file needs.
 
     Raises:
         IndexDamaged: the file can't be an intact index.
         StoreNotReady: it can't be opened now; a retry may do.
     """
-    return _open(generation, readonly=False, sync=sync)
+    return _open(generation, readonly=False, sync=sync, map_bytes=map_bytes)
 
 
-def _open(generation: Path, *, readonly: bool, sync: bool) -> Environment:
+def _open(
+    generation: Path, *, readonly: bool, sync: bool, map_bytes: int | None = None
+) -> Environment:
+    try:
+        size = (generation / DATA_FILE).stat().st_size
+    except (FileNotFoundError, NotADirectoryError) as error:
+        if readonly:
+            message = f"index {generation.parent.name!r} was deleted; it is being rebuilt, retry"
+            raise IndexDamaged(message) from error
+        size = 2 * mmap.PAGESIZE
+    except OSError as error:
+        raise not_usable(error, generation) from error
+    # LMDB takes an empty file for a new one, and says of less than its two headers what it says
+    # when the system fails.
+    if size < 2 * mmap.PAGESIZE:
+        message = f"index {generation.parent.name!r} is cut off ({size} bytes); it is being rebuilt"
+        raise IndexDamaged(message)
     try:
         env = lmdb.open(
             os.fspath(generation),
-            map_size=MAP_BYTES,
-            max_dbs=3,
+            map_size=map_bytes or _map_bytes(size),
+            max_dbs=4,
             max_readers=READERS_MAX,
             readonly=readonly,
             create=not readonly,
@@ -108,6 +129,8 @@ def _open(generation: Path, *, readonly: bool, sync: bool) -> Environment:
         )
     except lmdb.Error as error:
         raise storage_error(error, generation) from error
+    except OSError as error:
+        raise not_usable(error, generation) from error
     try:
         return _with_databases(env, generation, create=not readonly)
     except BaseException:
@@ -115,10 +138,18 @@ def _open(generation: Path, *, readonly: bool, sync: bool) -> Environment:
         raise
 
 
+def _map_bytes(file_bytes: int) -> int:
+    """How much to map of a file: a power of two."""
+    return 1 << (max(_MAP_BYTES_MIN, _MAP_FACTOR * file_bytes) - 1).bit_length()
+
+
 def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) -> Environment:
     page_bytes = env.stat()["psize"]
     promised = (env.info()["last_pgno"] + 1) * page_bytes
-    actual = (generation / DATA_FILE).stat().st_size
+    try:
+        actual = (generation / DATA_FILE).stat().st_size
+    except OSError as error:
+        raise not_usable(error, generation) from error
     if actual < promised:
         message = (
             f"index {generation.parent.name!r} is cut off ({actual} of {promised} bytes); it is "
@@ -131,26 +162,28 @@ def _with_databases(env: lmdb.Environment, generation: Path, *, create: bool) ->
         windows = env.open_db(_WINDOWS, create=create)
         meta = env.open_db(_META, create=create)
         ahead = env.open_db(_AHEAD, create=create)
+        lengths = env.open_db(_LENGTHS, create=create)
     except lmdb.NotFoundError as error:
         index = f"index {generation.parent.name!r}"
         message = f"{index} was written in another format; it is being rebuilt, retry"
         raise IndexDamaged(message) from error
     except lmdb.Error as error:
         raise storage_error(error, generation) from error
-    return Environment(env, windows, meta, ahead, page_bytes)
+    return Environment(env, windows, meta, ahead, lengths, page_bytes)
 
 
 def storage_error(error: lmdb.Error, generation: Path) -> StoreNotReady:
     """Translate an LMDB error: damaged, or only not usable now."""
+    # What has no class of its own is an error of the system: permissions, descriptors, devices.
+    if isinstance(error, _TRANSIENT) or type(error) is lmdb.Error:
+        return not_usable(error, generation)
     index = f"index {generation.parent.name!r}"
-    if isinstance(error, _TRANSIENT) or _is_of_the_system(error):
-        return StoreNotReady(f"{index} can't be used now ({error}); retry")
     return IndexDamaged(f"{index} is damaged ({error}); it is being rebuilt, retry")
 
 
-def _is_of_the_system(error: lmdb.Error) -> bool:
-    """Whether the operating system failed: for its errors LMDB has texts, but few classes."""
-    return type(error) is lmdb.Error and any(text in str(error) for text in _SYSTEM_ERRORS)
+def not_usable(error: Exception, generation: Path) -> StoreNotReady:
+    """Say that the system failed, which says nothing about the index."""
+    return StoreNotReady(f"index {generation.parent.name!r} can't be used now ({error}); retry")
 
 
 class OpenGeneration:
@@ -164,7 +197,10 @@ class OpenGeneration:
             StoreNotReady: it can't be opened now; a retry may do.
         """
         self.path = path
-        reason = damage(path)
+        try:
+            reason = damage(path)
+        except OSError as error:
+            raise not_usable(error, path) from error
         if reason is not None:
             message = f"index {path.parent.name!r} is damaged ({reason}); it is being rebuilt"
             raise IndexDamaged(message)
@@ -173,13 +209,20 @@ class OpenGeneration:
         except IndexDamaged as error:
             mark_damaged(path, str(error))
             raise
-        self._file = os.open(path / DATA_FILE, os.O_RDONLY)
+        try:
+            self._file = os.open(path / DATA_FILE, os.O_RDONLY)
+        except OSError as error:
+            self.environment.env.close()
+            raise not_usable(error, path) from error
         self._promised_bytes = 0
         self._state_txn_id = -1
         self._state: IndexState | None = None
+        #: Read transactions that are open, and whether to close with the last of them.
+        self.reads_open = 0
+        self._is_closing = False
 
     def begin(self) -> "lmdb.Transaction[bytes]":
-        """Begin a read transaction, after a look at the file's size.
+        """Begin a read transaction, after a look at the file's size; ``end`` ends it.
 
         Raises:
             IndexDamaged: the file was cut off.
@@ -192,9 +235,28 @@ class OpenGeneration:
             mark_damaged(self.path, message)
             raise IndexDamaged(message)
         try:
-            return self.environment.env.begin()
+            txn = self._begin()
         except lmdb.Error as error:
             raise self.failed(error) from error
+        self.reads_open += 1
+        return txn
+
+    def _begin(self) -> "lmdb.Transaction[bytes]":
+        try:
+            return self.environment.env.begin()
+        except lmdb.MapResizedError:
+            # The writer outgrew our map. A larger one can't take its place under an open read.
+            if self.reads_open:
+                raise
+            self.environment.env.set_mapsize(_map_bytes(os.fstat(self._file).st_size))
+            return self.environment.env.begin()
+
+    def end(self, txn: "lmdb.Transaction[bytes]") -> None:
+        """End a read transaction."""
+        txn.abort()
+        self.reads_open -= 1
+        if self._is_closing and not self.reads_open:
+            self._close()
 
     def state(self, txn: "lmdb.Transaction[bytes]") -> IndexState:
         """The state that a read transaction sees.
@@ -207,8 +269,8 @@ class OpenGeneration:
         transaction_id = txn.id()
         if self._state is None or transaction_id != self._state_txn_id:
             try:
-                state_json = txn.get(STATE_KEY, db=self.environment.meta)
-                self._state = IndexState.from_json(state_json)
+                value = txn.get(STATE_KEY, db=self.environment.meta)
+                self._state = IndexState.from_json(checked_content(STATE_KEY, value))
             except lmdb.Error as error:
                 raise self.failed(error) from error
             except IndexDamaged as error:
@@ -226,6 +288,11 @@ class OpenGeneration:
         return translated
 
     def close(self) -> None:
-        """Close the files; no snapshot of this generation may be open."""
+        """Close the files, with the last read that is open."""
+        self._is_closing = True
+        if not self.reads_open:
+            self._close()
+
+    def _close(self) -> None:
         self.environment.env.close()
         os.close(self._file)

@@ -8,7 +8,7 @@ all digits; doubles are the shortest text that reads back equal, whole ones as `
 the infinities and null are ``null``; arrays follow the rules of their items.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 
 from oriel.storage.definition import StoreDefinition, StoreKind
 from oriel.storage.delta import arrow_type, store_schema
-from oriel.storage.errors import CorruptLog, MissingDataFile
+from oriel.storage.errors import CorruptLog, MissingDataFile, ObjectStoreFailed
+from oriel.storage.files import current_files
 from oriel.storage.index.state import NOTHING_OBSERVED_MS, Extent
 from oriel.storage.key_codec import record_keys
 
@@ -30,10 +31,15 @@ from oriel.storage.key_codec import record_keys
 _BATCH_ROWS = 1 << 17
 
 _CONTROL_CHARACTERS = [chr(code) for code in range(32)]
+#: How often a string has to be there, on average, for its text to be made only once.
+_REPEATS = 4
 _NEEDS_ESCAPE = '["\\\\\\x00-\\x1f]'
 
 #: Of a file's rows, which are in the table: those that its deletion vector leaves.
 Kept = npt.NDArray[np.bool_]
+
+#: Chooses the row groups of an open file that are worth reading, by their numbers.
+RowGroups = Callable[[pq.ParquetFile], list[int]]
 
 
 class IndexRows(NamedTuple):
@@ -79,6 +85,32 @@ def file_rows(
         MissingDataFile: the file was vacuumed or deleted, or its table is gone.
         CorruptLog: it is no Parquet file with the store's columns.
     """
+    for rows in _visible(path, definition, earliest_ms, kept):
+        counting = counting_rows(_encoded(rows, definition))
+        yield IndexRows(
+            keys=_bytes_list(_flat(counting["record"])),
+            values=_bytes_list(_flat(counting["json"])),
+            deleted=~_flat(counting["stands"]).to_numpy(zero_copy_only=False),
+            revisions=_flat(counting["revision"]).to_numpy(),
+            extent=_window_times(rows).extent(definition.window.kind),
+        )
+
+
+def file_tables(
+    path: Path, definition: StoreDefinition, earliest_ms: int = 0, kept: Kept | None = None
+) -> Iterator[Any]:
+    """Read a table file as encoded rows, which ``counting_rows`` takes; see ``file_rows``.
+
+    An encoded row has ``record`` (the record key), ``json``, ``stands`` (false: the window is
+    removed) and ``revision``. All rows of the file are there, in its order.
+    """
+    for rows in _visible(path, definition, earliest_ms, kept):
+        yield _encoded(rows, definition)
+
+
+def _visible(
+    path: Path, definition: StoreDefinition, earliest_ms: int, kept: Kept | None
+) -> Iterator[Any]:
     kind = definition.window.kind
     for rows in table_batches(path, definition, kept):
         visible = rows
@@ -86,7 +118,7 @@ def file_rows(
             clock_ms = _window_times(rows).retention_clock(kind)
             visible = rows.filter(pa.array(clock_ms >= earliest_ms))
         if len(visible):
-            yield _index_rows(visible, definition)
+            yield visible
 
 
 def file_extent(path: Path, definition: StoreDefinition, kept: Kept | None = None) -> Extent:
@@ -109,13 +141,18 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     """Open a file of a table; what is wrong with it is told in one line that names it."""
     try:
         # Spark writes times as INT96, which Arrow would take for nanoseconds: those end in 2262.
-        with pq.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
+        with (
+            current_files().open(path) as source,
+            pq.ParquetFile(source, coerce_int96_timestamp_unit="us") as file,
+        ):
             yield file
     except FileNotFoundError as error:
         message = f"the data file {path} is not there"
         raise MissingDataFile(message) from error
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, KeyError) as error:
         raise _unreadable(path, error) from error
+    except ObjectStoreFailed:
+        raise
     except OSError as error:
         # Arrow's word for a page that can't be decoded; the system's errors have a number.
         if error.errno is not None:
@@ -132,18 +169,28 @@ def _unreadable(path: Path, error: Exception) -> CorruptLog:
 
 
 def table_batches(
-    path: Path, definition: StoreDefinition, kept: Kept | None = None
+    path: Path,
+    definition: StoreDefinition,
+    kept: Kept | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    row_groups: RowGroups | None = None,
 ) -> Iterator[Any]:
     """Read a table file as Arrow tables with the columns and types that the definition says.
+
+    ``columns`` are all that are wanted, ``row_groups`` chooses which are read; not with ``kept``.
 
     Other writers (compaction) may leave other Arrow types for the same Delta type, and a file
     that is older than a column lacks it: its values are null.
     """
     aggregates = {a.name: arrow_type(a.type) for a in definition.aggregates}
     schema = store_schema(aggregates, windowed=definition.window.kind.is_windowed)
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns])
     read = 0
     with _opened(path) as file:
-        for batch in file.iter_batches(_BATCH_ROWS):
+        groups = None if row_groups is None else row_groups(file)
+        for batch in file.iter_batches(_BATCH_ROWS, groups, columns):
             rows = pa.Table.from_batches([batch])
             if kept is not None:
                 rows = rows.filter(pa.array(kept[read : read + len(batch)]))
@@ -166,17 +213,15 @@ def _refuse_missing_values(columns: Sequence[Any], schema: pa.Schema) -> None:
             raise pa.ArrowInvalid(message)
 
 
-def _index_rows(rows: Any, definition: StoreDefinition) -> IndexRows:
+def _encoded(rows: Any, definition: StoreDefinition) -> Any:
     times = _window_times(rows)
-    keys = record_keys(_flat(rows["key"]), times.starts_ms, times.ends_ms)
-    newest = _newest_of_each(keys, rows, definition)
-    return IndexRows(
-        keys=_bytes_list(keys.take(newest)),
-        values=_bytes_list(row_json(rows.take(newest), definition)),
-        deleted=_flat(rows["deleted"]).take(newest).to_numpy(zero_copy_only=False),
-        revisions=_flat(rows["revision"]).take(newest).to_numpy(),
-        extent=times.extent(definition.window.kind),
-    )
+    columns = {
+        "record": record_keys(_flat(rows["key"]), times.starts_ms, times.ends_ms),
+        "json": row_json(rows, definition),
+        "stands": pc.invert(_flat(rows["deleted"])),
+        "revision": _flat(rows["revision"]),
+    }
+    return pa.table(columns)
 
 
 def _window_times(rows: Any) -> _WindowTimes:
@@ -186,29 +231,35 @@ def _window_times(rows: Any) -> _WindowTimes:
     return _WindowTimes(zeros, zeros)
 
 
-def _newest_of_each(keys: Any, rows: Any, definition: StoreDefinition) -> Any:
-    """Indices of the row that counts of each window, in order of their record keys.
+def counting_rows(encoded: Any) -> Any:
+    """The encoded row that counts of each window, in order of their record keys.
 
     That is the row of the highest revision; of equal ones the greatest in the order that
     ``oriel.storage.index.revisions`` defines.
     """
-    columns = {"key": keys, "revision": _flat(rows["revision"])}
-    order = _ascending(columns)
+    rows = encoded.combine_chunks()
+    ordered = rows.take(_ascending(rows, "record", "revision"))
     # Sorted so, the last row of each run of one key has its highest revision.
-    sorted_keys = keys.take(order)
-    ends_run = pc.not_equal(sorted_keys.slice(1), sorted_keys.slice(0, len(sorted_keys) - 1))
-    revisions = columns["revision"].take(order).to_numpy()
-    if (~ends_run.to_numpy(zero_copy_only=False) & (revisions[1:] == revisions[:-1])).any():
-        # Rare, so only then the rows' texts are made twice.
-        columns["stands"] = pc.invert(_flat(rows["deleted"]))
-        order = _ascending({**columns, "json": row_json(rows, definition)})
-    return order.filter(pa.concat_arrays([_flat(ends_run), pa.array([True])]))
+    keys, revisions = _flat(ordered["record"]), _flat(ordered["revision"]).to_numpy()
+    ends_run = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
+    ends_run = ends_run.to_numpy(zero_copy_only=False)
+    if (~ends_run & (revisions[1:] == revisions[:-1])).any():
+        # Rare, so only then the texts are compared.
+        ordered = rows.take(_ascending(rows, "record", "revision", "stands", "json"))
+    elif ends_run.all():
+        return ordered
+    return ordered.filter(pa.array(np.append(ends_run, np.True_)))
 
 
-def _ascending(columns: Mapping[str, Any]) -> Any:
+def newest_of_each(rows: Any, definition: StoreDefinition) -> Any:
+    """Indices of the rows that count, among rows with the table's columns, as ``counting_rows``."""
+    encoded = _encoded(rows, definition)
+    return counting_rows(encoded.append_column("row", pa.array(np.arange(len(rows)))))["row"]
+
+
+def _ascending(rows: Any, *columns: str) -> Any:
     """Indices that sort rows by all of these columns, in their order."""
-    table = pa.table(dict(columns))
-    return pc.sort_indices(table, [(name, "ascending") for name in columns])
+    return pc.sort_indices(rows, [(name, "ascending") for name in columns])
 
 
 def row_json(rows: Any, definition: StoreDefinition, *, with_revision: bool = False) -> Any:
@@ -249,7 +300,9 @@ def _times_ms(rows: Any, name: str) -> npt.NDArray[np.int64]:
 
 
 def _flat(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not isinstance(column, pa.ChunkedArray):
+        return column
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _bytes_list(column: Any) -> list[bytes]:
@@ -293,6 +346,14 @@ def json_texts(column: Any) -> Any:
 
 
 def _string_texts(column: Any) -> Any:
+    distinct = column.dictionary_encode()
+    if _REPEATS * len(distinct.dictionary) <= len(column):
+        # Keys repeat: the text of each is made once.
+        return _quoted(distinct.dictionary).take(distinct.indices)
+    return _quoted(column)
+
+
+def _quoted(column: Any) -> Any:
     if pc.any(pc.match_substring_regex(column, _NEEDS_ESCAPE)).as_py():
         # The backslash goes first: the others bring new ones.
         for character in ("\\", '"', *_CONTROL_CHARACTERS):
@@ -304,6 +365,9 @@ def _string_texts(column: Any) -> Any:
 def _double_texts(column: Any) -> Any:
     texts = pc.if_else(pc.is_finite(column), column, None).cast(pa.string())
     # Arrow writes 12.0 as 12: without a point or an exponent it would read back as an integer.
+    # Texts are looked at only where there is such a number, for they are many.
+    if not pc.any(pc.equal(column, pc.trunc(column))).as_py():
+        return texts
     is_whole = pc.invert(pc.match_substring_regex(texts, "[.e]"))
     return pc.if_else(is_whole, pc.binary_join_element_wise(texts, ".0", ""), texts)
 

@@ -5,32 +5,42 @@ cursor walks in either direction. Windows of a key lie together, ordered by star
 range of starts is a range of record keys.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 
 import lmdb
 import orjson
 
 from oriel.storage.contracts import (
+    KEY_BYTES_MAX,
     LATEST_MS,
+    UNBOUNDED,
     KeyPage,
+    ScanPage,
+    ScanRange,
     SessionRange,
     WindowId,
     WindowPage,
     WindowRange,
 )
+from oriel.storage.index.checksums import content
 from oriel.storage.index.generation import OpenGeneration
+from oriel.storage.index.pages import (
+    PageBounds,
+    Span,
+    first_from,
+    key_of,
+    last_before,
+    read_page,
+)
 from oriel.storage.index.state import IndexState
 from oriel.storage.key_codec import (
-    TIME_BYTES,
     after_key,
-    decode_prefix,
     encoded_time,
     is_long,
     key_prefix,
+    key_span,
     lower_bound,
     prefix_of,
     record_key,
@@ -39,20 +49,19 @@ from oriel.storage.key_codec import (
     window_times,
 )
 
-#: Records read ahead of the check that they are still in range.
-_CHUNK = 128
-
-#: Keys looked at for one page of keys, visible or not.
-_KEYS_SCANNED_MAX = 20_000
-
-#: A record of the index: record key and window as JSON.
-_Record = tuple[bytes, bytes]
+#: What stands before the time of a window's newest record in its JSON.
+_TIMESTAMP = b'"timestamp_ms":'
 
 #: A key's prefix, low, high and least end: the records of the key with ``low <= record key < high``
 #: whose window end, as it is encoded, is at least the least end (b"" for any end).
-_Scan = tuple[bytes, bytes, bytes, bytes]
+Scan = tuple[bytes, bytes, bytes, bytes]
 
-_NO_WINDOWS = WindowPage([], None)
+
+class IndexUsage(NamedTuple):
+    """What an index takes: the size of its file, and the places of readers in it."""
+
+    size_bytes: int
+    readers: int
 
 
 class IndexSnapshot:
@@ -84,13 +93,18 @@ class IndexSnapshot:
         trace: TracebackType | None,
     ) -> None:
         """End the read transaction; an LMDB error inside becomes ``IndexDamaged``."""
-        self._txn.abort()
+        self._generation.end(self._txn)
         if isinstance(error, lmdb.Error):
             raise self._generation.failed(error) from error
 
     def window_count(self) -> int:
         """Number of records, expired ones that are not deleted yet included."""
         return self._txn.stat(self._generation.environment.windows)["entries"]
+
+    def usage(self) -> IndexUsage:
+        """What the index takes at the moment."""
+        environment = self._generation.environment
+        return IndexUsage(environment.promised_bytes(), environment.env.info()["num_readers"])
 
     def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""
@@ -99,45 +113,63 @@ class IndexSnapshot:
 
     def fetch(self, window_range: WindowRange) -> WindowPage:
         """See ``ReadOnlyWindowStore``."""
-        return self._forward(window_range, self._scan_by_start(window_range))
+        return self._read(window_range, self._scan_by_start(window_range))
 
     def backward_fetch(self, window_range: WindowRange) -> WindowPage:
         """See ``ReadOnlyWindowStore``."""
-        return self._backward(window_range, self._scan_by_start(window_range))
+        return self._read(window_range, self._scan_by_start(window_range), backward=True)
 
     def latest(self, key: str) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""
         prefix = key_prefix(key)
-        if not self._last_before(after_key(prefix)):
-            return None
-        encoded, window = self._cursor.item()
-        # Of a key before this one, or expired: both compare lower.
-        if encoded < lower_bound(prefix, self.earliest_ms):
-            return None
-        return window if _is_of_key(window, key, prefix) else None
+        value = self._latest(prefix)
+        return content(value) if value is not None and is_of_key(value, key, prefix) else None
 
-    def keys(self, prefix: str, limit: int, after: str | None = None) -> KeyPage:
+    def current(self, key: str) -> bytes | None:
+        """See ``ReadOnlyWindowStore``."""
+        prefix = key_prefix(key)
+        value = self._current(prefix)
+        return content(value) if value is not None and is_of_key(value, key, prefix) else None
+
+    def latest_all(self, scan_range: ScanRange) -> ScanPage:
         """See ``ReadOnlyWindowStore``. Skips from key to key, whatever their windows number."""
+        return self._of_each_key(scan_range, self._latest)
+
+    def current_all(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyWindowStore``. Skips from key to key, whatever their windows number."""
+        return self._of_each_key(scan_range, self._current)
+
+    def scan(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyStore``."""
+        return self._scan_keys(scan_range, backward=False)
+
+    def backward_scan(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyStore``."""
+        return self._scan_keys(scan_range, backward=True)
+
+    def keys(
+        self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
+    ) -> KeyPage:
+        """See ``ReadOnlyStore``. Skips from key to key, whatever their windows number."""
         scan = scan_start(prefix)
         position = scan if after is None else after_key(key_prefix(after))
         keys: list[str] = []
         key = None
-        for _ in range(_KEYS_SCANNED_MAX):
-            if not self._cursor.set_range(position) or not self._cursor.key().startswith(scan):
+        for _ in range(records_max):
+            is_there = first_from(self._cursor, position)
+            if not is_there or not self._cursor.key().startswith(scan):
                 return KeyPage(keys, None)
             if len(keys) == limit:
                 break
+            key = key_of(self._cursor.item())
             encoded_prefix = prefix_of(self._cursor.key())
-            key = decode_prefix(encoded_prefix)
-            if key is None:
-                # A long key: the index has its first bytes only, each window has all of it.
-                key = str(orjson.loads(self._cursor.value())["key"])
-            if key.startswith(prefix) and self._is_visible(encoded_prefix):
+            is_listed = key.startswith(prefix) and not _is_too_long(key)
+            if is_listed and self._is_visible(encoded_prefix):
                 keys.append(key)
             position = after_key(encoded_prefix)
         return KeyPage(keys, key)
 
-    def _scan_by_start(self, window_range: WindowRange) -> _Scan:
+    def _scan_by_start(self, window_range: WindowRange) -> Scan:
         """The scan for the visible windows that start in a range."""
         prefix = key_prefix(window_range.key)
         low = lower_bound(prefix, max(window_range.from_ms, self.earliest_ms))
@@ -147,112 +179,103 @@ class IndexSnapshot:
         """Whether the key at the cursor has a window that retention leaves visible."""
         if self.earliest_ms == 0:
             return True
-        is_there = self._cursor.set_range(lower_bound(encoded_prefix, self.earliest_ms))
+        is_there = first_from(self._cursor, lower_bound(encoded_prefix, self.earliest_ms))
         return is_there and self._cursor.key().startswith(encoded_prefix)
 
     def _exactly(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
         """The record of exactly this window, expired or not."""
         encoded = record_key(key, window_start_ms, window_end_ms)
-        window = self._txn.get(encoded, db=self._generation.environment.windows)
-        if window is None or not _is_of_key(window, key, prefix_of(encoded)):
+        if not first_from(self._cursor, encoded) or self._cursor.key() != encoded:
             return None
-        return window
+        value = self._cursor.value()
+        return content(value) if is_of_key(value, key, prefix_of(encoded)) else None
 
-    def _last_before(self, bound: bytes) -> bool:
-        """Place the cursor on the last record below ``bound``; False when there is none."""
-        if self._cursor.set_range(bound):
-            return self._cursor.prev()
-        return self._cursor.last()
+    def _latest(self, prefix: bytes) -> bytes | None:
+        """The value of a key prefix's visible window with the greatest start."""
+        if not last_before(self._cursor, after_key(prefix)):
+            return None
+        encoded, value = self._cursor.item()
+        # Of a key before this one, or expired: both compare lower.
+        return value if encoded >= lower_bound(prefix, self.earliest_ms) else None
 
-    def _forward(self, read_range: WindowRange | SessionRange, scan: _Scan) -> WindowPage:
-        """A page of the records of a scan, oldest start first."""
+    def _current(self, prefix: bytes) -> bytes | None:
+        """The value of a key prefix's visible window that ends at the key's newest record.
+
+        The window with the greatest start holds this record, so its time is that of the record:
+        any window that took it and starts earlier closes earlier. Of the windows that hold it the
+        one that started first is the first from ``time - size`` on.
+        """
+        latest = self._latest(prefix)
+        if latest is None:
+            return None
+        window = self.state.definition.window
+        newest_ms = _timestamp_ms(latest)
+        first_ms = newest_ms - window.size_ms + (not window.kind.has_inclusive_end)
+        # Where others wrote a time that is not in the window, the search must not pass it.
+        first = min(lower_bound(prefix, max(first_ms, self.earliest_ms)), self._cursor.key())
+        first_from(self._cursor, first)
+        return self._cursor.value()
+
+    def _read(
+        self, read_range: WindowRange | SessionRange, scan: Scan, *, backward: bool = False
+    ) -> WindowPage:
+        """A page of the records of a scan."""
         prefix, low, high, least_end = scan
         if read_range.after is not None:
-            # No bytes are between a record key and the same with a zero byte behind it.
-            low = max(low, record_key(read_range.key, *read_range.after) + b"\x00")
-        if not self._cursor.set_range(low):
-            return _NO_WINDOWS
-        # One more than the page may have tells whether there is a next page.
-        records = _take(self._cursor.iternext(), low, high, least_end, read_range.limit + 1)
-        return _page(records, read_range, prefix)
+            low, high = _behind(
+                record_key(read_range.key, *read_range.after), low, high, backward=backward
+            )
+        span = Span(low, high, least_end=least_end, final=read_range.final)
+        windows, place = read_page(self._cursor, span, page_bounds(read_range), backward=backward)
+        if windows and not is_of_key(windows[0], read_range.key, prefix):
+            return WindowPage([], None)
+        return WindowPage(windows, None if place is None else WindowId(*window_times(place)))
 
-    def _backward(self, read_range: WindowRange | SessionRange, scan: _Scan) -> WindowPage:
-        """A page of the records of a scan, newest start first."""
-        prefix, low, high, least_end = scan
-        if read_range.after is not None:
-            high = min(high, record_key(read_range.key, *read_range.after))
-        if not self._last_before(high):
-            return _NO_WINDOWS
-        records = _take(self._cursor.iterprev(), low, high, least_end, read_range.limit + 1)
-        return _page(records, read_range, prefix)
+    def _scan_keys(self, scan_range: ScanRange, *, backward: bool) -> ScanPage:
+        """A page of the records of many keys."""
+        low, high, has_key = key_span(scan_range.key_from, scan_range.key_to, scan_range.prefix)
+        if scan_range.after is not None:
+            low, high = _behind(scan_range.after, low, high, backward=backward)
+        from_ms, end_ms = self._visible_bounds(scan_range)
+        if from_ms > scan_range.to_ms:
+            return ScanPage([], None)
+        span = Span(low, high, final=scan_range.final, has_key=has_key)
+        if from_ms > 0 or scan_range.to_ms < LATEST_MS:
+            starts = encoded_time(from_ms), encoded_time(scan_range.to_ms)
+            span = span._replace(earliest_start=starts[0], latest_start=starts[1])
+        if end_ms > 0:
+            span = span._replace(least_end=encoded_time(end_ms))
+        windows, place = read_page(self._cursor, span, page_bounds(scan_range), backward=backward)
+        return ScanPage(windows, place)
 
+    def _visible_bounds(self, scan_range: ScanRange) -> tuple[int, int]:
+        """The least start and the least end of what is to be read and visible."""
+        from_ms = max(scan_range.from_ms, self.earliest_ms)
+        return from_ms, scan_range.earliest_end_ms
 
-class SessionSnapshot(IndexSnapshot):
-    """One version of a session store, as a ``ReadOnlySessionStore``.
-
-    Sessions are ordered by start, yet found and expired by their ends. A key's sessions may
-    overlap (docs/decisions/0009), so those that end at E or later need not lie together. But
-    with L the length of the longest session ever put, a session that ends at E or later has
-    start >= end - L >= E - L. So a scan of the starts from E - L on meets them all, and the ends
-    of the records that it meets (the last 8 bytes of their keys) say which they are.
-    """
-
-    __slots__ = ()
-
-    def find_sessions(self, session_range: SessionRange) -> WindowPage:
-        """See ``ReadOnlySessionStore``."""
-        return self._forward(session_range, self._scan_by_overlap(session_range))
-
-    def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
-        """See ``ReadOnlySessionStore``."""
-        return self._backward(session_range, self._scan_by_overlap(session_range))
-
-    def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
-        """See ``ReadOnlySessionStore``."""
-        if window_end_ms < self.earliest_ms:
-            return None
-        return self._exactly(key, window_start_ms, window_end_ms)
-
-    def latest(self, key: str) -> bytes | None:
-        """See ``ReadOnlyWindowStore``."""
-        prefix = key_prefix(key)
-        window = self._newest(prefix)
-        return window if window is not None and _is_of_key(window, key, prefix) else None
-
-    def _is_visible(self, encoded_prefix: bytes) -> bool:
-        return self._newest(encoded_prefix) is not None
-
-    def _newest(self, prefix: bytes) -> bytes | None:
-        """The last visible session of a key prefix."""
-        if not self._last_before(after_key(prefix)):
-            return None
-        # The last by start may have expired, and a longer one before it not.
-        _, low, _, least_end = self._scan(prefix, 0, LATEST_MS, 0)
-        for encoded, window in self._cursor.iterprev():
-            if encoded < low:
-                return None
-            if encoded[-TIME_BYTES:] >= least_end:
-                return window
-        return None
-
-    def _scan_by_start(self, window_range: WindowRange) -> _Scan:
-        prefix = key_prefix(window_range.key)
-        return self._scan(prefix, window_range.from_ms, window_range.to_ms, 0)
-
-    def _scan_by_overlap(self, session_range: SessionRange) -> _Scan:
-        """The scan for the visible sessions that reach into a span of time."""
-        prefix = key_prefix(session_range.key)
-        return self._scan(prefix, 0, session_range.latest_start_ms, session_range.earliest_end_ms)
-
-    def _scan(
-        self, prefix: bytes, earliest_start_ms: int, latest_start_ms: int, earliest_end_ms: int
-    ) -> _Scan:
-        """The scan for the visible sessions within these bounds, all inclusive."""
-        end_ms = max(earliest_end_ms, self.earliest_ms)
-        # start >= end - L, see above; no session starts before 0.
-        start_ms = max(earliest_start_ms, end_ms - self.state.extent.longest_ms, 0)
-        low, high = lower_bound(prefix, start_ms), upper_bound(prefix, latest_start_ms)
-        return prefix, low, high, encoded_time(end_ms)
+    def _of_each_key(
+        self, scan_range: ScanRange, read: Callable[[bytes], bytes | None]
+    ) -> ScanPage:
+        """A page of what is read of each key prefix; the place behind it is the last prefix."""
+        low, high, has_key = key_span(scan_range.key_from, scan_range.key_to, scan_range.prefix)
+        if scan_range.after is not None:
+            low = max(low, after_key(scan_range.after))
+        windows: list[bytes] = []
+        size = 0
+        prefix = None
+        for _ in range(scan_range.records_max):
+            if not first_from(self._cursor, low) or self._cursor.key() >= high:
+                return ScanPage(windows, None)
+            if len(windows) == scan_range.limit or size >= scan_range.bytes_max:
+                break
+            prefix = prefix_of(self._cursor.key())
+            if has_key is None or has_key(key_of(self._cursor.item())):
+                value = read(prefix)
+                if value is not None:
+                    windows.append(content(value))
+                    size += len(windows[-1])
+            low = after_key(prefix)
+        return ScanPage(windows, prefix)
 
 
 class KeyValueSnapshot(IndexSnapshot):
@@ -260,48 +283,39 @@ class KeyValueSnapshot(IndexSnapshot):
 
     __slots__ = ()
 
+    def approximate_num_entries(self) -> int:
+        """See ``ReadOnlyKeyValueStore``."""
+        return self.window_count()
+
     def get(self, key: str) -> bytes | None:
         """See ``ReadOnlyKeyValueStore``."""
         # The one row of a key is written as if it were of a window [0, 0].
         return self._exactly(key, 0, 0)
 
 
-def _take(
-    walk: Iterator[_Record], low: bytes, high: bytes, least_end: bytes, count: int
-) -> list[_Record]:
-    """The first ``count`` records of a scan, by a cursor that walks in either direction."""
-    records: list[_Record] = []
-    while len(records) < count:
-        # Where ends are looked at, any number of records may be passed over.
-        chunk = list(islice(walk, _CHUNK if least_end else min(_CHUNK, count - len(records))))
-        if not chunk:
-            break
-        # A scan moves one way, so once it has left the range it doesn't come back: if the last
-        # record is inside, all are, and if not, bisect finds where it left.
-        has_left = not low <= chunk[-1][0] < high
-        if has_left:
-            del chunk[bisect_left(chunk, x=True, key=lambda r: not low <= r[0] < high) :]
-        if least_end:
-            chunk = [record for record in chunk if record[0][-TIME_BYTES:] >= least_end]
-        records += chunk
-        if has_left:
-            break
-    return records[:count]
+def page_bounds(read_range: WindowRange | SessionRange | ScanRange) -> PageBounds:
+    """What ends a page of a range."""
+    return PageBounds(read_range.limit, read_range.bytes_max, read_range.records_max)
 
 
-def _page(
-    records: list[_Record], read_range: WindowRange | SessionRange, prefix: bytes
-) -> WindowPage:
-    """The page of a scan that looked for one record more than the page may have."""
-    if not records or not _is_of_key(records[0][1], read_range.key, prefix):
-        return _NO_WINDOWS
-    if len(records) <= read_range.limit:
-        return WindowPage([window for _, window in records], None)
-    records.pop()
-    last = WindowId(*window_times(records[-1][0]))
-    return WindowPage([window for _, window in records], last)
+def _behind(place: bytes, low: bytes, high: bytes, *, backward: bool) -> tuple[bytes, bytes]:
+    """What a range of record keys still has behind a place, in the direction of reading."""
+    # No bytes are between a record key and the same with a zero byte behind it.
+    return (low, min(high, place)) if backward else (max(low, place + b"\x00"), high)
 
 
-def _is_of_key(window: bytes, key: str, prefix: bytes) -> bool:
+def _timestamp_ms(value: bytes) -> int:
+    """The time of the newest record of a window, by its value."""
+    # Quotes inside of texts are escaped, so the last one is the field, whatever aggregates say.
+    _, _, rest = content(value).rpartition(_TIMESTAMP)
+    return int(rest[: rest.index(b",")])
+
+
+def _is_too_long(key: str) -> bool:
+    """Whether nobody could ask for a key; most keys needn't be encoded to tell."""
+    return len(key) > KEY_BYTES_MAX // 4 and len(key.encode()) > KEY_BYTES_MAX
+
+
+def is_of_key(value: bytes, key: str, prefix: bytes) -> bool:
     """Guard against two long keys with one digest; short keys are in the record key whole."""
-    return not is_long(prefix) or window.startswith(b'{"key":%b,' % orjson.dumps(key))
+    return not is_long(prefix) or value.startswith(b'{"key":%b,' % orjson.dumps(key))

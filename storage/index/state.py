@@ -9,10 +9,8 @@ import orjson
 
 from oriel.storage.definition import StoreDefinition
 from oriel.storage.errors import IndexDamaged
+from oriel.storage.layout import INDEX_FORMAT
 from oriel.storage.position import CommitRecord, Offsets
-
-#: Rises with every change of the key layout, the JSON of a window or this record.
-FORMAT = 3
 
 #: The store clock before the first window (semantics 7).
 NOTHING_OBSERVED_MS = -1
@@ -101,7 +99,7 @@ class IndexState:
 
     def to_json(self) -> bytes:
         """The state as the index keeps it, with the number of its format."""
-        return orjson.dumps({**asdict(self), "format": FORMAT})
+        return orjson.dumps({**asdict(self), "format": INDEX_FORMAT})
 
     @classmethod
     def from_json(cls, content: bytes | None) -> "IndexState":
@@ -112,7 +110,7 @@ class IndexState:
         """
         try:
             fields: dict[str, Any] = orjson.loads(content or b"")
-            if fields.pop("format") != FORMAT:
+            if fields.pop("format") != INDEX_FORMAT:
                 message = "the index was written in another format; it is being rebuilt"
                 raise IndexDamaged(message)
             record = fields["record"]

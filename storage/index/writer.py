@@ -1,44 +1,45 @@
 """The one writer of an index: a table version at a time, or all of a version from nothing.
 
 ``IndexWriter.follow`` puts one version on top of the one before, in one write transaction.
-``build_generation`` fills an empty generation with a whole table version, whatever order its
-files are in. Which row of a window counts, ``oriel.storage.index.revisions`` says for both. Files
-are read one after the other in bounded batches, so memory does not grow with the table; the
-highest revision seen of each window is kept in a second, temporary LMDB environment beside the
-new generation, and stays for those that are ahead of the pipeline (``RevisionBounds``).
-
-Building measured on 2 cores: a million windows in 4.2 s. It takes up to twice the index's size on
-disk; readers are answered from the old generation meanwhile.
+``IndexWriter.append`` fills an empty generation in the order of its keys
+(``oriel.storage.index.build``). Which row of a window counts, ``oriel.storage.index.revisions``
+says for both; the revisions of those that are ahead of the pipeline stay (``RevisionBounds``).
 """
 
-import os
-import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import compress
+from itertools import compress, repeat
 from pathlib import Path
+from typing import Any, TypeVar
 
 import lmdb
+import numpy as np
+import numpy.typing as npt
 
-from oriel.storage.delta import TableSnapshot
-from oriel.storage.errors import IndexDamaged, MissingDataFile
-from oriel.storage.index.folder import DATA_FILE
+from oriel.storage.errors import IndexDamaged
+from oriel.storage.index.checksums import (
+    check,
+    checked_content,
+    with_checksum,
+    with_checksums,
+)
+from oriel.storage.index.folder import DATA_FILE, note_writing, note_written
 from oriel.storage.index.generation import (
-    MAP_BYTES,
+    BUILD_MAP_BYTES,
     STATE_KEY,
     open_for_writing,
     storage_error,
 )
-from oriel.storage.index.revisions import Standing, counting, only, revision_bytes
-from oriel.storage.index.rows import IndexRows, file_extent, file_rows
-from oriel.storage.index.state import Extent, IndexState, RevisionBounds
+from oriel.storage.index.lengths import length_key, length_keys
+from oriel.storage.index.revisions import counting, only, revision_bytes
+from oriel.storage.index.rows import IndexRows
+from oriel.storage.index.state import IndexState, RevisionBounds
 from oriel.storage.key_codec import after_key, prefix_of, window_times
 
 #: Windows deleted, and keys looked at, in one transaction of a sweep.
 _SWEEP_STEPS = 20_000
 
-_REVISIONS = "revisions"
+_Result = TypeVar("_Result")
 _BELOW_ALL, _ABOVE_ALL = -(2**63), 2**63
 
 
@@ -53,7 +54,10 @@ class IndexWriter:
             StoreNotReady: it can't be opened now; a retry may do.
         """
         self.generation = generation
-        self._opened = open_for_writing(generation, sync=sync)
+        note_writing(generation)
+        # Without syncs a generation is filled, however large it comes to be.
+        map_bytes = None if sync else BUILD_MAP_BYTES
+        self._opened = open_for_writing(generation, sync=sync, map_bytes=map_bytes)
 
     def state(self) -> IndexState:
         """Read the state of the last applied version.
@@ -63,11 +67,11 @@ class IndexWriter:
         """
         try:
             with self._opened.env.begin(db=self._opened.meta) as txn:
-                return IndexState.from_json(txn.get(STATE_KEY))
+                return IndexState.from_json(checked_content(STATE_KEY, txn.get(STATE_KEY)))
         except lmdb.Error as error:
             raise storage_error(error, self.generation) from error
 
-    def apply(self, batches: Iterable[IndexRows], state: IndexState) -> None:
+    def apply(self, batches: Sequence[IndexRows], state: IndexState) -> None:
         """Put a table version's rows and its state, all or nothing.
 
         Each window must be in ``batches`` once, or the later batch wins.
@@ -76,14 +80,13 @@ class IndexWriter:
             IndexDamaged: the file is damaged.
             StoreNotReady: it could not be written now (disk full).
         """
-        try:
-            with self._opened.env.begin(write=True) as txn:
-                for rows in batches:
-                    self._put(txn, rows)
-                # In the transaction of the rows: so a reader's state and rows are of one version.
-                txn.put(STATE_KEY, state.to_json(), db=self._opened.meta)
-        except lmdb.Error as error:
-            raise storage_error(error, self.generation) from error
+
+        def put(txn: "lmdb.Transaction[bytes]") -> None:
+            for rows in batches:
+                self._put(txn, rows, state)
+            self._put_state(txn, state)
+
+        self._write(put)
 
     def follow(
         self, batches: Sequence[IndexRows], before: RevisionBounds, state: IndexState
@@ -101,45 +104,46 @@ class IndexWriter:
         # A batch of the pipeline: it has each window once, of the revision that it settles.
         is_batch = lowest == highest == state.revisions.settled
         is_over_all = lowest > before.highest
-        try:
-            with self._opened.env.begin(write=True) as txn:
-                if batches and is_over_all and txn.stat(self._opened.ahead)["entries"]:
-                    txn.drop(self._opened.ahead, delete=False)
-                for rows in batches:
-                    if is_batch and is_over_all:
-                        self._put(txn, rows)
-                        continue
-                    counted = self._counting(txn, rows)
-                    self._put(txn, counted)
-                    if not is_batch:
-                        _remember(txn.cursor(self._opened.ahead), counted)
-                txn.put(STATE_KEY, state.to_json(), db=self._opened.meta)
-        except lmdb.Error as error:
-            raise storage_error(error, self.generation) from error
 
-    def build(self, rows: IndexRows, scratch: lmdb.Environment, state: IndexState) -> int:
-        """Put rows of a generation that is being filled, in any order.
+        def put(txn: "lmdb.Transaction[bytes]") -> None:
+            if batches and is_over_all and txn.stat(self._opened.ahead)["entries"]:
+                txn.drop(self._opened.ahead, delete=False)
+            for rows in batches:
+                if is_batch and is_over_all:
+                    self._put(txn, rows, state)
+                    continue
+                counted = self._counting(txn, rows)
+                self._put(txn, counted, state)
+                if not is_batch:
+                    _remember(txn.cursor(self._opened.ahead), counted.keys, counted.revisions)
+            self._put_state(txn, state)
 
-        ``scratch`` keeps the highest revision seen of each window. What is of a higher revision
-        than ``state`` settles is kept as ahead.
+        self._write(put)
 
-        Returns the highest revision of these rows.
+    def append(self, rows: Any, state: IndexState) -> None:
+        """Put encoded rows behind all that are there; each window once, in the order of the keys.
+
+        What is of a higher revision than ``state`` settles is kept as ahead.
 
         Raises:
             IndexDamaged: the file is damaged.
             StoreNotReady: it could not be written now (disk full).
         """
-        try:
-            with self._opened.env.begin(write=True) as txn, scratch.begin(write=True) as seen:
-                known = dict(seen.cursor().getmulti(rows.keys))
-                counted = only(rows, counting(rows, known, self._standing(txn)))
-                _remember(seen.cursor(), counted)
-                self._put(txn, counted)
-                is_ahead = counted.revisions > state.revisions.settled
-                _remember(txn.cursor(self._opened.ahead), only(counted, is_ahead))
-        except lmdb.Error as error:
-            raise storage_error(error, self.generation) from error
-        return int(rows.revisions.max())
+        revisions = rows["revision"].to_numpy()
+        is_ahead = revisions > state.revisions.settled
+        standing = rows.filter(rows["stands"])
+        keys = standing["record"].to_pylist()
+        values = list(with_checksums(keys, standing["json"].to_pylist()))
+
+        def put(txn: "lmdb.Transaction[bytes]") -> None:
+            cursor = txn.cursor(self._opened.windows)
+            cursor.putmulti(zip(keys, values, strict=True), append=True)
+            self._put_lengths(txn, keys, state)
+            if is_ahead.any():
+                ahead = rows["record"].filter(is_ahead).to_pylist()
+                _remember(txn.cursor(self._opened.ahead), ahead, revisions[is_ahead])
+
+        self._write(put)
 
     def sweep(self, resume: bytes) -> bytes | None:
         """Delete a bounded number of expired windows, from the record key ``resume`` on.
@@ -150,11 +154,13 @@ class IndexWriter:
         """
         state = self.state()
         expires_by_end = state.definition.window.kind.expires_by_end
-        try:
-            with self._opened.env.begin(db=self._opened.windows, write=True) as txn:
-                return _sweep(txn.cursor(), resume, state.earliest_ms, by_end=expires_by_end)
-        except lmdb.Error as error:
-            raise storage_error(error, self.generation) from error
+        lengths = self._opened.lengths if state.definition.window.kind.is_session else None
+
+        def sweep(txn: "lmdb.Transaction[bytes]") -> bytes | None:
+            cursor = txn.cursor(self._opened.windows)
+            return _sweep(txn, cursor, resume, state.earliest_ms, lengths, by_end=expires_by_end)
+
+        return self._write(sweep)
 
     def forget_dead_readers(self) -> int:
         """Free the slots of readers whose process died, so that they pin no pages.
@@ -185,26 +191,55 @@ class IndexWriter:
     def close(self) -> None:
         """Close the files; the writer can't be used any more."""
         self._opened.env.close()
+        note_written(self.generation)
+
+    def _write(self, effect: Callable[["lmdb.Transaction[bytes]"], _Result]) -> _Result:
+        """Bring about an effect in one write transaction; the map grows where it has to."""
+        while True:
+            try:
+                with self._opened.env.begin(write=True) as txn:
+                    return effect(txn)
+            except lmdb.MapFullError:
+                self._opened.env.set_mapsize(2 * self._opened.env.info()["map_size"])
+            except lmdb.Error as error:
+                raise storage_error(error, self.generation) from error
 
     def _counting(self, txn: "lmdb.Transaction[bytes]", rows: IndexRows) -> IndexRows:
         """The rows that count against what is ahead."""
         known = dict(txn.cursor(self._opened.ahead).getmulti(rows.keys))
-        return only(rows, counting(rows, known, self._standing(txn)))
+        return only(rows, counting(rows, known, partial(self._standing, txn)))
 
-    def _standing(self, txn: "lmdb.Transaction[bytes]") -> Standing:
-        return partial(txn.get, db=self._opened.windows)
+    def _standing(self, txn: "lmdb.Transaction[bytes]", key: bytes) -> bytes | None:
+        return checked_content(key, txn.get(key, db=self._opened.windows))
 
-    def _put(self, txn: "lmdb.Transaction[bytes]", rows: IndexRows) -> None:
-        cursor = txn.cursor(self._opened.windows)
-        if not rows.deleted.any():
-            cursor.putmulti(zip(rows.keys, rows.values, strict=True))
-            return
-        is_put = ~rows.deleted
-        cursor.putmulti(
-            zip(compress(rows.keys, is_put), compress(rows.values, is_put), strict=True)
-        )
-        for key in compress(rows.keys, rows.deleted):
-            txn.delete(key, db=self._opened.windows)
+    def _put_state(self, txn: "lmdb.Transaction[bytes]", state: IndexState) -> None:
+        # In the transaction of the rows: so a reader's state and rows are of one version.
+        value = with_checksum(STATE_KEY, state.to_json())
+        txn.put(STATE_KEY, value, db=self._opened.meta)
+
+    def _put(self, txn: "lmdb.Transaction[bytes]", rows: IndexRows, state: IndexState) -> None:
+        keys, contents = rows.keys, rows.values
+        if rows.deleted.any():
+            is_put = ~rows.deleted
+            keys, contents = list(compress(keys, is_put)), list(compress(contents, is_put))
+            removed = list(compress(rows.keys, rows.deleted))
+            for key in removed:
+                txn.delete(key, db=self._opened.windows)
+            if state.definition.window.kind.is_session:
+                for key in length_keys(removed):
+                    txn.delete(key, db=self._opened.lengths)
+        values = with_checksums(keys, contents)
+        txn.cursor(self._opened.windows).putmulti(zip(keys, values, strict=True))
+        self._put_lengths(txn, keys, state)
+
+    def _put_lengths(
+        self, txn: "lmdb.Transaction[bytes]", keys: list[bytes], state: IndexState
+    ) -> None:
+        if keys and state.definition.window.kind.is_session:
+            by_length = sorted(length_keys(keys))
+            values = with_checksums(by_length, list(repeat(b"", len(by_length))))
+            cursor = txn.cursor(self._opened.lengths)
+            cursor.putmulti(zip(by_length, values, strict=True))
 
 
 def revision_range(batches: Sequence[IndexRows]) -> tuple[int, int]:
@@ -213,13 +248,21 @@ def revision_range(batches: Sequence[IndexRows]) -> tuple[int, int]:
     return lowest, max((int(rows.revisions.max()) for rows in batches), default=_BELOW_ALL)
 
 
-def _remember(cursor: "lmdb.Cursor[bytes]", rows: IndexRows) -> None:
+def _remember(
+    cursor: "lmdb.Cursor[bytes]", keys: Sequence[bytes], revisions: npt.NDArray[np.int64]
+) -> None:
     """Keep the revisions of rows, which are higher than those kept."""
-    cursor.putmulti(zip(rows.keys, revision_bytes(rows.revisions), strict=True))
+    cursor.putmulti(zip(keys, revision_bytes(revisions), strict=True))
 
 
 def _sweep(
-    cursor: "lmdb.Cursor[bytes]", resume: bytes, earliest_ms: int, *, by_end: bool
+    txn: "lmdb.Transaction[bytes]",
+    cursor: "lmdb.Cursor[bytes]",
+    resume: bytes,
+    earliest_ms: int,
+    lengths: "lmdb._Database | None",
+    *,
+    by_end: bool,
 ) -> bytes | None:
     """Skip from key to key; of each, delete what starts (sessions: ends) before ``earliest_ms``."""
     is_at_record = cursor.set_range(resume)
@@ -227,6 +270,7 @@ def _sweep(
         if not is_at_record:
             return None
         encoded = cursor.key()
+        check([cursor.item()])
         start_ms, end_ms = window_times(encoded)
         if start_ms >= earliest_ms:
             # What starts in time ends in time: the rest of this key stays.
@@ -235,65 +279,9 @@ def _sweep(
             # Behind a long session that is still visible there may be a short one that isn't.
             is_at_record = cursor.next()
         else:
+            if lengths is not None:
+                txn.delete(length_key(encoded), db=lengths)
             # Deleting moves the cursor to the next record, if there is one.
             cursor.delete()
             is_at_record = bool(cursor.key())
     return cursor.key() if is_at_record else None
-
-
-def build_generation(table: Path, snapshot: TableSnapshot, generation: Path) -> IndexState:
-    """Fill an empty generation with all windows of a table version, synced to disk.
-
-    Raises:
-        MissingDataFile: a file of the version is not there; a newer version may not need it.
-        CorruptLog: a file of it can't be read.
-        StoreNotReady: it could not be written (disk full).
-    """
-    files = {name: table / name for name in snapshot.files}
-    # Before anything is read: what is gone is told at no cost.
-    for path in files.values():
-        if not path.exists():
-            message = f"the data file {path} is not there"
-            raise MissingDataFile(message)
-    extents = [
-        file_extent(path, snapshot.definition, snapshot.kept.get(name))
-        for name, path in files.items()
-    ]
-    state = IndexState(
-        table_id=snapshot.table_id,
-        version=snapshot.version,
-        digest=snapshot.digest,
-        definition=snapshot.definition,
-        record=snapshot.record,
-        extent=Extent().joined(extents),
-        revisions=RevisionBounds(snapshot.batch, snapshot.batch),
-    )
-    # One sync at the end: nobody reads the generation before it is published.
-    writer = IndexWriter(generation, sync=False)
-    try:
-        highest = _fill(writer, files, snapshot, state)
-        state = replace(state, revisions=RevisionBounds(snapshot.batch, highest))
-        writer.apply([], state)
-        writer.sync()
-    finally:
-        writer.close()
-    return state
-
-
-def _fill(
-    writer: IndexWriter, files: Mapping[str, Path], snapshot: TableSnapshot, state: IndexState
-) -> int:
-    """Put the rows of all files; returns the highest revision among them and the batches."""
-    folder = writer.generation / _REVISIONS
-    folder.mkdir()
-    scratch = lmdb.open(os.fspath(folder), map_size=MAP_BYTES, sync=False, lock=False)
-    highest = state.revisions.highest
-    try:
-        for name, path in files.items():
-            kept = snapshot.kept.get(name)
-            for rows in file_rows(path, state.definition, state.earliest_ms, kept):
-                highest = max(highest, writer.build(rows, scratch, state))
-    finally:
-        scratch.close()
-        shutil.rmtree(folder)
-    return highest

@@ -18,7 +18,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: Counters of a store that are not ``input`` themselves but say what became of it.
 _OUTCOMES = ("applied", "late", "dead_lettered", "filtered")
 
-_INDEX_STATES = ("opening", "building", "following", "failed")
+_INDEX_STATES = ("opening", "building", "following", "failed", "stale", "blocked", "away")
 
 
 def metrics_text(overview: Overview) -> bytes:

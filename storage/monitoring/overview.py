@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oriel.storage.delta import DeltaLog
+from oriel.storage.files import current_files
 from oriel.storage.layout import DataLayout
 from oriel.storage.monitoring.run_status import RunStatus, StoreRun, run_status_files
 from oriel.storage.position import CommitRecord
@@ -74,9 +75,12 @@ class Overview:
     tailer: TailerStatus
 
 
-def overview(data: Path) -> Overview:
-    """Look at the data folder ``data``; a folder without tables has no stores."""
-    layout = DataLayout(data)
+def overview(data: Path, index: Path | None = None) -> Overview:
+    """Look at the data folder ``data``; a folder without tables has no stores.
+
+    ``index`` is where the indexes are, None: in ``data``.
+    """
+    layout = DataLayout(data, index)
     runs = {name: said for name, file in run_status_files(layout).items() if (said := file.read())}
     tailer = StatusFile(layout).read()
     now_ms = time.time_ns() // 1_000_000
@@ -163,15 +167,9 @@ def _state_bytes(layout: DataLayout, application: str, store: str) -> int:
     """
     states = layout.checkpoint(application) / "state"
     generations = [
-        int(folder.name.rpartition("@")[2])
-        for folder in states.glob(f"{store}@*")
-        if folder.name.rpartition("@")[2].isdecimal()
+        int(generation)
+        for name, _, generation in (name.partition("@") for name in current_files().names(states))
+        if name == store and generation.isdecimal()
     ]
     name = f"{store}@{max(generations)}" if generations else store
-    sizes = 0
-    for path in (states / name).glob("*"):
-        try:
-            sizes += path.stat().st_size
-        except FileNotFoundError:
-            continue
-    return sizes
+    return sum(file.size for file in current_files().listed(states / name))

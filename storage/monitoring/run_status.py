@@ -6,7 +6,6 @@
 It decides nothing: a pipeline that starts does not look at it, and a power loss may take it.
 """
 
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,7 +14,7 @@ from typing import Any, Self
 
 import orjson
 
-from oriel.storage.files import replace_file
+from oriel.storage.files import current_files, replace_file
 from oriel.storage.layout import DataLayout
 from oriel.storage.position import CommitRecord, Offsets
 
@@ -62,7 +61,8 @@ class RunStatus:
     of them. ``log_ends`` is where each partition of the log ends, as far as that is known, in the
     unit of its offsets: ``offset_unit`` is ``records`` (Kafka) or ``bytes`` (event log).
     ``maintenance_failures`` counts how often a table could not be compacted or cleaned up, ``lost``
-    the offsets of each topic that were gone before they were read.
+    the offsets of each topic that were gone before they were read. ``has_ended``: it ended as it
+    should.
     """
 
     application: str
@@ -78,6 +78,7 @@ class RunStatus:
     stores: Mapping[str, StoreRun]
     maintenance_failures: int = 0
     lost: Mapping[str, int] = field(default_factory=dict)
+    has_ended: bool = False
 
 
 class RunStatusFile:
@@ -91,35 +92,29 @@ class RunStatusFile:
         """Put ``status`` in the place of what was said before."""
         replace_file(self._path, orjson.dumps(asdict(status)), sync=False)
 
-    def beat(self) -> None:
-        """Say that the process lives, if it has said anything yet."""
-        try:
-            os.utime(self._path)
-        except FileNotFoundError:
-            return
-
-    def end(self) -> None:
-        """Say that the process has ended, as it should: the heartbeat stops at once."""
-        try:
-            os.utime(self._path, (0, 0))
-        except FileNotFoundError:
-            return
-
     def read(self) -> tuple[RunStatus, bool] | None:
         """What was last said, and whether the process lives; None if nothing was."""
         try:
-            age_seconds = time.time() - self._path.stat().st_mtime
-            fields: dict[str, Any] = orjson.loads(self._path.read_bytes())
+            stamp = current_files().stamp(self._path)
+            if stamp is None:
+                return None
+            fields: dict[str, Any] = orjson.loads(current_files().read(self._path))
             stores = {
                 name: StoreRun.from_fields(store) for name, store in fields.pop("stores").items()
             }
             status = RunStatus(**fields, stores=stores)
         except (OSError, KeyError, TypeError, ValueError):
             return None
-        return status, age_seconds <= HEARTBEAT_SECONDS_MAX
+        age_seconds = time.time() - stamp[1] / 1e9
+        return status, not status.has_ended and age_seconds <= HEARTBEAT_SECONDS_MAX
 
 
 def run_status_files(layout: DataLayout) -> dict[str, RunStatusFile]:
     """The status files of all checkpoints of a data folder, by the checkpoint's name."""
-    folders = sorted(path for path in layout.checkpoints.glob("*") if path.is_dir())
-    return {folder.name: RunStatusFile(folder) for folder in folders}
+    names = sorted(current_files().names(layout.checkpoints))
+    folders = (layout.checkpoints / name for name in names)
+    return {
+        folder.name: RunStatusFile(folder)
+        for folder in folders
+        if current_files().is_folder(folder)
+    }

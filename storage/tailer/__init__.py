@@ -6,10 +6,11 @@ In come the logs of the tables below one data folder (``oriel.storage.delta``), 
 (``oriel.storage.index``) and, for other processes, how each store fares: ``StatusFile`` reads that.
 """
 
-from oriel.storage.tailer.process import stores_with_tables
-from oriel.storage.tailer.status import StatusFile, StoreStatus, TailerStatus
+from oriel.storage.tailer.status import Heartbeat, StatusFile, StoreStatus, TailerStatus
+from oriel.storage.tailer.tables import stores_with_tables
 
 __all__ = [
+    "Heartbeat",
     "StatusFile",
     "StoreStatus",
     "TailerStatus",

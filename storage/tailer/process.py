@@ -1,10 +1,10 @@
 """The tailer process: keeps the index of every store of one data folder up to date.
 
-    python -m oriel.storage.tailer --data DATA [--parent-pid PID] [--wait]
+    python -m oriel.storage.tailer --data DATA [--parent-pid PID] [--wait] [--stale-after SECONDS]
 
-One thread per store, so that a store that fails or takes long to build delays no other. One
-tailer per data folder: the second refuses, or waits for its turn with ``--wait``. With
-``--parent-pid`` it ends when that process is no longer its parent.
+One loop looks at all stores, a few threads bring their indexes up to date (``StorePool``). One
+tailer per data folder and index format: the second refuses, or waits for its turn with ``--wait``.
+With ``--parent-pid`` it ends when that process is no longer its parent.
 """
 
 import argparse
@@ -13,91 +13,110 @@ import logging
 import os
 import signal
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from oriel.storage.console import add_log_format, set_up_console
-from oriel.storage.delta import LOG_FOLDER, DeltaLog
-from oriel.storage.errors import InvalidDefinition
+from oriel.storage.delta import DeltaLog
+from oriel.storage.files import data_folder, is_object
 from oriel.storage.index import IndexFolder
-from oriel.storage.layout import DataLayout, check_store_name
+from oriel.storage.layout import INDEX_FORMAT, DataLayout
 from oriel.storage.parent_watch import end_with_parent
 from oriel.storage.tailer.failures import Failures
-from oriel.storage.tailer.status import StatusFile
+from oriel.storage.tailer.formats import remove_other_formats
+from oriel.storage.tailer.pool import StorePool
+from oriel.storage.tailer.status import StatusFile, StoreStatus
 from oriel.storage.tailer.store import StoreTailer
+from oriel.storage.tailer.tables import TablesFolder, TablesLook
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two looks for new stores, and between two heartbeats.
+#: Seconds between two heartbeats.
 _ROUND_SECONDS = 0.5
-#: Seconds that stores have to finish what they are at when the tailer ends.
-_FINISH_SECONDS = 5.0
-_LOCK_FILE = ".tailer.lock"
+#: Seconds between two looks for tables among objects, each of which is a request or a few.
+_OBJECTS_ROUND_SECONDS = 30.0
+#: Tables looked for in a second, at most: with very many, less often than each round.
+_TABLES_A_SECOND = 500
+#: Seconds between two looks for indexes of other versions of the program.
+_FORMATS_SECONDS = 3_600.0
+#: Seconds that an index may be behind its table before it counts as stale, if not told otherwise.
+STALE_SECONDS = 60.0
+_LOCK_FILE = f".tailer-format-{INDEX_FORMAT}.lock"
 
 #: Exit code when another tailer serves the folder.
 ANOTHER_TAILER = 3
 
 
 class Tailer:
-    """All stores of one data folder, each followed in a thread."""
+    """All stores of one data folder."""
 
-    def __init__(self, data: Path) -> None:
-        """Nothing is opened or started yet."""
-        self._layout = DataLayout(data)
+    def __init__(
+        self,
+        data: Path,
+        index: Path | None = None,
+        stale_seconds: float = STALE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Nothing is opened or started yet; ``clock`` gives seconds, of whatever beginning.
+
+        ``index`` is where the indexes are, None: in ``data``.
+        """
+        self._layout = DataLayout(data, index)
         self._status = StatusFile(self._layout)
-        self._stores: dict[str, _RunningStore] = {}
+        self._tables = TablesFolder(self._layout, self._status.read().tables, clock)
+        self._pool = StorePool()
+        self._stale_seconds = stale_seconds
+        self._clock = clock
+        self._look = TablesLook()
+        self._looked_at = self._formats_at = float("-inf")
 
     def round(self) -> None:
         """Start what is new, end what is gone, and say how each store fares."""
-        with_table = set(stores_with_tables(self._layout))
-        for name in sorted(with_table - self._stores.keys()):
-            self._stores[name] = _RunningStore(self._layout, name)
-        for name in sorted(self._stores.keys() - with_table):
-            logger.info("%s: its table is gone, so is its index", name)
-            self._stores.pop(name).end(_FINISH_SECONDS)
-            IndexFolder(self._layout.index(name)).remove()
-        statuses = {name: running.tailer.status for name, running in self._stores.items()}
-        self._status.write(statuses)
+        stores, now = self._pool.stores, self._clock()
+        if now - self._formats_at >= _FORMATS_SECONDS:
+            remove_other_formats(self._layout)
+            self._formats_at = now
+        # Sooner until there is a store at all.
+        is_rare = is_object(self._layout.root) and stores
+        least = _OBJECTS_ROUND_SECONDS if is_rare else _ROUND_SECONDS / 2
+        if now - self._looked_at >= max(least, len(stores) / _TABLES_A_SECOND):
+            self._look, self._looked_at = self._tables.look(stores), now
+            for name in sorted(set(self._look.present) - stores.keys()):
+                log = DeltaLog(self._layout.table(name))
+                self._pool.add(name, StoreTailer(log, IndexFolder(self._layout.index(name))))
+            for name in sorted(stores.keys() - set(self._look.present)):
+                self._pool.remove(name)
+            for name in self._look.gone:
+                logger.info("%s: its table is gone, so is its index", name)
+                IndexFolder(self._layout.index(name)).remove()
+        self._pool.supervise()
+        away = {name: StoreStatus("away", None, why) for name, why in self._look.away.items()}
+        held = self._pool.held()
+        statuses = {
+            name: self._store_status(one.tailer, is_held=one in held)
+            for name, one in stores.items()
+        }
+        self._status.write(away | statuses, self._look.problem, self._tables.seen)
 
     def end(self) -> None:
         """Stop all stores; gives up on those that take too long."""
-        for running in self._stores.values():
-            running.stop.set()
-        for running in self._stores.values():
-            running.end(_FINISH_SECONDS)
+        self._pool.end()
 
-
-class _RunningStore:
-    """One store's tailer in a thread of its own, which begins at once."""
-
-    def __init__(self, layout: DataLayout, name: str) -> None:
-        self.stop = threading.Event()
-        self.tailer = StoreTailer(DeltaLog(layout.table(name)), IndexFolder(layout.index(name)))
-        self._thread = threading.Thread(
-            target=self.tailer.run, args=(self.stop,), name=f"tailer-{name}", daemon=True
-        )
-        self._thread.start()
-
-    def end(self, timeout_seconds: float) -> None:
-        self.stop.set()
-        self._thread.join(timeout_seconds)
-
-
-def stores_with_tables(layout: DataLayout) -> list[str]:
-    """Names of the stores that have a Delta table; others (``_dead_letters``) are ignored."""
-    try:
-        folders = sorted(layout.tables.iterdir())
-    except FileNotFoundError:
-        return []
-    return [folder.name for folder in folders if _is_store(folder)]
-
-
-def _is_store(folder: Path) -> bool:
-    try:
-        check_store_name(folder.name)
-    except InvalidDefinition:
-        return False
-    return (folder / LOG_FOLDER).is_dir()
+    def _store_status(self, tailer: StoreTailer, *, is_held: bool) -> StoreStatus:
+        status = tailer.status
+        if is_held:
+            problem = (
+                f"nothing has come forward for a while ({status.problem or status.state}): the "
+                "table, its log or the disk does not answer"
+            )
+            return StoreStatus("blocked", status.version, problem)
+        since = tailer.waiting_since
+        behind = since is not None and time.time() - since > self._stale_seconds
+        if status.state == "following" and status.problem is None and behind:
+            problem = f"the index is more than {self._stale_seconds:g} s behind its table"
+            return StoreStatus("stale", status.version, problem)
+        return status
 
 
 def take_lock(data: Path, *, wait: bool) -> int | None:
@@ -130,13 +149,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if options.parent_pid is not None:
         end_with_parent(options.parent_pid)
-    if take_lock(options.data, wait=options.wait) is None:
+    if take_lock(options.index or options.data, wait=options.wait) is None:
         logger.error("another tailer serves %s; end it first, or use --wait", options.data)
         return ANOTHER_TAILER
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    tailer, failures = Tailer(options.data), Failures()
+    tailer = Tailer(options.data, options.index, options.stale_after)
+    failures = Failures()
     while not stop.is_set():
         try:
             tailer.round()
@@ -153,8 +173,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m oriel.storage.tailer", description=__doc__)
-    parser.add_argument("--data", type=Path, required=True, help="the data folder")
+    parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
+    parser.add_argument("--index", type=Path, help="where the indexes are (default: DATA/index)")
     parser.add_argument("--parent-pid", type=int, help="end when this is no longer the parent")
     parser.add_argument("--wait", action="store_true", help="wait while another tailer runs")
+    parser.add_argument(
+        "--stale-after", type=float, default=STALE_SECONDS, metavar="SECONDS",
+        help="seconds that an index may be behind its table before it counts as stale",
+    )  # fmt: skip
     add_log_format(parser)
     return parser.parse_args(arguments)

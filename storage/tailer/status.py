@@ -1,13 +1,16 @@
 """How the tailer tells other processes that it lives and how each store fares.
 
-DATA/index/_tailer.json     written when something changed; its modification time is the
+    INDEXES/_tailer.json    written when something changed; its modification time is the
                             heartbeat, renewed every half second
+
+Another version of the program may read it, so what a reader doesn't know it leaves aside, and what
+it misses has a default.
 """
 
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,18 +19,20 @@ import orjson
 from oriel.storage.files import replace_file
 from oriel.storage.layout import DataLayout
 
-#: Age in seconds from which a heartbeat counts as missing.
+#: Age in seconds from which a heartbeat counts as missing, and by how much it may be ahead.
 HEARTBEAT_SECONDS_MAX = 5.0
+_AHEAD_SECONDS_MAX = 2.0
 
-_STATUS_FILE = "_tailer.json"
+STATUS_FILE = "_tailer.json"
 
 
 @dataclass(frozen=True)
 class StoreStatus:
     """How the tailer fares with one store.
 
-    ``state`` is ``opening``, ``building``, ``following`` or ``failed``; ``version`` is the
-    version that the index has, None before the first; ``problem`` says what failed.
+    ``state`` is ``opening``, ``building``, ``following``, ``failed``, ``stale`` (too far behind its
+    table), ``blocked`` (it holds its thread) or ``away`` (its table is not there); ``version`` is
+    the version that the index has, None before the first; ``problem`` says what is wrong.
     """
 
     state: str = "opening"
@@ -39,13 +44,29 @@ class StoreStatus:
 class TailerStatus:
     """What was last heard from the tailer.
 
-    ``alive`` is false when its last heartbeat is ``HEARTBEAT_SECONDS_MAX`` old or there was none;
+    ``silence`` says why its heartbeat doesn't count, None while it lives. ``problem`` is what is
+    wrong with the folder of all tables, ``tables`` its identity when tables were seen in it.
     ``pid`` is None and ``stores`` is empty when nothing was ever heard.
     """
 
-    alive: bool
-    pid: int | None
-    stores: Mapping[str, StoreStatus]
+    silence: str | None
+    pid: int | None = None
+    stores: Mapping[str, StoreStatus] = field(default_factory=dict)
+    problem: str | None = None
+    tables: tuple[int, int] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the tailer's heartbeat is recent."""
+        return self.silence is None
+
+
+@dataclass(frozen=True)
+class Heartbeat:
+    """Who sent the last heartbeat and when: changes while that process works."""
+
+    pid: int
+    time_ns: int
 
 
 class StatusFile:
@@ -53,13 +74,23 @@ class StatusFile:
 
     def __init__(self, layout: DataLayout) -> None:
         """Nothing is read or written yet."""
-        self._path: Path = layout.indexes / _STATUS_FILE
+        self._path: Path = layout.indexes / STATUS_FILE
         self._written: bytes | None = None
 
-    def write(self, stores: Mapping[str, StoreStatus]) -> None:
+    def write(
+        self,
+        stores: Mapping[str, StoreStatus],
+        problem: str | None = None,
+        tables: tuple[int, int] | None = None,
+    ) -> None:
         """Renew the heartbeat, and the content if it changed."""
         content = orjson.dumps(
-            {"pid": os.getpid(), "stores": {name: asdict(s) for name, s in stores.items()}},
+            {
+                "pid": os.getpid(),
+                "problem": problem,
+                "tables": tables,
+                "stores": dict(stores),
+            },
             option=orjson.OPT_SORT_KEYS,
         )
         if content == self._written and self._path.exists():
@@ -73,8 +104,48 @@ class StatusFile:
         """Read what the tailer last said; without any word it is not alive and has no stores."""
         try:
             age_seconds = time.time() - self._path.stat().st_mtime
-            fields: dict[str, Any] = orjson.loads(self._path.read_bytes())
-        except (OSError, orjson.JSONDecodeError):
-            return TailerStatus(alive=False, pid=None, stores={})
-        stores = {name: StoreStatus(**status) for name, status in fields["stores"].items()}
-        return TailerStatus(age_seconds <= HEARTBEAT_SECONDS_MAX, fields["pid"], stores)
+            told: dict[str, Any] = orjson.loads(self._path.read_bytes())
+            stores = {name: _known(status) for name, status in told["stores"].items()}
+            pid = told["pid"]
+        except FileNotFoundError:
+            return TailerStatus(self._unheard())
+        except OSError as error:
+            return TailerStatus(f"the tailer's word can't be read ({error.strerror})")
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return TailerStatus("the tailer's word can't be read; it is said again in a moment")
+        silence = None
+        if age_seconds > HEARTBEAT_SECONDS_MAX:
+            silence = (
+                f"the tailer's last heartbeat is older than {HEARTBEAT_SECONDS_MAX:.0f} s: it has "
+                f"ended or hangs{self._read_only()}"
+            )
+        elif age_seconds < -_AHEAD_SECONDS_MAX:
+            silence = "the tailer's heartbeat is of the future: a clock was set, or it hangs"
+        tables = told.get("tables")
+        return TailerStatus(
+            silence, pid, stores, told.get("problem"), tuple(tables) if tables else None
+        )
+
+    def heartbeat(self) -> Heartbeat | None:
+        """The last heartbeat, None when there is none that can be read."""
+        try:
+            pid = int(orjson.loads(self._path.read_bytes())["pid"])
+            return Heartbeat(pid, self._path.stat().st_mtime_ns)
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def _unheard(self) -> str:
+        return f"nothing was heard of the tailer{self._read_only()}"
+
+    def _read_only(self) -> str:
+        """What keeps it from speaking, as far as that can be seen from here."""
+        folder = next((path for path in self._path.parents if path.exists()), self._path)
+        if os.access(folder, os.W_OK):
+            return ""
+        return f"; {folder} can't be written: make it writable for the service"
+
+
+def _known(told: Mapping[str, Any]) -> StoreStatus:
+    """A store's status of what this version of the program knows of it."""
+    names = {one.name for one in fields(StoreStatus)}
+    return StoreStatus(**{name: value for name, value in told.items() if name in names})

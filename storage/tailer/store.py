@@ -13,7 +13,6 @@ the rest is built anew. Whatever fails, readers keep the last published version,
 """
 
 import logging
-import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +20,9 @@ from pathlib import Path
 from oriel.storage.delta import (
     DeltaLog,
     LogEntry,
-    Stamp,
-    TableMetadata,
-    TableSnapshot,
-    read_definition,
 )
 from oriel.storage.errors import CorruptLog, IndexDamaged, MissingDataFile, StorageError
+from oriel.storage.files import Stamp, is_object
 from oriel.storage.index import (
     IndexFolder,
     IndexState,
@@ -35,59 +31,115 @@ from oriel.storage.index import (
     check_in_own_process,
     clear_suspicion,
     damage,
+    data_bytes,
     file_rows,
     is_suspect,
+    open_indexes_max,
     revision_range,
+    suspicion,
 )
-from oriel.storage.position import CommitRecord
+from oriel.storage.tailer.continuity import files_are_gone, later_record, why_not_applicable
 from oriel.storage.tailer.failures import Failures
 from oriel.storage.tailer.status import StoreStatus
 
 logger = logging.getLogger(__name__)
 
-#: Seconds between two looks for the next log entry.
-POLL_SECONDS = 0.01
-#: Seconds between two looks around at what changes rarely: a replaced table, a damaged index.
+#: Least seconds between two looks around at what changes rarely: a replaced table, a damaged index.
 _LOOK_AROUND_SECONDS = 0.25
+#: Seconds for which a store is stepped at a stretch, while others may wait.
+_STRETCH_SECONDS = 0.25
+#: Seconds without a change after which the index's files are closed, until the next one.
+_REST_SECONDS = 10.0
+#: Seconds from which a torn entry is no entry that is being written.
+_TORN_SECONDS = 2.0
+#: The same where a look is a request, or a few, which cost money.
+_OBJECTS_POLL_SECONDS, _OBJECTS_LOOK_AROUND_SECONDS = 0.5, 10.0
 #: Snapshots that a rebuild tries, each time that files of one were vacuumed while it was read.
 _SNAPSHOTS_MAX = 5
 
 
 class StoreTailer:
-    """Follows one table. Call ``run`` in a thread of its own, or ``step`` in tests."""
+    """Follows one table; one thread at a time may use it.
+
+    ``StorePool`` asks it to ``look`` and to ``advance``; tests may ``step``. ``moved_at`` is when
+    it last came forward, ``changed_at`` when the index last changed (both monotonic seconds),
+    ``waiting_since`` the time at which the oldest version was written that the index lacks, None
+    if there is none.
+    """
 
     def __init__(self, log: DeltaLog, folder: IndexFolder) -> None:
         """Nothing is opened before the first step."""
         self.log = log
         self.folder = folder
         self.status = StoreStatus()
+        self.moved_at = self.changed_at = time.monotonic()
+        self.waiting_since: float | None = None
+        #: Open while something changes; the state and its generation are known for longer.
         self._writer: IndexWriter | None = None
         self._state: IndexState | None = None
+        self._generation = folder.path
+        self._bytes_seen = 0
+        self._least_around_seconds = (
+            _OBJECTS_LOOK_AROUND_SECONDS if is_object(log.table) else _LOOK_AROUND_SECONDS
+        )
+        self._look_around_seconds, self._rest_seconds = self._least_around_seconds, _REST_SECONDS
         #: Identity of the last applied version's log file, and of the next one's if it was torn.
         self._stamp: Stamp | None = None
         self._torn_stamp: Stamp | None = None
+        self._torn_at = 0.0
         #: Identity of the newest Delta checkpoint when the log was last looked at for a gap.
         self._checkpoint_stamp: Stamp | None = None
         self._failures = Failures()
         #: Whether this process has looked through the index that it found, or built it.
         self._is_checked = False
         self._looked_around_at = 0.0
+        self._is_remote = is_object(log.table)
+        self._looked_at = 0.0
         #: Where the sweep goes on, None between sweeps, and the clock at which the last one began.
         self._sweep_from: bytes | None = None
         self._swept_ms = 0
 
-    def run(self, stop: threading.Event) -> None:
-        """Step until ``stop``; a failing store never takes the process down."""
-        while not stop.is_set():
-            try:
-                pause = 0.0 if self.step() else POLL_SECONDS
-            except Exception as error:  # noqa: BLE001 - see the module docstring
-                pause = self._failed(error)
-            stop.wait(pause)
-        self.close()
+    def spread(self, around_seconds: float, stores: int) -> None:
+        """Be one of so many stores: look around more rarely, keep files open for less long."""
+        self._look_around_seconds = max(self._least_around_seconds, around_seconds)
+        self._rest_seconds = _REST_SECONDS if stores <= open_indexes_max() // 2 else 0.0
+
+    def look(self) -> bool:
+        """Whether a step would find something to do; a look at the next log entry's file.
+
+        Raises:
+            OSError: the table can't be looked at.
+        """
+        if self._state is None:
+            return True
+        if self._is_remote:
+            now = time.monotonic()
+            if now - self._looked_at < _OBJECTS_POLL_SECONDS:
+                return False
+            self._looked_at = now
+        stamp = self.log.stamp(self._state.version + 1)
+        self.waiting_since = None if stamp is None else stamp[1] / 1e9
+        if stamp is not None and stamp != self._torn_stamp:
+            return True
+        now = time.monotonic()
+        return self._may_rest(now) or now - self._looked_around_at >= self._look_around_seconds
+
+    def advance(self) -> float:
+        """Step for a while; returns the seconds until the next look. A failure is told."""
+        until = time.monotonic() + _STRETCH_SECONDS
+        try:
+            while self.step():
+                if time.monotonic() > until:
+                    break
+        except Exception as error:  # noqa: BLE001 - see the module docstring
+            return self._failed(error)
+        if self._may_rest(time.monotonic()):
+            self._rest()
+        return 0.0
 
     def step(self) -> bool:
         """Do one piece of work; False when there was nothing to do."""
+        self._moved()
         try:
             return self._step()
         except IndexDamaged as error:
@@ -95,22 +147,49 @@ class StoreTailer:
             return True
 
     def _step(self) -> bool:
-        if self._writer is None or self._state is None:
+        if self._state is None:
             self._open()
             return True
-        if self._follow(self._writer, self._state):
+        if self._follow(self._state):
             return True
         now = time.monotonic()
-        if now - self._looked_around_at < _LOOK_AROUND_SECONDS:
+        if now - self._looked_around_at < self._look_around_seconds:
             return False
         self._looked_around_at = now
-        return self._look_around(self._writer, self._state)
+        return self._look_around(self._state)
 
-    def close(self) -> None:
-        """Close the index's files."""
+    def _moved(self) -> None:
+        self.moved_at = time.monotonic()
+
+    def _may_rest(self, now: float) -> bool:
+        return self._writer is not None and now - self.changed_at >= self._rest_seconds
+
+    def _rest(self) -> None:
+        """Close the index's files until something changes."""
         if self._writer is not None:
             self._writer.close()
         self._writer = None
+
+    def _writing(self) -> IndexWriter:
+        """The writer of the current generation, opened when it is needed.
+
+        Raises:
+            IndexDamaged: the generation is not as it was left.
+        """
+        if self._writer is None:
+            # LMDB would make a file anew that is gone.
+            if data_bytes(self._generation) < max(1, self._bytes_seen):
+                message = "the index was deleted or cut off"
+                raise IndexDamaged(message)
+            self._writer = IndexWriter(self._generation)
+            if self._state is not None and self._writer.state() != self._state:
+                message = "the index is not as it was left"
+                raise IndexDamaged(message)
+        return self._writer
+
+    def close(self) -> None:
+        """Close the index's files, and look at all anew with the next step."""
+        self._rest()
         self._state = None
 
     def _open(self) -> None:
@@ -120,12 +199,15 @@ class StoreTailer:
             self._rebuild("there is no index yet")
             return
         try:
-            # Once a process: a crash of the machine may have garbled pages, which LMDB would trip
-            # over at any later time.
-            if not self._is_checked:
+            # Garbled pages would trip LMDB at any later time; who looks through all of them reads
+            # the whole index, so only where something tells of a reason.
+            reason = suspicion(generation)
+            if reason is not None and not self._is_checked:
+                logger.info("%s: looking through the index: %s", self.folder.path.name, reason)
                 check_in_own_process(generation)
-            self._writer = IndexWriter(generation)
-            state = self._writer.state()
+                clear_suspicion(generation)
+            self._generation, self._bytes_seen = generation, data_bytes(generation)
+            state = self._writing().state()
         except IndexDamaged as error:
             self._rebuild(str(error))
             return
@@ -141,6 +223,8 @@ class StoreTailer:
         self._state = state
         self._stamp = self.log.stamp(state.version)
         self._torn_stamp = None
+        self._bytes_seen = data_bytes(self._generation)
+        self.changed_at = time.monotonic()
         # Only after a look around is it said to be following: what failed may fail again.
         self._looked_around_at = 0.0
         self.status = replace(self.status, version=state.version)
@@ -153,7 +237,7 @@ class StoreTailer:
             logger.info("%s: building the index: %s", self.folder.path.name, reason)
         state, generation = self._build()
         self.folder.publish(generation)
-        self._writer = IndexWriter(generation)
+        self._generation = generation
         self._use(state)
         logger.info("%s: index built at version %d", self.folder.path.name, state.version)
 
@@ -167,7 +251,7 @@ class StoreTailer:
             snapshot = self.log.snapshot()
             generation = self.folder.new_generation()
             try:
-                return build_generation(self.log.table, snapshot, generation), generation
+                state = build_generation(self.log.table, snapshot, generation, self._moved)
             except MissingDataFile:
                 self.folder.discard(generation)
                 # A file is vacuumed only after a later version has removed it. With none there,
@@ -178,7 +262,9 @@ class StoreTailer:
             except BaseException:
                 self.folder.discard(generation)
                 raise
-        raise _files_are_gone(self.log.table, snapshot)
+            else:
+                return state, generation
+        raise files_are_gone(self.log.table, snapshot)
 
     def _why_not_this_table(self, state: IndexState) -> str | None:
         """What shows that the index is not of this log's versions up to its own; None if nothing.
@@ -196,7 +282,7 @@ class StoreTailer:
             return None
         return f"version {state.version} is not in the table's log any more"
 
-    def _follow(self, writer: IndexWriter, state: IndexState) -> bool:
+    def _follow(self, state: IndexState) -> bool:
         """Apply the next version if it is there and whole."""
         stamp = self.log.stamp(state.version + 1)
         if stamp is None or stamp == self._torn_stamp:
@@ -204,32 +290,37 @@ class StoreTailer:
         entry = self.log.read(state.version + 1)
         if entry is None:
             # Torn or still being written: look again when it changes.
-            self._torn_stamp = stamp
+            self._torn_stamp, self._torn_at = stamp, time.monotonic()
             return False
         if self.log.stamp(state.version) != self._stamp:
             # Perhaps another table, whose next version is not to be put on ours: look first.
-            self._look_around(writer, state)
+            self._look_around(state)
             return True
-        reason = self._apply(writer, state, entry)
+        reason = self._apply(state, entry)
         if reason is not None:
             self._rebuild(reason)
             return True
         self._stamp = stamp
+        self.changed_at = time.monotonic()
         self.status = replace(self.status, version=entry.version)
         return True
 
-    def _apply(self, writer: IndexWriter, state: IndexState, entry: LogEntry) -> str | None:
+    def _apply(self, state: IndexState, entry: LogEntry) -> str | None:
         """Put a version on top of the one before; returns why that can't be, None when it is done.
 
         An entry that only rewrites files (compaction, OPTIMIZE) costs the same whatever it holds:
         of its files none is read.
         """
-        reason = _why_not_applicable(self.log.table, state, entry)
+        reason = why_not_applicable(self.log.table, state, entry)
         if reason is not None:
             return reason
         try:
             files = [self.log.table / name for name in entry.added]
-            batches = [rows for path in files for rows in file_rows(path, state.definition)]
+            batches = []
+            for path in files:
+                for rows in file_rows(path, state.definition):
+                    batches.append(rows)
+                    self._moved()
         except CorruptLog as error:
             # Perhaps a later version did away with the file.
             return str(error)
@@ -244,40 +335,53 @@ class StoreTailer:
             state,
             version=entry.version,
             digest=entry.digest,
-            record=_later_record(state.record, entry, batch),
+            record=later_record(state.record, entry, batch),
             extent=state.extent.joined(rows.extent for rows in batches),
             revisions=state.revisions.after(highest, batch),
         )
         if following.earliest_ms < state.earliest_ms:
             # Windows that had expired are visible again, and the sweep took them.
             return f"version {entry.version} sets the store's clock back"
-        writer.follow(batches, state.revisions, following)
+        self._writing().follow(batches, state.revisions, following)
         self._state = following
         return None
 
-    def _look_around(self, writer: IndexWriter, state: IndexState) -> bool:
+    def _look_around(self, state: IndexState) -> bool:
         """Look for what happens rarely; True when there was something to do about it."""
-        reason = self._why_index_is_lost(writer) or self._why_log_is_another(state)
+        reason = self._why_index_is_lost() or self._why_log_is_another(state)
         if reason is not None:
             self._rebuild(reason)
             return True
-        if is_suspect(writer.generation):
-            check_in_own_process(writer.generation)
-            clear_suspicion(writer.generation)
-        writer.forget_dead_readers()
-        is_busy = self._sweep(writer, state)
-        self.status = StoreStatus("following", state.version)
+        if is_suspect(self._generation):
+            check_in_own_process(self._generation)
+            clear_suspicion(self._generation)
+        if self._writer is not None:
+            self._writer.forget_dead_readers()
+        is_busy = self._sweep(state)
+        self.status = StoreStatus("following", state.version, self._why_torn(state))
         self._failures.over()
         return is_busy
 
-    def _why_index_is_lost(self, writer: IndexWriter) -> str | None:
-        if self.folder.current() != writer.generation:
+    def _why_index_is_lost(self) -> str | None:
+        if self.folder.current() != self._generation:
             return "the index was deleted"
-        try:
-            writer.check_size()
-        except IndexDamaged as error:
-            return str(error)
-        return damage(writer.generation)
+        size = data_bytes(self._generation)
+        if size < self._bytes_seen:
+            return "the index was cut off"
+        self._bytes_seen = size
+        return damage(self._generation)
+
+    def _why_torn(self, state: IndexState) -> str | None:
+        """What to say of a next entry that stays torn; None where it isn't, or not for long."""
+        number = state.version + 1
+        if self._torn_stamp is None or self.log.stamp(number) != self._torn_stamp:
+            return None
+        if time.monotonic() - self._torn_at < _TORN_SECONDS:
+            return None
+        return (
+            f"version {number} of the table's log is torn: its writer ended while it wrote it, and "
+            "writes it again when it starts"
+        )
 
     def _why_log_is_another(self, state: IndexState) -> str | None:
         if self.log.stamp(state.version) != self._stamp:
@@ -299,7 +403,7 @@ class StoreTailer:
             self._checkpoint_stamp = checkpoint
         return None
 
-    def _sweep(self, writer: IndexWriter, state: IndexState) -> bool:
+    def _sweep(self, state: IndexState) -> bool:
         """Delete some expired windows, if enough have expired since the last sweep.
 
         A sweep meets every key, so it begins only when a tenth of the retention has passed since
@@ -313,7 +417,7 @@ class StoreTailer:
                 return False
             self._swept_ms = state.earliest_ms
             self._sweep_from = b""
-        self._sweep_from = writer.sweep(self._sweep_from)
+        self._sweep_from = self._writing().sweep(self._sweep_from)
         return self._sweep_from is not None
 
     def _failed(self, error: Exception) -> float:
@@ -327,59 +431,3 @@ class StoreTailer:
         self.status = replace(self.status, state="failed", problem=problem)
         self.close()
         return self._failures.pause_seconds(problem)
-
-
-def _why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str | None:
-    """Why a version can't simply be put on top of the one before it; None when it can.
-
-    What its rows say is still to be looked at.
-    """
-    if (reason := _why_another_table(table, state, entry.metadata)) is not None:
-        return reason
-    if entry.removes_rows:
-        # The entry names the files that went, not the windows: which are left, all files say.
-        return f"version {entry.version} removes rows"
-    batch = entry.batch_of(state.definition.application)
-    if batch is not None and batch <= state.revisions.settled:
-        return f"batch {batch} is not after batch {state.revisions.settled}"
-    following = replace(state, record=_later_record(state.record, entry, batch))
-    if following.earliest_ms < state.earliest_ms:
-        # Decision 0032: `oriel clock --set`. What retention took from the index is visible again.
-        return "the store's clock was set back"
-    return None
-
-
-def _why_another_table(
-    table: Path, state: IndexState, metadata: TableMetadata | None
-) -> str | None:
-    """What an entry's metadata says of the table that the index doesn't know; None if nothing."""
-    if metadata is None:
-        return None
-    if metadata.table_id != state.table_id:
-        return "the table was replaced by another"
-    if read_definition(table, metadata.definition_json) != state.definition:
-        return "the store's definition changed"
-    return "column mapping was turned on" if metadata.column_mapping else None
-
-
-def _later_record(
-    record: CommitRecord | None, entry: LogEntry, batch: int | None
-) -> CommitRecord | None:
-    """The position after an entry: its own if it commits a batch, else the later of the two.
-
-    A commit of others (OPTIMIZE) says none, and the pipeline's maintenance, which repeats it so
-    that it outlives the entries of batches, may be late with it.
-    """
-    if entry.record is None or record is None or batch is not None:
-        return entry.record or record
-    return max(record, entry.record, key=lambda one: one.batch)
-
-
-def _files_are_gone(table: Path, snapshot: TableSnapshot) -> CorruptLog:
-    gone = [name for name in snapshot.files if not (table / name).exists()]
-    return CorruptLog(
-        f"version {snapshot.version} of {table} names {len(gone)} data files that are not there "
-        f"({gone[0] if gone else 'which is back now'}): they were deleted by hand, or by a VACUUM "
-        "that kept too little. Put them back from a backup, or rebuild the store from its source; "
-        "or give their windows up, with DeltaTable(...).repair() of delta-rs"
-    )

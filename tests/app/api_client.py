@@ -55,11 +55,16 @@ class ApiClient:
         """Send one request, path and query as they are on the wire."""
         return asyncio.run(self.call(target, headers, method))
 
+    def post(self, target: str, body: bytes) -> Answer:
+        """Send one request with a body."""
+        return asyncio.run(self.call(target, method="POST", body=body))
+
     async def call(
         self,
         target: str | bytes,
         headers: Sequence[tuple[str, str]] = (),
         method: str = "GET",
+        body: bytes = b"",
     ) -> Answer:
         """Send one request on the running event loop."""
         raw = target.encode() if isinstance(target, str) else target
@@ -78,14 +83,20 @@ class ApiClient:
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 80),
         }
-        return await _call(self.service, scope)
+        return await _call(self.service, scope, body)
 
 
-async def _call(service: Service, scope: dict[str, Any]) -> Answer:
+async def _call(service: Service, scope: dict[str, Any], body: bytes) -> Answer:
     sent: list[dict[str, Any]] = []
 
+    received = iter([{"type": "http.request", "body": body, "more_body": False}])
+
     async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": b"", "more_body": False}
+        message = next(received, None)
+        if message is None:
+            # Nothing comes behind the body but the word that the client has gone.
+            await asyncio.Event().wait()
+        return message or {}
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
@@ -97,8 +108,8 @@ async def _call(service: Service, scope: dict[str, Any]) -> Answer:
         if len(sent) < 2:
             raise
     headers = {name.decode().lower(): value.decode() for name, value in sent[0]["headers"]}
-    body = b"".join(message.get("body", b"") for message in sent[1:])
-    return Answer(sent[0]["status"], headers, body)
+    answered = b"".join(message.get("body", b"") for message in sent[1:])
+    return Answer(sent[0]["status"], headers, answered)
 
 
 class Served:
@@ -117,6 +128,11 @@ class Served:
     def get(self) -> Any:
         """Send a request."""
         return self.client.get
+
+    @property
+    def post(self) -> Any:
+        """Send a request with a body."""
+        return self.client.post
 
     def commit(self, *rows: Row) -> None:
         """Commit a batch and index it."""

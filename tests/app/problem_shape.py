@@ -23,6 +23,7 @@ def assert_problem(answer: Answer, status: int, code: str, *words: str) -> None:
         assert word in problem["detail"]
     assert "Traceback" not in problem["detail"]
     assert ("retry-after" in answer.headers) == (status == 503)
+    assert ("www-authenticate" in answer.headers) == (status == 401)
     assert ("allow" in answer.headers) == (status == 405)
 
 

@@ -35,9 +35,16 @@ class Serving:
 
     def get(self, target: str) -> Answer:
         """Send one request; http.client sends the path as it is."""
+        return self._asked("GET", target, None)
+
+    def post(self, target: str, body: bytes) -> Answer:
+        """Send one request with a body."""
+        return self._asked("POST", target, body)
+
+    def _asked(self, method: str, target: str, body: bytes | None) -> Answer:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT_SECONDS)
         try:
-            connection.request("GET", target)
+            connection.request(method, target, body)
             response = connection.getresponse()
             headers = {name.lower(): value for name, value in response.getheaders()}
             return Answer(response.status, headers, response.read())
@@ -46,9 +53,13 @@ class Serving:
 
     def raw(self, content: bytes) -> bytes:
         """Send bytes; returns all that comes back until the service closes the connection."""
-        with socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS) as client:
+        with self.connect() as client:
             client.sendall(content)
             return b"".join(iter(lambda: client.recv(65_536), b""))
+
+    def connect(self) -> socket.socket:
+        """A connection of one's own."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout=WAIT_SECONDS)
 
     def version(self) -> int:
         """The store's version as it is served; -1 while it isn't, or the worker restarts."""

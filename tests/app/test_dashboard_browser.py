@@ -162,6 +162,19 @@ def test_it_shows_sessions_with_start_and_end(browser: "Chrome", serving: Servin
     assert len(_texts(browser, "[data-chart=n] .dot")) == 2
 
 
+def test_the_value_is_that_of_the_window_that_ends_at_the_newest_record(
+    browser: "Chrome", serving: Serving
+) -> None:
+    """Not of the one with the greatest start, which lacks what came before that record."""
+    store = StoreTable(serving.data, make_definition("newest"))
+    rows = [(0, 1, 10), (8, 4, 18), (11, 3, 18), (15, 1, 18)]
+    store.commit([{"key": "EWR", "start": s, "n": n, "timestamp": t} for s, n, t in rows])
+    _open(browser, serving, store="newest", key="EWR")
+    wait_until(lambda: _rows(browser) == 4, "4 rows")
+    (value,) = _texts(browser, "[data-chart=n] .value")
+    assert value.startswith("4 current")
+
+
 def test_it_shows_the_row_of_a_store_without_windows(browser: "Chrome", serving: Serving) -> None:
     """Values without lines and without window columns; it follows, and says when there is none."""
     totals = StoreTable(serving.data, make_definition("totals", window=NONE))

@@ -25,6 +25,7 @@ def test_ready_when_the_tailer_lives_and_every_store_is_served(store: Served) ->
     assert answer.json == {
         "ready": True,
         "tailer_alive": True,
+        "problem": None,
         "stores": {"store": {"ready": True, "problem": None}},
     }
 

@@ -14,6 +14,7 @@ from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Answer, Served, served
 from tests.app.problem_shape import all_codes
+from tests.storage.letter_tables import add_letters
 from tests.storage.store_tables import NONE, SESSION, make_definition
 from tools.openapi import OPENAPI_FILE, written_files
 
@@ -27,6 +28,10 @@ def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         made.add(make_definition("visits", window=SESSION), {"key": "a/b", "start": 10, "end": 12})
         made.add(make_definition("totals", window=NONE), {"key": "a/b", "mean": None})
         made.commit({"key": "a/b", "start": 10}, {"key": "a/b", "start": 20, "mean": None})
+        add_letters(
+            made.data, {"offset": 1, "key": b"k", "headers": [{"key": "h", "value": None}]},
+            {"offset": 2, "raw": b"\xff", "store": "store"},
+        )  # fmt: skip
         made.tailer_says(StoreStatus("following", 1))
         yield made
 
@@ -57,7 +62,7 @@ def test_the_description_names_every_hot_read(empty_store: Served) -> None:
 def test_every_operation_is_described(empty_store: Served) -> None:
     """Hot reads and cold routes, each with an id, words, parameters and errors."""
     document = _document(empty_store)
-    operations = [path["get"] for path in document["paths"].values()]
+    operations = [_operation(path) for path in document["paths"].values()]
     assert len(operations) == len(OPERATIONS)
     assert {operation["operationId"] for operation in operations} >= {
         name.decode() for name in HOT_READS
@@ -75,7 +80,7 @@ def test_the_path_parameters_are_those_of_the_path(empty_store: Served) -> None:
     """Each name in braces is described as a required path parameter, and no other."""
     for path, item in _document(empty_store)["paths"].items():
         named = set(re.findall(r"{(\w+)}", path))
-        parameters = item["get"].get("parameters", [])
+        parameters = _operation(item).get("parameters", [])
         described = {p["name"] for p in parameters if p["in"] == "path" and p["required"]}
         assert described == named, path
 
@@ -91,10 +96,10 @@ def test_every_example_fits_its_schema(empty_store: Served) -> None:
     """Examples of answers and of parameters."""
     document = _document(empty_store)
     for item in document["paths"].values():
-        for parameter in item["get"].get("parameters", []):
+        for parameter in _operation(item).get("parameters", []):
             if "example" in parameter:
                 jsonschema.validate(parameter["example"], parameter["schema"])
-        for response in item["get"]["responses"].values():
+        for response in _operation(item)["responses"].values():
             for content in response.get("content", {}).values():
                 examples = [e["value"] for e in content.get("examples", {}).values()]
                 examples += [content["example"]] if "example" in content else []
@@ -104,6 +109,7 @@ def test_every_example_fits_its_schema(empty_store: Served) -> None:
 
 _CALLS = {
     "/": ["/"],
+    "/docs": ["/docs"],
     "/healthz": ["/healthz", "/healthz?x=1"],
     "/metrics": ["/metrics"],
     "/readyz": ["/readyz"],
@@ -114,8 +120,9 @@ _CALLS = {
         f"{_ROOT}/keys?cursor=x",
     ],
     "/v1/stores/{store}/fetch/{key}": [
-        f"{_ROOT}/fetch/a/b", f"{_ROOT}/fetch/a%2Fb?limit=1", f"{_ROOT}/fetch/none",
-        f"{_ROOT}/fetch/%ff", "/v1/stores/nope/fetch/a", f"{_ROOT}/fetch/a?cursor=x",
+        f"{_ROOT}/fetch/a/b", f"{_ROOT}/fetch/a%2Fb?limit=1", f"{_ROOT}/fetch/a/b?times=iso",
+        f"{_ROOT}/fetch/none", f"{_ROOT}/fetch/%ff", "/v1/stores/nope/fetch/a",
+        f"{_ROOT}/fetch/a?cursor=x",
     ],
     "/v1/stores/{store}/backwardFetch/{key}": [
         f"{_ROOT}/backwardFetch/a/b?from_ms=10&to_ms=20", f"{_ROOT}/backwardFetch/a?limit=x",
@@ -138,23 +145,113 @@ _CALLS = {
         "/v1/stores/visits/session/10/12/a/b", "/v1/stores/visits/session/10/13/a/b",
         "/v1/stores/visits/session/x/1/a", f"{_ROOT}/session/10/20/a/b",
     ],
+    "/v1/stores/{store}/watch": [
+        f"{_ROOT}/watch?for_ms=1", f"{_ROOT}/watch?key=a&after=x", "/v1/stores/nope/watch",
+    ],
     "/v1/stores/{store}/get/{key}": [
-        "/v1/stores/totals/get/a/b", "/v1/stores/totals/get/none", f"{_ROOT}/get/a/b",
+        "/v1/stores/totals/get/a/b", "/v1/stores/totals/get/a/b?times=iso",
+        "/v1/stores/totals/get/none", f"{_ROOT}/get/a/b",
         "/v1/stores/totals/fetch/a/b", "/v1/stores/totals/get/a?min_version=99",
+        "/v1/stores/totals/get/a/b?as_of_version=1", "/v1/stores/totals/get/a?as_of_version=9",
+    ],
+    "/v1/deadLetters": [
+        "/v1/deadLetters", "/v1/deadLetters?limit=1&order=oldest", "/v1/deadLetters?order=x",
+        "/v1/deadLetters?cursor=x", "/v1/deadLetters?partition=-1", "/v1/deadLetters?x=1",
+    ],
+    "/v1/deadLetters/count": [
+        "/v1/deadLetters/count", "/v1/deadLetters/count?topic=t", "/v1/deadLetters/count?limit=1",
+    ],
+    "/v1/stores/{store}/changes": [
+        f"{_ROOT}/changes?since_version=0", f"{_ROOT}/changes?limit=0", f"{_ROOT}/changes?cursor=x",
+        f"{_ROOT}/changes?since_version=9", "/v1/stores/visits/changes?since_version=0",
+        "/v1/stores/totals/changes?since_version=0", f"{_ROOT}/changes?since_version=0&limit=1",
+    ],
+    "/v1/stores/{store}/current/{key}": [
+        f"{_ROOT}/current/a/b", f"{_ROOT}/current/none", f"{_ROOT}/current/a/b?columns=n",
+        f"{_ROOT}/current/a/b?columns=x", "/v1/stores/totals/current/a",
+    ],
+    "/v1/stores/{store}/covering/{instant_ms}/{key}": [
+        f"{_ROOT}/covering/15/a/b", f"{_ROOT}/covering/x/a", f"{_ROOT}/covering/1/a?cursor=x",
+    ],
+    "/v1/stores/{store}/fetchRange": [
+        f"{_ROOT}/fetchRange?key_from=a&key_to=b&from_ms=1&limit=1", f"{_ROOT}/fetchRange?key=a",
+    ],
+    "/v1/stores/{store}/backwardFetchRange": [f"{_ROOT}/backwardFetchRange"],
+    "/v1/stores/{store}/fetchAll": [f"{_ROOT}/fetchAll?to_ms=9", f"{_ROOT}/fetchAll?final=1"],
+    "/v1/stores/{store}/backwardFetchAll": [f"{_ROOT}/backwardFetchAll?final=false"],
+    "/v1/stores/{store}/all": [
+        f"{_ROOT}/all", "/v1/stores/visits/all", "/v1/stores/totals/all",
+        "/v1/stores/totals/all?final=true", f"{_ROOT}/all?cursor=x",
+    ],
+    "/v1/stores/{store}/backwardAll": [f"{_ROOT}/backwardAll", "/v1/stores/totals/backwardAll"],
+    "/v1/stores/{store}/latestAll": [f"{_ROOT}/latestAll?prefix=a", f"{_ROOT}/latestAll?limit=0"],
+    "/v1/stores/{store}/currentAll": ["/v1/stores/visits/currentAll?key_to=b"],
+    "/v1/stores/{store}/findSessionsRange": [
+        "/v1/stores/visits/findSessionsRange?earliest_end_ms=1", f"{_ROOT}/findSessionsRange",
+    ],
+    "/v1/stores/{store}/backwardFindSessionsRange": [
+        "/v1/stores/visits/backwardFindSessionsRange?latest_start_ms=99",
+    ],
+    "/v1/stores/{store}/fetchSession/{window_start_ms}/{window_end_ms}/{key}": [
+        "/v1/stores/visits/fetchSession/10/12/a/b", "/v1/stores/visits/fetchSession/1/2/a/b",
+    ],
+    "/v1/stores/{store}/range": ["/v1/stores/totals/range?key_from=a", f"{_ROOT}/range"],
+    "/v1/stores/{store}/reverseRange": ["/v1/stores/totals/reverseRange?key_to=b"],
+    "/v1/stores/{store}/prefixScan": ["/v1/stores/totals/prefixScan?prefix=a&columns=n"],
+    "/v1/stores/{store}/reverseAll": ["/v1/stores/totals/reverseAll"],
+    "/v1/stores/{store}/approximateNumEntries": [
+        "/v1/stores/totals/approximateNumEntries", f"{_ROOT}/approximateNumEntries",
     ],
 }  # fmt: skip
+_POSTS = {
+    "/v1/stores/{store}/latestOfKeys": [
+        (f"{_ROOT}/latestOfKeys", b'["a/b", "none"]'),
+        (f"{_ROOT}/latestOfKeys", b"{}"),
+        (f"{_ROOT}/latestOfKeys?columns=x", b'["a/b"]'),
+        ("/v1/stores/totals/latestOfKeys", b"[]"),
+    ],
+    "/v1/stores/{store}/currentOfKeys": [
+        ("/v1/stores/visits/currentOfKeys", b'["a/b"]'),
+        (f"{_ROOT}/currentOfKeys", b"[" + b" " * (1 << 20) + b"]"),
+    ],
+    "/v1/stores/{store}/fetchOfKeys": [
+        (f"{_ROOT}/fetchOfKeys?from_ms=1&limit=1", b'["a/b", "a/b"]'),
+        (f"{_ROOT}/fetchOfKeys?cursor=x", b'["a/b"]'),
+    ],
+    "/v1/stores/{store}/backwardFetchOfKeys": [(f"{_ROOT}/backwardFetchOfKeys", b'["a/b"]')],
+    "/v1/stores/{store}/getOfKeys": [
+        ("/v1/stores/totals/getOfKeys", b'["a/b"]'),
+        (f"{_ROOT}/getOfKeys", b'["a/b"]'),
+    ],
+}
+
+
+def _operation(item: Any) -> Any:
+    """The one operation of a path."""
+    (operation,) = item.values()
+    return operation
 
 
 def test_every_operation_answers_as_documented(example: Served) -> None:
     """Each is called, also wrongly; status, media type and body are among those described."""
     document = _document(example)
-    assert _CALLS.keys() == document["paths"].keys()
+    assert _CALLS.keys() | _POSTS.keys() == document["paths"].keys()
     for path, targets in _CALLS.items():
-        operation = document["paths"][path]["get"]
+        operation = _operation(document["paths"][path])
         statuses = {_check_call(document, operation, example.get(target)) for target in targets}
         assert 200 in statuses, path
         refused = example.get(targets[0], method="POST")
         assert _check_call(document, operation, refused) == 405
+    for path, calls in _POSTS.items():
+        operation = document["paths"][path]["post"]
+        statuses = {
+            _check_call(document, operation, example.post(*target_and_body))
+            for target_and_body in calls
+        }
+        assert 200 in statuses, path
+        refused = example.get(calls[0][0])
+        assert _check_call(document, operation, refused) == 405
+        assert refused.headers["allow"] == "POST"
 
 
 def test_a_304_is_documented(example: Served) -> None:
@@ -165,6 +262,17 @@ def test_a_304_is_documented(example: Served) -> None:
     operation = document["paths"]["/v1/stores/{store}/latest/{key}"]["get"]
     answer = example.get(target, [("If-None-Match", tag)])
     assert _check_call(document, operation, answer) == 304
+
+
+@pytest.mark.parametrize("media", ["text/csv", "image/png"])
+def test_other_forms_are_documented(example: Served, media: str) -> None:
+    """Of each operation that has forms; and that there is no other."""
+    document = _document(example)
+    for operation in OPERATIONS.values():
+        if operation.has_forms:
+            described = document["paths"][operation.path]["get"]
+            answer = example.get(_CALLS[operation.path][0], [("Accept", media)])
+            assert _check_call(document, described, answer) == (200 if media == "text/csv" else 406)
 
 
 def test_not_ready_is_documented(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 """What every hot read obeys: the position that a client demands, and the tag that it has."""
 
 import asyncio
+import os
+from collections.abc import Iterator
 
 import pytest
 
-from tests.app.api_client import Answer, Served, starts
+from tests.app.api_client import Answer, Served, served, starts
 from tests.app.problem_shape import assert_problem
+from tests.storage.store_tables import make_record
 
 ROOT = "/v1/stores/store"
 
@@ -55,21 +58,31 @@ class TestPosition:
 class TestEntityTag:
     """Pollers pay little for an answer that they have."""
 
-    def test_the_tag_brings_304_until_the_version_changes(self, changing: Served) -> None:
-        """Same request, same version: nothing is sent again."""
+    def test_the_tag_brings_304_until_the_answer_changes(self, changing: Served) -> None:
+        """Commits that change other keys, or nothing, leave it; the position is said anew."""
         target = f"{ROOT}/fetch/a?limit=3"
         tag = changing.get(target).headers["etag"]
+        changing.commit()
+        changing.commit({"key": "b", "start": 10}, {"key": "a", "start": 60})
         again = changing.get(target, [("If-None-Match", tag)])
         assert (again.status, again.body, again.headers["etag"]) == (304, b"", tag)
-        changing.commit()
+        assert again.headers["oriel-version"] == "3"
+        changing.commit({"key": "a", "start": 20, "n": 99})
         changed = changing.get(target, [("If-None-Match", tag)])
         assert changed.status == 200
         assert changed.headers["etag"] != tag
 
-    @pytest.mark.parametrize("form", ['"other", {}', "W/{}", "*", '{}, "x"'])
-    def test_the_tag_may_be_one_of_a_list_or_weak(self, filled: Served, form: str) -> None:
-        """As RFC 9110 has it."""
-        tag = filled.get(f"{ROOT}/latest/a").headers["etag"]
+    def test_a_page_that_begins_to_go_on_has_another_tag(self, changing: Served) -> None:
+        """Whether there is a next page is part of the answer."""
+        target = f"{ROOT}/fetch/a?limit=5"
+        tag = changing.get(target).headers["etag"]
+        changing.commit({"key": "a", "start": 60})
+        assert changing.get(target, [("If-None-Match", tag)]).json["next_cursor"] is not None
+
+    @pytest.mark.parametrize("form", ['"other", W/{}', "W/{}", "{}", "*", 'W/{}, "x"'])
+    def test_the_tag_may_be_one_of_a_list_or_strong(self, filled: Served, form: str) -> None:
+        """As RFC 9110 has it: tags are compared weakly here."""
+        tag = filled.get(f"{ROOT}/latest/a").headers["etag"].removeprefix("W/")
         answer = filled.get(f"{ROOT}/latest/a", [("If-None-Match", form.format(tag))])
         assert answer.status == 304
 
@@ -78,3 +91,67 @@ class TestEntityTag:
         targets = [f"{ROOT}/fetch/a", f"{ROOT}/fetch/a?limit=3", f"{ROOT}/backwardFetch/a"]
         tags = {filled.get(target).headers["etag"] for target in targets}
         assert len(tags) == len(targets)
+
+
+class TestPositionFields:
+    """Position and lag in the header, of 200 and 304."""
+
+    def test_they_say_what_the_body_says(self, filled: Served) -> None:
+        """Offsets in the form that min_offset takes."""
+        headers = filled.get(f"{ROOT}/latest/a").headers
+        assert headers["oriel-version"] == "1"
+        assert headers["oriel-offsets"] == "events:0:100"
+        assert headers["oriel-lag"] == "versions=0, ms=0"
+
+    @pytest.mark.parametrize("behind", [1, 2, 3, 6])
+    def test_the_lag_is_what_the_index_lacks(self, changing: Served, behind: int) -> None:
+        """In versions, and in ms since the first of them."""
+        for _ in range(behind):
+            changing.table.commit()
+        long_ago = changing.table.entry(2).stat().st_mtime - 5
+        os.utime(changing.table.entry(2), (long_ago, long_ago))
+        lag = changing.get(f"{ROOT}/latest/a").headers["oriel-lag"]
+        versions, ms = lag.split(", ")
+        assert versions == f"versions={behind}"
+        assert int(ms.removeprefix("ms=")) >= 5_000
+
+    def test_a_long_position_is_left_out(self, store: Served) -> None:
+        """The body has it; a header of many kilobytes is refused on the way."""
+        offsets = {"events": {str(partition): 1 for partition in range(1_000)}}
+        store.table.commit([{"key": "a", "start": 1}], make_record(0, offsets=offsets))
+        store.index()
+        answer = store.get(f"{ROOT}/latest/a")
+        assert "oriel-offsets" not in answer.headers
+        assert answer.json["position"]["offsets"] == offsets
+
+
+@pytest.fixture(scope="module")
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """Windows of 10 ms, final to 30; every window that ends before 45 is."""
+    with served(tmp_path_factory.mktemp("settled")) as made:
+        starts = (10, 20, 30, 40, 50)
+        rows = [{"key": "a", "start": start, "final": start + 10 < 45} for start in starts]
+        made.table.commit(rows, make_record(0, close_ms=45))
+        made.index()
+        yield made
+
+
+@pytest.mark.parametrize(
+    ("read", "is_settled"),
+    [
+        ("window/30/a", True), ("window/40/a", False), ("latest/a", False),
+        ("fetch/a", False), ("fetch/a?limit=3", True), ("fetch/a?limit=4", False),
+        ("fetch/a?to_ms=33", True), ("fetch/a?to_ms=34", False),
+        ("fetch/a?from_ms=35&to_ms=20", True), ("fetch/none?to_ms=20", True),
+        ("backwardFetch/a?limit=3", False), ("backwardFetch/a?to_ms=33", True),
+        ("backwardFetch/a?to_ms=34&limit=1", False), ("backwardFetch/a?to_ms=30&limit=1", True),
+    ],
+)  # fmt: skip
+def test_only_what_no_record_can_change_may_be_kept(
+    settled: Served, read: str, is_settled: bool
+) -> None:
+    """A sliding window from 34 ends at 44, which is still open."""
+    answer = settled.get(f"{ROOT}/{read}")
+    assert answer.status == 200
+    kept = answer.headers["cache-control"]
+    assert kept == ("max-age=86400, immutable" if is_settled else "no-cache")

@@ -13,8 +13,7 @@ from tests.app.problem_shape import assert_problem
 
 #: Errors of the writing side; the API never meets them, so a 500 would be right.
 _OF_THE_WRITER = {
-    "InvalidDefinition", "IncompatibleStore", "ForeignCheckpoint", "CorruptLog",
-    "MissingDataFile",
+    "InvalidDefinition", "IncompatibleStore", "ForeignCheckpoint",
 }  # fmt: skip
 
 

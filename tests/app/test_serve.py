@@ -82,6 +82,23 @@ def test_all_processes_speak_json_for_programs(tmp_path: Path, table: StoreTable
     assert said["api", "app.server.supervisor"] == "tailer ended with -9; starting it again"
 
 
+def test_the_longest_keys_and_lists_of_keys_go_over_the_wire(shared: Serving) -> None:
+    """A key of 8,192 bytes percent-encoded, a cursor that ends on it, and a body that lists it."""
+    keys = ["é" * 4096, "é" * 4095 + "zz", "a" * 8193]
+    table = StoreTable(shared.data, make_definition("longest"))
+    version = table.commit([{"key": key, "start": 5} for key in keys])
+    path = "/v1/stores/longest"
+    first = shared.get(f"{path}/keys?limit=1&min_version={version}&wait_ms=30000").json
+    rest = shared.get(f"{path}/keys?limit=1&cursor={first['next_cursor']}").json
+    assert {*first["keys"], *rest["keys"]} == {*keys[:2]}
+    for key in keys[:2]:
+        (window,) = shared.get(f"{path}/current/{quote(key, safe='')}").json["windows"]
+        assert window["key"] == key
+    answer = shared.post(f"{path}/latestOfKeys", orjson.dumps(keys[1::-1]))
+    assert [window["key"] for window in answer.json["windows"]] == keys[1::-1]
+    assert_problem(shared.get(f"{path}/latest/{keys[2]}"), 400, "invalid-key", "8192")
+
+
 def test_any_key_works_over_the_wire(shared: Serving) -> None:
     """Nothing between client and store normalises the path."""
     keys = ["", "..", "../..", "a//b", "/", "a b", "é", "😀", "%", "a%2Fb", "?#", "\x00", "+"]
@@ -237,6 +254,16 @@ def test_bad_options_are_refused(option: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "must be an integer from" in done.stderr
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
+def test_an_address_that_others_reach_needs_a_word(tmp_path: Path, host: str) -> None:
+    """Without tokens it is refused before anything is opened; the message names the ways out."""
+    command = [*SERVE, "--data", str(tmp_path / "data"), "--port", "0", "--host", host]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "--insecure" in done.stderr
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_folder_without_stores_is_served(tmp_path: Path) -> None:

@@ -28,14 +28,28 @@ REQUESTS = {
     "fetch": "fetch/a", "backwardFetch": "backwardFetch/a", "latest": "latest/a",
     "window": "window/1/a", "findSessions": "findSessions/a",
     "backwardFindSessions": "backwardFindSessions/a", "session": "session/1/2/a", "get": "get/a",
+    "current": "current/a", "covering": "covering/1/a", "fetchSession": "fetchSession/1/2/a",
+    **{name: name for name in (
+        "fetchRange", "backwardFetchRange", "fetchAll", "backwardFetchAll", "all", "backwardAll",
+        "latestAll", "currentAll", "findSessionsRange", "backwardFindSessionsRange", "range",
+        "reverseRange", "prefixScan", "reverseAll",
+    )},
 }  # fmt: skip
-BY_START = {"fetch", "backwardFetch", "latest", "window"}
+BY_START = {
+    "fetch", "backwardFetch", "latest", "window", "current", "covering", "fetchRange",
+    "backwardFetchRange", "fetchAll", "backwardFetchAll", "all", "backwardAll", "latestAll",
+    "currentAll",
+}  # fmt: skip
+BY_END = {
+    "findSessions", "backwardFindSessions", "session", "findSessionsRange",
+    "backwardFindSessionsRange", "fetchSession",
+}  # fmt: skip
 FITTING = {
     "tumbling": BY_START,
     "hopping": BY_START,
     "sliding": BY_START,
-    "session": BY_START | {"findSessions", "backwardFindSessions", "session"},
-    "none": {"get"},
+    "session": BY_START | BY_END,
+    "none": {"get", "range", "reverseRange", "prefixScan", "all", "reverseAll"},
 }
 
 

@@ -10,7 +10,9 @@ import pytest
 
 from oriel.app.contract import OPERATIONS
 from oriel.app.reads import route
-from oriel.app.reads.snapshot_reads import HOT_READS, bind
+from oriel.app.reads.pages import bind
+from oriel.app.reads.snapshot_reads import HOT_READS
+from oriel.storage import DataLayout
 from oriel.storage.index import IndexFolder
 from tests.app.api_client import Served, served, starts
 from tests.app.problem_shape import assert_problem
@@ -219,7 +221,7 @@ def test_a_store_without_an_index_is_not_ready(tmp_path: Path) -> None:
 def test_a_damaged_index_is_said_to_be_rebuilt(changing: Served) -> None:
     """Not a crash, and not a 500."""
     changing.service.catalog.close()
-    generation = IndexFolder(changing.data / "index" / "store").current()
+    generation = IndexFolder(DataLayout(changing.data).index("store")).current()
     assert generation is not None
     with (generation / "data.mdb").open("r+b") as file:
         file.truncate(8192)
@@ -302,8 +304,10 @@ def test_a_read_of_a_whole_store_has_nothing_behind_its_name(
 
 
 def test_a_removed_store_is_unknown(changing: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When its table is gone, so is the store, within a second."""
+    """When its table is gone for so long that the tailer has removed its index, too."""
     assert starts(changing.get(f"{ROOT}/latest/a")) == [50]
     changing.table.path.rename(changing.data / "elsewhere")
     monkeypatch.setattr("oriel.app.reads.catalog._TABLE_SECONDS", 0.0)
+    assert starts(changing.get(f"{ROOT}/latest/a")) == [50]
+    IndexFolder(DataLayout(changing.data).index("store")).remove()
     assert_problem(changing.get(f"{ROOT}/latest/a"), 404, "unknown-store")

@@ -12,8 +12,9 @@ from pathlib import Path
 import orjson
 import pyarrow as pa
 import pyarrow.csv as pa_csv
-from deltalake import DeltaTable
 
+from oriel.storage import uri
+from oriel.storage.delta import open_delta, table_folders
 from tests.e2e.standalone_cluster import StandaloneCluster
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -37,7 +38,7 @@ def run_to_the_end(
     on_first_batch: Callable[[], None] = lambda: None,
 ) -> FinishedRun:
     """Run all there is, on the cluster if there is one; ``on_first_batch`` as it is committed."""
-    command = [sys.executable, "-P", "-m", "oriel", "run", str(topology), "--data", str(data)]
+    command = [sys.executable, "-P", "-m", "oriel", "run", str(topology), "--data", uri(data)]
     command += ["--once", *options, *(cluster.run_options() if cluster else [])]
     # `python3`, which workers are told to run, is this one for the process beside the driver.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
@@ -59,13 +60,17 @@ def run_to_the_end(
         summary = run.stdout.read()
     assert run.returncode == 0, "".join(told)[-3000:]
     found = orjson.loads(summary.splitlines()[-1])
-    digests = {table.name: _digest(table) for table in (data / "tables").iterdir()}
-    return FinishedRun(found["seconds"], found["batches"], found["stores"], digests)
+    return FinishedRun(found["seconds"], found["batches"], found["stores"], digests_of(data))
+
+
+def digests_of(data: Path) -> dict[str, str]:
+    """A digest of each table of a data folder, by name."""
+    return {table.name: _digest(table) for table in table_folders(data / "tables")}
 
 
 def _digest(folder: Path) -> str:
     """A digest of all rows of a table, whatever their order in its files."""
-    table = DeltaTable(folder).to_pyarrow_table()
+    table = open_delta(folder).to_pyarrow_table()
     columns = [
         pa.array(map(repr, column.to_pylist())) if pa.types.is_nested(column.type) else column
         for column in table.columns

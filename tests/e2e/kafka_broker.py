@@ -22,6 +22,8 @@ _START_SECONDS = 60
 
 #: Who may read by the listener that asks for a password.
 USER, PASSWORD = "oriel", "pass=word #1"
+#: Of the broker's key store.
+_STORE_SECRET = "of a test"  # noqa: S105 - a test's
 
 
 class Broker:
@@ -33,8 +35,10 @@ class Broker:
         self._class_path = _class_path(folder)
         port, sasl_port, controller = free_port(), free_port(), free_port()
         self.address = f"127.0.0.1:{port}"
-        #: Where it asks for USER and PASSWORD.
+        #: Where it asks for USER and PASSWORD, over TLS.
         self.sasl_address = f"127.0.0.1:{sasl_port}"
+        #: The certificate by which clients know it there, as PEM.
+        self.certificate = _key_pair(folder)
         self._config = folder / "server.properties"
         self._config.write_text(_configuration(folder, port, sasl_port, controller))
         identity = uuid.uuid4().hex[:22]
@@ -80,19 +84,33 @@ def _class_path(folder: Path) -> str:
             pytest.fail(reason)
         pytest.skip(reason)
     target = folder / "class-path.txt"
+    goal = ["dependency:build-classpath", f"-Dmdep.outputFile={target}"]
     with only_one("maven"):
-        subprocess.run(
-            ["mvn", "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={target}"],
-            cwd=_POM,
-            check=True,
+        # What Maven has in its cache needs no network; the first time it fetches.
+        offline = subprocess.run(
+            ["mvn", "-q", "-B", "--offline", *goal], cwd=_POM, check=False, capture_output=True
         )
+        if offline.returncode != 0:
+            subprocess.run(["mvn", "-q", "-B", *goal], cwd=_POM, check=True)
     return target.read_text()
+
+
+def _key_pair(folder: Path) -> Path:
+    """Make ``key.p12`` in ``folder``, a key for 127.0.0.1; return its certificate."""
+    certificate = folder / "certificate.pem"
+    keys = ["-keystore", str(folder / "key.p12"), "-storepass", _STORE_SECRET, "-alias", "broker"]
+    make = ["keytool", "-genkeypair", "-keyalg", "EC", "-dname", "CN=broker",
+            "-ext", "SAN=IP:127.0.0.1", "-storetype", "PKCS12", *keys]  # fmt: skip
+    export = ["keytool", "-exportcert", "-rfc", "-file", str(certificate), *keys]
+    for command in (make, export):
+        subprocess.run(command, check=True, capture_output=True)
+    return certificate
 
 
 def _configuration(folder: Path, port: int, sasl_port: int, controller: int) -> str:
     open_listener = f"PLAINTEXT://127.0.0.1:{port}"
-    sasl_listener = f"SASL_PLAINTEXT://127.0.0.1:{sasl_port}"
-    protocols = ("PLAINTEXT:PLAINTEXT", "SASL_PLAINTEXT:SASL_PLAINTEXT", "CONTROLLER:PLAINTEXT")
+    sasl_listener = f"SASL_SSL://127.0.0.1:{sasl_port}"
+    protocols = ("PLAINTEXT:PLAINTEXT", "SASL_SSL:SASL_SSL", "CONTROLLER:PLAINTEXT")
     module = "org.apache.kafka.common.security.plain.PlainLoginModule"
     login = f'{module} required user_{USER}="{PASSWORD}";'
     return "\n".join([
@@ -103,7 +121,10 @@ def _configuration(folder: Path, port: int, sasl_port: int, controller: int) -> 
         f"advertised.listeners={open_listener},{sasl_listener}",
         f"listener.security.protocol.map={','.join(protocols)}",
         "sasl.enabled.mechanisms=PLAIN",
-        f"listener.name.sasl_plaintext.plain.sasl.jaas.config={login}",
+        f"listener.name.sasl_ssl.plain.sasl.jaas.config={login}",
+        f"listener.name.sasl_ssl.ssl.keystore.location={folder / 'key.p12'}",
+        "listener.name.sasl_ssl.ssl.keystore.type=PKCS12",
+        f"listener.name.sasl_ssl.ssl.keystore.password={_STORE_SECRET}",
         "controller.listener.names=CONTROLLER",
         f"log.dirs={folder / 'kafka-data'}",
         # The tests' record times are of 1970, which retention would take for old.

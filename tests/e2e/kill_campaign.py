@@ -26,6 +26,7 @@ from tests.e2e.event_logs import random_logs, write_lines
 from tests.e2e.expected_rows import STORES, Json, bad_for_all, expected_stores
 from tests.e2e.killed_in_upkeep import STEPS
 from tests.e2e.killed_runs import pipeline_arguments, start
+from tests.e2e.runs_in_one_process import Runs, running_process
 from tests.e2e.table_checks import check_rows, told_letters, told_rows
 
 #: A random moment, in ms after the first batch.
@@ -34,7 +35,9 @@ _ANY_MS = 6_000
 _KILLS_OF_A_LOG = 6
 
 
-def killed_in_upkeep_runs(folder: Path, seed: int, steps: Sequence[str]) -> Counter[str]:
+def killed_in_upkeep_runs(
+    folder: Path, seed: int, steps: Sequence[str], runs: Runs
+) -> Counter[str]:
     """Run over random logs, killed once for each of ``steps``, then to the end; check everything.
 
     Returns how often it was killed at each step, and how often a reader read a table meanwhile. A
@@ -52,8 +55,8 @@ def killed_in_upkeep_runs(folder: Path, seed: int, steps: Sequence[str]) -> Coun
             killed = start("tests.e2e.killed_in_upkeep", *told)
             assert killed.returncode in {0, -9}, f"seed {seed}: {told}: {killed.stderr[-3000:]}"
             done[step] += killed.returncode == -9
-        finished = start("oriel", "run", *pipeline_arguments(folder, random), *compacting)
-    assert finished.returncode == 0, f"seed {seed}: {finished.stderr[-3000:]}"
+        finished = runs.run(*pipeline_arguments(folder, random), *compacting)
+    assert finished.code == 0, f"seed {seed}: {finished.told}"
     stores = expected_stores(lines)
     for name in STORES:
         table = folder / "data" / "tables" / name
@@ -132,12 +135,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     random, total = Random(options.seed), Counter[str]()
-    while sum(total[step] for step in STEPS) < options.kills:
-        steps = random.choices(list(STEPS), k=_KILLS_OF_A_LOG)
-        seed = random.randrange(1 << 32)
-        with tempfile.TemporaryDirectory(prefix="oriel-kills-") as folder:
-            total += killed_in_upkeep_runs(Path(folder), seed, steps)
-        sys.stderr.write(f"seed {seed}: {dict(total)}\n")
+    with running_process() as runs:
+        while sum(total[step] for step in STEPS) < options.kills:
+            steps = random.choices(list(STEPS), k=_KILLS_OF_A_LOG)
+            seed = random.randrange(1 << 32)
+            with tempfile.TemporaryDirectory(prefix="oriel-kills-") as folder:
+                total += killed_in_upkeep_runs(Path(folder), seed, steps, runs)
+            sys.stderr.write(f"seed {seed}: {dict(total)}\n")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from tests.e2e import kinds_topology
 from tests.e2e.event_logs import Line, random_logs, write_lines
 from tests.e2e.expected_rows import STORES, Expected, expected_stores
 from tests.e2e.killed_run import STEPS
+from tests.e2e.runs_in_one_process import ROOT, Runs
 
-ROOT = Path(__file__).resolve().parents[2]
 #: The logs have at least so many batches of the greatest size.
 _MOST_BATCHES = 6
 
@@ -30,10 +30,11 @@ class Survivor:
         return self.data / "tables" / name
 
 
-def killed_everywhere(folder: Path, seed: int) -> Survivor:
+def killed_everywhere(folder: Path, seed: int, runs: Runs) -> Survivor:
     """Run the topology over random logs; kill it at each step, at some store of some batch.
 
-    The batches are of another size, and the tasks of another number, after each start.
+    The batches are of another size, and the tasks of another number, after each start. ``runs``
+    does the last one.
     """
     random = Random(seed)
     lines = random_logs(random)
@@ -45,8 +46,8 @@ def killed_everywhere(folder: Path, seed: int) -> Survivor:
         killed = start("tests.e2e.killed_at_store", *place, *pipeline_arguments(folder, random))
         told = f"seed {seed}: {place} was not killed: {killed.stderr[-3000:]}"
         assert killed.returncode == -9, told
-    finished = start("oriel", "run", *pipeline_arguments(folder, random))
-    assert finished.returncode == 0, f"seed {seed}: {finished.stderr[-3000:]}"
+    finished = runs.run(*pipeline_arguments(folder, random))
+    assert finished.code == 0, f"seed {seed}: {finished.told}"
     return Survivor(seed, folder / "data", lines, expected_stores(lines))
 
 

@@ -1,11 +1,6 @@
-"""Batches whose rows go to Kafka, with crashes before and behind that; in a process of its own.
+"""Batches whose rows go to Kafka, with crashes before and behind that; see ``Runs.call``."""
 
-    python published_run.py FOLDER ADDRESS
-
-A session has its packages from its first start, and that of the other tests has no Kafka.
-"""
-
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +51,12 @@ def _run(spark: SparkSession, folder: Path, address: str, *times_ms: int) -> Non
         run.close()
 
 
-def main(folder: Path, address: str) -> None:
-    """Run a batch, one until its rows are written, one until they are to be, and each again."""
+def main(arguments: Sequence[str]) -> int:
+    """Run a batch, one until its rows are written, one until they are to be, and each again.
+
+    Arguments: a folder, and the address of the brokers.
+    """
+    folder, address = Path(arguments[0]), arguments[1]
     (folder / "log" / "t").mkdir(parents=True)
     spark = build_session("published", cores=1, extra=kafka_settings())
     _run(spark, folder, address, 0, 5, 30)
@@ -83,7 +82,4 @@ def main(folder: Path, address: str) -> None:
     _run(spark, folder, address)
     _run(spark, folder, address)
     spark.stop()
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    return 0

@@ -46,6 +46,17 @@ class StoreReads:
                 return found
             more["cursor"] = answer["next_cursor"]
 
+    def all_pages(self, read: str, **parameters: Any) -> list[Json]:
+        """Follow the cursors of a read of many keys to its end."""
+        found: list[Json] = []
+        more: dict[str, Any] = {"limit": 1000}
+        while True:
+            answer = self._good(f"/{read}", **parameters, **more)
+            found += answer["rows"] if "rows" in answer else answer["windows"]
+            if answer["next_cursor"] is None:
+                return found
+            more["cursor"] = answer["next_cursor"]
+
     def problem(self, read: str, key: str) -> tuple[int, str]:
         """Status and code of a read that is refused."""
         response = self._client.get(self._root + self._path(read, key))

@@ -17,7 +17,7 @@ from oriel.storage.monitoring import overview
 from tests.e2e import kinds_topology
 from tests.e2e.event_logs import random_logs, write_lines
 from tests.e2e.expected_rows import bad_for_all, expected_stores
-from tests.e2e.killed_runs import ROOT, start
+from tests.e2e.runs_in_one_process import ROOT, Runs
 from tests.e2e.table_checks import check_rows, told_letters, told_rows
 from tests.storage.waiting import wait_while_it_runs
 
@@ -54,7 +54,7 @@ def _running(folder: Path, data: Path) -> Iterator["subprocess.Popen[bytes]"]:
             run.kill()
 
 
-def test_backups_of_a_running_pipeline_go_on_to_the_same_rows(tmp_path: Path) -> None:
+def test_backups_of_a_running_pipeline_go_on_to_the_same_rows(tmp_path: Path, runs: Runs) -> None:
     """Each is of one batch of all stores, and its successor reads on from there."""
     lines = random_logs(Random(10))
     write_lines(tmp_path / "log" / kinds_topology.TOPIC, lines)
@@ -79,9 +79,9 @@ def test_backups_of_a_running_pipeline_go_on_to_the_same_rows(tmp_path: Path) ->
         batches += manifest["batches"].values()
         source = str(tmp_path / f"backup-{number}")
         assert restore.main(["--from", source, "--data", str(restored)]) == 0
-        ended = start("oriel", *_arguments(tmp_path, restored, _LARGE, "--once"))
-        assert ended.returncode == 0, ended.stderr[-3000:]
-        assert orjson.loads(ended.stdout)["batches"] > 1
+        ended = runs.oriel(*_arguments(tmp_path, restored, _LARGE, "--once"))
+        assert ended.code == 0, ended.told
+        assert ended.summary["batches"] > 1
         for name, store in expected.items():
             check_rows(told_rows(restored / "tables" / name), store)
         found = told_letters(restored / "tables" / "_dead_letters")

@@ -7,10 +7,11 @@ from random import Random
 
 import pytest
 
-from tests.e2e.cluster_runs import run_to_the_end
+from tests.e2e.cluster_runs import FinishedRun, run_to_the_end
 from tests.e2e.event_logs import random_logs
 from tests.e2e.kinds_topology import TOPIC
 from tests.e2e.standalone_cluster import running_cluster
+from tests.object_store import ObjectStore
 from tests.pipeline.run.inputs_topology import random_topics
 from tests.pipeline.run.topic_logs import line
 
@@ -46,16 +47,26 @@ def _write(root: Path, topic: str, lines_of: Mapping[int, Sequence[bytes]]) -> N
         (root / topic / f"{partition}.jsonl").write_bytes(content)
 
 
+@pytest.fixture(scope="module")
+def options(log: Path) -> list[str]:
+    """Give the options of all runs."""
+    return ["--event-log", str(log), "--cores", "2", "--max-batch-bytes", str(_BATCH_BYTES)]
+
+
+@pytest.fixture(scope="module")
+def local(options: list[str], tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+    """Run on one machine."""
+    return run_to_the_end(TOPOLOGY, tmp_path_factory.mktemp("local") / "data", options)
+
+
 def test_a_cluster_that_loses_a_worker_leaves_the_tables_of_one_machine(
-    log: Path, tmp_path: Path
+    local: FinishedRun, options: list[str], tmp_path: Path
 ) -> None:
     """Every row of every table, revisions and dead letters included, and every counter.
 
     The workers' Python has no ``oriel``: it and the module beside the topology come from the
     driver. One worker is killed, with its state of the shuffles, after the first batch.
     """
-    options = ["--event-log", str(log), "--cores", "2", "--max-batch-bytes", str(_BATCH_BYTES)]
-    local = run_to_the_end(TOPOLOGY, tmp_path / "local", options)
     with running_cluster(tmp_path / "cluster") as cluster:
         for worker in cluster.workers:
             imports = [str(worker.python), "-c", "import pyarrow; import oriel"]
@@ -68,5 +79,23 @@ def test_a_cluster_that_loses_a_worker_leaves_the_tables_of_one_machine(
             assert list(executor.glob("oriel-*.zip")), "the worker computed nothing"
         assert cluster.workers[0].was_killed
     assert survived.batches == local.batches > 2
+    assert survived.digests == local.digests
+    assert survived.counters == local.counters
+
+
+def test_a_cluster_over_objects_leaves_the_tables_of_one_machine(
+    local: FinishedRun, options: list[str], object_store: ObjectStore, tmp_path: Path
+) -> None:
+    """The workers know the object store from the driver; one is killed after the first batch.
+
+    Each keeps copies of the segments that its tasks wrote or read.
+    """
+    with running_cluster(tmp_path / "cluster") as cluster:
+        kill = cluster.workers[0].kill
+        data = object_store.data("cluster")
+        survived = run_to_the_end(TOPOLOGY, data, options, cluster, kill)
+        assert cluster.workers[0].was_killed
+        for worker in cluster.workers:
+            assert any((worker.folder / "tmp").glob("oriel-cache-*/*")), "no copy of a segment"
     assert survived.digests == local.digests
     assert survived.counters == local.counters

@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-import orjson
 import pytest
 
 from tests.e2e.killed_runs import start
+from tests.e2e.runs_in_one_process import Runs
 from tests.e2e.test_suspended import Folder, rows
 
 pytestmark = pytest.mark.e2e
 
 
-def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, runs: Runs) -> None:
     """It is told once and without traces; with room again the run goes on by itself."""
     folder = Folder(tmp_path)
     for _ in range(8):
@@ -25,10 +25,10 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
     assert "Nothing is lost" in line
     assert "Traceback" not in full.stderr
     assert "\tat " not in full.stderr
-    finished = start("oriel", *folder.arguments(), "--once")
-    assert finished.returncode == 0, finished.stderr
-    (store,) = orjson.loads(finished.stdout.splitlines()[-1])["stores"].values()
+    finished = runs.oriel(*folder.arguments(), "--once")
+    assert finished.code == 0, finished.told
+    (store,) = finished.summary["stores"].values()
     assert store["input"] == folder.written + 8
-    undisturbed = start("oriel", *folder.arguments("other"), "--once")
-    assert undisturbed.returncode == 0, undisturbed.stderr
+    undisturbed = runs.oriel(*folder.arguments("other"), "--once")
+    assert undisturbed.code == 0, undisturbed.told
     assert rows(folder.data) == rows(tmp_path / "other")

@@ -1,7 +1,5 @@
 """The pipeline over a real Kafka broker: the same contract as over the event log."""
 
-import subprocess
-import sys
 from datetime import datetime
 from pathlib import Path
 
@@ -11,10 +9,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
-from tests.e2e.kafka_broker import running_broker
-from tests.locks import only_one
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.e2e.kafka_broker import Broker
+from tests.e2e.runs_in_one_process import Runs
 
 TOPOLOGY = """
 from oriel import SlidingWindows, StreamsBuilder, count, sum
@@ -44,23 +40,26 @@ EXPECTED = {
 
 @pytest.mark.e2e
 @pytest.mark.kafka
-def test_kip_450_windows_come_from_a_kafka_topic(tmp_path: Path) -> None:
+def test_kip_450_windows_come_from_a_kafka_topic(
+    tmp_path: Path, broker: Broker, kafka_runs: Runs
+) -> None:
     """Records, tombstones and rubbish of a topic end up as windows and dead letters, once."""
     (tmp_path / "readings.py").write_text(TOPOLOGY)
-    with running_broker(tmp_path) as address:
-        admin = AdminClient({"bootstrap.servers": address})
-        admin.create_topics([NewTopic("readings", 1, 1)])["readings"].result(timeout=30)
-        producer = Producer({"bootstrap.servers": address})
-        for value, time_ms in ((1, 10), (2, 14), (4, 19)):
-            _send(producer, b"a/b", orjson.dumps({"v": value}), time_ms)
-        _send(producer, b"a/b", b"rubbish", 20)
-        _send(producer, b"a/b", None, 20)
-        _send(producer, None, b'{"v": 1}', 20)
-        producer.flush()
-        _run_pipeline(tmp_path, address)
-        _send(producer, b"a/b", b'{"v": 8}', 26)
-        producer.flush()
-        _run_pipeline(tmp_path, address)
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.create_topics([NewTopic("readings", 1, 1)])["readings"].result(timeout=30)
+    producer = Producer({"bootstrap.servers": broker.address})
+    for value, time_ms in ((1, 10), (2, 14), (4, 19)):
+        _send(producer, b"a/b", orjson.dumps({"v": value}), time_ms)
+    _send(producer, b"a/b", b"rubbish", 20)
+    _send(producer, b"a/b", None, 20)
+    _send(producer, None, b'{"v": 1}', 20)
+    producer.flush()
+    arguments = [str(tmp_path / "readings.py"), "--kafka", broker.address]
+    arguments += ["--data", str(tmp_path / "data"), "--once"]
+    assert kafka_runs.run(*arguments).code == 0
+    _send(producer, b"a/b", b'{"v": 8}', 26)
+    producer.flush()
+    assert kafka_runs.run(*arguments).code == 0
     assert _newest_rows(tmp_path / "data" / "tables" / "readings") == EXPECTED
     letters = DeltaTable(tmp_path / "data" / "tables" / "_dead_letters").to_pyarrow_table()
     assert dict(zip(letters["offset"].to_pylist(), letters["reason"].to_pylist(), strict=True)) == {
@@ -73,22 +72,6 @@ def test_kip_450_windows_come_from_a_kafka_topic(tmp_path: Path) -> None:
 
 def _send(producer: Producer, key: bytes | None, value: bytes | None, time_ms: int) -> None:
     producer.produce("readings", key=key, value=value, timestamp=time_ms, partition=0)
-
-
-def _run_pipeline(folder: Path, address: str) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "oriel",
-        "run",
-        str(folder / "readings.py"),
-        "--kafka",
-        address,
-    ]
-    command += ["--data", str(folder / "data"), "--once"]
-    with only_one("ivy"):
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
 
 
 def _newest_rows(table: Path) -> set[tuple[int, int, int, float, int]]:

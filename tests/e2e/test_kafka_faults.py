@@ -1,10 +1,9 @@
-"""Kafka as its users have it: passwords, transactions, compaction, and what goes wrong."""
+"""Kafka as its users have it: TLS, passwords, transactions, compaction, and what goes wrong."""
 
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from oriel.storage.monitoring import overview
 from tests.e2e.kafka_broker import PASSWORD, USER, Broker
-from tests.e2e.runs_in_one_process import ROOT, Runs, running_process
+from tests.e2e.runs_in_one_process import ROOT, Runs
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
@@ -94,20 +93,16 @@ class Cluster:
         return found
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """Yield the broker of all tests here."""
-    broker = Broker(tmp_path_factory.mktemp("broker"))
-    yield Cluster(broker)
-    broker.kill()
+@pytest.fixture
+def cluster(broker: Broker) -> Cluster:
+    """The broker, with what a test does to it."""
+    return Cluster(broker)
 
 
-@pytest.fixture(scope="module")
-def runs(cluster: Cluster) -> Iterator[Runs]:
-    """Yield the process of all runs here that end by themselves."""
-    assert cluster
-    with running_process() as process:
-        yield process
+@pytest.fixture
+def runs(kafka_runs: Runs) -> Runs:
+    """The process of all runs here that end by themselves."""
+    return kafka_runs
 
 
 def _arguments(folder: Path, topics: list[str], address: str, *more: str) -> list[str]:
@@ -142,10 +137,16 @@ def _input(summary: dict[str, dict[str, dict[str, int]]]) -> dict[str, int]:
 def test_mistakes_are_one_line_in_a_bounded_time(
     tmp_path: Path, cluster: Cluster, runs: Runs
 ) -> None:
-    """No broker, no such topic, another protocol, a wrong password: one line with the way out."""
+    """No broker, no such topic, another protocol, a wrong password, a certificate nobody knows.
+
+    Each is one line with the way out.
+    """
     cluster.create("orders")
     jaas = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{USER}"'
-    login = ["security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN"]
+    login = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "ssl.truststore.type=PEM",
+             f"ssl.truststore.location={cluster.broker.certificate}"]  # fmt: skip
+    untrusted = ["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN",
+                 f'sasl.jaas.config={jaas} password="{PASSWORD}";']  # fmt: skip
     wrong = [*login, f'sasl.jaas.config={jaas} password="not-this-one";']
     broken = [*login, f"sasl.jaas.config={jaas} password=not-this-one"]
     good = [*login, f'sasl.jaas.config={jaas} password="{PASSWORD}";']
@@ -158,7 +159,9 @@ def test_mistakes_are_one_line_in_a_bounded_time(
         (address, [], "has no topic 'order' (it has 'orders'): make it, or mend the topology's"),
         (sasl_address, wrong, "Invalid username or password; look at security.protocol"),
         (sasl_address, broken, "JAAS"),
+        (sasl_address, untrusted, "let ssl.truststore.location name the certificate"),
         (sasl_address, good, "has no topic 'order'"),
+        (sasl_address.replace("127.0.0.1", "localhost"), good, "by a name that stands in it"),
         (address, ["security.protocol=NOPE"], "security.protocol"),
     ]
     for servers, options, said in cases:
@@ -178,7 +181,7 @@ def test_mistakes_are_one_line_in_a_bounded_time(
 def test_transactions_compaction_and_new_partitions(
     tmp_path: Path, cluster: Cluster, runs: Runs
 ) -> None:
-    """Only what is committed and still there is input, by a password that is written nowhere."""
+    """Only what is committed and still there is input, over TLS, by a password written nowhere."""
     cluster.create("paid")
     cluster.create("newest", cleanup_policy="compact", segment_ms="100",
                    min_cleanable_dirty_ratio="0.01")  # fmt: skip
@@ -197,7 +200,8 @@ def test_transactions_compaction_and_new_partitions(
     wait_until(is_compacted, "compaction")
     config = tmp_path / "client.properties"
     config.write_text(
-        "# who we are\nsecurity.protocol = SASL_PLAINTEXT\nsasl.mechanism: PLAIN\n"
+        "# who we are\nsecurity.protocol = SASL_SSL\nsasl.mechanism: PLAIN\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={cluster.broker.certificate}\n"
         "sasl.jaas.config = org.apache.kafka.common.security.plain.PlainLoginModule required \\\n"
         f'    username="{USER}" \\\n    password="{PASSWORD}";\n'
     )
@@ -279,9 +283,29 @@ def test_a_checkpoint_begins_where_it_is_told(tmp_path: Path, cluster: Cluster, 
                      "--start", "earliest")  # fmt: skip
     assert ended.code == 0
     assert ended.told[0].startswith(
-        "--start earliest has no effect: this checkpoint began at latest"
+        "--start earliest has no effect on topic 'later': this checkpoint began at latest"
     )
     assert _input(ended.summary) == {"later": 2}
+
+
+def test_topics_begin_at_places_of_their_own(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:
+    """A start for one topic goes before the one for all; one that is not read is a mistake."""
+    topics = ["ones", "twos", "threes"]
+    for topic in topics:
+        cluster.create(topic)
+        cluster.send(topic, 5)
+    arguments = [*_arguments(tmp_path, topics, cluster.broker.address, "--once"),
+                 "--start", "latest", "--start", "twos=earliest",
+                 "--start", "threes=1970-01-01T00:00:00.004Z"]  # fmt: skip
+    ended = runs.run(*arguments, "--start", "fours=latest")
+    assert (ended.code, len(ended.told)) == (1, 1)
+    assert "the topology reads ones, threes, twos, not 'fours'" in ended.told[0]
+    for expected in (0, 5, 2), (2, 7, 4):
+        ended = runs.run(*arguments)
+        assert ended.code == 0, ended.told
+        assert _input(ended.summary) == dict(zip(topics, expected, strict=True))
+        for topic in topics:
+            cluster.send(topic, 2)
 
 
 def test_batches_are_bounded_by_bytes(tmp_path: Path, cluster: Cluster, runs: Runs) -> None:

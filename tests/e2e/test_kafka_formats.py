@@ -2,8 +2,6 @@
 
 import json
 import struct
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,14 +11,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
-from tests.e2e.kafka_broker import running_broker
-from tests.locks import only_one
+from tests.e2e.kafka_broker import Broker
+from tests.e2e.runs_in_one_process import Runs
 from tests.pipeline.decoding.registry_server import running_registry, with_id
 from tests.pipeline.decoding.test_avro import ORDER, SCHEMA, written
 from tests.pipeline.decoding.test_protobuf import DESCRIPTORS
 from tests.pipeline.decoding.test_protobuf import ORDER as MESSAGE
-
-ROOT = Path(__file__).resolve().parents[2]
 
 TOPOLOGY = """
 from pathlib import Path
@@ -56,22 +52,26 @@ topology = builder.build()
 
 @pytest.mark.e2e
 @pytest.mark.kafka
-def test_topics_of_several_formats_in_one_run(tmp_path: Path) -> None:
+def test_topics_of_several_formats_in_one_run(
+    tmp_path: Path, broker: Broker, kafka_runs: Runs
+) -> None:
     """Every topic's good records are in its store, and each bad one is a dead letter by itself."""
     (tmp_path / "formats.py").write_text(TOPOLOGY)
     (tmp_path / "shop.pb").write_bytes(DESCRIPTORS)
-    with running_broker(tmp_path) as address, running_registry() as registry:
-        _produce(address)
+    _produce(broker.address)
+    arguments = [str(tmp_path / "formats.py"), "--kafka", broker.address, "--once"]
+    arguments += ["--data", str(tmp_path / "data"), "--schema-registry"]
+    with running_registry() as registry:
         # Without an answer of the registry the run ends, and nothing is decided.
         registry.answers["/schemas/ids/7"] = 403
-        ended = _run_pipeline(tmp_path, address, registry.url)
-        assert ended.returncode == 1
-        assert "it answers 403" in ended.stderr.splitlines()[-1]
+        ended = kafka_runs.run(*arguments, registry.url)
+        assert ended.code == 1
+        assert "it answers 403" in ended.told[-1]
         assert not _rows(tmp_path, "from_avro")
         between_ms = time.time_ns() // 1_000_000
         registry.answers["/schemas/ids/7"] = {"schema": SCHEMA}
-        done = _run_pipeline(tmp_path, address, registry.url)
-        assert done.returncode == 0, done.stderr[-3000:]
+        done = kafka_runs.run(*arguments, registry.url)
+        assert done.code == 0, done.told
     assert _rows(tmp_path, "from_avro") == {"hi": {"total": 4, "timestamp": 12_000}}
     assert _rows(tmp_path, "from_protobuf") == {"p": {"total": 5, "timestamp": 10}}
     numbers = _rows(tmp_path, "from_numbers")
@@ -118,14 +118,6 @@ def _produce(address: str) -> None:
     send("texts", b"{", b"z")
     send("texts", b'"k"', b"\xff")
     producer.flush()
-
-
-def _run_pipeline(folder: Path, address: str, registry: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "oriel", "run", str(folder / "formats.py")]
-    command += ["--kafka", address, "--schema-registry", registry]
-    command += ["--data", str(folder / "data"), "--once"]
-    with only_one("ivy"):
-        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 def _rows(folder: Path, store: str) -> dict[str, dict[str, Any]]:

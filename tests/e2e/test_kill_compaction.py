@@ -8,16 +8,25 @@ import pytest
 from tests.e2e.conftest import SEED
 from tests.e2e.kill_campaign import killed_in_upkeep_runs
 from tests.e2e.killed_in_upkeep import STEPS
+from tests.e2e.runs_in_one_process import Runs
 
 pytestmark = pytest.mark.e2e
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        # At any moment, without Spark: tests/pipeline/commit/test_killed_writer.py.
+        pytest.param(["merged", "cleaned"], id="two"),
+        pytest.param(list(STEPS), id="all", marks=pytest.mark.long),
+    ],
+)
 def test_killed_in_compaction_tables_and_index_are_those_of_an_undisturbed_run(
-    tmp_path: Path, request: pytest.FixtureRequest
+    tmp_path: Path, request: pytest.FixtureRequest, runs: Runs, steps: list[str]
 ) -> None:
     """Every kind of store; who reads meanwhile finds each file of the version that it opened."""
     seed = int(os.environ.get(SEED) or int.from_bytes(os.urandom(4)))
     request.node.add_report_section("call", "seed", f"{SEED}={seed} repeats this run")
-    done = killed_in_upkeep_runs(tmp_path, seed, list(STEPS))
+    done = killed_in_upkeep_runs(tmp_path, seed, steps, runs)
     assert done["written"] + done["merged"] >= 1
     assert done["reads"] > 0

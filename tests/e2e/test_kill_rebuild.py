@@ -3,7 +3,6 @@
 import shutil
 from pathlib import Path
 from random import Random
-from subprocess import CompletedProcess
 
 import pytest
 
@@ -11,21 +10,32 @@ from tests.e2e import kinds_topology
 from tests.e2e.event_logs import random_logs, write_lines
 from tests.e2e.killed_rebuild import STEPS
 from tests.e2e.killed_runs import start
+from tests.e2e.runs_in_one_process import Runs
 from tests.pipeline.run.rebuilt_stores import newest_rows
 
 STORE = "session_update"
 
 
 @pytest.mark.e2e
-def test_a_rebuild_survives_being_killed_at_every_step(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "steps",
+    [
+        # What is between: tests/pipeline/run/test_rebuild.py, without processes that die.
+        pytest.param(["computing", "letters there"], id="two"),
+        pytest.param(list(STEPS), id="all", marks=pytest.mark.long),
+    ],
+)
+def test_a_rebuild_survives_being_killed_at_any_step(
+    tmp_path: Path, runs: Runs, steps: list[str]
+) -> None:
     """The table always has the same windows, and the pipeline goes on from them."""
     lines = random_logs(Random(8))
     half = {p: of_partition[: len(of_partition) // 2] for p, of_partition in lines.items()}
     write_lines(tmp_path / "log" / kinds_topology.TOPIC, half)
     table = tmp_path / "data" / "tables" / STORE
-    _ends_well(start("oriel", "run", *_arguments(tmp_path, "data"), "--once"))
+    assert runs.run(*_arguments(tmp_path, "data"), "--once").code == 0
     before = newest_rows(table)
-    for step in STEPS:
+    for step in steps:
         arguments = (step, STORE, *_arguments(tmp_path, "data"))
         killed = start("tests.e2e.killed_rebuild", *arguments)
         assert killed.returncode == -9, f"{step}: {killed.stderr[-3000:]}"
@@ -33,14 +43,10 @@ def test_a_rebuild_survives_being_killed_at_every_step(tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "log")
     write_lines(tmp_path / "log" / kinds_topology.TOPIC, lines)
     for data in ("data", "fresh"):
-        _ends_well(start("oriel", "run", *_arguments(tmp_path, data), "--once"))
+        assert runs.run(*_arguments(tmp_path, data), "--once").code == 0
     assert newest_rows(table) == newest_rows(tmp_path / "fresh" / "tables" / STORE) != before
 
 
 def _arguments(folder: Path, data: str) -> list[str]:
     paths = [str(kinds_topology.__file__), "--event-log", str(folder / "log")]
     return [*paths, "--data", str(folder / data), "--max-batch-bytes", "5000", "--cores", "2"]
-
-
-def _ends_well(done: "CompletedProcess[str]") -> None:
-    assert done.returncode == 0, done.stderr[-3000:]

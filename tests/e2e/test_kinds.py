@@ -80,6 +80,28 @@ def test_windows_are_read_by_their_start(expected: Expected, reads: StoreReads) 
             assert reads.items(f"window/{start}", key) == [first]
 
 
+@pytest.mark.parametrize("store", STORES)
+def test_reads_of_the_whole_store(expected: Expected, reads: StoreReads) -> None:
+    """By key, start and end, and backwards; a range of keys, and what is newest of each."""
+    keys = sorted({key for key, _, _ in expected.rows}, key=str.encode)
+    wanted = [one for key in keys for one in expected.of_key(key)]
+    assert reads.all_pages("all") == wanted
+    backwards, ranges = ("backwardAll", "fetchRange") if expected.is_windowed else (
+        "reverseAll", "range",
+    )  # fmt: skip
+    assert reads.all_pages(backwards) == wanted[::-1]
+    middle = keys[len(keys) // 3 : 2 * len(keys) // 3 + 1]
+    inside = [one for one in wanted if middle[0] <= one["key"] <= middle[-1]]
+    assert reads.all_pages(ranges, key_from=middle[0], key_to=middle[-1]) == inside
+    if expected.is_windowed:
+        of_keys = [expected.of_key(key) for key in keys]
+        assert reads.all_pages("latestAll") == [windows[-1] for windows in of_keys]
+        current = [_current(expected.kind, windows) for windows in of_keys]
+        assert reads.all_pages("currentAll") == current
+        final = [one for one in wanted if one["final"]]
+        assert reads.all_pages("all", final="true") == final
+
+
 @pytest.mark.parametrize("store", SESSIONS)
 def test_sessions_are_found_by_overlap(expected: Expected, reads: StoreReads) -> None:
     """Those that end at or after one time and start at or before another, in both directions."""
@@ -140,6 +162,16 @@ def test_a_read_that_does_not_fit_the_kind_is_refused(
     wrong = {"none": (*BY_START, *BY_END), "session": ("get",)}
     for read in wrong.get(expected.kind, ("get", *BY_END)):
         assert reads.problem(read, ALL_KEYS[0]) == WRONG_KIND, read
+
+
+def _current(kind: str, windows: list[Json]) -> Json:
+    """Of the windows that hold the newest record the one that ends first; the last session."""
+    if kind == "session":
+        return max(windows, key=lambda one: (one["window_end_ms"], one["window_start_ms"]))
+    newest_ms = max(one["timestamp_ms"] for one in windows)
+    is_exclusive = kind != "sliding"
+    holding = (one for one in windows if one["window_end_ms"] - is_exclusive >= newest_ms)
+    return min(holding, key=lambda one: one["window_end_ms"])
 
 
 def _bounds(window: Json) -> str:

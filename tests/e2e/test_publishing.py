@@ -1,8 +1,5 @@
 """Rows of stores in Kafka topics, behind a real broker: updates, final rows, removals, replays."""
 
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +9,8 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
-from tests.e2e.kafka_broker import running_broker
-from tests.e2e.killed_runs import start
+from tests.e2e.kafka_broker import Broker
+from tests.e2e.runs_in_one_process import Runs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
 
@@ -24,20 +21,18 @@ Message = tuple[dict[str, Any], dict[str, Any] | None, int]
 
 
 @pytest.fixture(name="messages", scope="module")
-def _messages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, list[Message]]]:
+def _messages(
+    tmp_path_factory: pytest.TempPathFactory, broker: Broker, kafka_runs: Runs
+) -> dict[str, list[Message]]:
     """The messages of each store's topic, by revision and key."""
     folder = tmp_path_factory.mktemp("published")
-    with running_broker(folder) as address:
-        admin = AdminClient({"bootstrap.servers": address})
-        topics = [NewTopic(f"{store}-out", 2, 1) for store in STORES]
-        for future in admin.create_topics(topics).values():
-            future.result(timeout=30)
-        subprocess.run(
-            [sys.executable, "-m", "tests.e2e.published_run", str(folder / "run"), address],
-            check=True,
-            timeout=120,
-        )
-        yield {store: _read(address, store) for store in STORES}
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    topics = [NewTopic(f"{store}-out", 2, 1) for store in STORES]
+    for future in admin.create_topics(topics).values():
+        future.result(timeout=30)
+    ended = kafka_runs.call("tests.e2e.published_run", str(folder / "run"), broker.address)
+    assert ended.code == 0, ended.told
+    return {store: _read(broker.address, store) for store in STORES}
 
 
 def _read(address: str, store: str) -> list[Message]:
@@ -121,7 +116,7 @@ def test_rows_without_windows_have_the_key(messages: dict[str, list[Message]]) -
     ]
 
 
-def test_a_cluster_that_is_down_is_one_line(tmp_path: Path) -> None:
+def test_a_cluster_that_is_down_is_one_line(tmp_path: Path, kafka_runs: Runs) -> None:
     """It names the store and the address; the table has the batch."""
     topology = 'table.aggregate(n=count()).materialize("s").to("out")\n'
     (tmp_path / "topology.py").write_text(
@@ -132,12 +127,12 @@ def test_a_cluster_that_is_down_is_one_line(tmp_path: Path) -> None:
     log = tmp_path / "log" / "t"
     log.mkdir(parents=True)
     (log / "0.jsonl").write_text('{"key": "a", "value": {"v": 1}, "timestamp_ms": 1}\n')
-    ended = start(
-        "oriel", "run", str(tmp_path / "topology.py"), "--once", "--cores", "1",
+    ended = kafka_runs.run(
+        str(tmp_path / "topology.py"), "--once", "--cores", "1",
         "--event-log", str(tmp_path / "log"), "--data", str(tmp_path / "data"),
         "--publish-to", "127.0.0.1:1", "--kafka-option", "max.block.ms=1000",
     )  # fmt: skip
-    assert ended.returncode == 1
-    _, line = ended.stderr.splitlines()
+    assert ended.code == 1
+    (line,) = ended.told
     assert line.startswith("oriel run: rows of store 's' can't be written to Kafka at 127.0.0.1:1")
     assert DeltaTable(tmp_path / "data" / "tables" / "s").to_pyarrow_table().num_rows == 1

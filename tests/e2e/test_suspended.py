@@ -15,7 +15,7 @@ import pytest
 from deltalake import DeltaTable
 
 from oriel.storage.delta import DeltaLog
-from tests.e2e.killed_runs import ROOT, start
+from tests.e2e.runs_in_one_process import ROOT, Runs
 from tests.storage.waiting import wait_until
 
 pytestmark = pytest.mark.e2e
@@ -28,8 +28,6 @@ grouped = builder.stream("t", "v LONG").group_by_key().windowed_by(windows)
 grouped.aggregate(all=collect_list("v"), n=count()).materialize("s")
 topology = builder.build()
 """
-#: Batches that the successor runs.
-TAKEN_OVER = 50
 
 
 class Folder:
@@ -99,8 +97,12 @@ def rows(data: Path) -> dict[Any, Any]:
     return {**newest, "letters": sorted(letter["offset"] for letter in letters)}
 
 
-def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(tmp_path: Path) -> None:
-    """Nothing changes, and it ends with one line that says who took over."""
+#: The first of them is enough for the state of the suspended process to be old.
+@pytest.mark.parametrize("taken_over", [5, pytest.param(50, marks=pytest.mark.long)])
+def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(
+    tmp_path: Path, runs: Runs, taken_over: int
+) -> None:
+    """Nothing changes after so many batches, and it ends with one line that says who took over."""
     folder = Folder(tmp_path)
     folder.append()
     with folder.running("first") as first:
@@ -115,7 +117,7 @@ def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(tmp_path: Path) -
         epochs = checkpoint / "epochs"
         with folder.running("second") as second:
             wait_until(lambda: len(list(epochs.iterdir())) == 2, "the successor")
-            for _ in range(TAKEN_OVER):
+            for _ in range(taken_over):
                 folder.run_batch()
             # Meanwhile the successor deletes nothing either.
             os.killpg(second.pid, signal.SIGSTOP)
@@ -133,8 +135,7 @@ def test_a_suspended_pipeline_wakes_after_its_successor_ran_on(tmp_path: Path) -
     assert f"process {second.pid} " in line
     assert "Traceback" not in text
     assert "\tat " not in text
-    undisturbed = start("oriel", *folder.arguments("other"), "--once")
-    assert undisturbed.returncode == 0, undisturbed.stderr
-    finished = start("oriel", *folder.arguments(), "--once")
-    assert finished.returncode == 0, finished.stderr
+    for data in ("other", "data"):
+        ended = runs.oriel(*folder.arguments(data), "--once")
+        assert ended.code == 0, ended.told
     assert rows(folder.data) == rows(tmp_path / "other")

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import oriel
 from tests.tidy.project import ROOT
 
-ROOMS = ("app", "demo", "pipeline", "storage")
+ROOMS = ("app", "client", "demo", "pipeline", "storage")
 DATA = {
     "oriel/py.typed",
     "oriel/topology.md",
@@ -70,7 +71,9 @@ def test_the_wheel_has_all_modules_and_data_and_nothing_else(wheel: Path) -> Non
     """One import name: the rooms are packages of `oriel`, tests and tools stay at home."""
     with zipfile.ZipFile(wheel) as archive:
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
-        modules = {f"oriel/{path.name}" for path in (ROOT / "src" / "oriel").glob("*.py")}
+        own = ROOT / "src"
+        modules = {p.relative_to(own).as_posix() for p in (own / "oriel").glob("*.py")}
+        modules |= {p.relative_to(own).as_posix() for p in own.glob("oriel/testing/*.py")}
         for room in ROOMS:
             modules |= {f"oriel/{p.relative_to(ROOT)}" for p in (ROOT / room).rglob("*.py")}
         assert files == modules | DATA
@@ -101,7 +104,12 @@ def test_the_language_and_the_driver_are_imported_from_the_wheel(site: Path) -> 
 
 @pytest.mark.parametrize(
     ("command", "package", "extra"),
-    [("run", "pyspark", "pipeline"), ("serve", "lmdb", "app"), ("demo", "httpx", "demo")],
+    [
+        ("run", "pyspark", "pipeline"),
+        ("serve", "lmdb", "app"),
+        ("demo", "httpx", "demo"),
+        ("get", "httpx", "client"),
+    ],
 )
 def test_a_command_without_its_packages_names_its_extra(
     site: Path, command: str, package: str, extra: str
@@ -115,6 +123,23 @@ def test_a_command_without_its_packages_names_its_extra(
     assert ended.stderr == (
         f"oriel {command}: {package} is not installed: pip install 'oriel[{extra}]'\n"
     )
+
+
+def test_the_client_is_imported_with_httpx_alone(site: Path, tmp_path: Path) -> None:
+    """Neither the service's packages nor Spark's are needed, nor those of tables until one is."""
+    for name in ("httpx", "httpcore", "h11", "anyio", "idna", "certifi", "typing_extensions"):
+        spec = find_spec(name)
+        assert spec is not None
+        assert spec.origin is not None
+        origin = Path(spec.origin)
+        found = origin.parent if origin.name == "__init__.py" else origin
+        (tmp_path / found.name).symlink_to(found)
+    code = (
+        f"import sys; sys.path.append({str(tmp_path)!r}); from oriel.client import Client; "
+        "from oriel.client.terminal import main; main(['--url', 'http://127.0.0.1:1'])"
+    )
+    ended = _run([sys.executable, "-S", "-c", code], site)
+    assert "no answer from http://127.0.0.1:1" in ended.stderr
 
 
 def test_without_any_package_the_help_is_there(site: Path) -> None:

@@ -129,6 +129,7 @@ def window_row(row: Row, definition: StoreDefinition, batch: int) -> dict[str, A
         **({"final": row.get("final", False)} if windowed else {}),
         "deleted": row.get("deleted", False),
         "revision": row.get("revision", batch),
+        **{a.name: row[a.name] for a in definition.aggregates if a.name in row},
     }
 
 

@@ -2,12 +2,16 @@
 
 import shutil
 from pathlib import Path
+from urllib.parse import unquote
 
+import orjson
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from oriel.storage import InvalidDefinition, StoreNotReady
 from oriel.storage.delta import DeltaLog
+from oriel.storage.delta.live_files import TableFiles
+from oriel.storage.delta.log import file_in_table
 from oriel.storage.errors import CorruptLog
 from tests.storage.store_tables import StoreTable, make_definition, make_record
 
@@ -171,3 +175,35 @@ def test_the_stamp_tells_a_replaced_entry(table: StoreTable) -> None:
     assert replaced is not None
     assert log.stamp(1) != before
     assert replaced.digest != entry.digest
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../other/part.parquet", "%2e%2e/part.parquet", "a/../../part.parquet", "/etc/passwd",
+        "%2Fetc/passwd", "file:///etc/passwd", "FILE:/etc/passwd", "s3://bucket/part.parquet", "..",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("action", ["add", "remove"])
+def test_names_that_lead_out_of_the_table_are_refused(
+    table: StoreTable, path: str, action: str
+) -> None:
+    """To read such a file is to serve it, to clean it up is to delete it."""
+    table.commit([{"key": "a", "start": 1}])
+    named = {"path": path, "size": 1, "modificationTime": 1, "deletionTimestamp": 1}
+    files = TableFiles(table.path)
+    files.follow()
+    line = orjson.dumps({action: {**named, "partitionValues": {}, "dataChange": True}})
+    table.entry(2).write_bytes(line + b"\n")
+    log = DeltaLog(table.path)
+    if action == "add":
+        with pytest.raises(CorruptLog, match="outside of the table"):
+            log.read(2)
+    with pytest.raises(CorruptLog, match="outside of the table"):
+        files.follow()
+
+
+@pytest.mark.parametrize("path", ["part-1.parquet", "a..b/c.parquet", "t=10%3A00/c.parquet", "%25"])
+def test_odd_names_inside_the_table_are_good(path: str) -> None:
+    """Two dots in a name, an encoded colon, a percent sign."""
+    assert file_in_table(path) == unquote(path)

@@ -22,8 +22,8 @@ from oriel.storage.index import (
 from oriel.storage.index.check import find_damage
 from oriel.storage.index.generation import storage_error
 from oriel.storage.index.state import Extent
+from oriel.testing.store_models import put
 from tests.storage.store_tables import SLIDING, make_definition, make_record
-from tests.storage.window_store_conformance import put
 from tests.storage.written_index import write_index
 
 _PAGE_BYTES = 4096

@@ -19,7 +19,7 @@ from tests.storage.store_tables import StoreTable, make_definition
 #: Every effect of building and publishing, in the order in which they happen.
 _EFFECTS = [
     "oriel.storage.tailer.store.IndexFolder.new_generation",
-    "oriel.storage.index.writer.IndexWriter.build",
+    "oriel.storage.index.writer.IndexWriter.append",
     "oriel.storage.index.writer.IndexWriter.apply",
     "oriel.storage.index.writer.IndexWriter.sync",
     "oriel.storage.tailer.store.IndexFolder.publish",
@@ -95,7 +95,7 @@ def test_a_version_that_cannot_be_written_is_written_later(
     tailer.step()
     table.commit([{"key": "a", "start": 1}])
 
-    def fail(self: IndexWriter, txn: object, rows: object) -> None:
+    def fail(self: IndexWriter, txn: object, rows: object, state: object) -> None:
         where = "mdb_txn_commit"
         raise lmdb.DiskError(where, errno.ENOSPC)
 
@@ -123,7 +123,7 @@ def test_an_index_deleted_while_it_is_rebuilt_is_built_by_the_next_step(
         raise FileNotFoundError(errno.ENOENT, "No such file or directory")
 
     with monkeypatch.context() as patched:
-        patched.setattr("oriel.storage.index.writer.IndexWriter.build", delete)
+        patched.setattr("oriel.storage.index.writer.IndexWriter.append", delete)
         with pytest.raises(FileNotFoundError):
             tailer._rebuild("the test says so")
     assert len(snapshots) == 1

@@ -13,6 +13,7 @@ from oriel.storage.key_codec import (
     decode_prefix,
     is_long,
     key_prefix,
+    key_span,
     lower_bound,
     prefix_of,
     record_key,
@@ -83,6 +84,23 @@ def test_bounds_hold_exactly_the_windows_of_a_key_in_range(
 def test_a_scan_by_prefix_meets_each_key_that_begins_so(key: str, length: int) -> None:
     """A key's record key begins with the scan bytes of each of its own beginnings."""
     assert record_key(key, 0, 0).startswith(scan_start(key[:length]))
+
+
+@given(_ANY_KEYS, st.one_of(st.none(), _ANY_KEYS), st.one_of(st.none(), _ANY_KEYS), st.data())
+def test_a_span_has_exactly_the_keys_between_its_bounds(
+    key: str, key_from: str | None, key_to: str | None, data: st.DataObject
+) -> None:
+    """By their UTF-8 bytes, however long key and bounds are; with a prefix those that begin so."""
+    cut = data.draw(st.integers(0, len(key)))
+    for prefix in ("", key[:cut], key[:cut] + "a"):
+        expected = (
+            (key_from is None or key_from.encode() <= key.encode())
+            and (key_to is None or key.encode() <= key_to.encode())
+            and key.encode().startswith(prefix.encode())
+        )
+        low, high, has = key_span(key_from, key_to, prefix)
+        is_met = low <= record_key(key, 0, 5) < high
+        assert (is_met and (has is None or has(key))) == expected
 
 
 def test_the_layout_is_what_the_docstring_says() -> None:

@@ -1,14 +1,15 @@
-"""The index and the model are key-value stores: one row a key."""
+"""The index, the table and the model are key-value stores: one row a key."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.storage.key_value_store_conformance import KeyValueStoreConformance, MakeKeyValueStore
+from oriel.testing.key_value_store_conformance import KeyValueStoreConformance, MakeKeyValueStore
+from oriel.testing.store_models import ModelKeyValueStore
 from tests.storage.store_tables import NONE
-from tests.storage.window_store_model import ModelKeyValueStore
 from tests.storage.written_index import written_stores
+from tests.storage.written_tables import table_stores
 
 
 class TestModelIsAKeyValueStore(KeyValueStoreConformance):
@@ -28,3 +29,12 @@ class TestIndexIsAKeyValueStore(KeyValueStoreConformance):
         """Make a snapshot of an index on disk."""
         with written_stores(tmp_path, NONE) as make:
             yield make
+
+
+class TestTableIsAKeyValueStore(KeyValueStoreConformance):
+    """A version of a table, read without an index, passes the suite."""
+
+    @pytest.fixture
+    def make_store(self, tmp_path: Path) -> MakeKeyValueStore:
+        """Make the store of a table on disk."""
+        return table_stores(tmp_path, NONE)

@@ -81,10 +81,11 @@ def test_a_pipeline_without_a_heartbeat_does_not_run(data: Path) -> None:
     long_ago = time.time() - HEARTBEAT_SECONDS_MAX - 1
     os.utime(DataLayout(data).checkpoint("flights") / "status.json", (long_ago, long_ago))
     assert file.read() == (_status(), False)
-    file.beat()
+    file.write(_status())
     assert file.read() == (_status(), True)
-    file.end()
-    assert file.read() == (_status(), False)
+    ended = replace(_status(), has_ended=True)
+    file.write(ended)
+    assert file.read() == (ended, False)
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"application": "x"}'])
@@ -96,14 +97,6 @@ def test_a_status_that_cannot_be_read_is_none(tmp_path: Path, content: bytes) ->
     (folder / "status.json").write_bytes(content)
     assert RunStatusFile(folder).read() is None
     assert overview(tmp_path).runs == {}
-
-
-def test_a_heartbeat_before_the_first_word_is_none(tmp_path: Path) -> None:
-    """Nothing is made by it."""
-    file = RunStatusFile(tmp_path)
-    file.beat()
-    file.end()
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_overview_puts_all_of_a_store_together(data: Path) -> None:

@@ -1,4 +1,4 @@
-"""The index and the model are session stores; and they agree on random ones."""
+"""The index, the table and the model are session stores; and they agree on random ones."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,18 +8,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oriel.storage import SessionRange, WindowRange
-from oriel.storage.contracts import ReadOnlySessionStore
+from oriel.storage import ScanRange, SessionRange, WindowRange
+from oriel.storage.contracts import UNBOUNDED
 from oriel.storage.index import IndexFolder, IndexReader, SessionSnapshot
-from tests.storage.session_store_conformance import (
+from oriel.testing.scan_conformance import LONG_KEYS
+from oriel.testing.session_store_conformance import (
     MakeSessionStore,
     SessionStoreConformance,
     session,
 )
+from oriel.testing.store_models import ModelSessionStore, Put
+from tests.storage.same_pages import assert_same_pages
 from tests.storage.store_tables import SESSION
-from tests.storage.window_store_conformance import LONG_KEYS
-from tests.storage.window_store_model import ModelSessionStore, Put
 from tests.storage.written_index import write_index, written_stores
+from tests.storage.written_tables import table_stores
 
 
 class TestModelIsASessionStore(SessionStoreConformance):
@@ -41,6 +43,15 @@ class TestIndexIsASessionStore(SessionStoreConformance):
             yield make
 
 
+class TestTableIsASessionStore(SessionStoreConformance):
+    """A version of a table, read without an index, passes the suite."""
+
+    @pytest.fixture
+    def make_store(self, tmp_path: Path) -> MakeSessionStore:
+        """Make the store of a table on disk."""
+        return table_stores(tmp_path, SESSION)
+
+
 _KEYS = st.sampled_from(["", "a", "a\x00", "ab", "\x00", LONG_KEYS[0]])
 _PUTS = st.lists(
     st.builds(
@@ -50,49 +61,43 @@ _PUTS = st.lists(
     max_size=40,
 )  # fmt: skip
 _BOUNDS = st.integers(-3, 75)
-_RANGES = st.builds(SessionRange, _KEYS, _BOUNDS, _BOUNDS, st.integers(1, 6), st.none())
+_RANGES = st.builds(
+    SessionRange, _KEYS, _BOUNDS, _BOUNDS, st.integers(1, 6), st.none(), st.just(None),
+    st.sampled_from([1, 150, UNBOUNDED]), st.sampled_from([1, 2, 5, UNBOUNDED]),
+)  # fmt: skip
 
 
-@given(_PUTS, _RANGES, st.one_of(st.none(), st.integers(1, 50)))
+@given(_PUTS, _RANGES, _BOUNDS, st.one_of(st.none(), st.integers(1, 50)))
 def test_index_and_model_agree(
-    puts: list[Put], session_range: SessionRange, retention_ms: int | None
+    puts: list[Put], session_range: SessionRange, from_ms: int, retention_ms: int | None
 ) -> None:
     """Every read of a random store gives what the model gives, page after page."""
     model = ModelSessionStore(puts, retention_ms)
+    key, earliest_ms, latest_ms, limit, _, _, bytes_max, records_max = session_range
     with TemporaryDirectory() as name:
         folder = IndexFolder(Path(name) / "store")
         write_index(folder, puts, retention_ms, SESSION)
         reader = IndexReader(folder)
         with reader.snapshot() as index:
             assert isinstance(index, SessionSnapshot)
-            assert _all_pages(index, session_range) == _all_pages(model, session_range)
+            for read in ("find_sessions", "backward_find_sessions"):
+                assert_same_pages(index, model, read, session_range)
+            for read in ("fetch", "backward_fetch"):
+                by_start = WindowRange(
+                    key, earliest_ms, latest_ms, limit, bytes_max=bytes_max, records_max=records_max
+                )
+                assert_same_pages(index, model, read, by_start)
+            for read in ("scan", "backward_scan", "latest_all", "current_all"):
+                scan_range = ScanRange(
+                    "", "b", "", from_ms, latest_ms, earliest_ms, limit, bytes_max=bytes_max,
+                    records_max=records_max,
+                )  # fmt: skip
+                assert_same_pages(index, model, read, scan_range)
             assert index.latest(session_range.key) == model.latest(session_range.key)
+            assert index.current(session_range.key) == model.current(session_range.key)
             assert index.keys("a", 3) == model.keys("a", 3)
             for put in puts:
                 window = (put.key, put.start_ms, put.end_ms)
                 assert index.fetch_session(*window) == model.fetch_session(*window)
                 assert index.fetch_window(*window[:2]) == model.fetch_window(*window[:2])
         reader.close()
-
-
-def _all_pages(store: ReadOnlySessionStore, session_range: SessionRange) -> list[list[bytes]]:
-    by_start = WindowRange(
-        session_range.key,
-        session_range.earliest_end_ms,
-        session_range.latest_start_ms,
-        session_range.limit,
-    )
-    pages: list[list[bytes]] = []
-    for find in (store.find_sessions, store.backward_find_sessions):
-        page = find(session_range)
-        pages.append(page.windows)
-        while page.next_after is not None:
-            page = find(session_range._replace(after=page.next_after))
-            pages.append(page.windows)
-    for fetch in (store.fetch, store.backward_fetch):
-        page = fetch(by_start)
-        pages.append(page.windows)
-        while page.next_after is not None:
-            page = fetch(by_start._replace(after=page.next_after))
-            pages.append(page.windows)
-    return pages

@@ -5,6 +5,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import pytest
 
 from oriel.storage import DataLayout, StoreNotReady
 from oriel.storage.index import IndexFolder, IndexReader
-from oriel.storage.tailer import StatusFile, StoreStatus
-from oriel.storage.tailer.process import ANOTHER_TAILER, stores_with_tables
+from oriel.storage.tailer import StatusFile, StoreStatus, stores_with_tables
+from oriel.storage.tailer.process import ANOTHER_TAILER
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import WAIT_SECONDS, process_runs, wait_until
 
@@ -108,18 +109,6 @@ def test_a_repaired_store_is_followed_again(tmp_path: Path, start: Start) -> Non
     )
 
 
-def test_a_store_without_a_table_loses_its_index(tmp_path: Path, start: Start) -> None:
-    """What has no table any more is no store."""
-    table = StoreTable(tmp_path, make_definition())
-    start()
-    reading = Reading(tmp_path)
-    reading.wait_for(0)
-    table.path.rename(tmp_path / "elsewhere")
-    index = DataLayout(tmp_path).index("store")
-    wait_until(lambda: not index.exists(), "the index to be removed")
-    reading.reader.close()
-
-
 def test_only_folders_with_a_log_and_a_good_name_are_stores(tmp_path: Path) -> None:
     """The dead letters and half-made folders are not followed."""
     StoreTable(tmp_path, make_definition())
@@ -179,23 +168,32 @@ def test_it_ends_with_its_parent(tmp_path: Path) -> None:
         wait_until(lambda: not process_runs(child), "the tailer to end")
 
 
+#: How often the tailer is killed, in all runs together.
+_KILLS = int(os.environ.get("ORIEL_TAILER_KILLS", "6"))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_killed_at_any_instant_it_goes_on_where_it_was(
     tmp_path: Path, start: Start, seed: int
 ) -> None:
-    """SIGKILL while versions are applied: no version is lost, half there, or counted twice."""
+    """SIGKILL while versions are applied or the index is built: none lost, half there, or twice."""
     chooser = random.Random(seed)
     table = StoreTable(tmp_path, make_definition())
     reading = Reading(tmp_path)
     versions = 0
-    for _ in range(3):
+    for _ in range(_KILLS // 2):
+        if chooser.random() < 0.2:
+            IndexFolder(DataLayout(tmp_path).index("store")).remove()
+            reading.reader.close()
         process = start()
         for _ in range(chooser.randrange(2, 6)):
             versions += 1
             rows = [{"key": f"k{i}", "start": versions, "n": versions} for i in range(200)]
             table.commit(rows)
         reading.wait_for(chooser.randrange(versions + 1))
+        # A moment later, at whatever it then is.
+        time.sleep(chooser.random() * 0.02)
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
         _assert_whole(reading, seed)

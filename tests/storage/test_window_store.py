@@ -1,4 +1,4 @@
-"""The index and the model are window stores; and they agree on random ones."""
+"""The index, the table and the model are window stores; and they agree on random ones."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,18 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oriel.storage import WindowRange
-from oriel.storage.contracts import ReadOnlyWindowStore
+from oriel.storage import ScanRange, StoreKind, WindowRange, WindowSpec
+from oriel.storage.contracts import UNBOUNDED
 from oriel.storage.index import IndexFolder, IndexReader
+from oriel.testing.scan_conformance import LONG_KEYS
+from oriel.testing.store_models import ModelWindowStore, Put, put
+from oriel.testing.window_store_conformance import MakeStore, WindowStoreConformance
+from tests.storage.record_windows import windows_of
+from tests.storage.same_pages import assert_same_pages
 from tests.storage.store_tables import SLIDING
-from tests.storage.window_store_conformance import (
-    LONG_KEYS,
-    MakeStore,
-    WindowStoreConformance,
-    put,
-)
-from tests.storage.window_store_model import ModelWindowStore, Put
 from tests.storage.written_index import write_index, written_stores
+from tests.storage.written_tables import table_stores
 
 
 class TestModelIsAWindowStore(WindowStoreConformance):
@@ -41,15 +40,39 @@ class TestIndexIsAWindowStore(WindowStoreConformance):
             yield make
 
 
+class TestTableIsAWindowStore(WindowStoreConformance):
+    """A version of a table, read without an index, passes the suite."""
+
+    @pytest.fixture
+    def make_store(self, tmp_path: Path) -> MakeStore:
+        """Make the store of a table on disk."""
+        return table_stores(tmp_path, SLIDING)
+
+
 _KEYS = st.sampled_from(["", "a", "a\x00", "ab", "b", "\x00", "é", LONG_KEYS[0]])
 _TIMES = st.integers(0, 30)
-_PUTS = st.lists(st.builds(put, _KEYS, _TIMES, st.sampled_from([10, 11])), max_size=40)
-_RANGES = st.builds(WindowRange, _KEYS, st.integers(-3, 33), st.integers(-3, 33), st.integers(1, 6))
+_PUTS = st.lists(
+    st.builds(put, _KEYS, _TIMES, st.sampled_from([10, 11]), final=st.booleans()), max_size=40
+)
+_FINAL = st.sampled_from([None, None, True, False])
+_BYTES = st.sampled_from([1, 150, UNBOUNDED])
+_LOOKS = st.sampled_from([1, 2, 5, UNBOUNDED])
+_BOUNDS = st.integers(-3, 33)
+_LIMITS = st.integers(1, 6)
+_RANGES = st.builds(
+    WindowRange, _KEYS, _BOUNDS, _BOUNDS, _LIMITS, st.none(), _FINAL, _BYTES, _LOOKS
+)
+_KEY_BOUNDS = st.one_of(st.none(), _KEYS, st.sampled_from(["a\x00\x00", "aa", "é" * 299, "zz"]))
+_PREFIXES = st.sampled_from(["", "", "a", "a\x00", "é", "é" * 280])
+_SCANS = st.builds(
+    ScanRange, _KEY_BOUNDS, _KEY_BOUNDS, _PREFIXES, _BOUNDS, _BOUNDS, st.just(0), _LIMITS,
+    st.none(), _FINAL, _BYTES, _LOOKS,
+)  # fmt: skip
 
 
-@given(_PUTS, _RANGES, st.one_of(st.none(), st.integers(1, 30)))
+@given(_PUTS, _RANGES, _SCANS, st.one_of(st.none(), st.integers(1, 30)))
 def test_index_and_model_agree(
-    puts: list[Put], window_range: WindowRange, retention_ms: int | None
+    puts: list[Put], window_range: WindowRange, scan_range: ScanRange, retention_ms: int | None
 ) -> None:
     """Every read of a random store gives what the model gives, page after page."""
     model = ModelWindowStore(puts, retention_ms)
@@ -58,20 +81,37 @@ def test_index_and_model_agree(
         write_index(folder, puts, retention_ms, SLIDING)
         reader = IndexReader(folder)
         with reader.snapshot() as index:
-            assert _all_pages(index, window_range) == _all_pages(model, window_range)
+            for of_key in ("fetch", "backward_fetch"):
+                assert_same_pages(index, model, of_key, window_range)
+            for of_keys in ("scan", "backward_scan", "latest_all"):
+                assert_same_pages(index, model, of_keys, scan_range)
             assert index.latest(window_range.key) == model.latest(window_range.key)
             assert index.keys("a", 3) == model.keys("a", 3)
         reader.close()
 
 
-def _all_pages(store: ReadOnlyWindowStore, window_range: WindowRange) -> list[list[bytes]]:
-    pages: list[list[bytes]] = []
-    for read in (store.fetch, store.backward_fetch):
-        after = None
-        while True:
-            page = read(window_range._replace(after=after))
-            pages.append(page.windows)
-            after = page.next_after
-            if after is None:
-                break
-    return pages
+@given(
+    st.lists(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 40)), max_size=14),
+    st.integers(1, 9),
+    st.integers(0, 6),
+    st.sampled_from([None, 30]),
+)
+def test_current_ends_at_the_newest_record_of_windows_that_records_made(
+    records: list[tuple[str, int]], size_ms: int, grace_ms: int, retention_ms: int | None
+) -> None:
+    """For every kind, also where late records were left out of windows that were closed."""
+    kinds = (StoreKind.SLIDING, None), (StoreKind.TUMBLING, None), (StoreKind.HOPPING, 2)
+    for kind, advance_ms in kinds:
+        size = size_ms if advance_ms is None else size_ms + advance_ms
+        window = WindowSpec(kind, size, grace_ms, advance_ms)
+        puts = windows_of(records, window)
+        model = ModelWindowStore(puts, retention_ms, window)
+        with TemporaryDirectory() as name:
+            folder = IndexFolder(Path(name) / "store")
+            write_index(folder, puts, retention_ms, window)
+            reader = IndexReader(folder)
+            with reader.snapshot() as index:
+                for key in ("a", "b", "c"):
+                    assert index.current(key) == model.current(key)
+                assert_same_pages(index, model, "current_all", ScanRange(limit=1))
+            reader.close()

@@ -11,8 +11,8 @@ from oriel.storage import WindowSpec
 from oriel.storage.index import IndexFolder, IndexReader, IndexRows, IndexState, IndexWriter
 from oriel.storage.index.state import Extent
 from oriel.storage.key_codec import record_key
+from oriel.testing.store_models import Put
 from tests.storage.store_tables import make_definition
-from tests.storage.window_store_model import Put
 
 
 def write_index(

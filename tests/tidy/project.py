@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Folders of code, in the order in which arrows may point.
-PRODUCT = ("storage", "pipeline", "app")
+PRODUCT = ("storage", "pipeline", "app", "client")
 
 _NOT_OURS = {".git", ".venv", ".oriel", ".pytest_cache", ".mypy_cache", ".ruff_cache",
              ".hypothesis", "__pycache__", "node_modules", "build"}  # fmt: skip

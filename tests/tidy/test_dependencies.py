@@ -30,7 +30,7 @@ def _wanted(group: str) -> set[str]:
         if isinstance(entry, dict):
             names |= _wanted(entry["include-group"])
         else:
-            names.add(re.split(r"[=<>;\s]", entry, maxsplit=1)[0].lower())
+            names.add(re.split(r"[=<>;\s\[]", entry, maxsplit=1)[0].lower())
     return names
 
 

@@ -11,13 +11,13 @@ import pytest
 from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, texts
 
 COMMANDS = (
-    "backup", "clock", "compact", "dead-letters", "demo", "rebuild", "rescale", "restore", "run",
-    "serve", "status", "topology", "test", "bench", "lock", "help",
+    "backup", "clock", "compact", "dead-letters", "demo", "get", "rebuild", "rescale", "restore",
+    "run", "serve", "status", "token", "topology", "test", "bench", "lock", "help",
 )  # fmt: skip
 #: Commands of the package, which have options of their own.
 PACKAGED = (
-    "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "rebuild",
-    "rescale", "restore", "run", "serve", "status",
+    "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "get",
+    "rebuild", "rescale", "restore", "run", "serve", "status", "token",
 )  # fmt: skip
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
@@ -101,10 +101,11 @@ def test_every_environment_variable_is_documented() -> None:
     """A setting that is read from the environment stands in docs/commands.md."""
     page = (ROOT / "docs" / "commands.md").read_text()
     pattern = re.compile(r"\bORIEL_[A-Z_]+\b")
+    folders = ("app/", "client/", "pipeline/", "storage/", "demo/")
     unknown = [
         f"{name}: {variable}"
         for name, text in texts()
-        if name.endswith(".py") and name.startswith(("app/", "pipeline/", "storage/", "demo/"))
+        if name.endswith(".py") and name.startswith(folders)
         for variable in sorted(set(pattern.findall(text)))
         if variable not in page
     ]

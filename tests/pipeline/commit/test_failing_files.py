@@ -18,6 +18,9 @@ from tests.pipeline.commit.writers import (
     write_log,
 )
 
+# Hundreds of starts: too long for the inner loop.
+pytestmark = pytest.mark.slow
+
 BATCHES = 6
 #: A pipeline that fails all the time is started so often.
 STARTS = 12

@@ -40,24 +40,33 @@ def told_as_fenced(writer: Writer) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(
-    ("ran", "restarted"),
-    [(0, False), (1, False), (3, False), (3, True)],
+    ("first", "ran", "restarted"),
+    [(0, 0, False), (1, 1, False), (2, 3, False), (3, 3, True)],
     ids=["not yet", "same batch", "later batch", "first batch"],
 )
 def test_suspended_at_any_operation_a_process_changes_nothing(
-    tmp_path: Path, expected: dict[str, list[str]], ran: int, restarted: bool
+    tmp_path: Path,
+    expected: dict[str, list[str]],
+    first: int,
+    ran: int,
+    restarted: bool,
+    every: int,
 ) -> None:
-    """Wherever it stops and however far its successor goes, tables and state are the latter's."""
-    for stop in range(operations_of_a_batch(tmp_path / "counted")):
+    """Wherever it stops and however far its successor goes, tables and state are the latter's.
+
+    Of every fourth operation each case has another one, so that together they have all.
+    """
+    for stop in range(first % every, operations_of_a_batch(tmp_path / "counted"), every):
         folder = tmp_path / f"at-{stop}"
         write_log(folder, BATCHES)
-        first = Writer(folder)
-        first.run(BEFORE)
+        suspended = Writer(folder)
+        suspended.run(BEFORE)
         if restarted:
             # Its first batch deletes what others left: the folder is listed in it.
-            first.close()
-            first = Writer(folder)
+            suspended.close()
+            suspended = Writer(folder)
         successors: list[Writer] = []
         left = [stop]
 
@@ -75,8 +84,8 @@ def test_suspended_at_any_operation_a_process_changes_nothing(
                     successors[0].run(ran)
 
         with use_files(HookedFiles(suspend)), pytest.raises(Fenced, match=r"took over.*epoch"):
-            told_as_fenced(first)
-        first.close()
+            told_as_fenced(suspended)
+        suspended.close()
         (successor,) = successors
         successor.run()
         successor.close()

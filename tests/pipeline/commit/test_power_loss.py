@@ -15,6 +15,9 @@ from oriel.storage.errors import CorruptLog
 from oriel.storage.files import CountingFiles, ForgettingFiles, use_files
 from tests.pipeline.commit.writers import Writer, run, tables_of, undisturbed, write_log
 
+# Hundreds of starts: too long for the inner loop.
+pytestmark = pytest.mark.slow
+
 #: Batches of the log, and those before the power loss.
 BATCHES, BEFORE = 6, 4
 
@@ -137,15 +140,15 @@ def _cut_off(*_arguments: object) -> None:
     raise KeyboardInterrupt
 
 
-@pytest.mark.slow
-def test_power_is_lost_at_any_operation(tmp_path: Path, expected: Tables) -> None:
+@pytest.mark.parametrize("every", [7, pytest.param(1, marks=pytest.mark.long)])
+def test_power_is_lost_at_any_operation(tmp_path: Path, expected: Tables, every: int) -> None:
     """What was not synced at that moment is gone; the next start makes it good."""
     write_log(tmp_path / "counted", BATCHES)
     with use_files(CountingFiles()) as counting:
         run(tmp_path / "counted", 2)
     assert isinstance(counting, CountingFiles)
     lost = 0
-    for stop in range(0, len(counting.operations), 3):
+    for stop in range(0, len(counting.operations), every):
         folder = tmp_path / f"at-{stop}"
         write_log(folder, BATCHES)
         disk = PowerLost(stop)

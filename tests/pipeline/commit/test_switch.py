@@ -10,10 +10,9 @@ import pytest
 from deltalake import DeltaTable
 
 from oriel.pipeline.commit import Checkpoint, Replacement, as_version, remove_left, stores_left
-from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import CommitRecord, DataLayout
-from oriel.storage.delta import DeltaLog, open_table, store_schema, write_file
+from oriel.storage.delta import DEAD_LETTER_SCHEMA, DeltaLog, open_table, store_schema, write_file
 from tests.storage.store_tables import make_definition
 
 DEFINITION = replace(make_definition("s"), aggregates=())

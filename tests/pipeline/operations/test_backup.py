@@ -2,7 +2,6 @@
 
 import shutil
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
@@ -31,12 +30,12 @@ class Site:
     """A log that lives on, and a data folder that may be lost."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        """Begin with an empty topic."""
+        """Begin with an empty topic, or go on."""
         self.spark = spark
         self.log = folder / "log"
         self.data = folder / "data"
         self.backup = folder / "backup"
-        (self.log / "t").mkdir(parents=True)
+        (self.log / "t").mkdir(parents=True, exist_ok=True)
 
     def append(self, first: int, last: int) -> None:
         """Append records at these times, a bad line behind each."""
@@ -68,15 +67,22 @@ class Site:
         return tables
 
 
-@pytest.fixture(name="site")
-def _site(spark: SparkSession, tmp_path: Path) -> Iterator[Site]:
-    """A site after two batches."""
-    site = Site(spark, tmp_path)
+@pytest.fixture(name="ran", scope="module")
+def _ran(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a site after two batches."""
+    folder = tmp_path_factory.mktemp("ran")
+    site = Site(spark, folder)
     for first in (0, 10):
         site.append(first, first + 10)
         site.run()
-    yield site
-    shutil.rmtree(tmp_path, ignore_errors=True)
+    return folder
+
+
+@pytest.fixture(name="site")
+def _site(spark: SparkSession, ran: Path, tmp_path: Path) -> Site:
+    """A site after two batches, for one test."""
+    shutil.copytree(ran, tmp_path / "site")
+    return Site(spark, tmp_path / "site")
 
 
 def test_a_restored_folder_goes_on_where_the_backup_was(site: Site) -> None:

@@ -1,5 +1,6 @@
 """``oriel dead-letters``: what it lists, what it sends again, and what it leaves alone."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,14 @@ import pytest
 from deltalake import DeltaTable
 
 from oriel.pipeline.commit.store_tables import open_dead_letters
-from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA
+from oriel.pipeline.errors import ReplayRefused
 from oriel.pipeline.operations import compact, dead_letters
+from oriel.pipeline.operations.replay import replay
+from oriel.pipeline.sources import Message
 from oriel.storage import DataLayout
-from oriel.storage.delta import open_table, write_file
+from oriel.storage.dead_letters import Selection
+from oriel.storage.delta import DEAD_LETTER_SCHEMA, open_table, write_file
+from tests.object_store import ObjectStore
 
 #: The columns of a table that was made before letters had keys.
 OLD_SCHEMA = pa.schema(list(DEAD_LETTER_SCHEMA)[:8])
@@ -222,3 +227,37 @@ def test_a_folder_without_letters_is_refused(
         assert dead_letters.main([*command, "--data", str(tmp_path / "no")]) == 1
         assert "has no dead letters" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+class _Sent:
+    """A target that begins another replay before it sends."""
+
+    def __init__(self, before: Callable[[], None] = lambda: None) -> None:
+        self._before = before
+        self.messages: list[Message] = []
+
+    def prepare(self, messages: Sequence[Message]) -> None:
+        """Let the other replay go in front."""
+        assert messages
+        self._before()
+
+    def send(self, messages: Sequence[Message]) -> None:
+        """Keep what is sent."""
+        self.messages += messages
+
+
+def test_of_two_replays_among_objects_one_sends(object_store: ObjectStore) -> None:
+    """There is no lock: who notes the records sends them, and the other one is refused."""
+    data = object_store.data("replays")
+    commit(data, 0, letter(1), letter(2))
+    faster = _Sent()
+    wanted = Selection()
+
+    def go_in_front() -> None:
+        assert replay(data, wanted, faster, limit=None, again=False).sent == 2
+
+    slower = _Sent(go_in_front)
+    with pytest.raises(ReplayRefused, match=r"another replay of s3://.* is at work"):
+        replay(data, wanted, slower, limit=None, again=False)
+    assert (len(faster.messages), len(slower.messages)) == (2, 0)
+    assert replay(data, wanted, _Sent(), limit=None, again=False).known == 2

@@ -80,7 +80,7 @@ def test_a_table_says_who_runs_how_far_it_is_and_what_is_wrong(
 
 def test_a_pipeline_that_ended_is_said_to(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Its last word is still there."""
-    RunStatusFile(DataLayout(data).checkpoint("flights")).end()
+    _change(data, has_ended=True)
     assert status.main(["--data", str(data)]) == 0
     assert capsys.readouterr().out.startswith("pipeline flights: does not run; 42 batches")
 
@@ -116,8 +116,7 @@ def test_a_check_says_only_what_is_wrong(data: Path, capsys: pytest.CaptureFixtu
     assert "pipeline flights is stuck: 100 bytes are to come" in capsys.readouterr().out
     _change(data, batch_ms=long_ago_ms, log_ends={"events": {"0": 40}})
     assert status.main(arguments) == 0
-    file = RunStatusFile(DataLayout(data).checkpoint("flights"))
-    file.end()
+    _change(data, batch_ms=long_ago_ms, has_ended=True)
     assert status.main(arguments) == 1
     assert capsys.readouterr().out == "pipeline flights does not run\n"
     (DataLayout(data).checkpoint("flights") / "status.json").unlink()

@@ -121,6 +121,14 @@ def test_group_by_joins_columns_without_ambiguity(spark: SparkSession) -> None:
     assert [row[2] for row in rows][2:4] == ["null-key", "null-key"]
 
 
+def test_a_key_may_have_8192_bytes(spark: SparkSession) -> None:
+    """A longer one could not be asked for: it is a dead letter, by its bytes and not characters."""
+    rows = rows_of(spark, stream().group_by("repeat(left(w, 1), 8192)"))
+    assert [(row[2], len(row[0])) for row in rows[:2]] == [(None, 8192)] * 2
+    rows = rows_of(spark, stream().group_by("repeat('é', 4096) || left(w, 1)"))
+    assert [row[2] for row in rows[:2]] == ["key-too-long"] * 2
+
+
 @pytest.mark.parametrize(
     ("grouped", "step"),
     [

@@ -20,6 +20,7 @@ from oriel.pipeline.run.arguments import run_parser
 from oriel.pipeline.run.command import main
 from oriel.pipeline.run.kafka_arguments import add_kafka_arguments
 from oriel.pipeline.spark import is_cluster
+from tests.storage.waiting import wait_while_it_runs
 
 ROOT = Path(__file__).resolve().parents[3]
 _CLUSTER_PAGE = ROOT / "docs" / "cluster.md"
@@ -169,7 +170,8 @@ def test_a_start_is_a_word_or_a_time(text: str, start: str | int) -> None:
     """A time without a zone is UTC."""
     parser = argparse.ArgumentParser()
     add_kafka_arguments(parser, int, int)
-    assert parser.parse_args(["--start", text]).start == start
+    assert parser.parse_args(["--start", text]).start == [(None, start)]
+    assert parser.parse_args(["--start", f"t={text}"]).start == [("t", start)]
 
 
 @pytest.mark.parametrize("topic", ["a/b", "..", "", "a b"])
@@ -217,8 +219,7 @@ def _committed(tmp_path: Path) -> Iterator["subprocess.Popen[str]"]:
         start_new_session=True,
     ) as run:  # fmt: skip
         committed = data / "tables" / "s" / "_delta_log" / f"{1:020d}.json"
-        while not committed.exists():
-            assert run.poll() is None, "the run ended before its first batch"
+        wait_while_it_runs(run, committed.exists)
         yield run
 
 

@@ -31,6 +31,10 @@ POISON: list[tuple[bytes, str, str | None, bytes | None, int | None]] = [
         "timestamp-too-large", None, b"l", 999_999_999_999_999,
     ),
     (b'{"key":null,"value":{"v":1},"timestamp_ms":5}', "null-key", "s", None, 5),
+    (
+        b'{"key":"%b","value":{"v":1},"timestamp_ms":6}' % (b"x" * 8193),
+        "key-too-long", "s", b"x" * 8193, 6,
+    ),
     (b'{"key":"v","value":null,"timestamp_ms":6}', "null-value", "s", b"v", 6),
     (b'{"key":"r","value":{"v":13},"timestamp_ms":7}', "function-raised", "s", b"r", 7),
 ]  # fmt: skip

@@ -5,7 +5,7 @@ import errno
 import pytest
 from pyspark.errors import PySparkException
 
-from oriel.pipeline.run.disk_errors import disk_error_in, files_failed
+from oriel.pipeline.run.disk_errors import disk_error_in, in_words
 
 
 @pytest.mark.parametrize(
@@ -40,12 +40,18 @@ def test_other_errors_are_not_the_disk() -> None:
 
 def test_an_error_of_a_file_names_it() -> None:
     """The path is in the line, so that one knows which disk."""
-    told = str(files_failed(OSError(errno.EACCES, "Permission denied", "/data/x")))
+    told = str(in_words(OSError(errno.EACCES, "Permission denied", "/data/x")))
     assert "Permission denied: '/data/x'" in told
+
+
+def test_the_end_of_java_is_not_the_disks() -> None:
+    """What breaks then is a connection, which Python counts among the errors of the system."""
+    for error in (ConnectionResetError(errno.ECONNRESET, "reset"), ValueError("other")):
+        assert in_words(error) is error
 
 
 def test_a_drawn_error_is_one_line() -> None:
     """delta-rs tells causes in lines of their own, in colour."""
     drawn = "Generic error\n   \x1b[31m↳\x1b[0m No space left on device (os error 28)"
-    told = str(files_failed(OSError(drawn)))
+    told = str(in_words(OSError(drawn)))
     assert "written: Generic error No space left on device (os error 28). Nothing" in told

@@ -36,7 +36,7 @@ def test_a_store_with_other_key_groups_goes_on(bench: Bench, key_groups: int) ->
     half = {p: of_partition[: len(of_partition) // 2] for p, of_partition in lines.items()}
     write_lines(bench.log / kinds_topology.TOPIC, half)
     stores = [store.name for store in kinds_topology.topology.stores]
-    bench.run(kinds_topology.topology, log=EventLog(bench.log, 6000))
+    bench.run(kinds_topology.topology, log=EventLog(bench.log, 12_000))
     data = str(bench.settings.data)
     for name in stores:
         assert rescale.main([name, str(key_groups), "--data", data, "--no-sync"]) == 0

@@ -24,7 +24,7 @@ def test_what_is_before_the_first_offset_is_missing() -> None:
 
 def test_gaps_are_refused_in_one_line(tmp_path: Path) -> None:
     """It names topic, partition and offsets, and the choice."""
-    record = KafkaRecord.opened(tmp_path / "kafka.json", "earliest")
+    record = KafkaRecord.opened(tmp_path / "kafka.json", "earliest", {})
     record.refuse([])
     with pytest.raises(RecordsLost) as refused:
         record.refuse([Gap("t", str(number), 3, 8) for number in range(5)])
@@ -38,12 +38,12 @@ def test_gaps_are_refused_in_one_line(tmp_path: Path) -> None:
 def test_gaps_are_counted_once(tmp_path: Path) -> None:
     """A batch that is run again finds its gap known; spans that touch become one."""
     path = tmp_path / "kafka.json"
-    record = KafkaRecord.opened(path, "latest")
+    record = KafkaRecord.opened(path, "latest", {})
     record.note_topics({"t": "id"})
     first, second, other = Gap("t", "0", 3, 8), Gap("t", "0", 8, 10), Gap("t", "1", 0, 1)
     assert record.note_gaps([first, other]) == [first, other]
     assert record.note_gaps([first]) == []
-    again = KafkaRecord.opened(path, "earliest")
+    again = KafkaRecord.opened(path, "earliest", {})
     assert (again.start, again.topic_ids) == ("latest", {"t": "id"})
     assert again.note_gaps([first, second]) == [second]
     assert again.lost_records() == {"t": 8}
@@ -56,7 +56,7 @@ def test_a_damaged_record_is_told(tmp_path: Path, text: str) -> None:
     path = tmp_path / "kafka.json"
     path.write_text(text)
     with pytest.raises(CheckpointError, match="is damaged"):
-        KafkaRecord.opened(path, "earliest")
+        KafkaRecord.opened(path, "earliest", {})
 
 
 @pytest.mark.parametrize(

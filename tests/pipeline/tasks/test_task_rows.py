@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from oriel import StreamsBuilder, count
-from oriel.pipeline.dead_letters import DEAD_LETTER_SCHEMA, REASONS, SourceReasons
+from oriel.pipeline.dead_letters import REASONS, SourceReasons
 from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.tasks import Counters, JoinReport, Reports, StampReport
 from oriel.pipeline.tasks.reports import addressed, report_rows
-from oriel.storage.delta import AddedFile
+from oriel.storage.delta import DEAD_LETTER_SCHEMA, AddedFile
 from tests.pipeline.tasks.task_runs import files_of, plan_of, row
 
 VALUES = pa.schema([("v", pa.float64())])

@@ -12,14 +12,16 @@ of key "a" (one of them around two others, and two of the same start):
 """
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import orjson
 import pytest
 
 from oriel.storage import LATEST_MS, SessionRange, WindowId, WindowRange
 from oriel.storage.contracts import ReadOnlySessionStore
-from tests.storage.window_store_conformance import ODD_KEYS, WindowStoreConformance, put
-from tests.storage.window_store_model import Put
+from oriel.testing.scan_conformance import ODD_KEYS
+from oriel.testing.store_models import Put, put
+from oriel.testing.window_store_conformance import WindowStoreConformance
 
 #: Makes a store that holds the puts, with that retention.
 MakeSessionStore = Callable[[Iterable[Put], int | None], ReadOnlySessionStore]
@@ -130,6 +132,15 @@ class SessionStoreConformance(WindowStoreConformance):
         assert store.latest("a") == session("a", 25, 40).value
         assert store.fetch_window("a", 25) == session("a", 25, 35).value
         assert spans(store.fetch(WindowRange("a", 25, 25)).windows) == [(25, 35), (25, 40)]
+
+    def test_current_ends_at_the_newest_record_of_that_key(self, make_store: Any) -> None:
+        """The session that ends last, also where another started later; of several the last."""
+        spans_of = {"a": [(0, 100), (50, 60)], "b": [(0, 9), (3, 9), (5, 7)], "c": [(4, 4)]}
+        puts = [session(key, *span) for key, of_key in spans_of.items() for span in of_key]
+        store = make_store(puts, None)
+        newest = [store.current(key) for key in spans_of]
+        assert spans(one for one in newest if one) == [(0, 100), (3, 9), (4, 4)]
+        assert store.current("") is None
 
     def test_an_unknown_key_has_no_sessions(self, make_store: MakeSessionStore) -> None:
         """Neither a neighbour's nor an error come back."""

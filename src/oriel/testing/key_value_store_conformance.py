@@ -1,10 +1,14 @@
 """What every ``ReadOnlyKeyValueStore`` must do. A test class per implementation inherits this."""
 
 from collections.abc import Callable, Iterable
+from itertools import chain
 
+import pytest
+
+from oriel.storage import ScanRange
 from oriel.storage.contracts import ReadOnlyKeyValueStore
-from tests.storage.window_store_conformance import LONG_KEYS, ODD_KEYS
-from tests.storage.window_store_model import Put
+from oriel.testing.scan_conformance import LONG_KEYS, ODD_KEYS, all_pages
+from oriel.testing.store_models import Put
 
 #: Makes a store that holds the puts.
 MakeKeyValueStore = Callable[[Iterable[Put]], ReadOnlyKeyValueStore]
@@ -45,6 +49,31 @@ class KeyValueStoreConformance:
         first = store.keys("", 5)
         assert store.keys("", 100, first.next_after) == (expected[5:], None)
         assert first == (expected[:5], expected[4])
+
+    @pytest.mark.parametrize("limit", [1, 5, 100])
+    def test_ranges_of_rows(self, make_store: MakeKeyValueStore, limit: int) -> None:
+        """Both keys inclusive, open ends, prefixes; backwards the reverse, page after page."""
+        rows = {key: row(key, b'{"key":%b}' % _quoted(key)) for key in ODD_KEYS}
+        store = make_store(rows.values())
+        for key_from, key_to, prefix in (
+            (None, None, ""), ("a", None, ""), (None, "a\x00", ""), ("a", "ü", ""), ("b", "a", ""),
+            (None, None, "a"), ("a\x00", "zz", "a"),
+        ):  # fmt: skip
+            expected = [
+                rows[key].value
+                for key in sorted(ODD_KEYS, key=str.encode)
+                if key.startswith(prefix)
+                and (key_from is None or key.encode() >= key_from.encode())
+                and (key_to is None or key.encode() <= key_to.encode())
+            ]
+            scan_range = ScanRange(key_from, key_to, prefix, limit=limit)
+            assert [*chain(*all_pages(store.scan, scan_range))] == expected
+            assert [*chain(*all_pages(store.backward_scan, scan_range))] == expected[::-1]
+
+    def test_rows_are_counted(self, make_store: MakeKeyValueStore) -> None:
+        """Each key once."""
+        assert make_store([]).approximate_num_entries() == 0
+        assert make_store([row("a"), row("b"), row("a")]).approximate_num_entries() == 2
 
 
 def _quoted(key: str) -> bytes:

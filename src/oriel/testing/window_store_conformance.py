@@ -12,21 +12,11 @@ import pytest
 
 from oriel.storage import LATEST_MS, WindowId, WindowRange
 from oriel.storage.contracts import ReadOnlyWindowStore
-from tests.storage.window_store_model import Put
+from oriel.testing.scan_conformance import LONG_KEYS, ODD_KEYS, ScanConformance
+from oriel.testing.store_models import Put, put
 
 #: Makes a store that holds the puts, with that retention.
 MakeStore = Callable[[Iterable[Put], int | None], ReadOnlyWindowStore]
-
-#: Longer than what LMDB takes as a key; these two share their first 600 bytes.
-LONG_KEYS = ("é" * 300 + "1", "é" * 300 + "2")
-ODD_KEYS = ("", "\x00", "a\x00", "a\x00\x00b", "a", "a\x01", "ab", "/", "..", "ü", "😀", "\uffff")
-
-
-def put(key: str, start_ms: int, size_ms: int = 10) -> Put:
-    """A window whose value says which one it is."""
-    end_ms = start_ms + size_ms
-    fields = {"key": key, "window_start_ms": start_ms, "window_end_ms": end_ms}
-    return Put(key, start_ms, end_ms, orjson.dumps(fields))
 
 
 def starts(windows: Iterable[bytes]) -> list[int]:
@@ -37,7 +27,7 @@ def starts(windows: Iterable[bytes]) -> list[int]:
 WINDOWS = (*(put("a", start) for start in (10, 20, 30, 40, 50)), put("ab", 20))
 
 
-class WindowStoreConformance:
+class WindowStoreConformance(ScanConformance):
     """The suite; ``make_store`` is the fixture that a test class must give."""
 
     def test_fetch_has_both_bounds_inclusive_and_is_oldest_first(
@@ -118,6 +108,18 @@ class WindowStoreConformance:
         store = make_store(WINDOWS, None)
         assert store.latest("a") == put("a", 50).value
         assert store.latest("ab") == put("ab", 20).value
+
+    def test_current_ends_at_the_newest_record_of_that_key(self, make_store: MakeStore) -> None:
+        """Sliding windows: not the one of the greatest start; the last where it was not made."""
+        # Records at 5, 18, 20 and 23 make these and no other; D = 10.
+        made = ((0, 5), (6, 18), (8, 18), (10, 20), (13, 23), (19, 23), (21, 23))
+        windows = [put("a", start, timestamp_ms=newest) for start, newest in made]
+        others = [put("", 90, timestamp_ms=99), put("ab", 0, timestamp_ms=1)]
+        store = make_store([*windows, *others], None)
+        assert store.current("a") == windows[4].value
+        assert store.current("ab") == others[1].value
+        assert store.current("b") is None
+        assert make_store([windows[0], *windows[5:]], None).current("a") == windows[5].value
 
     def test_fetch_window_needs_the_exact_start(self, make_store: MakeStore) -> None:
         """A start that no window has gives nothing, a negative one too."""

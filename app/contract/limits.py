@@ -1,0 +1,59 @@
+"""What one worker takes on at most: each limit with its name, unit, default and meaning.
+
+The options of ``oriel serve``, ``x-oriel-limits`` of the OpenAPI document and the guards that keep
+the limits all go by these fields. Every limit is of one worker process.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple
+
+
+class LimitField(NamedTuple):
+    """One limit for people and programs: its name ends with its unit, or it counts things."""
+
+    name: str
+    default: int
+    meaning: str
+
+
+def _limit(default: int, meaning: str) -> Any:
+    return field(default=default, metadata={"meaning": meaning})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of one worker; what is beyond them is answered with a problem, never queued."""
+
+    connections: int = _limit(
+        4_000, "open connections; beyond it the one that is silent for longest is closed"
+    )
+    requests: int = _limit(
+        500, "requests under way, those that wait for a position or stream left out; then 503"
+    )
+    waiting_requests: int = _limit(2_000, "requests that wait for a position; then 503")
+    streams: int = _limit(1_000, "open event streams; then 503")
+    unsent_bytes: int = _limit(
+        256 * 1024 * 1024, "answers that clients have not yet taken, in all; then 503"
+    )
+    header_bytes: int = _limit(64 * 1024, "header fields of a request; then 431")
+    url_bytes: int = _limit(128 * 1024, "path and query of a request; then 414")
+    body_bytes: int = _limit(4 * 1024 * 1024, "body of a request; then 413")
+    header_seconds: int = _limit(10, "from a request's first byte to the end of its header")
+    body_seconds: int = _limit(30, "from the end of a request's header to that of its body")
+    request_seconds: int = _limit(60, "until an answer begins, waiting included; then 503")
+    send_seconds: int = _limit(
+        60, "for which a client may take nothing of an answer; then the connection is closed"
+    )
+    idle_seconds: int = _limit(60, "for which a connection may be silent between two requests")
+
+    def named(self) -> Mapping[str, int]:
+        """The value of each limit by its name."""
+        return asdict(self)
+
+
+#: Every limit, in the order of the documentation.
+LIMIT_FIELDS = tuple(
+    LimitField(one.name, getattr(Limits, one.name), one.metadata["meaning"])
+    for one in fields(Limits)
+)

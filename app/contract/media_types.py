@@ -1,0 +1,89 @@
+"""The forms that an answer of windows, rows or keys can have, and which one a request asks for.
+
+The form is chosen by ``Accept`` (RFC 9110, 12.5.1): the one with the greatest q-value; of equal
+ones the one that is named most exactly; of those the first in the order of ``MediaType``.
+"""
+
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from functools import lru_cache
+
+from oriel.app.contract.problems import NotAcceptable
+
+
+class MediaType(StrEnum):
+    """What can be asked for, the service's own choice first."""
+
+    JSON = "application/json"
+    NDJSON = "application/x-ndjson"
+    CSV = "text/csv"
+    ARROW = "application/vnd.apache.arrow.stream"
+
+
+#: The headers' values that nearly all clients send.
+_PLAIN = frozenset({b"*/*", b"application/json", b""})
+
+#: Longer values are refused: no client has so much to say.
+_ACCEPT_BYTES_MAX = 1_000
+
+_Q_VALUE = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)", re.ASCII)
+
+
+def media_type_of(headers: Iterable[tuple[bytes, bytes]]) -> MediaType:
+    """Choose the form of the answer to a request with these headers (names in lower case).
+
+    Raises:
+        NotAcceptable: the request takes none of the forms that there are.
+    """
+    accept = b""
+    for name, value in headers:
+        if name == b"accept":
+            # Several lines are one list (RFC 9110, 5.3).
+            accept = accept + b"," + value if accept else value
+    return MediaType.JSON if accept in _PLAIN else _negotiated(accept[: _ACCEPT_BYTES_MAX + 1])
+
+
+@lru_cache(256)
+def _negotiated(accept: bytes) -> MediaType:
+    if len(accept) > _ACCEPT_BYTES_MAX:
+        message = f"Accept has more than {_ACCEPT_BYTES_MAX} bytes; name one of: {_offered()}"
+        raise NotAcceptable(message)
+    text = accept.decode("latin-1").lower()
+    ranges = [one for one in map(_media_range, text.split(",")) if one is not None]
+    # A header that says nothing readable is as none.
+    if not ranges and not text.strip(" \t,"):
+        return MediaType.JSON
+    ranked = [(*_quality(media, ranges), -at, media) for at, media in enumerate(MediaType)]
+    quality, *_, best = max(ranked)
+    if quality == 0:
+        message = f"Accept is {text[:200]!r}; what there is: {_offered()}"
+        raise NotAcceptable(message)
+    return best
+
+
+def _quality(media: MediaType, ranges: list[tuple[str, float]]) -> tuple[float, int]:
+    """The q-value of the range that names ``media`` most exactly, and how exactly it does."""
+    names = (media.value, f"{media.partition('/')[0]}/*", "*/*")
+    for exactness, name in zip((3, 2, 1), names, strict=True):
+        qualities = [quality for named, quality in ranges if named == name]
+        if qualities:
+            return max(qualities), exactness
+    return 0.0, 0
+
+
+def _media_range(element: str) -> tuple[str, float] | None:
+    """Name and q-value of one element of the list; None when it can't be read."""
+    name, *parameters = (part.strip(" \t") for part in element.split(";"))
+    quality = 1.0
+    for parameter in parameters:
+        attribute, _, value = parameter.partition("=")
+        if attribute.strip() == "q":
+            if not _Q_VALUE.fullmatch(value.strip()):
+                return None
+            quality = float(value)
+    return (name, quality) if name else None
+
+
+def _offered() -> str:
+    return ", ".join(MediaType)

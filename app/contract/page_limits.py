@@ -1,0 +1,46 @@
+"""What one request may ask for and take, with units; on by default and in the OpenAPI document."""
+
+from typing import NamedTuple
+
+from oriel.storage import KEY_BYTES_MAX
+
+#: Most windows, rows or keys of one page, asked for and where the request says nothing.
+PAGE_ROWS_MAX = 10_000
+PAGE_ROWS_DEFAULT = 100
+#: A page ends with the item that brings it to so many bytes.
+PAGE_BYTES_MAX = 4 << 20
+#: A page ends after a look at so many windows, rows or keys, whatever it has found.
+SCAN_RECORDS_MAX = 100_000
+#: Most keys that a body may list.
+LISTED_KEYS_MAX = 1_000
+
+
+class Limit(NamedTuple):
+    """A limit as the OpenAPI document names it."""
+
+    value: int
+    unit: str
+    description: str
+
+
+LIMITS = {
+    "page_rows_max": Limit(PAGE_ROWS_MAX, "items", "Greatest `limit` of a page."),
+    "page_rows_default": Limit(PAGE_ROWS_DEFAULT, "items", "`limit` where a request has none."),
+    "page_bytes_max": Limit(
+        PAGE_BYTES_MAX,
+        "bytes",
+        "A page ends with the item that brings it to so many bytes of JSON; its cursor goes on.",
+    ),
+    "scan_records_max": Limit(
+        SCAN_RECORDS_MAX,
+        "records",
+        "A page ends after a look at so many windows, rows or keys, with what it has found, maybe "
+        "nothing; its cursor goes on.",
+    ),
+    "listed_keys_max": Limit(LISTED_KEYS_MAX, "keys", "Most keys that the body of one POST lists."),
+    "key_bytes_max": Limit(
+        KEY_BYTES_MAX,
+        "bytes",
+        "Most UTF-8 bytes of a key. Records with longer ones are dead letters.",
+    ),
+}

@@ -1,0 +1,158 @@
+"""How the text of a parameter is read: whole numbers, times, keys, choices, escapes."""
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from oriel.app.contract.problems import InvalidKey, InvalidParameter
+from oriel.storage import KEY_BYTES_MAX, parse_offset_bound
+
+INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
+INT32_MAX = 2**31 - 1
+
+_INTEGER = re.compile(r"-?\d{1,19}", re.ASCII)
+#: A time as text, its fraction not finer than a millisecond (ISO 8601; RFC 3339 has the same).
+_ISO_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,3})?)?(?:Z|[+-]\d\d:\d\d)?)?", re.ASCII
+)
+_ISO_TIME_LENGTH_MAX = len("2013-01-01T10:00:00.000+00:00")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_BROKEN_ESCAPE = re.compile(rb"%(?![0-9A-Fa-f]{2})")
+
+
+def decode_path(raw: bytes) -> str:
+    """Decode one part of a raw path (``%2F`` is a slash of the key, not of the path).
+
+    Raises:
+        InvalidKey: a broken escape, or bytes that are not UTF-8.
+    """
+    # unquote_to_bytes leaves a broken escape as it is: two spellings would be one key.
+    broken = _BROKEN_ESCAPE.search(raw) if b"%" in raw else None
+    if broken:
+        message = f"byte {broken.start()} of the path part: '%' must begin two hex digits (%25)"
+        raise InvalidKey(message)
+    try:
+        return (unquote_to_bytes(raw) if b"%" in raw else raw).decode()
+    except UnicodeDecodeError as error:
+        message = f"the path part is not UTF-8 after percent-decoding: {error.reason}"
+        raise InvalidKey(message) from error
+
+
+def read_key(raw: bytes) -> str:
+    """Decode the key of a path.
+
+    Raises:
+        InvalidKey: a broken escape, bytes that are not UTF-8, or too many of them.
+    """
+    key = decode_path(raw)
+    if len(raw) > KEY_BYTES_MAX and len(key.encode()) > KEY_BYTES_MAX:
+        message = f"the key has {len(key.encode())} bytes; no key has more than {KEY_BYTES_MAX}"
+        raise InvalidKey(message)
+    return key
+
+
+def integer_reader(name: str, low: int, high: int) -> Callable[[str], int]:
+    """Make a reader of integers from ``low`` to ``high``, both inclusive."""
+
+    def read(text: str) -> int:
+        if _INTEGER.fullmatch(text) and low <= int(text) <= high:
+            return int(text)
+        message = f"{name} must be an integer from {low} to {high}, not {text[:80]!r}"
+        raise InvalidParameter(message)
+
+    return read
+
+
+def time_reader(name: str) -> Callable[[str], int]:
+    """Make a reader of times: ms since the epoch, from all that 64 bits hold, or ISO 8601."""
+
+    def read(text: str) -> int:
+        if _INTEGER.fullmatch(text) and INT64_MIN <= int(text) <= INT64_MAX:
+            return int(text)
+        time_ms = _iso_time_ms(text)
+        if time_ms is not None:
+            return time_ms
+        message = (
+            f"{name} must be an integer from {INT64_MIN} to {INT64_MAX}, or a time like "
+            f"2013-01-01T10:00:00Z, not {text[:80]!r}"
+        )
+        raise InvalidParameter(message)
+
+    return read
+
+
+def _iso_time_ms(text: str) -> int | None:
+    """Read an ISO 8601 time, without an offset UTC; None when it is none."""
+    # The search below takes the square of the length: no time is so long.
+    if len(text) > _ISO_TIME_LENGTH_MAX:
+        return None
+    # The plus of an offset, written plain in a query, has become a space.
+    text = re.sub(r"(T.*) (\d\d:\d\d)$", r"\1+\2", text.upper())
+    if not _ISO_TIME.fullmatch(text):
+        return None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:  # the 30th of February
+        return None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return (time - _EPOCH) // timedelta(milliseconds=1)
+
+
+def lower_bound_reader(name: str) -> Callable[[str], int]:
+    """Make a reader of lower bounds in ms, which reads what is below 0 as 0.
+
+    No record has a time below 0 (semantics 1.2), so no window is lost; and requests that mean the
+    same share their cursors.
+    """
+    read = time_reader(name)
+    return lambda text: max(read(text), 0)
+
+
+def choice_reader(name: str, *choices: str) -> Callable[[str], str]:
+    """Make a reader of one of several words."""
+
+    def read(text: str) -> str:
+        if text in choices:
+            return text
+        message = f"{name} must be one of {', '.join(choices)}, not {text[:80]!r}"
+        raise InvalidParameter(message)
+
+    return read
+
+
+def path_time_reader(name: str) -> Callable[[bytes], int]:
+    """Make a reader of times in the path."""
+    read = time_reader(name)
+    return lambda raw: read(decode_path(raw))
+
+
+def read_offset_bound(text: str) -> Any:
+    """Read ``TOPIC:PARTITION:OFFSET``."""
+    bound = parse_offset_bound(text)
+    if bound is None:
+        message = (
+            f"min_offset must be TOPIC:PARTITION:OFFSET, for example flights:0:12345, "
+            f"not {text[:80]!r}"
+        )
+        raise InvalidParameter(message)
+    return bound
+
+
+def read_boolean(text: str) -> bool:
+    """Read ``true`` or ``false``, of the parameter ``final``."""
+    if text not in ("true", "false"):
+        message = f"final must be true or false, not {text[:80]!r}"
+        raise InvalidParameter(message)
+    return text == "true"
+
+
+def decode_query(raw: bytes) -> str:
+    """Decode a name or value of the query (``+`` is a space there)."""
+    try:
+        return unquote_to_bytes(raw.replace(b"+", b" ")).decode()
+    except UnicodeDecodeError as error:
+        message = f"the query is not UTF-8 after percent-decoding: {error.reason}"
+        raise InvalidParameter(message) from error

@@ -1,0 +1,105 @@
+"""Pages as Arrow tables: parsed from the index's JSON by the schema of the store.
+
+The JSON of a page is our own (``oriel.storage.index``), so its fields have exactly the types that
+the definition says, and null stands for what JSON lacks: NaN and the infinities.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.json as pj
+
+from oriel.storage import StoreDefinition
+from oriel.storage.delta import arrow_type, store_schema
+
+#: Field of the JSON -> column of the table.
+_TIMES: Mapping[str, str] = {
+    "window_start_ms": "window_start",
+    "window_end_ms": "window_end",
+    "timestamp_ms": "timestamp",
+}
+
+#: Columns of a store's table that no answer has.
+_INTERNAL = ("deleted", "revision")
+
+
+def page_table(items: Sequence[bytes], definition: StoreDefinition) -> Any:
+    """Windows or rows as an Arrow table, in the columns and types of the store's table.
+
+    ``items`` are JSON objects of the store, all with the same fields. Their order is kept. Columns
+    that they lack are left out; without an item all are there.
+    """
+    schema = _answer_schema(definition)
+    if items:
+        fields = {_TIMES.get(name, name) for name in orjson.loads(items[0])}
+        schema = pa.schema([field for field in schema if field.name in fields])
+    fields_by_column = {column: field for field, column in _TIMES.items()}
+    plain = pa.schema([
+        pa.field(fields_by_column[field.name], pa.int64())
+        if field.name in fields_by_column
+        else field
+        for field in schema
+    ])  # fmt: skip
+    table = _parsed(items, plain)
+    columns = [
+        _timestamps(table[fields_by_column[field.name]], field.type)
+        if field.name in fields_by_column
+        else table[field.name]
+        for field in schema
+    ]
+    return pa.table(columns, schema=schema)
+
+
+def keys_table(keys: Sequence[str]) -> Any:
+    """Keys as a table of one column."""
+    schema = pa.schema([pa.field("key", pa.string(), nullable=False)])
+    return pa.table([pa.array(keys, pa.string())], schema=schema)
+
+
+def with_ms_times(table: Any) -> Any:
+    """The table with its timestamps as integers in ms, under the names that JSON has."""
+    return _with_times(table, {column: field for field, column in _TIMES.items()}, _milliseconds)
+
+
+def with_iso_times(table: Any) -> Any:
+    """The table with its timestamps as ISO 8601 texts, ``2013-01-01T10:00:00.000Z``."""
+    return _with_times(table, {column: column for column in _TIMES.values()}, _iso_texts)
+
+
+def _answer_schema(definition: StoreDefinition) -> pa.Schema:
+    aggregates = {aggregate.name: arrow_type(aggregate.type) for aggregate in definition.aggregates}
+    schema = store_schema(aggregates, windowed=definition.window.is_windowed)
+    return pa.schema([field for field in schema if field.name not in _INTERNAL])
+
+
+def _parsed(items: Sequence[bytes], schema: pa.Schema) -> Any:
+    if not items:
+        return schema.empty_table()
+    lines = b"\n".join(items)
+    # One block: a line may be as long as all the others together.
+    options = pj.ReadOptions(use_threads=False, block_size=len(lines) + 1)
+    by_schema = pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    return pj.read_json(pa.BufferReader(lines), options, by_schema)
+
+
+def _with_times(table: Any, names: Mapping[str, str], written: Any) -> Any:
+    return pa.table({
+        names.get(name, name): written(column) if name in names else column
+        for name, column in zip(table.column_names, table.columns, strict=True)
+    })  # fmt: skip
+
+
+def _timestamps(times_ms: Any, timestamp: pa.DataType) -> Any:
+    return times_ms.cast(pa.timestamp("ms", tz="UTC")).cast(timestamp)
+
+
+def _milliseconds(column: Any) -> Any:
+    return column.cast(pa.timestamp("ms", tz="UTC")).cast(pa.int64())
+
+
+def _iso_texts(column: Any) -> Any:
+    times = np.asarray(_milliseconds(column), np.int64).view("datetime64[ms]")
+    return pa.array(np.datetime_as_string(times, unit="ms", timezone="UTC"), pa.string())

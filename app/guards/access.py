@@ -1,0 +1,200 @@
+"""Who may read what: the token of each request, and how far it reaches.
+
+    no token, or none that is known         401
+    a store that the token doesn't reach    404, as one that there is none of
+    a key that it doesn't reach             403: the token itself says which keys it has
+
+Where nothing is said of a path it needs a token for all stores, and a token for some keys reads by
+those keys only: a new operation is refused until it is thought of here.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from time import monotonic
+from typing import Protocol
+
+from oriel.app.contract import (
+    OPERATIONS,
+    ApiError,
+    Forbidden,
+    Operation,
+    Unauthorized,
+    decode_path,
+)
+from oriel.app.guards.gate import Scope
+from oriel.storage import UnknownStore, say
+
+#: Where a request's access stands in its scope.
+ACCESS = "oriel.access"
+
+#: Pages and documents, which hold no data, and whether the process lives.
+_OPEN_PATHS = frozenset({b"/", b"/healthz", b"/openapi.json", b"/docs"})
+_OPEN_FOLDER = b"/docs/"
+_SCHEME = b"bearer "
+#: Seconds for which a token that was good is taken as good.
+_RECENT_SECONDS = 1.0
+
+_NO_STORE = "there is no store of that name that this token reaches"
+
+
+@dataclass(frozen=True)
+class Access:
+    """What the bearer of a token may read.
+
+    ``stores`` are names, in which ``*`` stands for any text. ``key_prefixes`` are what keys must
+    begin with; None: any key may be read.
+    """
+
+    name: str
+    stores: tuple[str, ...] = ("*",)
+    key_prefixes: tuple[str, ...] | None = None
+
+    @cached_property
+    def reaches_everything(self) -> bool:
+        """Whether there is nothing that it may not read."""
+        return self.key_prefixes is None and self.reaches_all_stores()
+
+    def reaches_store(self, store: str) -> bool:
+        """Whether it may read a store of that name."""
+        return any(fnmatchcase(store, pattern) for pattern in self.stores)
+
+    def reaches_all_stores(self) -> bool:
+        """Whether there can be no store that it may not read."""
+        return "*" in self.stores
+
+    def reaches_key(self, key: str) -> bool:
+        """Whether it may read a key, or all keys that begin with a text."""
+        return self.key_prefixes is None or key.startswith(self.key_prefixes)
+
+
+class TokenVerifier(Protocol):
+    """Knows tokens."""
+
+    def access_of(self, token: bytes) -> Access | None:
+        """What a token reaches; None when it is not known (any more)."""
+
+
+class AccessGuard:
+    """Checks each request of a service that has tokens."""
+
+    def __init__(self, verifiers: Sequence[TokenVerifier]) -> None:
+        """Accept what one of these knows."""
+        self._verifiers = tuple(verifiers)
+        #: What tokens reach that were sent a moment ago, by the field's whole value.
+        self._recent: dict[bytes, Access] = {}
+        self._recent_until = 0.0
+
+    def check(self, scope: Scope, authorization: bytes | None) -> None:
+        """Let a request pass, with its ``Access`` in the scope; each refusal leaves a line.
+
+        Raises:
+            Unauthorized: it has no token that is known.
+            UnknownStore: its token doesn't reach the store.
+            Forbidden: its token doesn't reach the key, or what the path is about.
+        """
+        path = scope["raw_path"]
+        if path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER):
+            return
+        access: Access | None = None
+        try:
+            access = self._access_of(authorization)
+            if not access.reaches_everything:
+                _check_path(access, path, scope["query_string"])
+        except (ApiError, UnknownStore) as error:
+            _tell_denied(scope, access, error)
+            raise
+        scope[ACCESS] = access
+
+    def _access_of(self, authorization: bytes | None) -> Access:
+        now = monotonic()
+        if now >= self._recent_until:
+            self._recent.clear()
+            self._recent_until = now + _RECENT_SECONDS
+        value = authorization or b""
+        access = self._recent.get(value)
+        if access is not None:
+            return access
+        if value[: len(_SCHEME)].lower() == _SCHEME:
+            token = value[len(_SCHEME) :].strip()
+            for verifier in self._verifiers:
+                access = verifier.access_of(token)
+                if access is not None:
+                    self._recent[value] = access
+                    return access
+        message = "send a token that is known here as 'Authorization: Bearer TOKEN'"
+        raise Unauthorized(message)
+
+
+def _check_path(access: Access, path: bytes, query: bytes) -> None:
+    parts = path.split(b"/", 5)
+    if parts[1:3] != [b"v1", b"stores"]:
+        if not access.reaches_all_stores():
+            message = "this token reaches some stores only, and this is about all"
+            raise Forbidden(message)
+        if parts[1] == b"v1" and access.key_prefixes is not None:
+            message = "this token reads some keys only, and this is about all"
+            raise Forbidden(message)
+        return
+    if len(parts) == 3:
+        # The list of stores, which leaves out those that the token doesn't reach.
+        return
+    if not access.reaches_store(decode_path(parts[3])):
+        raise UnknownStore(_NO_STORE)
+    if access.key_prefixes is None or len(parts) == 4:
+        return
+    keys = _keys_asked_for(parts, query)
+    if keys is None or not all(map(access.reaches_key, keys)):
+        known = ", ".join(map(repr, access.key_prefixes)) or "nothing"
+        message = f"this token reads keys that begin with {known} only, one by one or by prefix"
+        raise Forbidden(message)
+
+
+def _keys_asked_for(parts: Sequence[bytes], query: bytes) -> Sequence[str] | None:
+    """The keys, or beginnings of keys, that a path asks for; None where it may be any."""
+    operation = _BY_PATH.get(parts[4].decode("latin-1"))
+    if operation is None:
+        return None
+    if operation.path.endswith("{key}"):
+        # As the reads take it: the last path parameter is all the rest.
+        _store, *own = operation.path_parameters
+        rest = parts[5] if len(parts) == 6 else b""
+        return [decode_path(rest.split(b"/", len(own) - 1)[-1])]
+    values = operation.query.read(query)
+    if operation.name == "watch":
+        return values["key"] or None
+    return [values["prefix"]] if values.get("prefix") else None
+
+
+#: Operations of a store by the part of their path that names them.
+_BY_PATH: Mapping[str, Operation] = {
+    operation.path.split("/")[4]: operation
+    for operation in OPERATIONS.values()
+    if operation.path.startswith("/v1/stores/{store}/")
+}
+
+
+def hide_other_stores(scope: Scope, error: Exception) -> Exception:
+    """An unknown store told as a forbidden one is, where requests have tokens."""
+    if isinstance(error, UnknownStore) and ACCESS in scope:
+        return UnknownStore(_NO_STORE)
+    return error
+
+
+def _tell_denied(scope: Scope, access: Access | None, error: Exception) -> None:
+    """The audit line: who was refused what, and why; never a token."""
+    client = scope.get("client")
+    address = client[0] if client else "unknown"
+    path = scope["raw_path"].decode("latin-1")
+    token = "none" if access is None else access.name
+    say(
+        "denied",
+        f"denied {scope['method']} {path} to {address}, token {token}: {error}",
+        level="warning",
+        client=address,
+        method=scope["method"],
+        path=path,
+        token=None if access is None else access.name,
+        reason=type(error).__name__,
+    )

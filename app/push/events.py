@@ -1,0 +1,75 @@
+"""The wire form of event streams (Server-Sent Events), and the ids by which they are resumed.
+
+    id     =  VERSION [ . ROW ] [ - TABLE - DIGEST ]
+
+``17.256-1a2b3c4d-99aabbcc`` is behind row 256 of version 17; without a row, behind all of the
+version. The first digits of the table's id and of the digest of the version's log entry tell a
+table or an entry that was replaced; who knows the version only (a ``position``) may leave them out.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import orjson
+
+from oriel.app.contract import InvalidParameter
+
+_ID = re.compile(r"(\d{1,18})(?:\.(\d{1,18}))?(?:-([0-9a-f]{1,8})?-([0-9a-f]{1,8})?)?")
+_SHOWN_DIGITS = 8
+
+
+class EventId(NamedTuple):
+    """How far a stream has come.
+
+    ``row`` is how many rows of the version were sent, None for all of them. ``table`` and
+    ``digest`` are "" where they are not known.
+    """
+
+    version: int
+    row: int | None
+    table: str
+    digest: str
+
+    def __str__(self) -> str:
+        """The id as it is sent."""
+        row = "" if self.row is None else f".{self.row}"
+        return f"{self.version}{row}-{self.table}-{self.digest}"
+
+    @classmethod
+    def of(cls, version: int, table_id: str, digest: str, row: int | None = None) -> "EventId":
+        """The id behind a row, or behind all, of a version."""
+        table = re.sub("[^0-9a-f]", "", table_id)[:_SHOWN_DIGITS]
+        return cls(version, row, table, digest[:_SHOWN_DIGITS])
+
+    @classmethod
+    def read(cls, text: str) -> "EventId":
+        """Read an id that a client sends.
+
+        Raises:
+            InvalidParameter: it is none.
+        """
+        match = _ID.fullmatch(text.strip())
+        if match is None:
+            message = (
+                f"the id of the last event must be one of this stream, or a version, "
+                f"not {text[:80]!r}"
+            )
+            raise InvalidParameter(message)
+        row = None if match[2] is None else int(match[2])
+        return cls(int(match[1]), row, match[3] or "", match[4] or "")
+
+
+def event(name: str, at: EventId, data: Mapping[str, Any]) -> bytes:
+    """One event; ``data`` is JSON, which has no line breaks."""
+    return frame(name, at, orjson.dumps(data))
+
+
+def frame(name: str, at: EventId, data: bytes) -> bytes:
+    """One event with finished data."""
+    return b"event: %b\nid: %b\ndata: %b\n\n" % (name.encode(), str(at).encode(), data)
+
+
+def heartbeat(at: EventId) -> bytes:
+    """Keep a silent connection alive; clients take the id and see no event."""
+    return b"id: %b\n\n" % str(at).encode()

@@ -1,0 +1,73 @@
+"""Reads of a whole page, in steps between which other requests are answered."""
+
+import asyncio
+from functools import partial
+
+from oriel.app.contract import Operation, WrongStoreKind, reads_of_kind
+from oriel.app.reads.catalog import StoreCatalog, StoreView
+from oriel.app.reads.pages import ReadPage, ReadRequest
+from oriel.app.reads.table_reads import is_as_of
+from oriel.storage.index import IndexState
+from oriel.storage.table_store import TableStore
+
+
+def refuse_wrong_kind(store: str, state: IndexState, operation: Operation) -> None:
+    """Refuse a read that does not fit the store's kind.
+
+    Raises:
+        WrongStoreKind: its message names those that fit.
+    """
+    kind = state.definition.window.kind
+    if operation.store_kinds and kind not in operation.store_kinds:
+        windows = f"{kind} windows" if kind.is_windowed else "no windows"
+        fitting = ", ".join(reads_of_kind(kind))
+        message = f"store {store!r} has {windows}; {operation.name} does not fit it, use {fitting}"
+        raise WrongStoreKind(message)
+
+
+async def read_page_at(
+    catalog: StoreCatalog, view: StoreView, request: ReadRequest
+) -> tuple[IndexState, ReadPage]:
+    """Read a page of the version that a request demands; returns the version's state, too."""
+    if is_as_of(request.query):
+        read_page = partial(read_whole, request=request)
+        return await catalog.table_reads.as_of(view.name, request.query, read_page)
+    with await view.snapshot_at(request.query) as snapshot:
+        state = snapshot.state
+        refuse_wrong_kind(view.name, state, request.read.operation)
+        page = request.read.function(snapshot, request)
+    if page.rest is not None:
+        page = await _rest_of_page(page, view, state, catalog.long_reads)
+    return state, page
+
+
+def read_whole(store: TableStore, request: ReadRequest) -> ReadPage:
+    """Read a page of a table in all its steps, in a thread of its own."""
+    refuse_wrong_kind(request.store, store.state, request.read.operation)
+    page = request.read.function(store, request)
+    items = page.items
+    while page.rest is not None:
+        page = page.rest.read.function(store, page.rest)
+        items.extend(page.items)
+    return page._replace(items=items)
+
+
+async def _rest_of_page(
+    page: ReadPage, view: StoreView, state: IndexState, turns: asyncio.Lock
+) -> ReadPage:
+    """Read the rest of a page of which a step is there.
+
+    Each step has a snapshot of its own: a long one would hinder the writer and whoever closes the
+    index. A page is of one version, so it ends early where the store moves on. ``turns`` lets one
+    long read take one step in each round of the loop, however many are under way.
+    """
+    items = page.items
+    while page.rest is not None:
+        async with turns:
+            await asyncio.sleep(0)
+            with view.snapshot() as snapshot:
+                if snapshot.state != state:
+                    break
+                page = page.rest.read.function(snapshot, page.rest)
+        items.extend(page.items)
+    return page._replace(items=items)

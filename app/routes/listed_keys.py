@@ -1,0 +1,61 @@
+"""Reads of many keys that the body lists, and the number of rows."""
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from oriel.app.contract import (
+    LISTED_KEYS_MAX,
+    OPERATIONS,
+    InvalidBody,
+    Operation,
+)
+from oriel.app.reads import COLD_READS, ReadRequest, StoreCatalog, answer_body, read_page_at
+from oriel.app.routes.stores import store_of
+from oriel.storage import KEY_BYTES_MAX
+
+_LISTED = [operation for operation in OPERATIONS.values() if operation.method == "POST"]
+
+
+def listed_key_routes(catalog: StoreCatalog) -> APIRouter:
+    """Make the routes over one catalog."""
+    router = APIRouter()
+    for operation in _LISTED:
+        router.post(operation.path)(_route(operation, catalog))
+    return router
+
+
+def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], Any]:
+    read = COLD_READS[operation.name]
+
+    async def of_keys(request: Request) -> Response:
+        query = operation.query.read(request.scope["query_string"])
+        view = catalog.view(store_of(request))
+        wanted = ReadRequest(view.name, read, (await _keys_of(request),), query)
+        state, page = await read_page_at(catalog, view, wanted)
+        headers = {"cache-control": "no-store"}
+        body = answer_body(view.frame(state), page, b",".join(page.items))
+        return Response(body, headers=headers, media_type="application/json")
+
+    return of_keys
+
+
+async def _keys_of(request: Request) -> tuple[str, ...]:
+    """The keys in the body, of which the protocol takes no more than ``body_bytes``."""
+    body = await request.body()
+    try:
+        keys = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        keys = None
+    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
+        message = 'the body must be a JSON list of keys, for example ["EWR", "JFK"]'
+        raise InvalidBody(message)
+    if len(keys) > LISTED_KEYS_MAX:
+        message = f"the body lists {len(keys)} keys; a request may list {LISTED_KEYS_MAX}"
+        raise InvalidBody(message)
+    if any(len(key.encode()) > KEY_BYTES_MAX for key in keys):
+        message = f"the body lists a key of more than {KEY_BYTES_MAX} bytes; there is no such key"
+        raise InvalidBody(message)
+    return tuple(keys)

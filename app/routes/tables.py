@@ -1,0 +1,86 @@
+"""Reads that go to a table and its log: windows that changed since a version."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from oriel.app.contract import OPERATIONS, PageCursors
+from oriel.app.reads import StoreCatalog, position_of
+from oriel.app.routes.stores import store_of
+from oriel.storage.delta import DeltaLog
+from oriel.storage.index import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
+from oriel.storage.table_store import Change, ChangePage, ChangeRange, changes
+
+_CHANGES = OPERATIONS["changes"]
+#: Stands for the last change where all changes up to a version were told; in version 0 is none.
+_ALL_TOLD = Change(0, "", 0, 0)
+
+
+def table_routes(catalog: StoreCatalog) -> APIRouter:
+    """Make the routes over one catalog."""
+    router = APIRouter()
+
+    @router.get(_CHANGES.path)
+    async def read_changes(request: Request) -> Response:
+        query = _CHANGES.query.read(request.scope["query_string"])
+        view = catalog.view(store_of(request))
+        with view.snapshot() as snapshot:
+            state = snapshot.state
+        since = query["since_version"]
+        cursors = PageCursors(view.name, state, _CHANGES.name, since)
+        wanted = ChangeRange(state.version if since is None else since, query["limit"])
+        place = cursors.read_values(query["cursor"], int, int, str, int, int)
+        if place is not None:
+            reached, *last = place
+            if last == list(_ALL_TOLD):
+                # The pages of these versions were all told.
+                wanted = wanted._replace(since=reached)
+            else:
+                wanted = wanted._replace(reached=reached, after=Change(*last))
+        log = DeltaLog(catalog.layout.table(view.name))
+        page = await catalog.table_reads.run(lambda budget: changes(log, state, wanted, budget))
+        next_place: list[Any] | None = None
+        if page.has_more:
+            next_place = [page.reached, *page.changes[-1]]
+        elif page.reached < state.version:
+            next_place = [page.reached, *_ALL_TOLD]
+        # Perhaps of a newer version: what changed meanwhile, a later page tells.
+        with view.snapshot() as snapshot:
+            body = {
+                "store": view.name,
+                "position": position_of(snapshot.state),
+                "changes": list(_with_rows(page, snapshot)),
+                "through_version": page.reached,
+                "next_cursor": cursors.after_values(next_place),
+            }
+        return Response(orjson.dumps(body), media_type="application/json")
+
+    return router
+
+
+def _with_rows(page: ChangePage, snapshot: IndexSnapshot) -> Iterator[dict[str, Any]]:
+    """Each change with its window as the index has it; what has expired meanwhile is left out."""
+    kind = snapshot.state.definition.window.kind
+    for change in page.changes:
+        if kind.is_windowed:
+            clock_ms = change.end_ms if kind.expires_by_end else change.start_ms
+            if clock_ms < snapshot.earliest_ms:
+                continue
+        row = _row(change, snapshot)
+        yield {
+            "version": change.version,
+            "key": change.key,
+            "window_start_ms": change.start_ms if kind.is_windowed else None,
+            "window_end_ms": change.end_ms if kind.is_windowed else None,
+            "row": None if row is None else orjson.Fragment(row),
+        }
+
+
+def _row(change: Change, snapshot: IndexSnapshot) -> bytes | None:
+    if isinstance(snapshot, KeyValueSnapshot):
+        return snapshot.get(change.key)
+    if isinstance(snapshot, SessionSnapshot):
+        return snapshot.fetch_session(change.key, change.start_ms, change.end_ms)
+    return snapshot.fetch_window(change.key, change.start_ms)

@@ -1,0 +1,51 @@
+"""One layer around all requests: it times them and, where wanted, says a line of each."""
+
+from time import perf_counter
+from typing import Any
+
+from oriel.app.guards import WHOLE_ANSWER, App, Receive, Scope, Send
+from oriel.app.telemetry.measures import Measures
+from oriel.storage import say
+
+#: The messages with which an answer begins.
+_BEGINS = frozenset({"http.response.start", WHOLE_ANSWER})
+
+
+class Observed:
+    """An application whose answers are counted; with ``access_log`` each has its line, too."""
+
+    def __init__(self, app: App, measures: Measures, *, access_log: bool) -> None:
+        """Observe this application."""
+        self._app = app
+        self._measures = measures
+        self._access_log = access_log
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; its time ends when the answer begins, for streams have no end."""
+        begun = perf_counter()
+
+        async def observed(message: Any) -> None:
+            if message["type"] in _BEGINS:
+                seconds = perf_counter() - begun
+                self._measures.observe(scope["raw_path"], message["status"], seconds)
+                if self._access_log:
+                    _say(scope, message["status"], seconds)
+            await send(message)
+
+        await self._app(scope, receive, observed)
+
+
+def _say(scope: Scope, status: int, seconds: float) -> None:
+    client = scope.get("client")
+    address = client[0] if client else "unknown"
+    target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    text = target.decode("latin-1")
+    say(
+        "request",
+        f"{address} {scope['method']} {text} {status} {1000 * seconds:.1f} ms",
+        client=address,
+        method=scope["method"],
+        target=text,
+        status=status,
+        ms=round(1000 * seconds, 3),
+    )

@@ -1,0 +1,149 @@
+"""Sending what an exchange asks for: over httpx, blocking or not."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any, TypeVar
+
+import httpx
+
+from oriel.client.errors import ServiceUnreachable
+from oriel.client.exchange import Exchange, Pause, Retries, Send, exchange
+from oriel.client.protocol import Answer, Read
+
+T = TypeVar("T")
+
+#: A bearer token, or what gives the one that is good now.
+Token = str | Callable[[], str]
+
+
+class Service:
+    """What both connections know: the address, the token, the time that a request may take."""
+
+    def __init__(
+        self, url: str, token: Token | None, timeout_s: float, retries: Retries | None
+    ) -> None:
+        """Ask nothing yet.
+
+        Raises:
+            ValueError: the address is none of HTTP.
+        """
+        if not url.startswith(("http://", "https://")):
+            message = f"the address of a service is like http://127.0.0.1:8080, not {url!r}"
+            raise ValueError(message)
+        try:
+            httpx.URL(url)
+        except httpx.InvalidURL as error:
+            message = f"{url!r} is no address: {error}"
+            raise ValueError(message) from error
+        self.url = url.rstrip("/")
+        self._token = token
+        self._timeout_s = timeout_s
+        self._retries = retries or Retries()
+        # Clients that were turned away together must not come back together.
+        self._random = Random(time.time_ns())  # noqa: S311
+
+    def exchange(self, read: Read[T]) -> Exchange[T]:
+        """Begin the way of a read to its value."""
+        return exchange(read, self._retries, self._random)
+
+    def request(self, send: Send) -> Mapping[str, Any]:
+        """The arguments of httpx's ``request``."""
+        headers = {"Accept": send.request.accept}
+        if send.request.etag is not None:
+            headers["If-None-Match"] = send.request.etag
+        if self._token is not None:
+            token = self._token if isinstance(self._token, str) else self._token()
+            if not (token.isascii() and token.isprintable()):
+                # httpx would show it in its message.
+                message = "the token has characters that no header can have"
+                raise ValueError(message)
+            headers["Authorization"] = f"Bearer {token}"
+        keys = send.request.keys
+        return {
+            "method": "GET" if keys is None else "POST",
+            "json": None if keys is None else list(keys),
+            "url": self.url + send.request.path,
+            "params": list(send.request.query),
+            "headers": headers,
+            "timeout": self._timeout_s + send.wait_s,
+        }
+
+    def failure(self, error: httpx.RequestError) -> ServiceUnreachable:
+        """What a request without an answer is."""
+        reason = str(error) or type(error).__name__
+        return ServiceUnreachable(f"no answer from {self.url}: {reason}")
+
+
+class Connection:
+    """Sends and waits; for one thread at a time or several, as ``httpx.Client``."""
+
+    def __init__(self, service: Service, http: httpx.Client) -> None:
+        """Ask this service by way of httpx; opens nothing yet."""
+        self._service = service
+        self._http = http
+
+    def run(self, read: Read[T]) -> T:
+        """Take a read to its value.
+
+        Raises:
+            OrielError: the service says no, or gave no answer.
+        """
+        steps = self._service.exchange(read)
+        came: Answer | ServiceUnreachable | None = None
+        while True:
+            try:
+                step = steps.send(came)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            if isinstance(step, Pause):
+                time.sleep(step.seconds)
+                came = None
+                continue
+            try:
+                came = _answer(self._http.request(**self._service.request(step)))
+            except httpx.RequestError as error:
+                came = self._service.failure(error)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+
+class AsyncConnection:
+    """Sends and waits without blocking; for one event loop."""
+
+    def __init__(self, service: Service, http: httpx.AsyncClient) -> None:
+        """Ask this service by way of httpx; opens nothing yet."""
+        self._service = service
+        self._http = http
+
+    async def run(self, read: Read[T]) -> T:
+        """Take a read to its value, as ``Connection.run``."""
+        steps = self._service.exchange(read)
+        came: Answer | ServiceUnreachable | None = None
+        while True:
+            try:
+                step = steps.send(came)
+            except StopIteration as end:
+                value: T = end.value
+                return value
+            if isinstance(step, Pause):
+                await asyncio.sleep(step.seconds)
+                came = None
+                continue
+            try:
+                came = _answer(await self._http.request(**self._service.request(step)))
+            except httpx.RequestError as error:
+                came = self._service.failure(error)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+
+def _answer(response: httpx.Response) -> Answer:
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Answer(response.status_code, headers, response.content)

@@ -1,0 +1,43 @@
+"""Pages of Arrow as tables of pyarrow, pandas and Polars, which are imported on use."""
+
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+
+def arrow_table(stream: bytes) -> Any:
+    """A page, an Arrow IPC stream, as a ``pyarrow.Table``."""
+    with _imported("pyarrow.ipc").open_stream(stream) as reader:
+        return reader.read_all()
+
+
+def joined(tables: Sequence[Any]) -> Any:
+    """The pages of one read as one ``pyarrow.Table``."""
+    # A page without items doesn't know which columns were chosen.
+    tables = [table for table in tables if len(table)] or tables[:1]
+    return _imported("pyarrow").concat_tables(tables)
+
+
+def pandas_frame(table: Any) -> Any:
+    """A ``pyarrow.Table`` as a ``pandas.DataFrame``; integers keep all digits.
+
+    Where integers have gaps, all integers are of pandas' nullable type: its plain one has no gaps,
+    and doubles would round them.
+    """
+    arrow, pandas = _imported("pyarrow"), _imported("pandas")
+    has_gaps = any(column.null_count and column.type == arrow.int64() for column in table.columns)
+    nullable = {arrow.int64(): pandas.Int64Dtype()} if has_gaps else {}
+    return table.to_pandas(types_mapper=nullable.get)
+
+
+def polars_frame(table: Any) -> Any:
+    """A ``pyarrow.Table`` as a ``polars.DataFrame``."""
+    return _imported("polars").from_arrow(table)
+
+
+def _imported(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        error.add_note(f"tables need it: pip install {name.partition('.')[0]}")
+        raise

@@ -1,0 +1,188 @@
+"""What a read is: a request, and how its answer is understood. Nothing is sent here."""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Generic, NamedTuple, TypeVar
+from urllib.parse import quote
+
+from oriel.client.records import Page, Position, position_of
+
+T = TypeVar("T")
+
+_ANY_POSITION = Position()
+
+JSON, NDJSON, CSV = "application/json", "application/x-ndjson", "text/csv"
+ARROW = "application/vnd.apache.arrow.stream"
+
+#: Most items of one page that the service gives.
+PAGE_SIZE_MAX = 10_000
+PAGE_SIZE = 1_000
+
+
+class Answer(NamedTuple):
+    """A finished answer; names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    content: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.content)
+
+
+class Body(NamedTuple):
+    """A page in another form than JSON; ``next_cursor`` None: there are no more."""
+
+    content: bytes
+    items: int
+    next_cursor: str | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request: ``path`` is percent-encoded, ``query`` is not.
+
+    With ``keys`` it is a POST of them, which changes nothing either, else a GET.
+    """
+
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+    accept: str = JSON
+    etag: str | None = None
+    keys: tuple[str, ...] | None = None
+
+    def asking(self, **parameters: object) -> "Request":
+        """The request with more parameters; those that are None are left out."""
+        more = [(name, str(value)) for name, value in parameters.items() if value is not None]
+        return replace(self, query=(*self.query, *more))
+
+
+@dataclass(frozen=True)
+class Address:
+    """A store, the least position of its answers, and for how long to wait for that position."""
+
+    store: str
+    position: Position = _ANY_POSITION
+    wait_s: float = 0.0
+
+    def request(self, *parts: str) -> Request:
+        """A request below the store's path, with the demand for the position."""
+        position = self.position
+        query = [("min_version", str(position.version))] if position.version >= 0 else []
+        query += [
+            ("min_offset", f"{topic}:{partition}:{offset}")
+            for topic, partitions in position.offsets.items()
+            for partition, offset in partitions.items()
+        ]
+        return Request("/".join(["/v1/stores", *map(_quoted, (self.store, *parts))]), tuple(query))
+
+
+@dataclass(frozen=True)
+class Read(Generic[T]):
+    """One request and what its answer means.
+
+    ``wait_s`` is for how long a store that is behind the demanded position is asked again.
+    An answer of one of ``absent_codes`` means None.
+    """
+
+    request: Request
+    parse: Callable[[Answer], T]
+    wait_s: float = 0.0
+    absent_codes: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class PagedRead(Generic[T]):
+    """A read whose items come in pages: at most ``limit`` in all (None: every one).
+
+    ``field`` is where the answer has its items, ``item`` makes one out of its JSON. A read that is
+    not ``sized`` leaves to the service how many items a page has.
+    """
+
+    request: Request
+    field: str
+    item: Callable[[Any], T]
+    limit: int | None = None
+    page_size: int = PAGE_SIZE
+    wait_s: float = 0.0
+    sized: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse sizes that the service would refuse: a ``ValueError`` names the range."""
+        if not 1 <= self.page_size <= PAGE_SIZE_MAX:
+            message = f"page_size must be from 1 to {PAGE_SIZE_MAX:,}, not {self.page_size}"
+            raise ValueError(message)
+        if self.limit is not None and self.limit < 1:
+            message = f"limit must be at least 1, not {self.limit}"
+            raise ValueError(message)
+
+    def page(self, cursor: str | None = None, done: int = 0) -> Read[Page[T]]:
+        """The page behind ``cursor``, after ``done`` items."""
+        return Read(self._request(cursor, done), self._page_of, self.wait_s)
+
+    def page_unless(self, etag: str | None) -> Read[Page[T] | None]:
+        """The first page; None where it is still the one of that tag."""
+        request = replace(self._request(None, 0), etag=etag)
+
+        def parse(answer: Answer) -> Page[T] | None:
+            return None if answer.status == 304 else self._page_of(answer)
+
+        return Read(request, parse, self.wait_s)
+
+    def body(self, accept: str, cursor: str | None = None, done: int = 0) -> "Read[Body]":
+        """The page behind ``cursor`` in another form than JSON."""
+
+        def parse(answer: Answer) -> Body:
+            headers = answer.headers
+            return Body(
+                answer.content, int(headers["oriel-items"]), headers.get("oriel-next-cursor")
+            )
+
+        request = replace(self._request(cursor, done), accept=accept)
+        return Read(request, parse, self.wait_s)
+
+    def _page_of(self, answer: Answer) -> Page[T]:
+        content = answer.json
+        items = [self.item(item) for item in content[self.field]]
+        position = position_of(content["position"])
+        return Page(items, position, content["next_cursor"], answer.headers.get("etag"))
+
+    def _request(self, cursor: str | None, done: int) -> Request:
+        if not self.sized:
+            return self.request.asking(cursor=cursor)
+        left = self.page_size if self.limit is None else min(self.page_size, self.limit - done)
+        return self.request.asking(limit=left, cursor=cursor)
+
+
+class Walk(Generic[T]):
+    """From page to page of a read, until there are no more or its limit is reached."""
+
+    def __init__(self, read: PagedRead[T]) -> None:
+        """Stand before the first page."""
+        self._read = read
+        self._cursor: str | None = None
+        self._done = 0
+        self.goes_on = True
+
+    def page(self) -> Read[Page[T]]:
+        """The page that comes next."""
+        return self._read.page(self._cursor, self._done)
+
+    def body(self, accept: str) -> Read[Body]:
+        """The page that comes next, in another form than JSON."""
+        return self._read.body(accept, self._cursor, self._done)
+
+    def took(self, items: int, next_cursor: str | None) -> None:
+        """Go behind a page of so many items."""
+        self._cursor = next_cursor
+        self._done += items
+        limit = self._read.limit
+        self.goes_on = next_cursor is not None and (limit is None or self._done < limit)
+
+
+def _quoted(part: str) -> str:
+    # A part of dots alone would be taken for a step up by whoever normalises paths on the way.
+    return quote(part, safe="") if part.strip(".") else part.replace(".", "%2E")

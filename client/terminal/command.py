@@ -1,0 +1,236 @@
+"""The command line of ``oriel get``."""
+
+import argparse
+import csv
+import io
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from difflib import get_close_matches
+from itertools import islice
+from typing import Any
+
+from oriel.client.clients import Client
+from oriel.client.errors import OrielError, ServiceUnreachable, UnknownStore
+from oriel.client.exchange import Retries
+from oriel.client.paging import in_form
+from oriel.client.protocol import CSV, NDJSON, PAGE_SIZE_MAX
+from oriel.client.records import Window, json_of
+from oriel.client.results import Results
+from oriel.client.row_reads import get
+from oriel.client.stores import ReadOnlyKeyValueStore, ReadOnlyWindowStore, Store
+from oriel.client.terminal.tables import (
+    printable,
+    stores_table,
+    table,
+    time_of,
+    windows_table,
+)
+
+TOKEN_VARIABLE = "ORIEL_TOKEN"  # noqa: S105 - the name of it
+
+#: Clears the terminal and puts the cursor at its upper left.
+_CLEAR = "\x1b[H\x1b[2J"
+_EVERY_S = 1.0
+#: Keys among which a mistyped one is looked for.
+_KEYS_LOOKED_AT = 1_000
+_NEAR_MAX = 5
+
+_DESCRIPTION = """\
+Show what a running service has: its stores; of a store its keys; of a key its newest windows.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print what is asked for; exit code 1 where it is not there, or no service is."""
+    options = _parse(arguments)
+    # People wait at a terminal: a service that isn't there is told at once.
+    retries = Retries(attempts=2, longest_pause_s=2)
+    try:
+        token = os.environ.get(TOKEN_VARIABLE)
+        with Client(options.url, token=token, retries=retries) as client:
+            return _get(client, options)
+    except ServiceUnreachable as error:
+        return _fail(f"{error}. Is `oriel serve` running there? --url says where else to look")
+    except (OrielError, ValueError) as error:
+        return _fail(str(error))
+    except BrokenPipeError:
+        # Whoever reads has seen enough (`| head`); nothing more may be written at the end either.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 0
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="oriel get", description=_DESCRIPTION)
+    parser.add_argument("store", nargs="?", help="a store; without it the stores are listed")
+    parser.add_argument("key", nargs="?", help="a key; without it the store's keys are listed")
+    parser.add_argument(
+        "--url",
+        default="http://127.0.0.1:8080",
+        help="the service, http://127.0.0.1:8080 if not given",
+    )
+    parser.add_argument(
+        "--from", dest="time_from", metavar="TIME",
+        help="only windows that start then or later: ISO 8601 (UTC if it says no offset) or ms",
+    )  # fmt: skip
+    parser.add_argument(
+        "--to", dest="time_to", metavar="TIME", help="only windows that start then or earlier"
+    )
+    parser.add_argument(
+        "--limit", type=_limit, default=20, metavar="N",
+        help=f"most windows or keys, 20 if not given, at most {PAGE_SIZE_MAX:,}",
+    )  # fmt: skip
+    parser.add_argument("--watch", action="store_true", help="show them again when they change")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="a JSON object a line, for programs")
+    form.add_argument("--csv", action="store_true", help="CSV with a line of names")
+    options = parser.parse_args(arguments)
+    if options.watch and (options.key is None or options.csv):
+        parser.error("--watch is for the windows of a key, as a table or with --json")
+    if (options.time_from or options.time_to) and options.key is None:
+        parser.error("--from and --to are for the windows of a key")
+    return options
+
+
+def _limit(text: str) -> int:
+    if text.isascii() and text.isdigit() and 1 <= int(text) <= PAGE_SIZE_MAX:
+        return int(text)
+    message = f"must be an integer from 1 to {PAGE_SIZE_MAX:,}"
+    raise argparse.ArgumentTypeError(message)
+
+
+def _get(client: Client, options: argparse.Namespace) -> int:
+    if options.store is None:
+        return _show_stores(client, options)
+    try:
+        store = client.store(options.store)
+    except UnknownStore:
+        names = [one.name for one in client.stores()]
+        return _fail(f"there is no store {options.store!r}; {_near(options.store, names)}")
+    if options.key is None:
+        return _show_keys(store, options)
+    if isinstance(store, ReadOnlyKeyValueStore):
+        return _show_row(store, options)
+    return _show_windows(store, options)
+
+
+def _show_keys(store: Store, options: argparse.Namespace) -> int:
+    keys = store.keys(limit=options.limit, page_size=options.limit)
+    if _form(options):
+        return _write_pages(keys, _form(options))
+    return _print("".join(f"{printable(key)}\n" for key in keys))
+
+
+def _show_windows(store: ReadOnlyWindowStore, options: argparse.Namespace) -> int:
+    bounds = options.time_from, options.time_to
+    windows = store.backward_fetch(
+        options.key, *bounds, limit=options.limit, page_size=options.limit
+    )
+    if options.watch:
+        return _watch(windows, options)
+    if _form(options):
+        return _write_pages(windows, _form(options))
+    found = windows.list()
+    if found:
+        return _print(windows_table(found) + "\n")
+    within = "" if bounds == (None, None) else " that start within these bounds"
+    near = _near_keys(store, options)
+    return _fail(f"key {options.key!r} has no windows{within} in store {store.name!r}{near}")
+
+
+def _show_stores(client: Client, options: argparse.Namespace) -> int:
+    stores = client.stores()
+    if options.csv:
+        return _fail("the list of stores has no CSV; take --json")
+    if options.json:
+        return _print("".join(json.dumps(asdict(store)) + "\n" for store in stores))
+    return _print((stores_table(stores) if stores else "there are no stores yet") + "\n")
+
+
+def _show_row(store: ReadOnlyKeyValueStore, options: argparse.Namespace) -> int:
+    if options.watch or options.time_from or options.time_to:
+        return _fail(f"store {store.name!r} has no windows: leave out --from, --to and --watch")
+    if _form(options):
+        body = store.runner.run(in_form(get(store.address, options.key), _form(options)))
+        return _missing_row(store, options) if body is None else _write(body)
+    row = store.get(options.key)
+    if row is None:
+        return _missing_row(store, options)
+    values = [time_of(row.timestamp_ms), *row.values()]
+    return _print(table(["newest record (UTC)", *map(printable, row)], [values]) + "\n")
+
+
+def _missing_row(store: ReadOnlyKeyValueStore, options: argparse.Namespace) -> int:
+    near = _near_keys(store, options)
+    return _fail(f"key {options.key!r} has no row in store {store.name!r}{near}")
+
+
+def _watch(windows: Results[Window], options: argparse.Namespace) -> int:
+    """Show the windows each time that they change; in JSON only those that have changed."""
+    shown: set[str] = set()
+    for page in windows.watch(_EVERY_S):
+        if options.json:
+            lines = [json.dumps(json_of(window)) for window in reversed(page.items)]
+            _print("".join(f"{line}\n" for line in lines if line not in shown))
+            shown = set(lines)
+        else:
+            clear = _CLEAR if sys.stdout.isatty() else ""
+            head = f"{printable(options.key)} at version {page.position.version}"
+            _print(f"{clear}{head}\n\n{windows_table(page.items) or 'no windows yet'}\n")
+    return 0
+
+
+def _form(options: argparse.Namespace) -> str:
+    """The media type of the form that programs asked for; empty for a table."""
+    if options.json:
+        return NDJSON
+    return CSV if options.csv else ""
+
+
+def _near(name: str, names: Sequence[str]) -> str:
+    """What may have been meant, for people."""
+    near = get_close_matches(name, names, _NEAR_MAX, 0.5) or sorted(names)[:_NEAR_MAX]
+    if not near:
+        return "there are none yet"
+    return "did you mean " + " or ".join(printable(repr(one)) for one in near) + "?"
+
+
+def _near_keys(store: Store, options: argparse.Namespace) -> str:
+    keys = store.keys(limit=_KEYS_LOOKED_AT).list()
+    return "" if options.key in keys else f"; {_near(options.key, keys)}"
+
+
+def _print(text: str) -> int:
+    return _write(text.encode("utf-8", "backslashreplace"))
+
+
+def _write(body: bytes) -> int:
+    # As bytes: the terminal's encoding must not change what programs read.
+    sys.stdout.buffer.write(body)
+    sys.stdout.buffer.flush()
+    return 0
+
+
+def _write_pages(results: Results[Any], form: str) -> int:
+    """Write every page; the names of CSV stand once."""
+    names = ""
+    for body in results.bodies(form):
+        text = body.decode()
+        if form == CSV and not names:
+            # A name may hold a line's end, in quotes.
+            reader = csv.reader(io.StringIO(text, newline=""))
+            next(reader)
+            names = "".join(islice(io.StringIO(text, newline=""), reader.line_num))
+        elif names:
+            text = text.removeprefix(names)
+        _write(text.encode())
+    return 0
+
+
+def _fail(message: str) -> int:
+    print(f"oriel get: {message}", file=sys.stderr)
+    return 1

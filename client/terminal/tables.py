@@ -1,0 +1,121 @@
+"""Text for terminals: tables, sparklines, times."""
+
+from collections.abc import Iterable, Sequence
+
+from oriel.client.records import StoreSummary, Window, datetime_of
+
+_BARS = "▁▂▃▄▅▆▇█"
+_CELL_MAX = 60
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table with a line of names; numbers stand at the right, None is a dash."""
+    body = [[cell(value) for value in row] for row in rows]
+    at_right = [bool(body) and all(_is_number(row[at]) for row in body) for at in range(len(head))]
+    widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
+    lines = [
+        "  ".join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, at_right, strict=True)
+        ).rstrip()
+        for line in [list(head), *body]
+    ]
+    return "\n".join(lines)
+
+
+def cell(value: object) -> str:
+    """A value as it is shown: short, and without characters that would drive the terminal."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = printable(str(value))
+    return text if len(text) <= _CELL_MAX else text[: _CELL_MAX - 1] + "…"
+
+
+def printable(text: str) -> str:
+    r"""The text with what is not printable escaped, as ``\x1b``."""
+    return "".join(
+        one if one.isprintable() else one.encode("unicode_escape").decode() for one in text
+    )
+
+
+def sparklines(windows: Sequence[Window]) -> list[str]:
+    """A line for each aggregate of numbers, from the oldest window to the newest.
+
+    ``windows`` are newest first. None is a gap.
+    """
+    if len(windows) < 2:
+        return []
+    names = list(windows[0])
+    width = max(map(len, names), default=0)
+    lines = []
+    for name in names:
+        values = [window[name] for window in reversed(windows)]
+        numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+        if numbers and len(numbers) + values.count(None) == len(values):
+            least, greatest = min(numbers), max(numbers)
+            bars = "".join(" " if v is None else _bar(v, least, greatest) for v in values)
+            lines.append(f"{name.ljust(width)}  {bars}  {cell(least)} … {cell(greatest)}")
+    return lines
+
+
+def time_of(time_ms: int | None) -> str | None:
+    """A time in UTC, with milliseconds only where there are any."""
+    if time_ms is None:
+        return None
+    try:
+        time = datetime_of(time_ms)
+    except OverflowError:
+        return f"{time_ms} ms"
+    digits = "milliseconds" if time_ms % 1000 else "seconds"
+    return time.replace(tzinfo=None).isoformat(" ", digits)
+
+
+def windows_table(windows: Sequence[Window]) -> str:
+    """Windows, one a line, and their sparklines."""
+    if not windows:
+        return ""
+    names = list(windows[0])
+    rows = [
+        [time_of(w.start_ms), time_of(w.end_ms), *(w[name] for name in names), w.final]
+        for w in windows
+    ]
+    text = table(["start (UTC)", "end (UTC)", *map(printable, names), "final"], rows)
+    return "\n".join([text, *_after_a_gap(sparklines(windows))])
+
+
+def stores_table(stores: Sequence[StoreSummary]) -> str:
+    """Stores, one a line."""
+    rows = [
+        [
+            store.name,
+            store.kind if store.ready else "not ready",
+            ", ".join(store.aggregates),
+            None if store.position is None else store.position.version,
+            time_of(store.close_ms),
+        ]
+        for store in stores
+    ]
+    return table(["store", "windows", "aggregates", "version", "final up to (UTC)"], rows)
+
+
+def _bar(value: float, least: float, greatest: float) -> str:
+    # Halves, so that the span of two great doubles is no infinity.
+    span = greatest / 2 - least / 2
+    share = (value / 2 - least / 2) / span if span else 0.0
+    return _BARS[round(share * (len(_BARS) - 1))]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return text == "-"
+    return True
+
+
+def _after_a_gap(lines: Sequence[str]) -> list[str]:
+    return ["", *lines] if lines else []

@@ -1,0 +1,192 @@
+"""Sessions of one version of a store, read from its index; see ``oriel.storage.index.snapshot``."""
+
+from collections.abc import Sequence
+from itertools import islice
+
+import lmdb
+import orjson
+
+from oriel.storage.contracts import (
+    LATEST_MS,
+    ScanRange,
+    SessionRange,
+    WindowId,
+    WindowPage,
+    WindowRange,
+)
+from oriel.storage.index.checksums import Record, check, content
+from oriel.storage.index.lengths import class_prefix, classes_of, longest_ms
+from oriel.storage.index.pages import first_from, fitting, is_final, last_before
+from oriel.storage.index.snapshot import IndexSnapshot, Scan, is_of_key, page_bounds
+from oriel.storage.key_codec import (
+    TIME_BYTES,
+    after_key,
+    encoded_time,
+    key_prefix,
+    lower_bound,
+    record_key,
+    upper_bound,
+    window_times,
+)
+
+#: Records read at once where ends are looked at, at first and at most.
+_CHUNK_MIN, _CHUNK = 8, 128
+
+
+class SessionSnapshot(IndexSnapshot):
+    """One version of a session store, as a ``ReadOnlySessionStore``.
+
+    Sessions are ordered by start, yet found and expired by their ends. A key's sessions may
+    overlap (docs/decisions/0009), so those that end at E or later need not lie together. A search
+    for them has two parts. The main one goes by start, from E less the length of the shortest class
+    of which the key has sessions: what begins before and ends at E or later is longer. Those are
+    looked up class by class (``oriel.storage.index.lengths``), a few records each.
+    """
+
+    __slots__ = ()
+
+    def find_sessions(self, session_range: SessionRange) -> WindowPage:
+        """See ``ReadOnlySessionStore``."""
+        begun_before, scan = self._overlapping(session_range)
+        if not begun_before:
+            return self._read(session_range, scan)
+        if session_range.after is not None:
+            last = record_key(session_range.key, *session_range.after)
+            begun_before = [record for record in begun_before if record[0] > last]
+        bounds = page_bounds(session_range)
+        windows = [content(value) for _, value in begun_before]
+        count = fitting(windows, bounds)
+        size = sum(map(len, windows[:count]))
+        if count == len(windows) and count < bounds.records and size < bounds.bytes:
+            rest = session_range._replace(
+                limit=bounds.records - count, bytes_max=bounds.bytes - size
+            )
+            page = self._read(rest, scan)
+            return WindowPage(windows + page.windows, page.next_after)
+        if count == len(windows) and not self._read(session_range._replace(limit=1), scan).windows:
+            return WindowPage(windows, None)
+        return WindowPage(windows[:count], WindowId(*window_times(begun_before[count - 1][0])))
+
+    def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
+        """See ``ReadOnlySessionStore``."""
+        begun_before, scan = self._overlapping(session_range)
+        page = self._read(session_range, scan, backward=True)
+        if page.next_after is not None or not begun_before:
+            return page
+        if session_range.after is not None:
+            last = record_key(session_range.key, *session_range.after)
+            begun_before = [record for record in begun_before if record[0] < last]
+        bounds = page_bounds(session_range)
+        left = bounds._replace(
+            records=bounds.records - len(page.windows),
+            bytes=bounds.bytes - sum(map(len, page.windows)),
+        )
+        windows = [content(value) for _, value in reversed(begun_before)]
+        count = fitting(windows, left) if left.records > 0 and left.bytes > 0 else 0
+        if count == len(windows):
+            return WindowPage(page.windows + windows, None)
+        items = page.windows + windows[:count]
+        last_item = orjson.loads(items[-1])
+        place = WindowId(last_item["window_start_ms"], last_item["window_end_ms"])
+        return WindowPage(items, place)
+
+    def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
+        """See ``ReadOnlySessionStore``."""
+        if window_end_ms < self.earliest_ms:
+            return None
+        return self._exactly(key, window_start_ms, window_end_ms)
+
+    def _is_visible(self, encoded_prefix: bytes) -> bool:
+        return self._newest(encoded_prefix) is not None
+
+    def _latest(self, prefix: bytes) -> bytes | None:
+        found = self._newest(prefix)
+        return None if found is None else found[1]
+
+    def _current(self, prefix: bytes) -> bytes | None:
+        """The value of the visible session that ends last, of several the one started last."""
+        found = later = self._newest(prefix)
+        # The session of the greatest start need not be it: an older one may have gone on.
+        while later is not None:
+            found = later
+            later = self._newest(prefix, window_times(found[0])[1] + 1)
+        return None if found is None else found[1]
+
+    def _newest(self, prefix: bytes, earliest_end_ms: int = 0) -> Record | None:
+        """The visible session of the greatest start, of those of a key prefix that end so late."""
+        if not last_before(self._cursor, after_key(prefix)):
+            return None
+        # The last by start may have expired, and a longer one before it not.
+        _, low, _, least_end = self._scan(prefix, 0, LATEST_MS, earliest_end_ms)
+        for encoded, value in self._cursor.iterprev():
+            check([(encoded, value)])
+            if encoded < low:
+                return None
+            if encoded[-TIME_BYTES:] >= least_end:
+                return encoded, value
+        return None
+
+    def _visible_bounds(self, scan_range: ScanRange) -> tuple[int, int]:
+        end_ms = max(scan_range.earliest_end_ms, self.earliest_ms)
+        # No session that ends then or later starts earlier.
+        return max(scan_range.from_ms, end_ms - self.state.extent.longest_ms), end_ms
+
+    def _scan_by_start(self, window_range: WindowRange) -> Scan:
+        prefix = key_prefix(window_range.key)
+        return self._scan(prefix, window_range.from_ms, window_range.to_ms, 0)
+
+    def _overlapping(self, session_range: SessionRange) -> tuple[Sequence[Record], Scan]:
+        """What to read for the visible sessions that reach into a span of time.
+
+        The records of sessions that begin before the scan does, oldest start first, and the scan.
+        """
+        prefix = key_prefix(session_range.key)
+        end_ms = max(session_range.earliest_end_ms, self.earliest_ms, 0)
+        cursor = self._txn.cursor(self._generation.environment.lengths)
+        classes = list(classes_of(cursor, prefix))
+        start_ms = max(0, end_ms - longest_ms(classes[0])) if classes else 0
+        latest_ms = session_range.latest_start_ms
+        least_end, high_ms = encoded_time(end_ms), min(start_ms - 1, latest_ms)
+        found: list[bytes] = []
+        for length_class in classes[1:] if start_ms else []:
+            of_class = class_prefix(prefix, length_class)
+            low = lower_bound(of_class, max(0, end_ms - longest_ms(length_class)))
+            high = upper_bound(of_class, high_ms)
+            if low >= high or not first_from(cursor, low):
+                continue
+            longer = _ending_from(cursor, high, least_end)
+            found += [encoded[len(of_class) :] for encoded in longer]
+        keys = [prefix + times for times in sorted(found)]
+        windows = self._generation.environment.windows
+        begun_before = [(key, self._txn.get(key, b"", windows)) for key in keys]
+        check(begun_before)
+        if session_range.final is not None:
+            begun_before = [r for r in begun_before if is_final(r) == session_range.final]
+        if begun_before and not is_of_key(begun_before[0][1], session_range.key, prefix):
+            begun_before = []
+        low, high = lower_bound(prefix, start_ms), upper_bound(prefix, latest_ms)
+        return begun_before, (prefix, low, high, least_end)
+
+    def _scan(
+        self, prefix: bytes, earliest_start_ms: int, latest_start_ms: int, earliest_end_ms: int
+    ) -> Scan:
+        """The scan for the visible sessions within these bounds, all inclusive."""
+        end_ms = max(earliest_end_ms, self.earliest_ms)
+        # A session that ends at E or later starts at E less the longest's length or later.
+        start_ms = max(earliest_start_ms, end_ms - self.state.extent.longest_ms, 0)
+        low, high = lower_bound(prefix, start_ms), upper_bound(prefix, latest_start_ms)
+        return prefix, low, high, encoded_time(end_ms)
+
+
+def _ending_from(cursor: "lmdb.Cursor[bytes]", high: bytes, least_end: bytes) -> list[bytes]:
+    """The keys from the cursor on and below ``high`` whose end is at least that one."""
+    keys: list[bytes] = []
+    walk, size = cursor.iternext(), _CHUNK_MIN
+    while chunk := list(islice(walk, size)):
+        check(chunk)
+        inside = [key for key, _ in chunk if key < high]
+        keys += [key for key in inside if key[-TIME_BYTES:] >= least_end]
+        if len(inside) < len(chunk):
+            break
+        size = min(_CHUNK, 2 * size)
+    return keys

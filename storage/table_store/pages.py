@@ -1,0 +1,148 @@
+"""Pages of the windows that count in a version, by the same bounds as those of an index."""
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.storage.contracts import (
+    LATEST_MS,
+    ScanPage,
+    ScanRange,
+    SessionRange,
+    WindowId,
+    WindowPage,
+    WindowRange,
+)
+from oriel.storage.key_codec import after_key, key_prefix, record_keys
+from oriel.storage.table_store.conditions import (
+    Condition,
+    from_key,
+    of_keys,
+    of_prefix,
+    of_times,
+)
+from oriel.storage.table_store.version_rows import LiveRows
+
+Ints = npt.NDArray[np.int64]
+#: JSON is made of so many windows at a time, until a page has its bytes.
+_JSON_ROWS = 1_000
+
+
+def window_page(
+    windows: LiveRows, read_range: WindowRange | SessionRange, *, backward: bool
+) -> WindowPage:
+    """The page of windows of one key that comes behind ``after``, in its direction."""
+    starts_ms, ends_ms = windows.starts_ms, windows.ends_ms
+    places = _places(windows, final=read_range.final, backward=backward)
+    if read_range.after is not None:
+        start_ms, end_ms = read_range.after
+        if backward:
+            is_behind = (starts_ms < start_ms) | ((starts_ms == start_ms) & (ends_ms < end_ms))
+        else:
+            is_behind = (starts_ms > start_ms) | ((starts_ms == start_ms) & (ends_ms > end_ms))
+        places = places[is_behind[places]]
+    page = _json(windows, places, read_range)
+    if len(page) == len(places):
+        return WindowPage(page, None)
+    last = places[len(page) - 1]
+    return WindowPage(page, WindowId(int(starts_ms[last]), int(ends_ms[last])))
+
+
+def scan_page(windows: LiveRows, scan_range: ScanRange, *, backward: bool) -> ScanPage:
+    """The page of windows of many keys; the place behind it is the last one's record key."""
+    places = _places(windows, final=scan_range.final, backward=backward)
+    records = record_keys(windows.key_column(), windows.starts_ms, windows.ends_ms)
+    if scan_range.after is not None:
+        compare = pc.less if backward else pc.greater
+        is_behind = compare(records, pa.scalar(scan_range.after, pa.binary()))
+        places = places[is_behind.to_numpy(zero_copy_only=False)[places]]
+    page = _json(windows, places, scan_range)
+    if len(page) == len(places):
+        return ScanPage(page, None)
+    return ScanPage(page, records[int(places[len(page) - 1])].as_py())
+
+
+def each_key_page(
+    windows: LiveRows, scan_range: ScanRange, choose: Callable[[LiveRows, Ints], Ints]
+) -> ScanPage:
+    """The page of the window that ``choose`` says of each key; the place is its key's prefix.
+
+    ``choose`` is given where the windows of each key begin, and gives a place for each.
+    """
+    keys = windows.key_column()
+    is_first = np.ones(len(windows), np.bool_)
+    if len(windows):
+        is_first[1:] = pc.not_equal(keys.slice(1), keys.slice(0, len(keys) - 1))
+    firsts = np.flatnonzero(is_first)
+    places = choose(windows, firsts) if len(windows) else firsts
+    if scan_range.after is not None:
+        records = record_keys(keys, windows.starts_ms, windows.ends_ms)
+        is_behind = pc.greater_equal(records, pa.scalar(after_key(scan_range.after), pa.binary()))
+        places = places[is_behind.to_numpy(zero_copy_only=False)[places]]
+    page = _json(windows, places, scan_range)
+    if len(page) == len(places):
+        return ScanPage(page, None)
+    return ScanPage(page, key_prefix(keys[int(places[len(page) - 1])].as_py()))
+
+
+def of_scan(scan_range: ScanRange, *, windowed: bool) -> Condition:
+    """The condition on the keys and windows that a range means."""
+    condition = of_prefix(scan_range.prefix) & of_keys(None, scan_range.key_to)
+    if scan_range.key_from is not None:
+        condition &= from_key(scan_range.key_from)
+    if windowed:
+        condition &= of_times("window_start", max(scan_range.from_ms, 0), scan_range.to_ms)
+        condition &= of_times("window_end", max(scan_range.earliest_end_ms, 0), LATEST_MS)
+    return condition
+
+
+def latest_of_each(windows: LiveRows, firsts: Ints) -> Ints:
+    """The last window of each key."""
+    return np.append(firsts[1:], len(windows)) - 1
+
+
+def current_of_each(windows: LiveRows, firsts: Ints, *, last_ms: int) -> Ints:
+    """The first window of each key that holds its newest record, whose time is up to end - last."""
+    newest_ms = np.maximum.reduceat(windows.timestamps_ms, firsts)
+    owners = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(windows))))
+    times_ms = newest_ms[owners]
+    is_holding = (windows.starts_ms <= times_ms) & (times_ms <= windows.ends_ms - last_ms)
+    # Where others wrote a time that is in no window, the last window stands for it.
+    places = latest_of_each(windows, firsts)
+    holding = np.flatnonzero(is_holding)
+    of_key, first_holding = np.unique(owners[holding], return_index=True)
+    places[of_key] = holding[first_holding]
+    return places
+
+
+def last_ending_of_each(windows: LiveRows, firsts: Ints) -> Ints:
+    """The session of each key that ends last, of several the one that started last."""
+    owners = np.repeat(np.arange(len(firsts)), np.diff(np.append(firsts, len(windows))))
+    by_end = np.lexsort((windows.starts_ms, windows.ends_ms, owners))
+    return by_end[latest_of_each(windows, firsts)]
+
+
+def _places(windows: LiveRows, *, final: bool | None, backward: bool) -> Ints:
+    places = np.arange(len(windows))
+    if final is not None:
+        places = places[windows.is_final == final]
+    return places[::-1] if backward else places
+
+
+def _json(
+    windows: LiveRows, places: Ints, read_range: WindowRange | SessionRange | ScanRange
+) -> list[bytes]:
+    """The first of these windows, as many as a page has."""
+    items: list[bytes] = []
+    size = 0
+    for begin in range(0, min(read_range.limit, len(places)), _JSON_ROWS):
+        end = min(begin + _JSON_ROWS, read_range.limit)
+        for item in windows.json(places[begin:end]):
+            items.append(item)
+            size += len(item)
+            if size >= read_range.bytes_max:
+                return items
+    return items

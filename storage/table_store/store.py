@@ -1,0 +1,207 @@
+"""One version of a store's table as Kafka's read-only stores, read from the table itself.
+
+Each read is a condition on keys and window times, by which files and row groups are skipped, and a
+slice of the windows that count among the rows found, which are in order of key, start and end. So
+it costs what these rows cost, not what the page costs: it is for what the index does not have.
+"""
+
+from functools import partial
+
+import numpy as np
+import pyarrow.compute as pc
+
+from oriel.storage.contracts import (
+    KEY_BYTES_MAX,
+    LATEST_MS,
+    UNBOUNDED,
+    KeyPage,
+    ScanPage,
+    ScanRange,
+    SessionRange,
+    WindowPage,
+    WindowRange,
+)
+from oriel.storage.index import IndexState
+from oriel.storage.table_store.budget import ReadBudget
+from oriel.storage.table_store.conditions import (
+    EVERYTHING,
+    Condition,
+    of_key,
+    of_keys,
+    of_prefix,
+    of_times,
+)
+from oriel.storage.table_store.pages import (
+    current_of_each,
+    each_key_page,
+    last_ending_of_each,
+    latest_of_each,
+    of_scan,
+    scan_page,
+    window_page,
+)
+from oriel.storage.table_store.version_rows import LiveRows, VersionRows
+
+
+class TableStore:
+    """What the stores of all kinds share: a version, its visible windows, its keys."""
+
+    def __init__(self, rows: VersionRows, budget: ReadBudget) -> None:
+        """Read these rows; all reads of this object together are within the budget."""
+        self._rows = rows
+        self._budget = budget
+        self.state: IndexState = rows.state
+        self.earliest_ms = rows.state.earliest_ms
+
+    def keys(
+        self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
+    ) -> KeyPage:
+        """See ``ReadOnlyStore``; long keys are in order of all their bytes, too.
+
+        The budget bounds what is looked at, in the place of ``records_max``.
+        """
+        del records_max
+        found: list[str] = []
+        while len(found) <= limit:
+            # One more than the page may have tells whether there is a next page.
+            candidates = self._first_keys(prefix, after, limit + 1)
+            if not candidates:
+                return KeyPage(found, None)
+            # A key is listed for a window that is visible, not for a removed or expired one.
+            of_these = of_prefix(prefix) & of_keys(after, candidates[-1])
+            listed = self._visible(of_these).keys()
+            found += sorted(filter(_is_short_enough, listed), key=str.encode)
+            after = candidates[-1]
+        return KeyPage(found[:limit], found[limit - 1])
+
+    def scan(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyStore``."""
+        return scan_page(self._scanned(scan_range), scan_range, backward=False)
+
+    def backward_scan(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyStore``."""
+        return scan_page(self._scanned(scan_range), scan_range, backward=True)
+
+    def window_count(self) -> int:
+        """How many windows, or rows, are there."""
+        return len(self._visible(EVERYTHING))
+
+    def _scanned(self, scan_range: ScanRange) -> LiveRows:
+        windowed = self.state.definition.window.kind.is_windowed
+        return self._visible(of_scan(scan_range, windowed=windowed))
+
+    def _visible(self, condition: Condition) -> LiveRows:
+        """The windows of a condition that are there and have not expired (semantics 7)."""
+        if self.earliest_ms > 0:
+            by_end = self.state.definition.window.kind.expires_by_end
+            clock = "window_end" if by_end else "window_start"
+            condition = condition & of_times(clock, self.earliest_ms, LATEST_MS)
+        return self._rows.live(condition, self._budget)
+
+    def _first_keys(self, prefix: str, after: str | None, count: int) -> list[str]:
+        """The first keys that have rows at all."""
+        first: list[str] = []
+        condition = of_prefix(prefix) & of_keys(after, None)
+        for batch in self._rows.batches(condition, self._budget, ["key"]):
+            keys = {*first, *pc.unique(batch["key"]).to_pylist()}
+            first = sorted(keys, key=str.encode)[:count]
+        return first
+
+
+class TableWindowStore(TableStore):
+    """One version of a table as a ``ReadOnlyWindowStore``."""
+
+    def fetch_window(self, key: str, window_start_ms: int) -> bytes | None:
+        """See ``ReadOnlyWindowStore``."""
+        page = self.fetch(WindowRange(key, window_start_ms, window_start_ms, 1))
+        return page.windows[0] if page.windows and window_start_ms >= 0 else None
+
+    def fetch(self, window_range: WindowRange) -> WindowPage:
+        """See ``ReadOnlyWindowStore``."""
+        return window_page(self._by_start(window_range), window_range, backward=False)
+
+    def backward_fetch(self, window_range: WindowRange) -> WindowPage:
+        """See ``ReadOnlyWindowStore``."""
+        return window_page(self._by_start(window_range), window_range, backward=True)
+
+    def latest(self, key: str) -> bytes | None:
+        """See ``ReadOnlyWindowStore``."""
+        page = self.backward_fetch(WindowRange(key, limit=1))
+        return page.windows[0] if page.windows else None
+
+    def current(self, key: str) -> bytes | None:
+        """See ``ReadOnlyWindowStore``."""
+        page = self.current_all(ScanRange(key, key, limit=1))
+        return page.entries[0] if page.entries else None
+
+    def latest_all(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyWindowStore``."""
+        return each_key_page(self._of_keys(scan_range), scan_range, latest_of_each)
+
+    def current_all(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyWindowStore``."""
+        last_ms = 0 if self.state.definition.window.kind.has_inclusive_end else 1
+        choose = partial(current_of_each, last_ms=last_ms)
+        return each_key_page(self._of_keys(scan_range), scan_range, choose)
+
+    def _of_keys(self, scan_range: ScanRange) -> LiveRows:
+        """All visible windows of the keys in a range; times have no say."""
+        return self._visible(of_scan(scan_range, windowed=False))
+
+    def _by_start(self, window_range: WindowRange) -> LiveRows:
+        starts = of_times("window_start", max(window_range.from_ms, 0), window_range.to_ms)
+        return self._visible(of_key(window_range.key) & starts)
+
+
+class TableSessionStore(TableWindowStore):
+    """One version of a table as a ``ReadOnlySessionStore``."""
+
+    def fetch_session(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
+        """See ``ReadOnlySessionStore``."""
+        starts = of_times("window_start", window_start_ms, window_start_ms)
+        ends = of_times("window_end", window_end_ms, window_end_ms)
+        session = self._visible(of_key(key) & starts & ends)
+        return session.json(np.zeros(1, np.int64))[0] if len(session) else None
+
+    def current_all(self, scan_range: ScanRange) -> ScanPage:
+        """See ``ReadOnlyWindowStore``."""
+        return each_key_page(self._of_keys(scan_range), scan_range, last_ending_of_each)
+
+    def find_sessions(self, session_range: SessionRange) -> WindowPage:
+        """See ``ReadOnlySessionStore``."""
+        return window_page(self._by_overlap(session_range), session_range, backward=False)
+
+    def backward_find_sessions(self, session_range: SessionRange) -> WindowPage:
+        """See ``ReadOnlySessionStore``."""
+        return window_page(self._by_overlap(session_range), session_range, backward=True)
+
+    def _by_overlap(self, session_range: SessionRange) -> LiveRows:
+        starts = of_times("window_start", 0, session_range.latest_start_ms)
+        ends = of_times("window_end", max(session_range.earliest_end_ms, 0), LATEST_MS)
+        return self._visible(of_key(session_range.key) & starts & ends)
+
+
+class TableKeyValueStore(TableStore):
+    """One version of a table as a ``ReadOnlyKeyValueStore``."""
+
+    def get(self, key: str) -> bytes | None:
+        """See ``ReadOnlyKeyValueStore``."""
+        row = self._visible(of_key(key))
+        return row.json(np.zeros(1, np.int64))[0] if len(row) else None
+
+    def approximate_num_entries(self) -> int:
+        """See ``ReadOnlyKeyValueStore``."""
+        return self.window_count()
+
+
+def table_store(rows: VersionRows, budget: ReadBudget) -> TableStore:
+    """The store of a version, of the class that its kind of windows has."""
+    kind = rows.state.definition.window.kind
+    if kind.is_session:
+        return TableSessionStore(rows, budget)
+    return TableWindowStore(rows, budget) if kind.is_windowed else TableKeyValueStore(rows, budget)
+
+
+def _is_short_enough(key: str) -> bool:
+    """Whether one can ask for a key."""
+    return len(key.encode()) <= KEY_BYTES_MAX

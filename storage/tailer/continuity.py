@@ -1,0 +1,67 @@
+"""Whether a version of a table can follow the one before, and to which position it leads."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from oriel.storage.delta import LogEntry, TableMetadata, TableSnapshot, read_definition
+from oriel.storage.errors import CorruptLog
+from oriel.storage.files import current_files
+from oriel.storage.index import IndexState
+from oriel.storage.position import CommitRecord
+
+
+def why_not_applicable(table: Path, state: IndexState, entry: LogEntry) -> str | None:
+    """Why a version can't simply be put on top of the one before it; None when it can.
+
+    What its rows say is still to be looked at.
+    """
+    if (reason := _why_another_table(table, state, entry.metadata)) is not None:
+        return reason
+    if entry.removes_rows:
+        # The entry names the files that went, not the windows: which are left, all files say.
+        return f"version {entry.version} removes rows"
+    batch = entry.batch_of(state.definition.application)
+    if batch is not None and batch <= state.revisions.settled:
+        return f"batch {batch} is not after batch {state.revisions.settled}"
+    following = replace(state, record=later_record(state.record, entry, batch))
+    if following.earliest_ms < state.earliest_ms:
+        # Decision 0032: `oriel clock --set`. What retention took from the index is visible again.
+        return "the store's clock was set back"
+    return None
+
+
+def _why_another_table(
+    table: Path, state: IndexState, metadata: TableMetadata | None
+) -> str | None:
+    """What an entry's metadata says of the table that the index doesn't know; None if nothing."""
+    if metadata is None:
+        return None
+    if metadata.table_id != state.table_id:
+        return "the table was replaced by another"
+    if read_definition(table, metadata.definition_json) != state.definition:
+        return "the store's definition changed"
+    return "column mapping was turned on" if metadata.column_mapping else None
+
+
+def later_record(
+    record: CommitRecord | None, entry: LogEntry, batch: int | None
+) -> CommitRecord | None:
+    """The position after an entry: its own if it commits a batch, else the later of the two.
+
+    A commit of others (OPTIMIZE) says none, and the pipeline's maintenance, which repeats it so
+    that it outlives the entries of batches, may be late with it.
+    """
+    if entry.record is None or record is None or batch is not None:
+        return entry.record or record
+    return max(record, entry.record, key=lambda one: one.batch)
+
+
+def files_are_gone(table: Path, snapshot: TableSnapshot) -> CorruptLog:
+    """Say that a version can't be read, with a file that it lacks and the ways out."""
+    gone = [name for name in snapshot.files if not current_files().exists(table / name)]
+    return CorruptLog(
+        f"version {snapshot.version} of {table} names {len(gone)} data files that are not there "
+        f"({gone[0] if gone else 'which is back now'}): they were deleted by hand, or by a VACUUM "
+        "that kept too little. Put them back from a backup, or rebuild the store from its source; "
+        "or give their windows up, with DeltaTable(...).repair() of delta-rs"
+    )

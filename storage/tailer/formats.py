@@ -1,0 +1,48 @@
+"""Removing indexes of other versions of the program, once no such version uses them any more.
+
+Each format has a folder of its own (``oriel.storage.layout``), in which the tailer of that format
+renews its heartbeat. Two versions may run on one data folder for a while, as in a rolling restart
+or a step back. So a format's indexes go when its tailer was silent for ``SILENT_SECONDS``. Programs
+before format 4 had their indexes and their heartbeat beside the folders of the formats.
+"""
+
+import logging
+import shutil
+import time
+from pathlib import Path
+
+from oriel.storage.layout import DataLayout
+from oriel.storage.tailer.status import STATUS_FILE
+
+logger = logging.getLogger(__name__)
+
+#: Seconds without a heartbeat after which a format counts as given up: a day.
+SILENT_SECONDS = 86_400.0
+_FORMAT = "_format-"
+
+
+def remove_other_formats(layout: DataLayout) -> list[Path]:
+    """Remove the indexes of formats that nobody uses; returns the folders that went."""
+    removed = []
+    try:
+        folders = [path for path in layout.index_formats.iterdir() if path.is_dir()]
+    except OSError:
+        return []
+    for folder in folders:
+        is_format = folder.name.startswith(_FORMAT)
+        if folder == layout.indexes or not (is_format or (folder / "CURRENT").exists()):
+            continue
+        heartbeat = (folder if is_format else layout.index_formats) / STATUS_FILE
+        if _is_silent(heartbeat if heartbeat.exists() else folder):
+            logger.info("the indexes in %s are of another version, unused: removed", folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            removed.append(folder)
+    return removed
+
+
+def _is_silent(path: Path) -> bool:
+    try:
+        # A time of the future is younger, so it stays.
+        return time.time() - path.stat().st_mtime > SILENT_SECONDS
+    except OSError:
+        return False

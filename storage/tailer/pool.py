@@ -1,0 +1,197 @@
+"""Looking at all stores in one loop, and doing what is to be done in a few threads.
+
+    poller:   due stores, one after the other: is there something to do?  -> ready
+    workers:  ready -> StoreTailer.advance -> due again later
+
+A look is one ``stat``. A store that changed a short while ago is looked at every 10 ms, all others
+together a bounded number of times a second. A thread that one store holds for long (a mount that
+hangs, a long build) is given a substitute, up to a bound, so no store waits for another.
+"""
+
+import heapq
+import itertools
+import queue
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from oriel.storage.tailer.store import StoreTailer
+
+#: Seconds between two looks at a store that changed within the last seconds.
+POLL_SECONDS = 0.01
+_RECENT_SECONDS = 10.0
+#: Looks a second at all other stores together.
+_IDLE_LOOKS = 1_000
+#: Looks around a second (a dozen of system calls) at all stores together.
+_LOOKS_AROUND = 100
+#: Seconds without any progress from which a store counts as holding its thread.
+BLOCKED_SECONDS = 30.0
+_WORKERS = 3
+_WORKERS_MAX = 32
+#: Seconds that stores have to finish what they are at when the pool ends.
+_FINISH_SECONDS = 5.0
+
+
+@dataclass(eq=False)
+class Watched:
+    """A store of the pool.
+
+    ``is_out`` is true while it is with a worker, or on the way to one or back. ``is_removed``: who
+    has it next closes it and lets it go.
+    """
+
+    tailer: StoreTailer
+    is_out: bool = True
+    is_removed: bool = False
+
+
+@dataclass(eq=False)
+class _Thread:
+    """What a thread of the pool is at, and since when; a substitute makes it superfluous."""
+
+    watched: Watched | None = None
+    since: float = 0.0
+    thread: threading.Thread = field(init=False)
+
+    def is_held(self, now: float) -> bool:
+        """Whether a store holds this thread; ``now`` is a monotonic time."""
+        watched = self.watched
+        moved_at = max(self.since, watched.tailer.moved_at) if watched is not None else now
+        return now - moved_at > BLOCKED_SECONDS
+
+
+class StorePool:
+    """The stores that are followed, by name, and the threads that do it."""
+
+    def __init__(self) -> None:
+        """No store and no thread."""
+        self.stores: dict[str, Watched] = {}
+        #: Those that are not closed yet, removed ones too.
+        self._open: set[Watched] = set()
+        self._stop = threading.Event()
+        self._returned: queue.SimpleQueue[tuple[float, Watched]] = queue.SimpleQueue()
+        self._ready: queue.SimpleQueue[Watched | None] = queue.SimpleQueue()
+        self._hand_over = threading.Lock()
+        self._poller: _Thread | None = None
+        #: The poller, and those that are held still.
+        self._pollers: list[_Thread] = []
+        self._workers: list[_Thread] = []
+
+    def add(self, name: str, tailer: StoreTailer) -> None:
+        """Follow one more store."""
+        watched = self.stores[name] = Watched(tailer)
+        self._open.add(watched)
+        self._returned.put((0.0, watched))
+
+    def remove(self, name: str) -> None:
+        """Follow a store no longer; its files are closed when nobody is at it."""
+        self.stores.pop(name).is_removed = True
+
+    def supervise(self) -> None:
+        """Start the threads, and substitutes for those that are held."""
+        now = time.monotonic()
+        around_seconds = len(self.stores) / _LOOKS_AROUND
+        for watched in list(self.stores.values()):
+            watched.tailer.spread(around_seconds, len(self.stores))
+        is_held = self._poller is None or self._poller.is_held(now)
+        if is_held and len(self._pollers) < _WORKERS_MAX:
+            with self._hand_over:
+                if self._poller is not None and self._poller.watched is not None:
+                    # The one that is held gives it back when it comes to find its substitute.
+                    self._poller.watched.is_out = True
+                self._poller = _Thread()
+                self._pollers.append(self._poller)
+            self._start(self._poller, self._poll)
+        free = sum(not worker.is_held(now) for worker in list(self._workers))
+        for _ in range(min(_WORKERS - free, _WORKERS_MAX - len(self._workers))):
+            worker = _Thread()
+            self._workers.append(worker)
+            self._start(worker, self._work)
+
+    def held(self) -> set[Watched]:
+        """The stores at which a thread has been for long without any progress."""
+        now = time.monotonic()
+        threads = [*self._workers, *self._pollers]
+        return {one.watched for one in threads if one.watched is not None and one.is_held(now)}
+
+    def end(self) -> None:
+        """End all threads and close all stores; gives up on those that take too long."""
+        self._stop.set()
+        for _ in self._workers:
+            self._ready.put(None)
+        deadline = time.monotonic() + _FINISH_SECONDS
+        threads = [*self._workers, *self._pollers]
+        for one in threads:
+            one.thread.join(max(0.0, deadline - time.monotonic()))
+        at_work = {one.watched for one in threads}
+        for watched in self._open.difference(at_work):
+            watched.tailer.close()
+        self._open.clear()
+
+    def _start(self, one: _Thread, target: Callable[[_Thread], None]) -> None:
+        name = f"tailer-{target.__name__}"
+        one.thread = threading.Thread(target=target, args=(one,), name=name, daemon=True)
+        one.thread.start()
+
+    def _poll(self, mine: _Thread) -> None:
+        numbers = itertools.count()
+        due = [(0.0, next(numbers), one) for one in list(self._open) if not one.is_out]
+        while not self._stop.is_set() and self._poller is mine:
+            while not self._returned.empty():
+                at, watched = self._returned.get()
+                watched.is_out = False
+                heapq.heappush(due, (at, next(numbers), watched))
+            now = time.monotonic()
+            while due and due[0][0] <= now:
+                watched = heapq.heappop(due)[2]
+                mine.since, mine.watched = time.monotonic(), watched
+                has_work = watched.is_removed or _has_work(watched.tailer)
+                with self._hand_over:
+                    mine.watched = None
+                    if self._poller is not mine:
+                        self._pollers.remove(mine)
+                        self._returned.put((now, watched))
+                        return
+                    if has_work:
+                        watched.is_out = True
+                if has_work:
+                    self._ready.put(watched)
+                else:
+                    heapq.heappush(due, (now + self._pause(watched), next(numbers), watched))
+            pause = due[0][0] - now if due else POLL_SECONDS
+            self._stop.wait(min(max(pause, 0.001), POLL_SECONDS))
+
+    def _pause(self, watched: Watched) -> float:
+        if time.monotonic() - watched.tailer.changed_at < _RECENT_SECONDS:
+            return POLL_SECONDS
+        return max(POLL_SECONDS, len(self.stores) / _IDLE_LOOKS)
+
+    def _work(self, mine: _Thread) -> None:
+        while not self._stop.is_set():
+            watched = self._ready.get()
+            if watched is None:
+                break
+            mine.since, mine.watched = time.monotonic(), watched
+            try:
+                if watched.is_removed:
+                    watched.tailer.close()
+                    self._open.discard(watched)
+                    continue
+                pause = watched.tailer.advance()
+            finally:
+                mine.watched = None
+            self._returned.put((time.monotonic() + pause, watched))
+            now = time.monotonic()
+            if sum(not worker.is_held(now) for worker in list(self._workers)) > _WORKERS:
+                # Whoever this one stood in for is back.
+                break
+        self._workers.remove(mine)
+
+
+def _has_work(tailer: StoreTailer) -> bool:
+    try:
+        return tailer.look()
+    except OSError:
+        # The step meets it as well, and tells it.
+        return True

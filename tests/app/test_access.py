@@ -1,0 +1,357 @@
+"""Who may read what: tokens of a file and of an identity provider."""
+
+import base64
+import contextlib
+import io
+import stat
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import jwt
+import orjson
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ed25519, rsa
+
+from oriel.app.contract import OPERATIONS
+from oriel.app.guards import jwt_tokens, token
+from oriel.app.guards.jwt_tokens import JwtSettings, JwtVerifier
+from oriel.app.guards.tokens import BadTokenFile, TokenFile
+from oriel.app.server import Service
+from oriel.app.server.settings import ServiceSettings
+from tests.app.api_client import Answer, ApiClient, Served, served
+from tests.app.problem_shape import assert_problem
+from tests.storage.store_tables import make_definition
+from tests.storage.waiting import wait_until
+
+ROOT = "/v1/stores/store"
+OTHER = "/v1/stores/other"
+
+
+class Guarded:
+    """A service with tokens, and a way to make them and to ask with one."""
+
+    def __init__(self, data: Path) -> None:
+        """Begin with one token that reaches everything."""
+        self.file = data / "tokens.toml"
+        self.all = self.make("all")
+        self.service = Service(data, ServiceSettings(tokens=str(self.file)))
+        self._client = ApiClient(self.service)
+
+    def make(self, name: str, *options: str) -> str:
+        """Make a token as `oriel token` does."""
+        return _made(self.file, name, *options)
+
+    def get(self, target: str, bearer: str | None, method: str = "GET") -> Answer:
+        """Ask with a token, or with none."""
+        headers = [] if bearer is None else [("Authorization", f"Bearer {bearer}")]
+        return self._client.get(target, headers, method)
+
+    def reload(self) -> None:
+        """Let the next request look at the file."""
+        assert self.service._access is not None
+        (verifier,) = self.service._access._verifiers
+        assert isinstance(verifier, TokenFile)
+        verifier._looked_at = 0.0
+        self.service._access._recent_until = 0.0
+
+
+def _made(file: Path, *options: str) -> str:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert token.main([*options, "--file", str(file)]) == 0
+    return out.getvalue().strip()
+
+
+@pytest.fixture
+def guarded(tmp_path: Path) -> Iterator[Guarded]:
+    """Stores "store" and "other", each with a window of keys "ab" and "b"."""
+    with served(tmp_path) as made:
+        rows = [{"key": key, "start": 10} for key in ("ab", "b")]
+        made.commit(*rows)
+        made.add(make_definition("other"), *rows)
+        made.service.catalog.close()
+        opened = Guarded(tmp_path)
+        yield opened
+        opened.service.catalog.close()
+
+
+_NEED_NONE = ("/", "/docs", "/healthz", "/openapi.json")
+
+
+def test_every_path_needs_a_token_but_those_without_data(guarded: Guarded) -> None:
+    """Of each operation; hot, cold and streams, and paths that there are none of."""
+    targets = [
+        operation.path.format(
+            store="store", key="ab", window_start_ms="10", window_end_ms="20", instant_ms="10"
+        )
+        for operation in OPERATIONS.values()
+    ]  # fmt: skip
+    for target in [*targets, "/openapi.json", "/nothing", "/v1", "//", "/v1/stores/"]:
+        for bearer in (None, "", "wrong", guarded.all + "x"):
+            answer = guarded.get(target, bearer)
+            if target in _NEED_NONE:
+                assert answer.status == 200
+            else:
+                assert_problem(answer, 401, "unauthorized", "Authorization: Bearer")
+        if not target.endswith("/watch"):
+            assert guarded.get(target, guarded.all).status != 401
+
+
+def test_a_forbidden_store_looks_as_one_that_there_is_none_of(guarded: Guarded) -> None:
+    """Byte for byte but for the name that was asked for, in every read; and it is not listed."""
+    bearer = guarded.make("one", "--store", "store", "--store", "ghost*")
+    guarded.reload()
+    for rest in ("", "/keys", "/latest/ab", "/fetch/ab", "/watch", "/nothing", "/get/ab"):
+        forbidden = guarded.get(OTHER + rest, bearer)
+        unknown = guarded.get(f"/v1/stores/nothere{rest}", bearer)
+        reached_but_unknown = guarded.get(f"/v1/stores/ghost1{rest}", bearer)
+        assert_problem(forbidden, 404, "unknown-store", "that this token reaches")
+        for answer in (unknown, reached_but_unknown):
+            if rest != "/nothing":
+                instance = answer.json["instance"].encode()
+                assert answer.body.replace(instance, f"{OTHER}{rest}".encode()) == forbidden.body
+    listed = guarded.get("/v1/stores", bearer).json["stores"]
+    assert [summary["store"] for summary in listed] == ["store"]
+    assert guarded.get(f"{ROOT}/latest/ab", bearer).status == 200
+    for target in ("/readyz", "/metrics", "/nothing"):
+        assert_problem(guarded.get(target, bearer), 403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("target", "is_reached"),
+    [
+        ("latest/ab", True), ("latest/a%62", True), ("latest/%61b", True), ("latest/b", False),
+        ("latest/", False), ("fetch/ab?to_ms=9", True), ("fetch/b", False),
+        ("backwardFetch/b", False),
+        ("window/10/ab", True), ("window/10/b", False), ("window/ab/b", False),
+        ("window/10%2Fab", False), ("keys?prefix=a", True), ("keys?prefix=ab", True),
+        ("keys", False), ("keys?prefix=", False), ("keys?prefix=b", False),
+        ("watch?key=ab&for_ms=1", True), ("watch?for_ms=1", False),
+        ("watch?key=ab&key=b&for_ms=1", False), ("nothing", False), ("fetch", False),
+    ],
+)  # fmt: skip
+def test_a_token_for_some_keys_reads_by_those_only(
+    guarded: Guarded, target: str, is_reached: bool
+) -> None:
+    """However a key is written; what is not by key is refused."""
+    bearer = guarded.make("keys", "--key-prefix", "a", "--key-prefix", "x")
+    guarded.reload()
+    answer = guarded.get(f"{ROOT}/{target}", bearer)
+    if is_reached:
+        assert answer.status == 200
+    else:
+        assert_problem(answer, 403, "forbidden", "'a', 'x'")
+    assert guarded.get(ROOT, bearer).status == 200
+
+
+def test_tokens_come_and_go_without_a_restart(guarded: Guarded) -> None:
+    """A torn file lets nobody in or out; an expired token is none."""
+    more = guarded.make("more")
+    guarded.reload()
+    assert guarded.get(ROOT, more).status == 200
+    content = guarded.file.read_text()
+    guarded.file.write_text(content[:-5] + "[[")
+    guarded.reload()
+    assert guarded.get(ROOT, more).status == 200
+    guarded.file.write_text(content + "expires = 2001-01-01T00:00:00Z\n")
+    guarded.reload()
+    assert guarded.get(ROOT, more).status == 401
+    assert guarded.get(ROOT, guarded.all).status == 200
+    guarded.file.unlink()
+    guarded.reload()
+    assert guarded.get(ROOT, guarded.all).status == 200
+
+
+def test_the_file_has_no_token_and_is_the_owners_only(guarded: Guarded) -> None:
+    """Who reads it can't ask with what it has."""
+    assert guarded.all not in guarded.file.read_text()
+    assert stat.S_IMODE(guarded.file.stat().st_mode) == 0o600
+    assert token.main(["all", "--file", str(guarded.file)]) == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "x = 1", "[[token]]", '[[token]]\nname = "x"\nsha256 = "00"',
+        '[[token]]\nname = 1\nsha256 = "{}"', '[[token]]\nname = "x"\nsha256 = "{}"\nstore = "a"',
+        '[[token]]\nname = "x"\nsha256 = "{}"\nstores = "a"',
+        '[[token]]\nname = "x"\nsha256 = "{}"\nexpires = 2027-01-01', "token = 1", "\xff[",
+    ],
+)  # fmt: skip
+def test_a_wrong_token_file_is_refused(tmp_path: Path, content: str) -> None:
+    """An entry that is not understood might have been meant to reach less."""
+    file = tmp_path / "tokens.toml"
+    file.write_text(content.format("0" * 64))
+    with pytest.raises(BadTokenFile, match=r"tokens\.toml"):
+        TokenFile(file)
+
+
+def test_each_denied_request_leaves_a_line(
+    guarded: Guarded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who was refused what, and why; never the token."""
+    bearer = guarded.make("reporter", "--store", "store")
+    guarded.reload()
+    guarded.get(f"{ROOT}/latest/ab", bearer)
+    capsys.readouterr()
+    guarded.get(f"{OTHER}/latest/ab", bearer)
+    guarded.get(f"{ROOT}/latest/ab", "a-wrong-token")
+    named, unnamed = capsys.readouterr().err.splitlines()
+    assert f"denied GET {OTHER}/latest/ab to 127.0.0.1, token reporter: " in named
+    assert f"denied GET {ROOT}/latest/ab to 127.0.0.1, token none: " in unnamed
+    assert "a-wrong-token" not in unnamed
+
+
+class Provider:
+    """An identity provider with one key at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        """Make a first key."""
+        self.file = folder / "jwks.json"
+        self.settings = JwtSettings(str(self.file), "https://id.example", "oriel")
+        self.rotate("first")
+
+    def rotate(self, key_id: str) -> None:
+        """Take another key."""
+        self.key_id = key_id
+        self.key = rsa.generate_private_key(65537, 2048)
+        numbers = jwt.algorithms.RSAAlgorithm.to_jwk(self.key.public_key(), as_dict=True)
+        self.file.write_bytes(orjson.dumps({"keys": [{**numbers, "kid": key_id, "alg": "RS256"}]}))
+
+    def token(self, key: Any = None, algorithm: str = "RS256", **changes: Any) -> bytes:
+        """A good token but for the changes; a claim of None is left out."""
+        claims = {
+            "iss": "https://id.example", "aud": "oriel", "sub": "ann", "exp": 4_000_000_000,
+            "oriel_stores": ["store"], **changes,
+        }  # fmt: skip
+        claims = {name: value for name, value in claims.items() if value is not None}
+        made = jwt.encode(claims, key or self.key, algorithm, headers={"kid": self.key_id})
+        return made.encode()
+
+
+@pytest.fixture
+def provider(tmp_path: Path) -> Provider:
+    """An identity provider."""
+    return Provider(tmp_path)
+
+
+def test_a_good_token_of_a_provider_reaches_what_it_says(provider: Provider) -> None:
+    """No claim of stores: none; none of keys: all; what is no list of texts reaches nothing."""
+    verifier = JwtVerifier(provider.settings)
+    access = verifier.access_of(provider.token(oriel_key_prefixes=["a"]))
+    assert access is not None
+    assert (access.name, access.stores, access.key_prefixes) == ("ann", ("store",), ("a",))
+    for claims, stores, prefixes in (
+        ({"oriel_stores": None}, (), None),
+        ({"oriel_stores": "*"}, (), None),
+        ({"oriel_key_prefixes": "a"}, ("store",), ()),
+        ({"oriel_stores": [1]}, (), None),
+    ):
+        access = verifier.access_of(provider.token(**claims))
+        assert access is not None
+        assert (access.stores, access.key_prefixes) == (stores, prefixes)
+
+
+def test_other_tokens_are_none(provider: Provider) -> None:
+    """Expired, of another issuer or for others, without an end, unsigned, or signed otherwise."""
+    verifier = JwtVerifier(provider.settings)
+    public = provider.file.read_bytes()
+    unsigned = base64.urlsafe_b64encode(b'{"alg":"none","kid":"first"}').rstrip(b"=")
+    good = provider.token()
+    bad: Sequence[bytes] = [
+        provider.token(exp=1), provider.token(exp=None), provider.token(iss="https://other"),
+        provider.token(aud="other"), provider.token(aud=None), provider.token(iss=None),
+        provider.token(nbf=3_999_999_999), good[:-4] + b"AAAA", b"", b"x", b"a.b.c", b"\xff",
+        provider.token(rsa.generate_private_key(65537, 2048)),
+        provider.token(ed25519.Ed25519PrivateKey.generate(), "EdDSA"),
+        provider.token(public + b"x" * 64, "HS256"),
+        b".".join([unsigned, good.split(b".")[1], b""]),
+    ]  # fmt: skip
+    assert [verifier.access_of(one) for one in bad] == [None] * len(bad)
+    assert verifier.access_of(good) is not None
+
+
+def test_keys_of_a_provider_change_without_a_restart(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A token of a new key is let in once the key is read; one of a key that is gone no more."""
+    monkeypatch.setattr(jwt_tokens, "_UNKNOWN_KEY_SECONDS", 0.0)
+    verifier = JwtVerifier(provider.settings)
+    old = provider.token()
+    assert verifier.access_of(old) is not None
+    provider.rotate("second")
+    new = provider.token()
+    wait_until(lambda: verifier.access_of(new) is not None, "the new key")
+    assert verifier.access_of(old) is None
+
+
+def test_keys_that_are_gone_stay_as_they_were(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A provider that is down locks nobody out."""
+    verifier = JwtVerifier(provider.settings)
+    provider.file.unlink()
+    monkeypatch.setattr(jwt_tokens, "_REFRESH_SECONDS", 0.0)
+    assert verifier.access_of(provider.token()) is not None
+    wait_until(lambda: "stay as they were" in caplog.text, "the line")
+    assert verifier.access_of(provider.token()) is not None
+
+
+def test_keys_come_from_an_address(provider: Provider) -> None:
+    """As providers have them."""
+
+    class Keys(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(provider.file.read_bytes())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Keys) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        place = f"http://127.0.0.1:{server.server_port}/jwks.json"
+        verifier = JwtVerifier(provider.settings._replace(keys=place))
+        server.shutdown()
+        thread.join()
+    assert verifier.access_of(provider.token()) is not None
+
+
+def test_pages_of_told_origins_may_read(tmp_path: Path) -> None:
+    """Without a token for the browser's own question; other origins get no word of it."""
+    origin = "https://app.example"
+    settings = ServiceSettings(
+        tokens=str(tmp_path / "tokens.toml"), cors_origins=(origin,), allowed_hosts=("*",)
+    )
+    bearer = _made(tmp_path / "tokens.toml", "all")
+    with served(tmp_path) as made:
+        made.commit({"key": "a", "start": 1})
+        made.service.catalog.close()
+        service = Service(tmp_path, settings)
+        client = ApiClient(service)
+        ask = [("Access-Control-Request-Method", "GET")]
+        ask += [("Access-Control-Request-Headers", "authorization")]
+        target = f"{ROOT}/latest/a"
+        asked = client.get(target, [("Origin", origin), *ask], "OPTIONS")
+        assert (asked.status, asked.headers["access-control-allow-origin"]) == (200, origin)
+        sent = [("Authorization", f"Bearer {bearer}")]
+        read = client.get(target, [("Origin", origin), *sent])
+        assert (read.status, read.headers["access-control-allow-origin"]) == (200, origin)
+        assert "ETag" in read.headers["access-control-expose-headers"]
+        refused = client.get(target, [("Origin", origin)])
+        assert refused.headers["access-control-allow-origin"] == origin
+        assert_problem(refused, 401, "unauthorized")
+        other = client.get(target, [("Origin", "https://other.example"), *sent])
+        assert "access-control-allow-origin" not in other.headers
+        service.catalog.close()
+
+
+def test_no_origin_is_told_where_none_is_set(store: Served) -> None:
+    """The default."""
+    answer = store.get(ROOT, [("Origin", "https://app.example")])
+    assert "access-control-allow-origin" not in answer.headers

@@ -1,0 +1,238 @@
+"""Reads as of an earlier version of the table, over HTTP."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from deltalake import DeltaTable
+
+from oriel.app.contract import TABLE_READS_AT_ONCE, TABLE_READS_WAITING
+from oriel.app.reads import table_reads
+from oriel.storage.delta import DeltaLog
+from oriel.storage.table_store import ReadBudget, TableVersions
+from tests.app.api_client import Served, served, starts
+from tests.app.problem_shape import assert_problem
+from tests.storage.followed import check_in_this_process
+from tests.storage.other_hands import clean_log, compact, vacuum
+from tests.storage.store_tables import NONE, SESSION, make_record
+
+ROOT = "/v1/stores/store"
+
+
+@pytest.fixture
+def grown(tmp_path: Path) -> Iterator[Served]:
+    """Windows 10, 20, 30 of key "a" at version 1; at version 2 without 20, with 40 and key "b"."""
+    with check_in_this_process(), served(tmp_path) as made:
+        made.commit(*({"key": "a", "start": start} for start in (10, 20, 30)))
+        made.commit(
+            {"key": "a", "start": 20, "deleted": True}, {"key": "a", "start": 40, "n": 4},
+            {"key": "b", "start": 5},
+        )  # fmt: skip
+        yield made
+
+
+def test_a_store_answers_as_of_each_version(grown: Served) -> None:
+    """Every read of windows, and the keys; the position says the version."""
+    fetched = [starts(grown.get(f"{ROOT}/fetch/a?as_of_version={v}")) for v in (0, 1, 2)]
+    assert fetched == [[], [10, 20, 30], [10, 30, 40]]
+    assert starts(grown.get(f"{ROOT}/backwardFetch/a?as_of_version=1&to_ms=20")) == [20, 10]
+    assert starts(grown.get(f"{ROOT}/latest/a?as_of_version=1")) == [30]
+    assert starts(grown.get(f"{ROOT}/window/20/a?as_of_version=1")) == [20]
+    gone = grown.get(f"{ROOT}/window/20/a?as_of_version=2")
+    assert_problem(gone, 404, "window-not-found", "earliest visible start: 0")
+    assert_problem(grown.get(f"{ROOT}/latest/b?as_of_version=1"), 404, "window-not-found")
+    assert grown.get(f"{ROOT}/keys?as_of_version=1").json["keys"] == ["a"]
+    assert grown.get(f"{ROOT}/keys?as_of_version=2").json["keys"] == ["a", "b"]
+    position = grown.get(f"{ROOT}/fetch/a?as_of_version=1").json["position"]
+    assert position == {"version": 1, "offsets": {"events": {"0": 100}}}
+    assert_problem(grown.get(f"{ROOT}/get/a?as_of_version=1"), 400, "wrong-store-kind")
+
+
+def test_the_newest_version_is_answered_byte_by_byte_as_from_the_index(grown: Served) -> None:
+    """The same bodies; and with a tag of its own, which a poller may send back."""
+    for request in ("fetch/a", "backwardFetch/a?limit=1", "latest/b", "keys?prefix=a"):
+        plain = grown.get(f"{ROOT}/{request}")
+        joined = "&" if "?" in request else "?"
+        past = grown.get(f"{ROOT}/{request}{joined}as_of_version=2")
+        # Cursors are of their request, which the version is a part of.
+        bodies = [answer.body.partition(b'"next_cursor":')[0] for answer in (plain, past)]
+        assert bodies[0] == bodies[1]
+        assert (plain.json["next_cursor"] is None) == (past.json["next_cursor"] is None)
+    tag = grown.get(f"{ROOT}/latest/a?as_of_version=1").headers["etag"]
+    again = grown.get(f"{ROOT}/latest/a?as_of_version=1", [("If-None-Match", tag)])
+    assert again.status == 304
+
+
+def test_sessions_and_rows_answer_as_of_a_version_too(tmp_path: Path) -> None:
+    """Found by overlap, by start and end, and by key."""
+    with check_in_this_process(), served(tmp_path / "s", window=SESSION) as made:
+        made.commit({"key": "a", "start": 1, "end": 9}, {"key": "a", "start": 20, "end": 30})
+        made.commit(
+            {"key": "a", "start": 1, "end": 9, "deleted": True},
+            {"key": "a", "start": 20, "end": 30, "deleted": True},
+            {"key": "a", "start": 1, "end": 30},
+        )
+        assert starts(made.get(f"{ROOT}/findSessions/a?as_of_version=1&earliest_end_ms=9")) == [
+            1, 20,
+        ]  # fmt: skip
+        assert starts(made.get(f"{ROOT}/backwardFindSessions/a?as_of_version=2")) == [1]
+        assert starts(made.get(f"{ROOT}/session/20/30/a?as_of_version=1")) == [20]
+        missing = made.get(f"{ROOT}/session/20/30/a?as_of_version=2")
+        assert_problem(missing, 404, "window-not-found")
+    with check_in_this_process(), served(tmp_path / "r", window=NONE) as made:
+        made.commit({"key": "a", "n": 1})
+        made.commit({"key": "a", "n": 2})
+        rows = [made.get(f"{ROOT}/get/a?as_of_version={v}").json["rows"][0] for v in (1, 2)]
+        assert [row["n"] for row in rows] == [1, 2]
+
+
+def test_pages_stay_on_their_version(grown: Served) -> None:
+    """Whatever is committed meanwhile; a cursor is of one version only."""
+    first = grown.get(f"{ROOT}/fetch/a?as_of_version=1&limit=2").json
+    grown.commit({"key": "a", "start": 31})
+    cursor = first["next_cursor"]
+    assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=1&cursor={cursor}")) == [30]
+    other = grown.get(f"{ROOT}/fetch/a?as_of_version=2&cursor={cursor}")
+    assert_problem(other, 400, "invalid-cursor")
+
+
+def test_retention_is_that_of_the_version(tmp_path: Path) -> None:
+    """What expired later is visible in the version in which it was."""
+    with check_in_this_process(), served(tmp_path, retention_ms=15) as made:
+        made.table.commit([{"key": "a", "start": s} for s in (10, 20)], _clock(0, 20))
+        made.table.commit([{"key": "a", "start": 30}], _clock(1, 30))
+        made.index()
+        assert starts(made.get(f"{ROOT}/fetch/a")) == [20, 30]
+        assert starts(made.get(f"{ROOT}/fetch/a?as_of_version=1")) == [10, 20]
+
+
+def _clock(batch: int, observed_ms: int) -> Any:
+    return make_record(batch, observed_ms=observed_ms)
+
+
+def test_a_version_by_its_time(grown: Served) -> None:
+    """The newest that was committed by then."""
+    committed = {}
+    for version, time_ms in ((0, 1000), (1, 2000), (2, 3000)):
+        path = grown.table.entry(version)
+        actions = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+        for action in actions:
+            if "commitInfo" in action:
+                action["commitInfo"]["timestamp"] = time_ms
+        path.write_bytes(b"\n".join(map(orjson.dumps, actions)))
+        committed[version] = time_ms
+    expected = {1000: 0, 1999: 0, 2000: 1, 2500: 1, 3000: 2, 2**62: 2}
+    for time_ms, version in expected.items():
+        answer = grown.get(f"{ROOT}/fetch/a?as_of_ms={time_ms}")
+        assert answer.json["position"]["version"] == version, time_ms
+    assert_problem(grown.get(f"{ROOT}/fetch/a?as_of_ms=999"), 410, "version-gone", "1000")
+
+
+def test_versions_that_there_are_not(grown: Served) -> None:
+    """One that is to come is a 404; one that was cleaned up is a 410 that says what is left."""
+    late = grown.get(f"{ROOT}/fetch/a?as_of_version=3")
+    assert_problem(late, 404, "version-not-found", "version 2")
+    compact(grown.table)
+    grown.commit({"key": "a", "start": 50})
+    for version in (0, 1, 2):
+        old = grown.get(f"{ROOT}/fetch/a?as_of_version={version}")
+        assert_problem(old, 410, "version-gone", "from 3 to 4")
+    assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=3")) == [10, 30, 40]
+    assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=4")) == [10, 30, 40, 50]
+
+
+def test_a_version_whose_files_were_vacuumed_is_gone(grown: Served) -> None:
+    """Its log entries are there, its files are not: for all keys alike, and while it is open."""
+    assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=2")) == [10, 30, 40]
+    DeltaTable(grown.table.path).delete("key = 'b'")
+    vacuum(grown.table)
+    for key in ("a", "b", "none"):
+        gone = grown.get(f"{ROOT}/fetch/{key}?as_of_version=2")
+        assert_problem(gone, 410, "version-gone", "from 3 to 3")
+    # The deletion has left the file of this one.
+    assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=1")) == [10, 20, 30]
+
+
+def test_a_version_of_a_checkpoint_alone(grown: Served) -> None:
+    """The entries behind a Delta checkpoint are gone, the version is not."""
+    clean_log(grown.table)
+    grown.service.catalog.close()
+    assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=2")) == [10, 30, 40]
+    assert_problem(grown.get(f"{ROOT}/fetch/a?as_of_version=0"), 410, "version-gone", "2 to 2")
+
+
+def test_the_past_needs_no_index(tmp_path: Path) -> None:
+    """It answers while the index is still to be built."""
+    with check_in_this_process(), served(tmp_path) as made:
+        made.table.commit([{"key": "a", "start": 1}])
+        assert_problem(made.get(f"{ROOT}/fetch/a"), 503, "store-not-ready")
+        assert starts(made.get(f"{ROOT}/fetch/a?as_of_version=1")) == [1]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["as_of_version=1&as_of_ms=5", "as_of_version=1&min_version=1", "as_of_ms=1&wait_ms=5",
+     "as_of_version=1&min_offset=events:0:1", "as_of_version=-1", "as_of_version=x", "as_of_ms="],
+)  # fmt: skip
+def test_parameters_that_exclude_each_other_are_refused(grown: Served, query: str) -> None:
+    """The version is named once, and in numbers."""
+    for read in ("fetch/a", "keys"):
+        assert_problem(grown.get(f"{ROOT}/{read}?{query}"), 400, "invalid-parameter", "as_of_")
+
+
+def test_no_more_reads_than_may_be_and_nobody_waits_behind_them(
+    grown: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those above the bound are refused at once, and hot reads go on."""
+    hold = threading.Event()
+    opened = TableVersions.open
+
+    def held(self: TableVersions, version: int, budget: ReadBudget) -> Any:
+        hold.wait(60)
+        return opened(self, version, budget)
+
+    monkeypatch.setattr(TableVersions, "open", held)
+    places = TABLE_READS_AT_ONCE + TABLE_READS_WAITING
+
+    async def crowd() -> None:
+        call = grown.client.call
+        reads = [asyncio.ensure_future(call(f"{ROOT}/fetch/a?as_of_version=2"))
+                 for _ in range(places)]  # fmt: skip
+        await asyncio.sleep(0)
+        refused = await call(f"{ROOT}/keys?as_of_version=2")
+        assert_problem(refused, 503, "table-reads-busy", str(places))
+        assert (await call(f"{ROOT}/latest/a")).status == 200
+        hold.set()
+        assert {answer.status for answer in await asyncio.gather(*reads)} == {200}
+        assert (await call(f"{ROOT}/keys?as_of_version=2")).status == 200
+
+    asyncio.run(crowd())
+
+
+def test_a_read_that_takes_too_long_is_given_up(
+    grown: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether it looks at its time itself, or hangs where it can't."""
+    monkeypatch.setattr(table_reads, "TABLE_READ_SECONDS", -1.0)
+    answer = grown.get(f"{ROOT}/fetch/a?as_of_version=1")
+    assert_problem(answer, 503, "table-read-timeout")
+    hold = threading.Event()
+    monkeypatch.setattr(table_reads, "TABLE_READ_SECONDS", 0.01)
+    monkeypatch.setattr(TableVersions, "open", lambda *_: hold.wait(60))
+    assert_problem(grown.get(f"{ROOT}/fetch/a?as_of_version=1"), 503, "table-read-timeout")
+    hold.set()
+
+
+def test_a_damaged_file_is_told_and_others_are_read(grown: Served) -> None:
+    """Of a file that can't be read the problem names it; the service goes on."""
+    entry = DeltaLog(grown.table.path).read(2)
+    assert entry is not None
+    (name,) = entry.added
+    (grown.table.path / name).write_bytes(b"no Parquet")
+    answer = grown.get(f"{ROOT}/fetch/b?as_of_version=2")
+    assert_problem(answer, 503, "table-damaged", name)
+    assert starts(grown.get(f"{ROOT}/fetch/a?as_of_version=1")) == [10, 20, 30]

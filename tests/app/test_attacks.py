@@ -1,0 +1,96 @@
+"""Requests and folders that once broke the service: each is answered cleanly."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from oriel.app.contract.parameters import REPEATS_MAX
+from oriel.storage import DataLayout
+from oriel.storage.tailer import StoreStatus
+from tests.app.api_client import Served, starts
+from tests.app.problem_shape import assert_problem
+
+ROOT = "/v1/stores/store"
+
+
+@pytest.mark.parametrize(
+    "path", ["/v1%2Fstores/store", "/v1/stores%2Fstore", "/v1%2fstores%2fstore", "/v1/stores/a%2Fb"]
+)
+@pytest.mark.parametrize("rest", ["", "/keys"])
+def test_an_encoded_slash_is_never_a_slash_of_the_path(
+    filled: Served, path: str, rest: str
+) -> None:
+    """There is no such route, or no such store."""
+    answer = filled.get(path + rest)
+    assert_problem(
+        answer, 404, "unknown-store" if path.startswith("/v1/stores/") else "unknown-route"
+    )
+
+
+def test_a_name_may_be_percent_encoded(filled: Served) -> None:
+    """In cold routes as in hot ones."""
+    assert filled.get("/v1/stores/s%74ore").json["store"] == "store"
+    assert filled.get("/v1/stores/s%74ore/keys").json["keys"] == ["a"]
+    assert starts(filled.get("/v1/stores/s%74ore/latest/%61")) == [50]
+
+
+@pytest.fixture
+def locked(store: Served, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A folder among the tables that can't be looked into (as root one always can)."""
+    folder = DataLayout(store.data).tables / "locked"
+    folder.mkdir()
+    is_dir = Path.is_dir
+
+    def refused(path: Path) -> bool:
+        if folder in path.parents:
+            raise PermissionError(13, "Permission denied", str(path))
+        return is_dir(path)
+
+    monkeypatch.setattr(Path, "is_dir", refused)
+    return "locked"
+
+
+def test_a_folder_without_permissions_fails_no_request(store: Served, locked: str) -> None:
+    """It is no store."""
+    names = [summary["store"] for summary in store.get("/v1/stores").json["stores"]]
+    assert names == ["store"]
+    assert_problem(store.get(f"/v1/stores/{locked}"), 404, "unknown-store", "store")
+    assert store.get("/readyz").json["stores"].keys() == {"store"}
+
+
+def test_a_store_whose_table_cannot_be_looked_into_goes_on(store: Served, locked: str) -> None:
+    """It has an index, so it is one: it must not vanish from the list unseen."""
+    DataLayout(store.data).index(locked).mkdir()
+    names = [summary["store"] for summary in store.get("/v1/stores").json["stores"]]
+    assert names == ["locked", "store"]
+    assert_problem(store.get(f"/v1/stores/{locked}"), 503, "store-not-ready")
+
+
+def test_a_foreign_table_is_told_and_leaves_the_service_ready(store: Served) -> None:
+    """The list says what it is; readiness goes by the stores."""
+    write_deltalake(DataLayout(store.data).tables / "sales", pa.table({"n": [1]}))
+    store.tailer_says(StoreStatus("following", 0))
+    stores = {one["store"]: one for one in store.get("/v1/stores").json["stores"]}
+    assert stores["sales"]["problem"] == "a Delta table that is no store of Oriel's"
+    assert (stores["store"]["ready"], stores["sales"]["ready"]) == (True, False)
+    answer = store.get("/readyz")
+    assert (answer.status, answer.json["stores"].keys()) == (200, {"store"})
+    assert_problem(store.get("/v1/stores/sales/keys"), 404, "unknown-store", "is no store")
+
+
+def test_a_parameter_repeats_a_bounded_number_of_times(filled: Served) -> None:
+    """As often as it may be, and once more."""
+    most = "&".join(["min_offset=events:0:1"] * REPEATS_MAX)
+    assert starts(filled.get(f"{ROOT}/latest/a?{most}")) == [50]
+    answer = filled.get(f"{ROOT}/latest/a?{most}&min_offset=events:0:1")
+    assert_problem(answer, 400, "invalid-parameter", f"{REPEATS_MAX} times at most")
+
+
+def test_every_line_of_if_none_match_counts(filled: Served) -> None:
+    """Two fields are one list."""
+    tag = filled.get(f"{ROOT}/latest/a").headers["etag"]
+    for tags in (['"other"', tag], [tag, '"other"']):
+        fields = [("If-None-Match", one) for one in tags]
+        assert filled.get(f"{ROOT}/latest/a", fields).status == 304

@@ -1,0 +1,194 @@
+"""Windows that changed since a version, over HTTP."""
+
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from deltalake import DeltaTable
+
+from tests.app.api_client import Served, served
+from tests.app.problem_shape import assert_problem
+from tests.storage.followed import check_in_this_process
+from tests.storage.other_hands import append, clean_log, live_rows, rewrite, vacuum
+from tests.storage.store_tables import NONE, SESSION, make_record
+
+PATH = "/v1/stores/store/changes"
+
+
+@pytest.fixture
+def grown(tmp_path: Path) -> Iterator[Served]:
+    """Three batches, at versions 1 to 3; the window 10 of "a" changes in each."""
+    with check_in_this_process(), served(tmp_path) as made:
+        made.commit({"key": "a", "start": 10}, {"key": "a", "start": 20}, {"key": "b", "start": 10})
+        made.commit({"key": "b", "start": 10, "n": 2}, {"key": "a", "start": 10, "n": 2})
+        made.commit({"key": "a", "start": 20, "deleted": True}, {"key": "a", "start": 10, "n": 3})
+        yield made
+
+
+def told(answer: Any) -> list[tuple[Any, ...]]:
+    """Version, key and start of each change, and the count of its row."""
+    assert answer.status == 200, answer.body
+    return [
+        (c["version"], c["key"], c["window_start_ms"], c["row"] and c["row"]["n"])
+        for c in answer.json["changes"]
+    ]
+
+
+def test_each_window_comes_once_at_its_last_change(grown: Served) -> None:
+    """With its newest row; a removed one with none. By version, key and start."""
+    answer = grown.get(f"{PATH}?since_version=0")
+    assert told(answer) == [(2, "b", 10, 2), (3, "a", 10, 3), (3, "a", 20, None)]
+    assert answer.json["position"]["version"] == answer.json["through_version"] == 3
+    assert answer.json["next_cursor"] is None
+    assert answer.json["changes"][1]["row"] == grown.get("/v1/stores/store/window/10/a").json[
+        "windows"][0]  # fmt: skip
+    assert told(grown.get(f"{PATH}?since_version=2")) == [(3, "a", 10, 3), (3, "a", 20, None)]
+    assert told(grown.get(f"{PATH}?since_version=3")) == []
+
+
+def test_without_a_version_it_says_where_to_begin(grown: Served) -> None:
+    """At the newest, with no changes."""
+    answer = grown.get(PATH)
+    assert (told(answer), answer.json["through_version"]) == ([], 3)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_pages_join_to_all_changes(grown: Served, limit: int) -> None:
+    """In the end also those that were committed between two pages."""
+    seen: list[tuple[Any, ...]] = []
+    query = f"{PATH}?since_version=0&limit={limit}"
+    answer = grown.get(query)
+    if answer.json["next_cursor"] is not None:
+        grown.commit({"key": "c", "start": 1, "n": 9})
+    while answer.json["next_cursor"] is not None:
+        seen += told(answer)
+        answer = grown.get(f"{query}&cursor={answer.json['next_cursor']}")
+    seen += told(answer)
+    expected = [(2, "b", 10, 2), (3, "a", 10, 3), (3, "a", 20, None)]
+    meanwhile = [(4, "c", 1, 9)] if limit < 3 else []
+    assert seen == expected + meanwhile
+    assert answer.json["through_version"] == (4 if meanwhile else 3)
+
+
+def test_a_long_way_is_told_in_several_pages(
+    grown: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each reads so many entries at most, or so many bytes, and one at least."""
+    for name, bound in (("_ENTRIES_MAX", 2), ("_ADDED_BYTES_MAX", 0)):
+        with monkeypatch.context() as patched:
+            patched.setattr(f"oriel.storage.table_store.changed_windows.{name}", bound)
+            newest: dict[Any, Any] = {}
+            answer = grown.get(f"{PATH}?since_version=0")
+            pages = 1
+            while answer.json["next_cursor"] is not None:
+                newest |= {change[1:3]: change[3] for change in told(answer)}
+                cursor = answer.json["next_cursor"]
+                answer = grown.get(f"{PATH}?since_version=0&cursor={cursor}")
+                pages += 1
+            newest |= {change[1:3]: change[3] for change in told(answer)}
+            assert pages == {"_ENTRIES_MAX": 2, "_ADDED_BYTES_MAX": 3}[name]
+            assert newest == {("a", 10): 3, ("a", 20): None, ("b", 10): 2}
+
+
+def test_compaction_changes_nothing(grown: Served) -> None:
+    """Its entry is passed over, and none of its files is read."""
+    rewrite(grown.table, live_rows(grown.table), None)
+    grown.index()
+    answer = grown.get(f"{PATH}?since_version=3")
+    assert (told(answer), answer.json["through_version"]) == ([], 4)
+    grown.commit({"key": "z", "start": 1})
+    assert told(grown.get(f"{PATH}?since_version=3")) == [(5, "z", 1, 1)]
+
+
+def test_rows_of_others_are_told_as_the_index_has_them(grown: Served) -> None:
+    """By the rule of revisions, whoever is ahead."""
+    append(grown.table, [{"key": "b", "start": 10, "n": 77, "revision": 99}])
+    grown.index()
+    grown.commit({"key": "b", "start": 10, "n": 5})
+    assert told(grown.get(f"{PATH}?since_version=3")) == [(5, "b", 10, 77)]
+
+
+def test_versions_that_are_gone_say_to_start_again(grown: Served) -> None:
+    """Entries, files, or what a deletion removed can't be told."""
+    assert_problem(grown.get(f"{PATH}?since_version=9"), 503, "behind-position-bound", "3 < 9")
+    rewrite(grown.table, live_rows(grown.table), make_record(2))
+    vacuum(grown.table)
+    grown.index()
+    gone = grown.get(f"{PATH}?since_version=1")
+    words = ("files of version 2 were cleaned up", "read the store anew", "at version 4")
+    assert_problem(gone, 410, "version-gone", *words)
+    clean_log(grown.table)
+    gone = grown.get(f"{PATH}?since_version=0")
+    assert_problem(gone, 410, "version-gone", "version 1 is not in the log any more")
+    assert told(grown.get(f"{PATH}?since_version=4")) == []
+    DeltaTable(grown.table.path).delete("key = 'b'")
+    grown.index()
+    assert_problem(grown.get(f"{PATH}?since_version=4"), 410, "version-gone", "removed rows")
+    assert told(grown.get(f"{PATH}?since_version=5")) == []
+
+
+def test_what_has_expired_is_no_change(tmp_path: Path) -> None:
+    """Retention hides it here as everywhere."""
+    with check_in_this_process(), served(tmp_path, retention_ms=15) as made:
+        made.commit({"key": "a", "start": 10}, {"key": "a", "start": 20})
+        made.commit({"key": "a", "start": 30})
+        assert told(made.get(f"{PATH}?since_version=0")) == [(1, "a", 20, 1), (2, "a", 30, 1)]
+
+
+def test_sessions_and_rows_have_changes_too(tmp_path: Path) -> None:
+    """Sessions of one start are apart; rows have no window."""
+    with check_in_this_process(), served(tmp_path / "s", window=SESSION) as made:
+        made.commit({"key": "a", "start": 1, "end": 5})
+        made.commit({"key": "a", "start": 1, "end": 5, "deleted": True},
+                    {"key": "a", "start": 1, "end": 9})  # fmt: skip
+        found = made.get(f"{PATH}?since_version=0").json["changes"]
+        assert [(c["window_end_ms"], c["row"] is None) for c in found] == [(5, True), (9, False)]
+    with check_in_this_process(), served(tmp_path / "r", window=NONE) as made:
+        made.commit({"key": "a", "n": 1}, {"key": "b"})
+        made.commit({"key": "a", "n": 2})
+        found = told(made.get(f"{PATH}?since_version=0"))
+        assert found == [(1, "b", None, 1), (2, "a", None, 2)]
+
+
+def test_odd_cursors_are_refused(grown: Served) -> None:
+    """Those of other reads or versions, and what nobody gave out."""
+    cursor = grown.get(f"{PATH}?since_version=0&limit=1").json["next_cursor"]
+    keys = grown.get("/v1/stores/store/keys?limit=1").json["next_cursor"]
+    for query in (f"since_version=1&cursor={cursor}", f"since_version=0&cursor={keys}",
+                  "since_version=0&cursor=x"):  # fmt: skip
+        assert_problem(grown.get(f"{PATH}?{query}"), 400, "invalid-cursor")
+
+
+def test_a_copy_that_is_kept_by_changes_is_the_store(tmp_path: Path) -> None:
+    """Whatever happens to the table: who follows the changes has what fetch answers."""
+    chance = random.Random(7)
+    copy: dict[tuple[str, int], Any] = {}
+    with check_in_this_process(), served(tmp_path) as made:
+        made.index()
+        through = 0
+        for _ in range(12):
+            rows = {(chance.choice("abc"), chance.randrange(5)): None for _ in range(4)}
+            made.commit(*({"key": k, "start": s, "n": chance.randrange(99),
+                           "deleted": chance.random() < 0.3} for k, s in rows))  # fmt: skip
+            if chance.random() < 0.3:
+                rewrite(made.table, live_rows(made.table), None)
+                made.index()
+            query, cursor = f"{PATH}?since_version={through}&limit=2", ""
+            while True:
+                answer = made.get(query + cursor).json
+                for change in answer["changes"]:
+                    window = (change["key"], change["window_start_ms"])
+                    copy.pop(window, None)
+                    if change["row"] is not None:
+                        copy[window] = change["row"]
+                if answer["next_cursor"] is None:
+                    break
+                cursor = f"&cursor={answer['next_cursor']}"
+            through = answer["through_version"]
+            there = [
+                w for k in "abc" for w in made.get(f"/v1/stores/store/fetch/{k}").json["windows"]
+            ]
+            assert sorted(map(orjson.dumps, copy.values())) == sorted(map(orjson.dumps, there))

@@ -1,0 +1,223 @@
+"""Dead letters over HTTP: what is listed, in which order, and what is counted."""
+
+import random
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from tests.app.api_client import Answer, Served, served
+from tests.app.problem_shape import assert_problem
+from tests.storage.letter_tables import Letter, add_letters
+
+PATH = "/v1/deadLetters"
+
+
+@pytest.fixture
+def letters(tmp_path: Path) -> Iterator[Served]:
+    """A data folder without dead letters yet."""
+    with served(tmp_path) as made:
+        yield made
+
+
+def offsets(answer: Answer) -> list[int]:
+    """The offsets of the letters, in their order."""
+    assert answer.status == 200, answer.body
+    return [letter["offset"] for letter in answer.json["letters"]]
+
+
+def test_a_letter_is_told_whole(letters: Served) -> None:
+    """Place, reason, key, time, headers and value; bytes that are no text in base64."""
+    add_letters(
+        letters.data,
+        {"offset": 7, "raw": b'{"broken', "key": "schlüssel".encode(), "timestamp_ms": 99,
+         "headers": [{"key": "trace", "value": b"\xff\x00"}, {"key": None, "value": None}]},
+        {"offset": 8, "raw": b"\xff\xfe", "store": "store", "reason": "null-key"},
+    )  # fmt: skip
+    answer = letters.get(f"{PATH}?order=oldest").json
+    assert answer["version"] == 1
+    assert answer["next_cursor"] is None
+    assert answer["letters"] == [
+        {
+            "topic": "t", "partition": 0, "offset": 7, "reason": "not-json", "detail": "it is so",
+            "revision": 7, "timestamp_ms": 99, "store": None,
+            "key": {"encoding": "utf-8", "data": "schlüssel"},
+            "headers": [
+                {"key": "trace", "value": {"encoding": "base64", "data": "/wA="}},
+                {"key": None, "value": None},
+            ],
+            "value": {"encoding": "utf-8", "data": '{"broken'},
+        },
+        {
+            "topic": "t", "partition": 0, "offset": 8, "reason": "null-key", "detail": "it is so",
+            "revision": 8, "timestamp_ms": None, "store": "store", "key": None, "headers": None,
+            "value": {"encoding": "base64", "data": "//4="},
+        },
+    ]  # fmt: skip
+
+
+def test_without_a_table_there_are_none(letters: Served) -> None:
+    """No run has found any: that is no error."""
+    assert letters.get(PATH).json == {"version": None, "letters": [], "next_cursor": None}
+    counts = letters.get(f"{PATH}/count").json
+    assert counts == {"version": None, "total": 0, "by_reason": {}}
+    assert letters.get(f"{PATH}?from_ms=5").json["letters"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("", [1, 2, 3, 4, 5]),
+        ("topic=u", [3]),
+        ("partition=1", [2]),
+        ("from_offset=2&to_offset=4", [2, 3, 4]),
+        ("store=s", [4]),
+        ("reason=wrong-type", [4, 5]),
+        ("from_ms=20", [2, 3]),
+        ("from_ms=10&to_ms=20", [1, 2]),
+        ("topic=t&reason=not-json", [1, 2]),
+        ("topic=none", []),
+        ("from_offset=4&to_offset=2", []),
+        ("to_ms=-1", []),
+    ],
+)
+def test_letters_are_chosen(letters: Served, query: str, expected: list[int]) -> None:
+    """By everything that is given at once; newest first is the other way round; so are counts."""
+    add_letters(
+        letters.data, {"offset": 1, "timestamp_ms": 10}, {"offset": 2, "partition": 1,
+        "timestamp_ms": 20}, {"offset": 3, "topic": "u", "timestamp_ms": 30},
+    )  # fmt: skip
+    add_letters(
+        letters.data, {"offset": 4, "store": "s", "reason": "wrong-type"},
+        {"offset": 5, "reason": "wrong-type"},
+    )  # fmt: skip
+    assert offsets(letters.get(f"{PATH}?order=oldest&{query}")) == expected
+    assert offsets(letters.get(f"{PATH}?{query}")) == expected[::-1]
+    counts = letters.get(f"{PATH}/count?{query}").json
+    assert counts["total"] == len(expected) == sum(counts["by_reason"].values())
+
+
+def test_letters_are_counted_by_reason(letters: Served) -> None:
+    """The most frequent first."""
+    add_letters(letters.data, {"offset": 1, "reason": "null-key"})
+    add_letters(letters.data, *({"offset": n} for n in range(2, 5)))
+    by_reason = letters.get(f"{PATH}/count").json["by_reason"]
+    assert list(by_reason.items()) == [("not-json", 3), ("null-key", 1)]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("order", ["newest", "oldest"])
+def test_pages_join_to_all_letters(letters: Served, limit: int, order: str) -> None:
+    """Each once, whatever the page: several of one record, and equal ones, too."""
+    chance = random.Random(limit)
+    every: list[Letter] = [
+        {
+            "offset": chance.randrange(3), "topic": chance.choice("tu"), "revision": batch,
+            "store": chance.choice([None, "a", "b"]), "detail": f"{chance.randrange(2)}",
+            "raw": b"%d" % number,
+        }
+        for number, batch in enumerate([0] * 9 + [1] * 5 + [2] * 9)
+    ]  # fmt: skip
+    for at in range(0, len(every), 4):
+        add_letters(letters.data, *every[at : at + 4])
+    seen, places, cursor = [], [], ""
+    while True:
+        page = letters.get(f"{PATH}?order={order}&limit={limit}{cursor}").json
+        assert len(page["letters"]) <= limit
+        seen += [letter["value"]["data"] for letter in page["letters"]]
+        places += [_place(letter) for letter in page["letters"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+    assert sorted(seen, key=int) == [f"{number}" for number in range(len(every))]
+    assert places == sorted(places, reverse=order == "newest")
+
+
+def _place(letter: Any) -> tuple[Any, ...]:
+    names = ("revision", "topic", "partition", "offset")
+    return (*(letter[name] for name in names), letter["store"] or "", letter["reason"])
+
+
+def test_letters_that_come_meanwhile_do_not_move_a_page(letters: Served) -> None:
+    """Newest first they are before it, oldest first behind it."""
+    add_letters(letters.data, {"offset": 1}, {"offset": 2}, {"offset": 3})
+    newest = letters.get(f"{PATH}?limit=2").json["next_cursor"]
+    oldest = letters.get(f"{PATH}?order=oldest&limit=2").json["next_cursor"]
+    add_letters(letters.data, {"offset": 4})
+    assert offsets(letters.get(f"{PATH}?limit=2&cursor={newest}")) == [1]
+    assert offsets(letters.get(f"{PATH}?order=oldest&limit=2&cursor={oldest}")) == [3, 4]
+    other = letters.get(f"{PATH}?order=oldest&cursor={newest}")
+    assert_problem(other, 400, "invalid-cursor")
+
+
+@pytest.mark.parametrize(
+    "query", ["order=up", "partition=x", "partition=2147483648", "limit=1001", "from_ms=now"]
+)
+def test_wrong_parameters_are_named(letters: Served, query: str) -> None:
+    """With what they may be."""
+    assert_problem(
+        letters.get(f"{PATH}?{query}"), 400, "invalid-parameter", query.split("=", maxsplit=1)[0]
+    )
+
+
+def test_a_torn_newest_entry_is_passed_over(letters: Served) -> None:
+    """A power loss leaves it: the letters before it are there."""
+    add_letters(letters.data, {"offset": 1})
+    log = letters.data / "tables" / "_dead_letters" / "_delta_log"
+    (log / f"{2:020d}.json").write_bytes(b'{"add"')
+    assert offsets(letters.get(PATH)) == [1]
+
+
+def test_the_table_of_dead_letters_is_no_store(letters: Served) -> None:
+    """It is read by its own routes only."""
+    add_letters(letters.data, {"offset": 1})
+    letters.index()
+    assert [store["store"] for store in letters.get("/v1/stores").json["stores"]] == ["store"]
+    for path in ("fetch/a?as_of_version=0", "changes", "keys?as_of_version=0"):
+        answer = letters.get(f"/v1/stores/_dead_letters/{path}")
+        assert_problem(answer, 404, "unknown-store")
+
+
+@pytest.mark.parametrize(
+    "place",
+    [b"{}", b"[]", b'[1,"t",0,0,"","r",-1]', b'[1,"t",0,0,"","r",null]', b'["1","t",0,0,"","r",0]',
+     b'[18446744073709551615,"t",0,0,"","r",0]', b"[", b'[true,"t",0,0,"","r",0]'],
+)  # fmt: skip
+def test_a_cursor_whose_place_was_changed_is_refused(letters: Served, place: bytes) -> None:
+    """Its head says that it is of this request; what follows is checked as well."""
+    add_letters(letters.data, {"offset": 1}, {"offset": 2})
+    cursor = letters.get(f"{PATH}?limit=1").json["next_cursor"]
+    head = urlsafe_b64decode(cursor + "==")[:21]
+    forged = urlsafe_b64encode(head + place).decode().rstrip("=")
+    assert_problem(letters.get(f"{PATH}?limit=1&cursor={forged}"), 400, "invalid-cursor")
+
+
+def test_letters_that_others_compacted_are_chosen_alike(letters: Served) -> None:
+    """delta-rs writes texts as another type of Arrow's."""
+    add_letters(letters.data, {"offset": 1}, {"offset": 2, "reason": "null-key"})
+    add_letters(letters.data, {"offset": 3, "store": "s"})
+    DeltaTable(letters.data / "tables" / "_dead_letters").optimize.compact()
+    for query, expected in (("topic=t", [3, 2, 1]), ("reason=null-key", [2]), ("store=s", [3])):
+        assert offsets(letters.get(f"{PATH}?{query}")) == expected
+        assert letters.get(f"{PATH}/count?{query}").json["total"] == len(expected)
+    cursor = letters.get(f"{PATH}?limit=1").json["next_cursor"]
+    assert offsets(letters.get(f"{PATH}?cursor={cursor}")) == [2, 1]
+    DeltaTable(letters.data / "tables" / "_dead_letters").delete("reason = 'null-key'")
+    assert offsets(letters.get(f"{PATH}?topic=t&reason=not-json")) == [3, 1]
+
+
+def test_a_damaged_table_is_a_problem(letters: Served) -> None:
+    """A hole in its log, or a file that is gone."""
+    add_letters(letters.data, {"offset": 1})
+    folder = letters.data / "tables" / "_dead_letters"
+    for path in folder.glob("*.parquet"):
+        path.unlink()
+    for read in (PATH, f"{PATH}/count"):
+        assert_problem(letters.get(read), 503, "table-damaged")
+    add_letters(letters.data, {"offset": 2})
+    (folder / "_delta_log" / f"{0:020d}.json").unlink()
+    for read in (PATH, f"{PATH}/count"):
+        assert_problem(letters.get(read), 503, "table-damaged")

@@ -1,0 +1,278 @@
+"""Event streams: every change once, in order, over any number of reconnects."""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from oriel.app.push import changes as push_changes
+from oriel.app.push import streams as push_streams
+from tests.app.api_client import Answer, Served, served
+from tests.app.problem_shape import assert_problem
+from tests.app.serving import Serving
+from tests.storage.store_tables import NONE, SESSION, StoreTable, make_definition
+from tests.storage.waiting import wait_until
+
+ROOT = "/v1/stores/store"
+
+
+class Event(NamedTuple):
+    """One event as a browser would hand it to a page."""
+
+    name: str
+    id: str
+    data: Any
+
+
+def _events(body: bytes) -> list[Event]:
+    """Take a stream apart; signs of life are left out."""
+    events = []
+    for block in body.decode().split("\n\n"):
+        fields = dict(line.partition(": ")[::2] for line in block.split("\n") if line)
+        if "data" in fields:
+            events.append(Event(fields["event"], fields["id"], orjson.loads(fields["data"])))
+    return events
+
+
+def _watch(
+    store: Served, after: str | None = None, keys: Sequence[str] = (), for_ms: int = 1
+) -> list[Event]:
+    """All that a stream has to tell at the moment."""
+    query = "".join(f"&key={key}" for key in keys)
+    headers = [] if after is None else [("Last-Event-ID", after)]
+    answer = store.get(f"{ROOT}/watch?for_ms={for_ms}{query}", headers)
+    assert (answer.status, answer.headers["content-type"]) == (200, "text/event-stream")
+    return _events(answer.body)
+
+
+def _starts(event: Event) -> list[int]:
+    return [window["window_start_ms"] for window in event.data["windows"]]
+
+
+def test_a_stream_begins_with_the_position(changing: Served) -> None:
+    """And tells what comes behind it, in the answers' own form."""
+    (begin,) = _watch(changing)
+    assert (begin.name, begin.data["store"]) == ("position", "store")
+    assert begin.data["position"] == {"version": 1, "offsets": {"events": {"0": 100}}}
+    changing.commit({"key": "b", "start": 70}, {"key": "a", "start": 60, "n": 7})
+    (change,) = _watch(changing, begin.id)
+    assert change.name == "change"
+    assert change.data["position"] == changing.get(f"{ROOT}/latest/a").json["position"]
+    assert sorted(_starts(change)) == [60, 70]
+    assert changing.get(f"{ROOT}/latest/a").json["windows"][0] in change.data["windows"]
+    assert change.data["removed"] == []
+    assert _watch(changing, change.id) == []
+
+
+def test_only_watched_keys_are_told(changing: Served) -> None:
+    """One, several, or one that nothing is known of."""
+    (begin,) = _watch(changing)
+    rows = [{"key": key, "start": 100 + i} for i, key in enumerate("abcab")]
+    changing.commit(*rows)
+    for keys, starts in ((["a"], [100, 103]), (["c", "b", "b"], [101, 102, 104]), (["x"], [])):
+        told = [start for one in _watch(changing, begin.id, keys) for start in _starts(one)]
+        assert sorted(told) == starts
+
+
+def test_a_version_is_read_once_for_all_who_watch(changing: Served) -> None:
+    """And not at all where nobody does."""
+    (begin,) = _watch(changing)
+    for start in (60, 70, 80):
+        changing.commit({"key": "a", "start": start})
+    reader = changing.service.streams.reader
+
+    async def run() -> list[Answer]:
+        target = f"{ROOT}/watch?for_ms=1&after={begin.id}"
+        return await asyncio.gather(*(changing.client.call(target) for _ in range(50)))
+
+    told = {tuple(one.id for one in _events(answer.body)) for answer in asyncio.run(run())}
+    assert len(told) == 1
+    assert reader.reads == 3
+
+
+def test_a_version_may_be_named_without_an_id(changing: Served) -> None:
+    """Who has an answer goes on behind its position."""
+    changing.commit({"key": "a", "start": 60})
+    answer = changing.get(f"{ROOT}/watch?for_ms=1&after=1")
+    assert [_starts(event) for event in _events(answer.body)] == [[60]]
+
+
+def test_compaction_changes_nothing(changing: Served) -> None:
+    """Its versions tell no event, and the stream goes on behind them."""
+    (begin,) = _watch(changing)
+    changing.commit({"key": "a", "start": 60})
+    DeltaTable(changing.table.path).optimize.compact()
+    changing.commit({"key": "a", "start": 70})
+    told = _watch(changing, begin.id)
+    assert [_starts(event) for event in told] == [[60], [70]]
+
+
+def _delete(store: Served) -> None:
+    DeltaTable(store.table.path).delete("n = 10")
+
+
+def _append(store: Served) -> None:
+    rows = store.table.arrow([{"key": "a", "start": 90, "revision": 0}])
+    write_deltalake(store.table.path, rows, mode="append")
+
+
+def _vacuum(store: Served) -> None:
+    store.commit({"key": "a", "start": 60})
+    table = DeltaTable(store.table.path)
+    table.optimize.compact()
+    table.vacuum(0, dry_run=False, enforce_retention_duration=False)
+
+
+def _clean_up(store: Served) -> None:
+    store.commit({"key": "a", "start": 60})
+    store.commit({"key": "a", "start": 70})
+    DeltaTable(store.table.path).create_checkpoint()
+    store.table.entry(2).unlink()
+
+
+@pytest.mark.parametrize("change", [_delete, _append, _vacuum, _clean_up])
+def test_what_cannot_be_told_row_by_row_is_a_reset(changing: Served, change: Any) -> None:
+    """The client reads anew; what comes behind is told again."""
+    (begin,) = _watch(changing)
+    change(changing)
+    changing.index()
+    reset, *others = _watch(changing, begin.id)
+    assert (reset.name, others) == ("reset", [])
+    assert reset.data["reason"]
+    version = changing.get(ROOT).json["position"]["version"]
+    assert reset.data["position"]["version"] == version
+
+
+def test_another_table_of_the_name_is_a_reset(store: Served, tmp_path: Path) -> None:
+    """Its versions are others, though their numbers are the same."""
+    store.commit({"key": "a", "start": 10})
+    (begin,) = _watch(store)
+    with served(tmp_path / "another") as another:
+        another.commit({"key": "a", "start": 10})
+        another.commit({"key": "a", "start": 20})
+        assert [event.name for event in _watch(another, begin.id)] == ["reset"]
+
+
+@pytest.mark.parametrize("after", ["x", "-1", "1.x-a-b", "1-xyz-1", "9" * 30])
+def test_an_id_that_is_none_is_refused(changing: Served, after: str) -> None:
+    """In header and query."""
+    for answer in (
+        changing.get(f"{ROOT}/watch", [("Last-Event-ID", after)]),
+        changing.get(f"{ROOT}/watch?after={after}"),
+    ):
+        assert_problem(answer, 400, "invalid-parameter", "id of the last event")
+
+
+def test_merged_sessions_are_told_as_removed(tmp_path: Path) -> None:
+    """By what tells them; the session that they became is a window of the same event."""
+    with served(tmp_path, window=SESSION) as made:
+        made.commit({"key": "a", "start": 10, "end": 12}, {"key": "a", "start": 20, "end": 22})
+        (begin,) = _watch(made)
+        gone = [{"key": "a", "start": 10, "end": 12}, {"key": "a", "start": 20, "end": 22}]
+        made.commit(
+            {"key": "a", "start": 10, "end": 22}, *({**row, "deleted": True} for row in gone)
+        )
+        (change,) = _watch(made, begin.id)
+    assert _starts(change) == [10]
+    assert change.data["removed"] == [
+        {"key": "a", "window_start_ms": row["start"], "window_end_ms": row["end"]} for row in gone
+    ]
+
+
+def test_a_store_without_windows_tells_rows(tmp_path: Path) -> None:
+    """Under the name that its answers have."""
+    with served(tmp_path, window=NONE) as made:
+        made.commit({"key": "a", "n": 1})
+        (begin,) = _watch(made)
+        made.commit({"key": "a", "n": 2}, {"key": "b", "n": 3, "deleted": True})
+        (change,) = _watch(made, begin.id)
+    assert [row["n"] for row in change.data["rows"]] == [2]
+    assert change.data["removed"] == [{"key": "b"}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_is_lost_or_repeated_over_any_reconnects(
+    changing: Served, monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    """Each stream is cut behind a random event, also inside a version, and resumed there."""
+    monkeypatch.setattr(push_streams, "_EVENT_BYTES", 400)
+    monkeypatch.setattr(push_changes, "CACHE_BYTES", 10_000)
+    chance = random.Random(seed)
+    at = _watch(changing)[0].id
+    expected: list[tuple[str, int, int]] = []
+    keys = ["a", "c"] if seed % 2 else []
+    told: list[tuple[str, int, int]] = []
+    for number in range(8):
+        starts = chance.sample(range(1_000), chance.randrange(20))
+        written = [(chance.choice("abc"), start, number) for start in starts]
+        changing.commit(*({"key": key, "start": start, "n": n} for key, start, n in written))
+        expected += [row for row in written if not keys or row[0] in keys]
+        events = _watch(changing, at, keys)
+        for event in events[: chance.randrange(len(events) + 1)]:
+            told += [(w["key"], w["window_start_ms"], w["n"]) for w in event.data["windows"]]
+            at = event.id
+    for event in _watch(changing, at, keys):
+        told += [(w["key"], w["window_start_ms"], w["n"]) for w in event.data["windows"]]
+    assert len(told) == len(expected)
+    assert sorted(told) == sorted(expected)
+    assert [number for _, _, number in told] == sorted(number for _, _, number in told)
+
+
+def test_a_silent_stream_shows_that_it_lives(
+    changing: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the id, so that a client that comes back knows how far it was."""
+    monkeypatch.setattr(push_streams, "HEARTBEAT_SECONDS", 0.01)
+    answer = changing.get(f"{ROOT}/watch?for_ms=200")
+    (begin,) = _events(answer.body)
+    assert answer.body.count(f"\n\nid: {begin.id}\n\n".encode()) > 0
+
+
+@pytest.mark.slow
+def test_changes_are_pushed_as_they_come(tmp_path: Path) -> None:
+    """Over a real socket: each version, then the worker's end."""
+    table = StoreTable(tmp_path, make_definition())
+    table.commit([{"key": "a", "start": 1}])
+    serving = Serving(tmp_path)
+    serving.wait_for(1)
+    received = b""
+    with serving.connect() as client:
+        client.sendall(b"GET %b/watch?key=a HTTP/1.1\r\nHost: localhost\r\n\r\n" % ROOT.encode())
+        for start in (10, 20, 30):
+            table.commit([{"key": "a", "start": start}, {"key": "b", "start": start}])
+            while b'"window_start_ms":%d,' % start not in received:
+                piece = client.recv(65_536)
+                assert piece, received
+                received += piece
+        assert b'"key":"b"' not in received
+        serving.process.terminate()
+        # The worker's end ends the stream as it should: with its last, empty chunk.
+        received += b"".join(iter(lambda: client.recv(65_536), b""))
+    assert received.endswith(b"0\r\n\r\n")
+    assert serving.end() == 0
+
+
+@pytest.mark.slow
+def test_a_slow_reader_is_closed_and_its_place_given_back(tmp_path: Path) -> None:
+    """Who takes nothing costs one event; it comes back by its id."""
+    table = StoreTable(tmp_path, make_definition())
+    table.commit([{"key": "a", "start": 1}])
+    serving = Serving(tmp_path, "--limit-send-seconds=1", "--limit-streams=1")
+    serving.wait_for(1)
+    request = b"GET %b/watch HTTP/1.1\r\nHost: localhost\r\n\r\n" % ROOT.encode()
+    with serving.connect() as client:
+        client.sendall(request)
+        assert client.recv(100).startswith(b"HTTP/1.1 200 ")
+        assert serving.get(f"{ROOT}/watch").status == 503
+        for version in range(2, 12):
+            table.commit([{"key": f"{version}", "start": start} for start in range(10_000)])
+        wait_until(
+            lambda: serving.get(f"{ROOT}/watch?for_ms=1").status == 200, "the reader's place"
+        )
+    assert serving.end() == 0

@@ -1,0 +1,243 @@
+"""A worker under attack over real sockets: what is beyond a limit is refused, others go on."""
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.app.serving import ROOT, Serving
+from tests.storage.store_tables import StoreTable, make_definition
+from tests.storage.waiting import WAIT_SECONDS, wait_until
+
+pytestmark = pytest.mark.slow
+
+_ROWS = 10_000
+_GET = b"GET %b HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+def _serving(data: Path, **limits: int) -> Serving:
+    options = [f"--limit-{name.replace('_', '-')}={value}" for name, value in limits.items()]
+    return Serving(data, *options)
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """A service with small limits over a store with a page of 10,000 windows."""
+    data = tmp_path_factory.mktemp("strict")
+    table = StoreTable(data, make_definition())
+    table.commit([{"key": "a", "start": start} for start in range(_ROWS)])
+    made = _serving(
+        data, header_bytes=4_000, url_bytes=5_000, body_bytes=1_000, header_seconds=1,
+        body_seconds=1, send_seconds=1, idle_seconds=2, waiting_requests=2, connections=40,
+        unsent_bytes=4_000_000,
+    )  # fmt: skip
+    made.wait_for(1)
+    yield made
+    assert made.end() == 0
+
+
+def _answer(client: socket.socket) -> tuple[int, dict[str, str], Any]:
+    """The one answer on a connection that is then closed."""
+    content = b"".join(iter(lambda: client.recv(65_536), b""))
+    head, _, body = content.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (one.partition(": ") for one in lines)}
+    return int(status.split()[1]), headers, orjson.loads(body) if body else None
+
+
+def _code(answer: tuple[int, dict[str, str], Any]) -> tuple[int, str]:
+    status, headers, body = answer
+    assert headers["content-type"] == "application/problem+json"
+    return status, body["code"]
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 5_000 + b"\r\n\r\n", (431, "header-too-large")),
+        (b"GET / HTTP/1.1\r\nX: " + b"x" * 20_000, (431, "header-too-large")),
+        (b"GET /" + b"x" * 6_000 + b" HTTP/1.1\r\n\r\n", (414, "url-too-long")),
+        (b"GET /" + b"x" * 6_000, (414, "url-too-long")),
+        (b"GET / HTTP/1.1\r\n" + b"X: y\r\n" * 3_000 + b"\r\n", (431, "header-too-large")),
+        (b"GET / HTTP/1.1\r\nHost: local", (408, "request-timeout")),
+        (
+            b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9999\r\n\r\n" + b"x" * 2_000,
+            (413, "body-too-large"),
+        ),
+    ],
+)
+def test_what_is_too_long_or_too_slow_is_refused(
+    strict: Serving, sent: bytes, expected: tuple[int, str]
+) -> None:
+    """Header fields, path and body; whole, or on the way."""
+    with strict.connect() as client:
+        client.sendall(sent)
+        assert _code(_answer(client)) == expected
+    assert strict.get("/healthz").status == 200
+
+
+def test_many_requests_at_once_are_no_long_header(strict: Serving) -> None:
+    """Written one behind the other, cut anywhere: each has the bounds of one."""
+    requests = (_GET % b"/healthz") * 500
+    last = b"GET /healthz HTTP/1.1\r\nConnection: close\r\nHost: localhost\r\n\r\n"
+    with strict.connect() as client:
+        client.sendall(requests[:-10])
+        client.sendall(requests[-10:] + last)
+        received = b"".join(iter(lambda: client.recv(65_536), b""))
+    assert received.count(b"HTTP/1.1 200 ") == 501
+
+
+def test_a_long_header_behind_an_answer_is_refused(strict: Serving) -> None:
+    """The connection was good for one request; the next is counted anew."""
+    long = b"GET / HTTP/1.1\r\nX: " + b"x" * 5_000 + b"\r\n\r\n"
+    with strict.connect() as client:
+        client.sendall(_GET % b"/healthz")
+        assert client.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        client.sendall(long)
+        assert _code(_answer(client)) == (431, "header-too-large")
+
+
+def test_a_header_of_many_megabytes_is_not_read(strict: Serving) -> None:
+    """The connection is closed long before its end."""
+    with strict.connect() as client:
+        client.sendall(b"GET / HTTP/1.1\r\nX: ")
+        sent = 0
+        with suppress(ConnectionError):
+            while sent < 100_000_000:
+                sent += client.send(b"x" * 65_536)
+    assert sent < 50_000_000
+    assert strict.get("/healthz").status == 200
+
+
+def test_a_dripping_header_ends_at_its_deadline(strict: Serving) -> None:
+    """However often a byte comes."""
+    with strict.connect() as client:
+        client.settimeout(0.05)
+        received = b""
+        dripped = 0
+        deadline = time.monotonic() + WAIT_SECONDS
+        client.sendall(b"GET / HTTP/1.1\r\nX: ")
+        while b"request-timeout" not in received and time.monotonic() < deadline:
+            try:
+                client.sendall(b"x")
+                dripped += 1
+                received += client.recv(65_536)
+            except TimeoutError:
+                continue
+    assert received.startswith(b"HTTP/1.1 408 ")
+    assert dripped > 5
+
+
+def test_silent_connections_are_closed_for_others(strict: Serving) -> None:
+    """With more of them than there may be, each new client is answered."""
+    with ExitStack() as opened:
+        clients = [opened.enter_context(strict.connect()) for _ in range(100)]
+        for _ in range(5):
+            assert strict.get("/healthz").status == 200
+        assert _is_closed(clients[0])
+
+
+def test_a_silent_connection_is_closed_in_time(strict: Serving) -> None:
+    """One that never says a word, and one that had an answer."""
+    with strict.connect() as silent, strict.connect() as used:
+        used.sendall(_GET % b"/healthz")
+        assert used.recv(65_536).startswith(b"HTTP/1.1 200 ")
+        assert _is_closed(silent)
+        assert _is_closed(used)
+
+
+def _is_closed(client: socket.socket) -> bool:
+    try:
+        return client.recv(1) == b""
+    except ConnectionError:
+        return True
+
+
+def test_a_client_that_never_reads_loses_its_connection(strict: Serving) -> None:
+    """Its answer is given up; meanwhile others that read get the same page."""
+    target = f"{ROOT}/fetch/a?limit=10000".encode()
+    with ExitStack() as opened:
+        deaf = []
+        for _ in range(4):
+            client = socket.socket()
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            client.connect(("127.0.0.1", strict.port))
+            client.sendall((_GET % target) * 8)
+            deaf.append(opened.enter_context(client))
+        wait_until(lambda: strict.get(target.decode()).status == 503, "them to take all room")
+        assert strict.get("/healthz").status == 200
+        # Once their answers are given up, there is room for another of that size.
+        wait_until(lambda: strict.get(target.decode()).status == 200, "room for a long answer")
+
+
+def _wait_target(wait_ms: int = 30_000) -> bytes:
+    return f"{ROOT}/latest/a?min_version=99&wait_ms={wait_ms}".encode()
+
+
+def _refused_waiter(serving: Serving) -> bool:
+    """Whether one more request is refused a place to wait; it gives up at once if it isn't."""
+    answer = serving.get(_wait_target(1).decode())
+    assert answer.status == 503
+    return bool(answer.json["code"] == "overloaded")
+
+
+def test_only_so_many_may_wait_and_who_goes_gives_its_place_back(strict: Serving) -> None:
+    """The third gets 503 at once; a closed connection waits no longer."""
+    with strict.connect() as first, strict.connect() as second:
+        for client in (first, second):
+            client.sendall(_GET % _wait_target())
+        wait_until(lambda: _refused_waiter(strict), "both to wait")
+        assert strict.get(f"{ROOT}/latest/a").status == 200
+        first.close()
+        wait_until(lambda: not _refused_waiter(strict), "the place of the one that went")
+
+
+def test_the_end_of_a_worker_answers_those_who_wait(tmp_path: Path) -> None:
+    """SIGTERM: a problem with Retry-After, and exit code 0, long before the wait is over."""
+    StoreTable(tmp_path, make_definition()).commit([{"key": "a", "start": 1}])
+    serving = _serving(tmp_path)
+    serving.wait_for(1)
+    with serving.connect() as waiting, serving.connect() as other:
+        waiting.sendall(_GET % _wait_target())
+        # A second waiter that comes and goes shows that the first is served, too.
+        other.sendall(_GET % _wait_target(1))
+        assert b"behind-position-bound" in other.recv(65_536)
+        os.kill(serving.process.pid, signal.SIGTERM)
+        status, headers, body = _answer(waiting)
+    assert (status, body["code"]) == (503, "shutting-down")
+    assert int(headers["retry-after"]) > 0
+    assert headers["content-type"] == "application/problem+json"
+    assert serving.end() == 0
+    assert b"Traceback" not in serving.stderr.read_bytes()
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8080", "[::1]:80", "192.0.2.1"])
+def test_addresses_and_localhost_are_hosts(strict: Serving, host: str) -> None:
+    """A name of a stranger that leads here is none."""
+    request = b"GET /healthz HTTP/1.1\r\nConnection: close\r\nHost: "
+    assert strict.raw(request + host.encode() + b"\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    refused = strict.raw(request + b"stranger.example\r\n\r\n")
+    assert refused.startswith(b"HTTP/1.1 421 ")
+    assert b"unknown-host" in refused
+
+
+def test_every_answer_has_the_security_headers(strict: Serving) -> None:
+    """Answers, problems and pages; a page lets no other show it or hear of its address."""
+    for target in ("/healthz", f"{ROOT}/latest/a", "/nothing", "/"):
+        assert strict.get(target).headers["x-content-type-options"] == "nosniff"
+    page = strict.get("/").headers
+    assert page["referrer-policy"] == "no-referrer"
+    assert "frame-ancestors 'none'" in page["content-security-policy"]
+
+
+def test_the_limits_are_in_the_document(strict: Serving) -> None:
+    """Those of this service, not the defaults."""
+    limits = strict.get("/openapi.json").json["x-oriel-limits"]
+    assert (limits["header_bytes"], limits["requests"]) == (4_000, 500)

@@ -1,0 +1,199 @@
+"""Limits of a page, and reads that are longer than a step."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import orjson
+import pytest
+
+from oriel.app.reads import pages
+from tests.app.api_client import Answer, Served, served, starts
+from tests.app.problem_shape import assert_problem
+from tests.storage.store_tables import NONE, make_definition
+
+ROOT = "/v1/stores/store"
+KEYS = [f"k{i:02}" for i in range(40)]
+READS = [
+    "all", "backwardAll", "fetchRange?from_ms=20", "backwardFetchAll?to_ms=20", "latestAll",
+    "currentAll", "keys", "fetch/k07", "backwardFetch/k07",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """40 keys with ten windows each, and a store without windows; never changed."""
+    with served(tmp_path_factory.mktemp("long")) as made:
+        made.add(make_definition("rows", window=NONE), *({"key": key} for key in KEYS))
+        made.commit(*({"key": key, "start": 10 * i} for key in KEYS for i in range(1, 11)))
+        yield made
+
+
+def items(answer: Answer) -> list[Any]:
+    """What the page has."""
+    assert answer.status == 200, answer.body
+    body = answer.json
+    return list(body["windows"] if "windows" in body else body["keys"])
+
+
+def pages_of(read: Callable[[str], Answer]) -> Iterator[Answer]:
+    """Every page; ``read`` is given what to add to the query."""
+    page = read("")
+    yield page
+    while page.json["next_cursor"] is not None:
+        page = read(f"&cursor={page.json['next_cursor']}")
+        yield page
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("step", [1, 7, 100])
+def test_a_page_of_many_steps_is_the_page_of_one(
+    many: Served, monkeypatch: pytest.MonkeyPatch, read: str, step: int
+) -> None:
+    """Item by item, and its cursor goes on at the same place."""
+    separator = "&" if "?" in read else "?"
+    for limit in (3, 1000):
+        whole = many.get(f"{ROOT}/{read}{separator}limit={limit}")
+        with monkeypatch.context() as patched:
+            patched.setattr(pages, "_FIRST_STEP", step)
+            patched.setattr(pages, "_STEP", step)
+            stepped = many.get(f"{ROOT}/{read}{separator}limit={limit}")
+        assert items(stepped) == items(whole)
+        if stepped.json["next_cursor"] is not None:
+            cursor = f"{separator}limit={limit}&cursor={stepped.json['next_cursor']}"
+            going_on = many.get(f"{ROOT}/{read}{cursor}")
+            rest = many.get(f"{ROOT}/{read}{separator}limit=10000")
+            assert items(going_on) == items(rest)[len(items(whole)) :][:limit]
+
+
+def test_others_are_answered_between_the_steps(
+    many: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many long reads are under way."""
+    monkeypatch.setattr(pages, "_FIRST_STEP", 2)
+    monkeypatch.setattr(pages, "_STEP", 2)
+    ended: list[str] = []
+
+    async def ask(target: str) -> None:
+        assert (await many.client.call(f"{ROOT}/{target}")).status == 200
+        ended.append(target)
+
+    async def all_at_once() -> None:
+        await asyncio.gather(
+            *(ask("all?limit=1000") for _ in range(5)), ask("keys"), ask("latest/k01")
+        )
+
+    asyncio.run(all_at_once())
+    assert ended[0] == "latest/k01"
+    assert ended.count("all?limit=1000") == 5
+
+
+def test_a_page_ends_where_the_store_moves_on(
+    store: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is of one version; the next page is of the newer one and says so."""
+    store.commit(*({"key": key, "start": 10} for key in KEYS))
+    monkeypatch.setattr(pages, "_FIRST_STEP", 2)
+    monkeypatch.setattr(pages, "_STEP", 2)
+    turns: list[float] = []
+
+    async def commit_in_between(seconds: float) -> None:
+        turns.append(seconds)
+        if len(turns) == 3:
+            store.commit({"key": "new", "start": 99})
+
+    view = store.service.catalog.view("store")
+    with monkeypatch.context() as patch:
+        patch.setattr("oriel.app.reads.steps.asyncio.sleep", commit_in_between)
+        first = store.get(f"{ROOT}/all?limit=1000").json
+    # The catalog has forgotten it with the commit, and one process may open an index once.
+    view.close()
+    assert (len(first["windows"]), len(turns)) == (6, 3)
+    rest = store.get(f"{ROOT}/all?limit=1000&cursor={first['next_cursor']}").json
+    assert len(rest["windows"]) == len(KEYS) - 6 + 1
+    assert rest["position"]["version"] == first["position"]["version"] + 1
+
+
+@pytest.mark.parametrize("read", READS)
+def test_a_page_has_bounded_bytes(many: Served, monkeypatch: pytest.MonkeyPatch, read: str) -> None:
+    """It ends with the item that fills it, and its cursor goes on."""
+    separator = "&" if "?" in read else "?"
+    everything = items(many.get(f"{ROOT}/{read}{separator}limit=1000"))
+    monkeypatch.setattr(pages, "PAGE_BYTES_MAX", 350)
+    found: list[Any] = []
+    for page in pages_of(lambda cursor: many.get(f"{ROOT}/{read}{separator}limit=1000{cursor}")):
+        texts = [orjson.dumps(item) for item in items(page)]
+        assert sum(map(len, texts[:-1])) < 350
+        found += items(page)
+    assert found == everything
+
+
+@pytest.mark.parametrize(
+    ("read", "least_pages"),
+    [("fetchRange?from_ms=100", 3), ("all?final=true", 20), ("keys?prefix=k", 2)],
+)
+def test_a_page_ends_after_so_many_looks(
+    many: Served, monkeypatch: pytest.MonkeyPatch, read: str, least_pages: int
+) -> None:
+    """With what it has, maybe nothing; its cursor goes on to the end."""
+    everything = items(many.get(f"{ROOT}/{read}&limit=1000"))
+    monkeypatch.setattr(pages, "SCAN_RECORDS_MAX", 20)
+    monkeypatch.setattr(pages, "_FIRST_STEP", 8)
+    monkeypatch.setattr(pages, "_STEP", 8)
+    found = [*pages_of(lambda cursor: many.get(f"{ROOT}/{read}&limit=1000{cursor}"))]
+    assert [item for page in found for item in items(page)] == everything
+    assert len(found) >= least_pages
+
+
+def test_listed_keys_come_in_the_order_of_the_list(many: Served) -> None:
+    """Each with what it has; a key twice is answered twice."""
+    listed = ["k07", "none", "k03", "k07"]
+    body = orjson.dumps(listed)
+    for read in ("latestOfKeys", "currentOfKeys"):
+        answer = many.post(f"{ROOT}/{read}", body)
+        one = read.removesuffix("OfKeys")
+        assert answer.json["windows"] == [
+            many.get(f"{ROOT}/{one}/{key}").json["windows"][0] for key in listed if key != "none"
+        ]
+        assert answer.json["next_cursor"] is None
+    rows = many.post("/v1/stores/rows/getOfKeys?columns=n", body).json["rows"]
+    assert [row["key"] for row in rows] == ["k07", "k03", "k07"]
+    assert [*rows[0]] == ["key", "n", "timestamp_ms"]
+
+
+def _post(many: Served, target: str, cursor: str) -> Answer:
+    answer: Answer = many.post(target + cursor, b'["k07","none","k03"]')
+    return answer
+
+
+@pytest.mark.parametrize("limit", [1, 4, 1000])
+@pytest.mark.parametrize("step", [1, 3, 256])
+def test_windows_of_listed_keys(
+    many: Served, monkeypatch: pytest.MonkeyPatch, limit: int, step: int
+) -> None:
+    """One key after the other, page after page, both directions."""
+    monkeypatch.setattr(pages, "_FIRST_STEP", step)
+    monkeypatch.setattr(pages, "_STEP", step)
+    for read, ordered in (("fetchOfKeys", [20, 30, 40]), ("backwardFetchOfKeys", [40, 30, 20])):
+        target = f"{ROOT}/{read}?from_ms=20&to_ms=40&limit={limit}"
+        answers = pages_of(partial(_post, many, target))
+        found = [start for page in answers for start in starts(page)]
+        assert found == ordered * 2
+
+
+def test_a_list_of_keys_is_checked(many: Served) -> None:
+    """What is no list of keys, or too much, is a clear error."""
+    for body in (b"", b"{}", b'"a"', b"[1]", b'["a"', b'["\xff"]', b"[null]"):
+        answer = many.post(f"{ROOT}/latestOfKeys", body)
+        assert_problem(answer, 400, "invalid-body", "JSON list of keys")
+    answer = many.post(f"{ROOT}/latestOfKeys", orjson.dumps(["a"] * 1001))
+    assert_problem(answer, 400, "invalid-body", "1001", "1000")
+    answer = many.post(f"{ROOT}/latestOfKeys", orjson.dumps(["a" * 8193]))
+    assert_problem(answer, 400, "invalid-body", "8192")
+    assert_problem(many.post("/v1/stores/no/latestOfKeys", b"[]"), 404, "unknown-store")
+    wrong = many.post("/v1/stores/rows/latestOfKeys", b"[]")
+    assert_problem(wrong, 400, "wrong-store-kind", "getOfKeys")
+    cursor = many.post(f"{ROOT}/fetchOfKeys?limit=1", b'["k07"]').json["next_cursor"]
+    other = many.post(f"{ROOT}/fetchOfKeys?limit=1&cursor={cursor}", b'["k08"]')
+    assert_problem(other, 400, "invalid-cursor", "another request")

@@ -1,0 +1,203 @@
+"""/readyz says no while an index is not as it should be, and the reason; hanging is noticed."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+from deltalake import DeltaTable
+
+from oriel.app.server.supervisor import Child, HeartbeatWatch
+from oriel.storage import DataLayout
+from oriel.storage.index import IndexFolder, mark_damaged
+from oriel.storage.tailer import StatusFile, StoreStatus
+from tests.app.api_client import Served
+from tests.app.serving import ROOT, Serving
+from tests.storage.store_tables import StoreTable, make_definition
+from tests.storage.waiting import process_runs, wait_until
+
+FOLLOWING = StoreStatus("following", 0)
+
+
+@pytest.mark.parametrize("state", ["opening", "building", "failed", "stale", "blocked", "away"])
+def test_not_ready_unless_the_index_is_followed(store: Served, state: str) -> None:
+    """Though it answers; with the tailer's reason, where it gives one."""
+    store.tailer_says(FOLLOWING)
+    assert store.get("/readyz").status == 200
+    for problem in (None, "the disk does not answer"):
+        store.tailer_says(StoreStatus(state, 0, problem))
+        answer = store.get("/readyz")
+        assert answer.status == 503
+        assert answer.json["tailer_alive"] is True
+        said = answer.json["stores"]["store"]["problem"]
+        assert said == problem if problem else said
+    assert store.get(f"{ROOT}/keys").status == 200
+
+
+def test_not_ready_with_a_heartbeat_of_the_future(store: Served) -> None:
+    """A clock was set back: how old it is can't be said."""
+    store.tailer_says(FOLLOWING)
+    path = DataLayout(store.data).indexes / "_tailer.json"
+    os.utime(path, (time.time() + 60, time.time() + 60))
+    answer = store.get("/readyz")
+    assert (answer.status, answer.json["tailer_alive"]) == (503, False)
+    assert "future" in answer.json["problem"]
+
+
+def test_not_ready_with_a_mark_of_damage(store: Served) -> None:
+    """The moment that a reader left it."""
+    store.tailer_says(FOLLOWING)
+    generation = IndexFolder(DataLayout(store.data).index("store")).current()
+    assert generation is not None
+    mark_damaged(generation, "a bit flipped")
+    answer = store.get("/readyz")
+    assert answer.status == 503
+    assert "a bit flipped" in answer.json["stores"]["store"]["problem"]
+
+
+def test_what_another_version_of_the_tailer_says_is_read(store: Served) -> None:
+    """What is unknown is left aside, what is missing has a default; rubbish is no word."""
+    store.tailer_says(FOLLOWING)
+    path = DataLayout(store.data).indexes / "_tailer.json"
+    told = orjson.loads(path.read_bytes())
+    told["stores"]["store"]["phase"] = "new"
+    del told["stores"]["store"]["problem"], told["tables"], told["problem"]
+    path.write_bytes(orjson.dumps({**told, "colour": "green"}))
+    assert store.get("/readyz").status == 200
+    for rubbish in (b"[]", b"{}", b'{"pid":1,"stores":3}', b'{"pid":1,"stores":{"store":null}}'):
+        path.write_bytes(rubbish)
+        answer = store.get("/readyz")
+        assert (answer.status, answer.json["tailer_alive"]) == (503, False)
+
+
+def test_an_index_folder_that_can_not_be_written_is_the_reason(
+    store: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tailer can't say so itself, for its word lies there, too."""
+    store.tailer_says(FOLLOWING)
+    indexes = DataLayout(store.data).indexes
+    os.utime(indexes / "_tailer.json", (1, 1))
+    assert "can't be written" not in store.get("/readyz").json["problem"]
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != indexes or mode != os.W_OK)
+    assert f"{indexes} can't be written" in store.get("/readyz").json["problem"]
+
+
+def test_a_heartbeat_that_stands_still_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of this tailer and of no other, by the clock of the one who looks."""
+    seconds = iter(range(0, 10_000, 10))
+    monkeypatch.setattr("time.monotonic", lambda: float(next(seconds)))
+    layout = DataLayout(tmp_path)
+    child = Child("sleeper", ["-c", "import time; time.sleep(600)"])
+    path = layout.indexes / "_tailer.json"
+    try:
+        watch = HeartbeatWatch(StatusFile(layout), hanging_seconds=15)
+        assert not any(watch.hangs(child) for _ in range(5)), "nothing was heard of any tailer"
+        StatusFile(layout).write({})
+        assert not any(watch.hangs(child) for _ in range(5)), "another tailer sends it"
+        for time_s in (2**32, 2**31, 1):
+            # Times of the future, or of long ago, say nothing of how long it stands.
+            path.write_bytes(orjson.dumps({"pid": child.pid, "stores": {}}))
+            os.utime(path, (time_s, time_s))
+            assert not watch.hangs(child), "it has just changed"
+        assert any(watch.hangs(child) for _ in range(5))
+    finally:
+        monkeypatch.undo()
+        child.kill()
+        child.wait(10)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> StoreTable:
+    """A store's table, of three commits."""
+    made = StoreTable(tmp_path, make_definition())
+    for batch in range(3):
+        made.commit([{"key": "a", "start": start, "n": batch} for start in range(20)])
+    return made
+
+
+@pytest.fixture
+def data(tmp_path: Path, table: StoreTable) -> Path:
+    """The data folder of that store."""
+    assert table.path.is_relative_to(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def serving(data: Path) -> Iterator[Serving]:
+    """The service over it."""
+    made = Serving(data, "--stale-after", "3600")
+    made.wait_for(3)
+    yield made
+    made.end()
+
+
+@pytest.mark.slow
+def test_a_tailer_that_is_stopped_is_noticed_and_replaced(serving: Serving) -> None:
+    """SIGSTOP: /readyz says no within seconds, and another one follows the table."""
+    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    stopped = serving.children()["oriel.storage.tailer"]
+    os.kill(stopped, signal.SIGSTOP)
+    wait_until(lambda: serving.get("/readyz").status == 503, "the silence to be noticed")
+    assert "hangs" in serving.get("/readyz").json["problem"]
+    assert serving.get(f"{ROOT}/latest/a").status == 200
+    wait_until(lambda: not process_runs(stopped), "its end")
+    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    assert serving.children()["oriel.storage.tailer"] != stopped
+
+
+@pytest.mark.slow
+def test_a_next_entry_that_stays_torn_is_told(serving: Serving, data: Path) -> None:
+    """The last whole version answers; when the entry is whole, all is well."""
+    entry = DataLayout(data).table("store") / "_delta_log" / f"{4:020d}.json"
+    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    entry.write_bytes(b'{"commitInfo"')
+    wait_until(lambda: serving.get("/readyz").status == 503, "it to be noticed")
+    assert (
+        "version 4 of the table's log is torn"
+        in (serving.get("/readyz").json["stores"]["store"]["problem"])
+    )
+    assert serving.version() == 3
+    entry.unlink()
+    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+
+
+@pytest.mark.slow
+def test_tables_that_are_away_for_a_while_keep_their_answers(serving: Serving, data: Path) -> None:
+    """As an unmount: reads answer all the time, /readyz names the folder; then it goes on."""
+    tables = DataLayout(data).tables
+    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    generation = serving.generation()
+    away = tables.rename(tables.with_name("elsewhere"))
+    wait_until(lambda: serving.get("/readyz").status == 503, "it to be noticed")
+    assert str(tables) in serving.get("/readyz").json["problem"]
+    assert serving.version() == 3
+    away.rename(tables)
+    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    assert serving.generation() == generation
+
+
+@pytest.mark.slow
+def test_a_table_that_was_optimised_and_vacuumed_meanwhile_is_served(
+    data: Path, table: StoreTable
+) -> None:
+    """While the service was off: the index can't follow, and is built anew by itself."""
+    serving = Serving(data)
+    serving.wait_for(3)
+    assert serving.end() == 0
+    table.commit([{"key": "b", "start": 1}])
+    delta = DeltaTable(table.path)
+    delta.optimize.compact()
+    delta.vacuum(0, dry_run=False, enforce_retention_duration=False)
+    serving = Serving(data)
+    try:
+        serving.wait_for(DeltaTable(table.path).version())
+        wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+        assert serving.get(f"{ROOT}/latest/b").status == 200
+        assert serving.get(f"{ROOT}/latest/a").json["windows"][0]["n"] == 2
+    finally:
+        serving.end()

@@ -1,0 +1,88 @@
+"""Waiting for a position: one look at the index for all who wait."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from oriel.app.contract import Limits
+from oriel.app.reads.watcher import LOOK_SECONDS
+from oriel.app.server import Service
+from oriel.app.server.settings import ServiceSettings
+from tests.app.api_client import Answer, ApiClient, Served, served
+from tests.app.problem_shape import assert_problem
+
+ROOT = "/v1/stores/store"
+_WAITERS = 1_000
+_FOREVER = f"{ROOT}/latest/a?min_version=99&wait_ms=30000"
+
+
+async def _waiting(store: Served, targets: list[str]) -> list["asyncio.Task[Answer]"]:
+    tasks = [asyncio.ensure_future(store.client.call(target)) for target in targets]
+    while store.service.gate.waiting < len(tasks):  # noqa: ASYNC110 - it has no event of it
+        await asyncio.sleep(0)
+    return tasks
+
+
+def test_all_waiters_of_a_store_look_once(changing: Served) -> None:
+    """A thousand of them look no more often than one, and each gets its answer."""
+    watcher = changing.service.catalog.view("store").watcher
+
+    async def run() -> list[Answer]:
+        targets = [
+            f"{ROOT}/latest/a?min_version={2 + i % 2}&wait_ms=30000" for i in range(_WAITERS)
+        ]
+        tasks = await _waiting(changing, targets)
+        looks, begun = watcher.looks, time.monotonic()
+        await asyncio.sleep(0.1)
+        assert watcher.looks - looks <= (time.monotonic() - begun) / LOOK_SECONDS + 1
+        changing.commit({"key": "a", "start": 60})
+        changing.commit({"key": "a", "start": 70})
+        return await asyncio.gather(*tasks)
+
+    answers = asyncio.run(run())
+    assert {answer.status for answer in answers} == {200}
+    assert changing.service.gate.waiting == 0
+
+
+def test_nobody_looks_when_nobody_waits(changing: Served) -> None:
+    """The look ends with the last waiter."""
+    watcher = changing.service.catalog.view("store").watcher
+
+    async def run() -> None:
+        (task,) = await _waiting(changing, [_FOREVER])
+        task.cancel()
+        await task
+        await asyncio.sleep(0.05)
+        looks = watcher.looks
+        await asyncio.sleep(0.05)
+        assert watcher.looks == looks
+
+    asyncio.run(run())
+    assert changing.service.gate.waiting == 0
+
+
+def test_a_worker_that_ends_answers_all_who_wait(changing: Served) -> None:
+    """And lets nobody wait any more; what needs no waiting is answered."""
+
+    async def run() -> list[Answer]:
+        tasks = await _waiting(changing, [_FOREVER] * 3)
+        changing.service.stop_waiting()
+        answers = await asyncio.gather(*tasks, changing.client.call(_FOREVER))
+        assert (await changing.client.call(f"{ROOT}/latest/a?wait_ms=9")).status == 200
+        return answers
+
+    for answer in asyncio.run(run()):
+        assert_problem(answer, 503, "shutting-down")
+
+
+def test_requests_beyond_the_limit_are_refused(tmp_path: Path) -> None:
+    """At once, with 503; the places are given back."""
+    with served(tmp_path) as made:
+        made.commit({"key": "a", "start": 1})
+        service = Service(tmp_path, ServiceSettings(Limits(requests=1, waiting_requests=1)))
+        client = ApiClient(service)
+        service.gate.enter()
+        assert_problem(client.get("/healthz"), 503, "overloaded", "--limit-requests")
+        service.gate.leave()
+        assert client.get("/healthz").status == 200
+        service.catalog.close()

@@ -1,0 +1,52 @@
+"""A real service for the tests of its client."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from oriel.client import Client
+from tests.app.serving import Serving
+from tests.storage.store_tables import NONE, SESSION, StoreTable, make_definition
+from tests.storage.waiting import wait_until
+
+#: Keys that are hard to put into a path, and to take out of one.
+HOSTILE_KEYS = ("", ".", "..", "a/../b", "a//b", "%2F", "a b+c?d#e&f=g", '"\\\n\0é😀')
+
+
+@dataclass(frozen=True)
+class Running:
+    """A service that runs, and the table of its store of windows, ``store``."""
+
+    url: str
+    table: StoreTable
+
+
+@pytest.fixture(scope="session")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """`oriel serve` over a store of each sort; tests may add windows of keys of their own."""
+    data = tmp_path_factory.mktemp("client")
+    table = StoreTable(data, make_definition())
+    starts = [{"key": "a", "start": 10 * n, "n": n} for n in range(1, 26)]
+    hostile = [{"key": key, "start": 10, "n": at} for at, key in enumerate(HOSTILE_KEYS)]
+    table.commit([*starts, *hostile, {"key": "big", "start": 5, "n": 2**63 - 1, "mean": None}])
+    visits = StoreTable(data, make_definition("visits", window=SESSION))
+    visits.commit([
+        {"key": "a", "start": 10, "end": 20}, {"key": "a", "start": 40, "end": 90},
+    ])  # fmt: skip
+    StoreTable(data, make_definition("totals", window=NONE)).commit([{"key": "a", "n": 7}])
+    serving = Serving(data)
+    try:
+        url = f"http://127.0.0.1:{serving.port}"
+        with Client(url) as client:
+            wait_until(lambda: [s.ready for s in client.stores()] == [True] * 3, "all stores")
+        yield Running(url, table)
+    finally:
+        serving.end()
+
+
+@pytest.fixture
+def client(running: Running) -> Iterator[Client]:
+    """A client of that service."""
+    with Client(running.url) as made:
+        yield made

@@ -1,0 +1,253 @@
+"""`oriel get` against a real service: what it prints, and what it says where nothing is."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from oriel.client import Client, Position, Window
+from oriel.client.protocol import CSV
+from oriel.client.terminal import main
+from oriel.client.terminal.command import _write_pages
+from oriel.client.terminal.tables import cell, printable, sparklines, table, time_of
+from tests.client.conftest import Running
+from tests.storage.waiting import WAIT_SECONDS, wait_until
+
+Get = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def get(running: Running, capfd: pytest.CaptureFixture[str]) -> Get:
+    """Run the command against the service: exit code, output, errors."""
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main([*arguments, "--url", running.url])
+        told = capfd.readouterr()
+        return code, told.out, told.err
+
+    return run
+
+
+def test_without_a_store_the_stores_are_listed(get: Get) -> None:
+    """A table, or a JSON object each."""
+    code, out, _ = get()
+    head, *lines = out.splitlines()
+    assert code == 0
+    assert head.split() == [
+        "store",
+        "windows",
+        "aggregates",
+        "version",
+        "final",
+        "up",
+        "to",
+        "(UTC)",
+    ]
+    assert [line.split()[:2] for line in lines] == [
+        ["store", "sliding"], ["totals", "none"], ["visits", "session"],
+    ]  # fmt: skip
+    assert [json.loads(line)["name"] for line in get("--json")[1].splitlines()] == [
+        "store", "totals", "visits",
+    ]  # fmt: skip
+    assert get("--csv")[0] == 1
+
+
+def test_without_a_key_the_keys_are_listed(get: Get) -> None:
+    """One a line, and none of them drives the terminal."""
+    code, out, _ = get("store", "--limit", "1000")
+    assert code == 0
+    assert "\x00" not in out
+    assert out.splitlines()[0] == ""
+    assert {"a", "big"} <= set(out.splitlines())
+    keys = [
+        json.loads(line)["key"]
+        for line in get("store", "--json", "--limit", "1000")[1].splitlines()
+    ]
+    assert '"\\\n\0é😀' in keys
+    rows = list(csv.reader(io.StringIO(get("store", "--csv", "--limit", "1000")[1], newline="")))
+    assert rows == [["key"], *([key] for key in keys)]
+
+
+def test_windows_are_a_table_newest_first_with_sparklines(get: Get) -> None:
+    """Times in UTC, numbers at the right, a line of bars from old to new."""
+    code, out, _ = get("store", "a", "--limit", "8")
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[0].split() == [
+        "start",
+        "(UTC)",
+        "end",
+        "(UTC)",
+        "n",
+        "mean",
+        "last",
+        "all",
+        "final",
+    ]
+    assert lines[1].startswith("1970-01-01 00:00:00.250  1970-01-01 00:00:00.260  25")
+    assert lines[9] == ""
+    assert [line.split() for line in lines[10:]] == [
+        ["n", "▁▂▃▄▅▆▇█", "18", "…", "25"], ["mean", "▁▁▁▁▁▁▁▁", "1.5", "…", "1.5"],
+    ]  # fmt: skip
+
+
+def test_bounds_may_be_times_or_milliseconds(get: Get) -> None:
+    """Both inclusive; nothing within them is said, with exit code 1."""
+    out = get("store", "a", "--from", "1970-01-01T00:00:00.020Z", "--to", "40", "--json")[1]
+    starts = [json.loads(line)["window_start_ms"] for line in out.splitlines()]
+    assert starts == [40, 30, 20]
+    code, out, error = get("store", "a", "--from", "2013-01-01")
+    assert (code, out) == (1, "")
+    assert error == (
+        "oriel get: key 'a' has no windows that start within these bounds in store 'store'\n"
+    )
+    assert get("store", "a", "--from", "yesterday")[2].startswith("oriel get: from_ms must be")
+
+
+def test_csv_is_that_of_the_service(get: Get) -> None:
+    """Byte for byte, with a line of names."""
+    rows = list(csv.DictReader(io.StringIO(get("store", "a", "--csv", "--limit", "2")[1])))
+    assert [row["window_start_ms"] for row in rows] == ["250", "240"]
+
+
+def test_csv_of_several_pages_has_its_names_once(
+    running: Running, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A service may end a page early."""
+    with Client(running.url) as client:
+        assert _write_pages(client.window_store("store").fetch("a", page_size=10), CSV) == 0
+    rows = list(csv.DictReader(io.StringIO(capfd.readouterr().out)))
+    assert [int(row["n"]) for row in rows] == list(range(1, 26))
+
+
+def test_a_store_without_windows_shows_the_row(get: Get) -> None:
+    """As a table, JSON and CSV; what is for windows only is refused."""
+    code, out, _ = get("totals", "a")
+    assert code == 0
+    assert "newest record (UTC)" in out.splitlines()[0]
+    assert " 7 " in out.splitlines()[1]
+    assert json.loads(get("totals", "a", "--json")[1])["n"] == 7
+    assert next(csv.DictReader(io.StringIO(get("totals", "a", "--csv")[1])))["n"] == "7"
+    for form in ((), ("--json",)):
+        code, _, error = get("totals", "b", *form)
+        assert code == 1
+        assert error == "oriel get: key 'b' has no row in store 'totals'; did you mean 'a'?\n"
+    assert get("totals", "a", "--from", "1")[0] == 1
+
+
+def test_sessions_are_windows(get: Get) -> None:
+    """Newest first by start."""
+    out = get("visits", "a", "--json")[1]
+    assert [json.loads(line)["window_end_ms"] for line in out.splitlines()] == [90, 20]
+
+
+def test_what_is_not_there_names_what_is_near(get: Get) -> None:
+    """A store, a key, and the service itself."""
+    assert get("stroe", "a") == (
+        1, "", "oriel get: there is no store 'stroe'; did you mean 'store'?\n",
+    )  # fmt: skip
+    code, _, error = get("store", "bigg")
+    assert code == 1
+    assert error.startswith("oriel get: key 'bigg' has no windows in store 'store'; did you mean")
+    assert "'big'" in error
+
+
+def test_no_service_is_one_line(capfd: pytest.CaptureFixture[str]) -> None:
+    """With the address, the reason, and what to do."""
+    assert main(["--url", "http://127.0.0.1:1"]) == 1
+    error = capfd.readouterr().err
+    assert error.startswith("oriel get: no answer from http://127.0.0.1:1: ")
+    assert error.endswith("Is `oriel serve` running there? --url says where else to look\n")
+    assert main(["--url", "localhost"]) == 1
+    assert "like http://127.0.0.1:8080" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--watch"], ["store", "--watch"], ["store", "a", "--watch", "--csv"], ["--from", "1"],
+     ["store", "a", "--limit", "0"], ["store", "a", "--limit", "10001"],
+     ["store", "a", "--json", "--csv"]],
+)  # fmt: skip
+def test_options_that_do_not_fit_are_refused(get: Get, arguments: list[str]) -> None:
+    """As argparse does."""
+    with pytest.raises(SystemExit, match="2"):
+        get(*arguments)
+
+
+def test_watching_shows_changes_until_it_is_stopped(running: Running) -> None:
+    """In JSON a window that has changed is a line; Ctrl-C ends it well."""
+    version = running.table.commit([{"key": "seen", "start": 10, "n": 1}])
+    with Client(running.url) as client:
+        client.window_store("store").wait_for(Position(version))
+    command = [sys.executable, "-P", "-m", "oriel", "get", "store", "seen", "--watch", "--json"]
+    process = subprocess.Popen([*command, "--url", running.url], stdout=subprocess.PIPE)
+    lines: list[dict[str, int]] = []
+    assert process.stdout is not None
+    stdout = process.stdout
+    reader = threading.Thread(target=lambda: lines.extend(map(json.loads, stdout)))
+    reader.start()
+    wait_until(lambda: len(lines) == 1, "the first window")
+    running.table.commit([{"key": "seen", "start": 20, "n": 2}])
+    wait_until(lambda: len(lines) == 2, "the second window")
+    process.send_signal(2)
+    assert process.wait(WAIT_SECONDS) == 0
+    reader.join(WAIT_SECONDS)
+    stdout.close()
+    assert [line["n"] for line in lines] == [1, 2]
+
+
+def test_a_reader_that_has_seen_enough_is_no_failure(running: Running) -> None:
+    """As in `oriel get store a --json | head -1`."""
+    command = [sys.executable, "-P", "-m", "oriel", "get", "store", "a", "--url", running.url]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    told = process.stderr.read()
+    process.stderr.close()
+    assert (process.wait(WAIT_SECONDS), told) == (0, b"")
+
+
+def test_the_token_comes_from_the_environment(get: Get, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is sent and never shown; one that can't be in a header is told without it."""
+    monkeypatch.setenv("ORIEL_TOKEN", "secret-word")
+    code, out, error = get("store", "a")
+    assert code == 0
+    assert "secret-word" not in out + error
+    monkeypatch.setenv("ORIEL_TOKEN", "secret-word\nX: y")
+    assert get("store", "a") == (
+        1, "", "oriel get: the token has characters that no header can have\n",
+    )  # fmt: skip
+
+
+def _window(**aggregates: object) -> Window:
+    return Window("k", 0, aggregates, 0, 1, final=True)
+
+
+def test_sparklines_are_of_numbers_only() -> None:
+    """Gaps where there is none, one height where all are the same, no overflow."""
+    windows = [_window(n=3, s="x", b=True, f=1.7e308), _window(n=None, s="y", b=True, f=-1.7e308),
+               _window(n=1, s="z", b=True, f=0.0)]  # fmt: skip
+    assert sparklines(windows) == ["n  ▁ █  1 … 3", "f  ▅▁█  -1.7e+308 … 1.7e+308"]
+    assert sparklines([_window(n=5), _window(n=5)]) == ["n  ▁▁  5 … 5"]
+    assert sparklines([_window(n=5)]) == []
+
+
+def test_cells_are_short_and_harmless() -> None:
+    """Escape sequences of keys don't reach the terminal."""
+    assert printable("a\x1b[2Jb\n\u202e") == r"a\x1b[2Jb\n\u202e"
+    assert (cell(None), cell(True), cell(1 / 3), cell(2**63)) == (
+        "-",
+        "yes",
+        "0.333333",
+        str(2**63),
+    )
+    assert cell("x" * 100) == "x" * 59 + "…"
+    assert table(["a", "bb"], [[1, "x"], [10, "yyy"]]) == " a  bb\n 1  x\n10  yyy"
+    assert time_of(10**18) == f"{10**18} ms"
+    assert time_of(1357034400000) == "2013-01-01 10:00:00"

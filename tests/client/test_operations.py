@@ -1,0 +1,145 @@
+"""The client's reads and the service's operations: the same names, paths and parameters."""
+
+import inspect
+import json
+import re
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import pytest
+
+from oriel.app.contract import OPERATIONS
+from oriel.client import (
+    AsyncReadOnlyKeyValueStore,
+    AsyncReadOnlySessionStore,
+    AsyncReadOnlyWindowStore,
+    Client,
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyWindowStore,
+    row_reads,
+    store_reads,
+    window_reads,
+)
+from oriel.client.protocol import Address, PagedRead, Read, Request
+
+_ADDRESS = Address("store")
+_KEYS = ("k1", "k2")
+_STARTS = (1, "2013-01-01")
+_ENDS = (1, 2)
+
+#: Each read with all of its bounds.
+READS: dict[str, PagedRead[Any] | Read[Any]] = {
+    "fetch": window_reads.fetch(_ADDRESS, "k", *_STARTS),
+    "backwardFetch": window_reads.backward_fetch(_ADDRESS, "k", *_STARTS),
+    "latest": window_reads.latest(_ADDRESS, "k"),
+    "current": window_reads.current(_ADDRESS, "k"),
+    "covering": window_reads.covering(_ADDRESS, "k", 5),
+    "window": window_reads.window(_ADDRESS, "k", 5),
+    "fetchRange": window_reads.fetch_range(_ADDRESS, *_KEYS, *_STARTS),
+    "backwardFetchRange": window_reads.backward_fetch_range(_ADDRESS, *_KEYS, *_STARTS),
+    "fetchAll": window_reads.fetch_all(_ADDRESS, *_STARTS),
+    "backwardFetchAll": window_reads.backward_fetch_all(_ADDRESS, *_STARTS),
+    "all": window_reads.all_windows(_ADDRESS),
+    "backwardAll": window_reads.backward_all_windows(_ADDRESS),
+    "latestAll": window_reads.latest_all(_ADDRESS, *_KEYS, prefix="k"),
+    "currentAll": window_reads.current_all(_ADDRESS, *_KEYS, prefix="k"),
+    "findSessions": window_reads.find_sessions(_ADDRESS, "k", *_ENDS),
+    "backwardFindSessions": window_reads.backward_find_sessions(_ADDRESS, "k", *_ENDS),
+    "findSessionsRange": window_reads.find_sessions_range(_ADDRESS, *_KEYS, *_ENDS),
+    "backwardFindSessionsRange": window_reads.backward_find_sessions_range(
+        _ADDRESS, *_KEYS, *_ENDS
+    ),
+    "session": window_reads.fetch_session(_ADDRESS, "k", 1, 2),
+    "get": row_reads.get(_ADDRESS, "k"),
+    "range": row_reads.range_of_keys(_ADDRESS, *_KEYS),
+    "reverseRange": row_reads.reverse_range(_ADDRESS, *_KEYS),
+    "prefixScan": row_reads.prefix_scan(_ADDRESS, "k"),
+    "reverseAll": row_reads.reverse_all_rows(_ADDRESS),
+    "latestOfKeys": window_reads.latest_of_keys(_ADDRESS, ["a", "b"]),
+    "currentOfKeys": window_reads.current_of_keys(_ADDRESS, ["a", "b"]),
+    "fetchOfKeys": window_reads.fetch_of_keys(_ADDRESS, ["a", "b"], *_STARTS),
+    "backwardFetchOfKeys": window_reads.backward_fetch_of_keys(_ADDRESS, ["a", "b"], *_STARTS),
+    "getOfKeys": row_reads.get_of_keys(_ADDRESS, ["a", "b"]),
+    "approximateNumEntries": row_reads.approximate_num_entries(_ADDRESS),
+    "listKeys": store_reads.keys(_ADDRESS, "k"),
+}
+
+#: Other names of operations that the client has under their first name.
+_ALIASES = {"fetchSession"}
+
+
+def _request(read: PagedRead[Any] | Read[Any]) -> Request:
+    return read.page().request if isinstance(read, PagedRead) else read.request
+
+
+def test_every_hot_read_has_a_read_of_the_client() -> None:
+    """A read that the service gets is one function and a line a client more here."""
+    hot = {name for name, operation in OPERATIONS.items() if operation.is_hot}
+    assert hot - _ALIASES <= READS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(OPERATIONS.keys() & READS.keys()))
+def test_a_read_asks_what_its_operation_answers(name: str) -> None:
+    """By its path, and with parameters and values that it takes."""
+    operation, request = OPERATIONS[name], _request(READS[name])
+    pattern = re.sub(r"{(\w+)}", lambda match: f"(?P<{match[1]}>[^/]+)", operation.path)
+    match = re.fullmatch(pattern, request.path)
+    assert match, request.path
+    for parameter in operation.path_parameters:
+        parameter.read(unquote(match[parameter.name]).encode())
+    known = {parameter.name: parameter for parameter in operation.query.parameters}
+    for parameter_name, value in request.query:
+        known[parameter_name].read(value)
+
+
+@pytest.mark.parametrize(
+    ("store", "other"),
+    [
+        (ReadOnlyWindowStore, AsyncReadOnlyWindowStore),
+        (ReadOnlySessionStore, AsyncReadOnlySessionStore),
+        (ReadOnlyKeyValueStore, AsyncReadOnlyKeyValueStore),
+    ],
+)
+def test_both_clients_have_the_same_reads(store: type, other: type) -> None:
+    """With the same words and parameters; each read function is in one store at least."""
+    names = {name for name in dir(store) if not name.startswith("_")}
+    assert names == {name for name in dir(other) if not name.startswith("_")}
+    for name in names:
+        assert inspect.getdoc(getattr(store, name)) == inspect.getdoc(getattr(other, name)), name
+        assert inspect.getdoc(getattr(store, name)), name
+
+
+def test_paging_becomes_parameters() -> None:
+    """Which aggregates, which windows, how many at a time."""
+    read = window_reads.fetch(
+        _ADDRESS, "k", final=False, columns=["n", "mean"], limit=5, page_size=2
+    )
+    assert dict(_request(read).query) == {"final": "false", "columns": "n,mean", "limit": "2"}
+    one = window_reads.latest(_ADDRESS, "k", columns=["n"])
+    assert dict(one.request.query) == {"columns": "n"}
+    assert dict(_request(row_reads.prefix_scan(_ADDRESS, "", columns=())).query) == {
+        "prefix": "", "columns": "", "limit": "1000",
+    }  # fmt: skip
+
+
+def test_listed_keys_are_posted() -> None:
+    """As a JSON list; a read with one item a key leaves the page's size to the service."""
+    seen: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        position = {"version": 1, "offsets": {}}
+        return httpx.Response(
+            200, json={"count": 7, "rows": [], "position": position, "next_cursor": None}
+        )
+
+    with Client("http://oriel", transport=httpx.MockTransport(handle)) as client:
+        store = client.key_value_store("store")
+        assert store.get_of_keys(["é", "b"], columns=["n"]).list() == []
+        assert store.approximate_num_entries() == 7
+    posted, got = seen
+    assert (posted.method, json.loads(posted.content)) == ("POST", ["é", "b"])
+    assert posted.url == "http://oriel/v1/stores/store/getOfKeys?columns=n"
+    assert (got.method, got.content) == ("GET", b"")

@@ -1,0 +1,235 @@
+"""Both clients against a real service: every read, pages, positions, tables."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from oriel.client import (
+    AsyncClient,
+    AsyncReadOnlyKeyValueStore,
+    AsyncReadOnlySessionStore,
+    Client,
+    InvalidRequest,
+    Position,
+    PositionNotReached,
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyWindowStore,
+    UnknownStore,
+)
+from tests.client.conftest import HOSTILE_KEYS, Running
+
+
+def _with_async(running: Running, use: Callable[[AsyncClient], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        async with AsyncClient(running.url) as client:
+            return await use(client)
+
+    return asyncio.run(run())
+
+
+def test_windows_come_page_by_page(client: Client) -> None:
+    """Oldest or newest first, within bounds, as many as are asked for."""
+    store = client.window_store("store")
+    assert [w.start_ms for w in store.fetch("a", page_size=4)] == list(range(10, 260, 10))
+    newest = store.backward_fetch("a", limit=7, page_size=3)
+    assert [w.start_ms for w in newest] == list(range(250, 180, -10))
+    assert [len(page.items) for page in newest.pages()] == [3, 3, 1]
+    since = datetime(1970, 1, 1, microsecond=20_000, tzinfo=UTC)
+    inside = store.fetch("a", since, "1970-01-01T00:00:00.040Z")
+    assert [w["n"] for w in inside] == [2, 3, 4]
+    assert store.fetch("nobody").list() == []
+
+
+def test_one_window_is_there_or_none(client: Client) -> None:
+    """With its aggregates and times."""
+    store = client.window_store("store")
+    latest = store.latest("a")
+    assert latest is not None
+    assert (latest.key, latest.start_ms, latest.end_ms, latest["n"]) == ("a", 250, 260, 25)
+    assert latest.start == datetime(1970, 1, 1, microsecond=250_000, tzinfo=UTC)
+    assert latest.end > latest.start
+    assert latest.timestamp.tzinfo is UTC
+    assert set(latest) == {"n", "mean", "last", "all"}
+    assert len(latest) == 4
+    assert store.window("a", 250) == latest
+    assert store.window("a", 251) is None
+    assert store.latest("nobody") is None
+    big = store.latest("big")
+    assert big is not None
+    assert (big["n"], big["mean"]) == (2**63 - 1, None)
+
+
+@pytest.mark.parametrize("at", range(len(HOSTILE_KEYS)))
+def test_every_key_can_be_asked_for(client: Client, at: int) -> None:
+    """Whatever characters it has, also steps up and slashes."""
+    found = client.window_store("store").latest(HOSTILE_KEYS[at])
+    assert found is not None
+    assert (found.key, found["n"]) == (HOSTILE_KEYS[at], at)
+
+
+def test_keys_are_listed(client: Client) -> None:
+    """All, or those with a prefix, in order of their bytes."""
+    store = client.window_store("store")
+    keys = store.keys(page_size=2).list()
+    assert keys == sorted(keys, key=str.encode)
+    assert {*HOSTILE_KEYS, "a", "big"} <= set(keys)
+    assert store.keys("a/").list() == ["a/../b", "a//b"]
+
+
+def test_sessions_and_rows_have_their_own_stores(client: Client) -> None:
+    """``store`` takes the class that fits the kind."""
+    visits = client.store("visits")
+    assert isinstance(visits, ReadOnlySessionStore)
+    assert [s.start_ms for s in visits.find_sessions("a", 20, 45)] == [10, 40]
+    assert [s.start_ms for s in visits.backward_find_sessions("a", 21)] == [40]
+    assert visits.fetch_session("a", 40, 91) is None
+    session = visits.fetch_session("a", 40, 90)
+    assert session is not None
+    assert session.end_ms == 90
+    totals = client.store("totals")
+    assert isinstance(totals, ReadOnlyKeyValueStore)
+    row = totals.get("a")
+    assert row is not None
+    assert (row["n"], totals.get("b")) == (7, None)
+    assert type(client.store("store")) is ReadOnlyWindowStore
+
+
+def test_stores_tell_what_they_are(client: Client) -> None:
+    """In the list, and each by itself."""
+    listed = {store.name: store for store in client.stores()}
+    assert {name: store.kind for name, store in listed.items()} == {
+        "store": "sliding", "totals": "none", "visits": "session",
+    }  # fmt: skip
+    assert listed["totals"].aggregates == ("n", "mean", "last", "all")
+    store = client.window_store("store")
+    assert store.describe()["definition"]["name"] == store.name == "store"
+    assert listed["store"].position == store.position()
+
+
+def test_what_the_service_refuses_is_an_exception(client: Client) -> None:
+    """Of a class by its code, with the service's own words."""
+    with pytest.raises(UnknownStore, match="the stores are: store, totals, visits") as unknown:
+        client.store("nope")
+    assert (unknown.value.code, unknown.value.status) == ("unknown-store", 404)
+    assert unknown.value.instance == "/v1/stores/nope"
+    with pytest.raises(InvalidRequest, match="use findSessions"):
+        client.key_value_store("visits").get("a")
+    with pytest.raises(InvalidRequest, match="from_ms must be an integer"):
+        client.window_store("store").fetch("a", "yesterday").list()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"limit": 0}, "limit must be at least 1, not 0"),
+        ({"page_size": 10_001}, "page_size must be from 1 to 10,000, not 10001"),
+        ({"time_from": datetime(2013, 1, 1)}, "has no zone"),  # noqa: DTZ001
+    ],
+)
+def test_what_can_not_be_is_refused_here(
+    client: Client, arguments: dict[str, Any], message: str
+) -> None:
+    """Before anything is sent."""
+    with pytest.raises(ValueError, match=message):
+        client.window_store("store").fetch("a", **arguments)
+
+
+def test_a_writer_reads_what_it_wrote(client: Client, running: Running) -> None:
+    """It waits for its position; a position that doesn't come is an exception."""
+    store = client.window_store("store")
+    version = running.table.commit([{"key": "written", "start": 10, "n": 1}])
+    reached = store.wait_for(Position(version))
+    assert reached.version >= version
+    assert reached.offsets["events"][0] == 100 * version
+    demanding = store.at_least(Position(offsets={"events": {0: 100 * version}}))
+    assert demanding.latest("written") is not None
+    with pytest.raises(PositionNotReached, match="has not reached the position"):
+        store.wait_for(Position(version + 1_000), wait_s=0.05)
+    with pytest.raises(PositionNotReached):
+        store.at_least(Position(version + 1_000), wait_s=0).latest("written")
+
+
+def test_results_become_tables(client: Client) -> None:
+    """Arrow, pandas and Polars, from several pages, with the types of the store's table."""
+    read = client.window_store("store").fetch("a", limit=20, page_size=6)
+    table = read.to_arrow()
+    assert table["n"].to_pylist() == list(range(1, 21))
+    assert str(table.schema.field("window_start").type) == "timestamp[us, tz=UTC]"
+    frame = read.to_pandas()
+    assert (len(frame), str(frame["n"].dtype)) == (20, "int64")
+    assert read.to_polars()["n"].to_list() == list(range(1, 21))
+    assert client.window_store("store").fetch("nobody").to_arrow().num_rows == 0
+    assert client.window_store("store").keys("b").to_pandas()["key"].tolist() == ["big"]
+
+
+def test_integers_with_gaps_keep_all_digits(client: Client, running: Running) -> None:
+    """In pandas, too, where a gap would make doubles of them."""
+    version = running.table.commit([
+        {"key": "gaps", "start": 10, "n": 2**63 - 1}, {"key": "gaps", "start": 20, "n": None},
+    ])  # fmt: skip
+    store = client.window_store("store").at_least(Position(version))
+    frame = store.fetch("gaps").to_pandas()
+    assert frame["n"][0] == 2**63 - 1
+    assert frame["n"].isna().tolist() == [False, True]
+
+
+def test_watching_tells_of_changes(client: Client, running: Running) -> None:
+    """The page as it is, then each time that another answer is there."""
+    running.table.commit([{"key": "watched", "start": 10, "n": 1}])
+    client.window_store("store").wait_for(Position(running.table.batch + 1))
+    pages = client.window_store("store").backward_fetch("watched", limit=2).watch(every_s=0.01)
+    assert [w["n"] for w in next(pages).items] == [1]
+    running.table.commit([{"key": "watched", "start": 20, "n": 2}])
+    assert [w["n"] for w in next(pages).items] == [2, 1]
+
+
+def test_the_asynchronous_client_reads_the_same(client: Client, running: Running) -> None:
+    """Each read of both clients."""
+
+    async def read(other: AsyncClient) -> list[Any]:
+        store = other.window_store("store")
+        visits = await other.store("visits")
+        totals = await other.store("totals")
+        assert isinstance(visits, AsyncReadOnlySessionStore)
+        assert isinstance(totals, AsyncReadOnlyKeyValueStore)
+        return [
+            await other.stores(),
+            [window async for window in store.fetch("a", page_size=4)],
+            await store.backward_fetch("a", limit=3).list(),
+            await store.latest("a"),
+            await store.window("a", 11),
+            await store.keys("b").list(),
+            await visits.find_sessions("a", 20).list(),
+            await visits.backward_find_sessions("a").list(),
+            await visits.fetch_session("a", 10, 20),
+            await totals.get("a"),
+            await store.wait_for(Position(1)),
+            (await store.fetch("a", page_size=9).to_arrow()).to_pylist(),
+            (await store.fetch("a").to_pandas())["n"].tolist(),
+            (await store.fetch("a").to_polars())["n"].to_list(),
+            await anext(store.fetch("a", limit=2).watch()),
+        ]
+
+    store = client.window_store("store")
+    visits, totals = client.session_store("visits"), client.key_value_store("totals")
+    assert _with_async(running, read) == [
+        client.stores(),
+        store.fetch("a").list(),
+        store.backward_fetch("a", limit=3).list(),
+        store.latest("a"),
+        None,
+        ["big"],
+        visits.find_sessions("a", 20).list(),
+        visits.backward_find_sessions("a").list(),
+        visits.fetch_session("a", 10, 20),
+        totals.get("a"),
+        store.position(),
+        store.fetch("a").to_arrow().to_pylist(),
+        store.fetch("a").to_pandas()["n"].tolist(),
+        list(range(1, 26)),
+        next(store.fetch("a", limit=2).watch()),
+    ]

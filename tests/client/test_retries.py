@@ -1,0 +1,212 @@
+"""What is tried again, when, and how often; and what an answer that is none becomes."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from oriel.client import (
+    AsyncClient,
+    Client,
+    InvalidRequest,
+    NotAllowed,
+    NotFound,
+    NotReady,
+    OrielError,
+    Position,
+    PositionNotReached,
+    Problem,
+    Retries,
+    ServiceFailed,
+    ServiceUnreachable,
+    UnexpectedAnswer,
+)
+from oriel.client.errors import problem_of
+from oriel.client.exchange import Pause, Send, exchange
+from oriel.client.protocol import Address, Answer
+from oriel.client.store_reads import stores, wait_for
+from oriel.client.window_reads import latest
+
+_STORES = Answer(200, {}, b'{"stores": []}')
+
+
+def _problem(status: int, code: str = "some-code", **headers: str) -> Answer:
+    document = {"status": status, "code": code, "title": "T", "detail": "D", "instance": "/"}
+    return Answer(status, headers, json.dumps(document).encode())
+
+
+def _pauses(read: Any, *answers: Answer | ServiceUnreachable, attempts: int = 5) -> list[float]:
+    """The pauses on the way to the value, with these answers in their order."""
+    steps = exchange(read, Retries(attempts), Random(1))
+    rest = iter(answers)
+    pauses: list[float] = []
+    came: Answer | ServiceUnreachable | None = None
+    while True:
+        try:
+            step = steps.send(came)
+        except StopIteration:
+            assert not list(rest)
+            return pauses
+        if isinstance(step, Pause):
+            pauses.append(step.seconds)
+            came = None
+        else:
+            came = next(rest)
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_what_may_pass_is_tried_again_after_what_it_asks_for(status: int) -> None:
+    """Never earlier than Retry-After says, and up to a quarter later, so that not all come back."""
+    busy = _problem(status, **{"retry-after": "3"})
+    pauses = _pauses(stores(), busy, busy, _STORES)
+    assert len(pauses) == 2
+    assert all(3 <= pause <= 3.75 for pause in pauses)
+    assert pauses[0] != pauses[1]
+
+
+def test_without_a_word_of_it_pauses_double() -> None:
+    """From a tenth of a second on; no answer at all is the same."""
+    pauses = _pauses(
+        stores(), ServiceUnreachable("refused"), _problem(503), Answer(502, {}, b"<html>"), _STORES
+    )
+    for pause, least in zip(pauses, (0.1, 0.2, 0.4), strict=True):
+        assert least <= pause <= least * 1.25
+
+
+def test_retry_after_may_be_a_date() -> None:
+    """One that has passed means at once; what is neither is as none."""
+    soon = format_datetime(datetime.now(UTC) + timedelta(seconds=5), usegmt=True)
+    past = "Wed, 21 Oct 2015 07:28:00 GMT"
+    pauses = _pauses(
+        stores(), _problem(503, **{"retry-after": soon}), _problem(503, **{"retry-after": past}),
+        _problem(503, **{"retry-after": "whenever"}), _STORES,
+    )  # fmt: skip
+    assert 3 < pauses[0] <= 6.25
+    assert pauses[1] == 0
+    assert 0.4 <= pauses[2] <= 0.5
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (_problem(404), NotFound), (_problem(400), InvalidRequest),
+        (_problem(401), NotAllowed), (_problem(403), NotAllowed),
+        (_problem(406), InvalidRequest), (_problem(410), InvalidRequest),
+        (_problem(500), ServiceFailed), (_problem(503, **{"retry-after": "3600"}), NotReady),
+        (_problem(503, "behind-position-bound", **{"retry-after": "1"}), PositionNotReached),
+        (Answer(404, {}, b"<html>not here</html>"), UnexpectedAnswer),
+        (Answer(418, {}, b"[]"), UnexpectedAnswer),
+        (Answer(200, {}, b"<html>log in</html>"), UnexpectedAnswer),
+        (Answer(200, {}, b'{"shops": []}'), UnexpectedAnswer),
+    ],
+)  # fmt: skip
+def test_what_does_not_pass_is_raised_at_once(answer: Answer, error: type[OrielError]) -> None:
+    """Nothing is sent twice, also where the service asks for more patience than there is."""
+    with pytest.raises(error) as raised:
+        _pauses(stores(), answer)
+    if isinstance(raised.value, Problem):
+        assert (raised.value.title, raised.value.detail) == ("T", "D")
+
+
+def test_the_number_of_attempts_is_bounded() -> None:
+    """The last error is raised."""
+    with pytest.raises(ServiceUnreachable, match="third"):
+        _pauses(stores(), *map(ServiceUnreachable, ("first", "second", "third")), attempts=3)
+
+
+def test_a_wait_for_a_position_is_no_failure() -> None:
+    """It is asked again, more often than errors are, until its time has passed."""
+    behind = _problem(503, "behind-position-bound", **{"retry-after": "0"})
+    reached = Answer(200, {}, b'{"position": {"version": 3, "offsets": {}}, "keys": []}')
+    read = wait_for(Address("s"), Position(3), wait_s=60)
+    assert len(_pauses(read, *[behind] * 7, reached, attempts=2)) == 7
+    steps = exchange(read, Retries(), Random(1))
+    sent = next(steps)
+    assert isinstance(sent, Send)
+    assert dict(sent.request.query) == {"min_version": "3", "limit": "1", "wait_ms": "10000"}
+    assert sent.wait_s == 10
+    with pytest.raises(PositionNotReached):
+        _pauses(wait_for(Address("s"), Position(3), wait_s=0), behind)
+    # A store that is being made ready is waited for as long; but never asked before it says so.
+    assert len(_pauses(read, *[_problem(503)] * 4, reached, attempts=2)) == 4
+    for asked in ("61", "30"):
+        with pytest.raises(NotReady):
+            _pauses(read, _problem(503, **{"retry-after": asked}))
+
+
+def test_what_is_not_there_is_none() -> None:
+    """Only where the read means one window or row; an unknown store stays an error."""
+    steps = exchange(latest(Address("s"), "k"), Retries(), Random(1))
+    next(steps)
+    with pytest.raises(StopIteration) as end:
+        steps.send(_problem(404, "window-not-found"))
+    assert end.value.value is None
+    with pytest.raises(Problem):
+        _pauses(latest(Address("s"), "k"), _problem(404, "unknown-store"))
+
+
+def test_a_problem_without_its_fields_is_no_problem_document() -> None:
+    """What a proxy says is shown."""
+    error = problem_of(400, b'{"error": "bad"}', None)
+    assert isinstance(error, UnexpectedAnswer)
+    assert "bad" in str(error)
+
+
+def _answering(*answers: Mapping[str, Any]) -> tuple[Callable[..., Any], list[httpx.Request]]:
+    rest: Iterator[Mapping[str, Any]] = iter(answers)
+    seen: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return httpx.Response(**next(rest))
+
+    return handle, seen
+
+
+def test_both_clients_pause_and_send_again() -> None:
+    """With the token that is good then; the token is in no text."""
+    tokens = iter(["one", "two", "three", "four"])
+    busy = {"status_code": 503, "headers": {"Retry-After": "0"}, "json": {}}
+    good = {"status_code": 200, "json": {"stores": []}}
+    handle, seen = _answering(busy, good, busy, good)
+    transport = httpx.MockTransport(handle)
+    with Client("http://oriel/", token=lambda: next(tokens), transport=transport) as client:
+        assert client.stores() == []
+
+    async def use() -> None:
+        async with AsyncClient(
+            "http://oriel", token=lambda: next(tokens), transport=transport
+        ) as other:
+            assert await other.stores() == []
+
+    asyncio.run(use())
+    sent = [request.headers["authorization"] for request in seen]
+    assert sent == ["Bearer one", "Bearer two", "Bearer three", "Bearer four"]
+    assert {str(request.url) for request in seen} == {"http://oriel/v1/stores"}
+
+
+def test_nobody_there_is_one_line() -> None:
+    """With the address and the reason, from both clients."""
+    once = Retries(attempts=1)
+    with (
+        Client("http://127.0.0.1:1", token="secret", retries=once) as client,  # noqa: S106
+        pytest.raises(ServiceUnreachable, match=r"no answer from http://127\.0\.0\.1:1: .*refused"),
+    ):
+        client.stores()
+
+    async def use() -> None:
+        async with AsyncClient("http://127.0.0.1:1", retries=once) as other:
+            await other.stores()
+
+    with pytest.raises(ServiceUnreachable, match="no answer from"):
+        asyncio.run(use())
+    with pytest.raises(ValueError, match="no address"):
+        Client("http://[::1")
+    with pytest.raises(ValueError, match=r"like http://127\.0\.0\.1:8080, not 'localhost'"):
+        Client("localhost")

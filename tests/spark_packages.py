@@ -1,0 +1,43 @@
+"""What tests have Spark fetch through Ivy, one process at a time.
+
+Two that fill an empty cache at once can spoil each other's files. Once the packages are there, each
+session finds them by itself and nobody waits.
+"""
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import orjson
+
+from oriel.pipeline.sources import kafka_settings
+from oriel.pipeline.spark import build_session
+from oriel.pipeline.spark.packages import with_resolved_packages
+from tests.locks import only_one
+
+#: Lets Spark read our tables in tests; the product itself does not need it.
+DELTA_PACKAGE = "io.delta:delta-spark_4.2_2.13:4.4.0"
+_IVY = Path.home() / ".ivy2.5.2"
+
+
+def fetch(settings: Mapping[str, str]) -> None:
+    """Have the packages of these settings in Ivy's cache."""
+    with only_one("ivy"):
+        if "spark.jars.packages" in with_resolved_packages(
+            {"spark.jars.ivy": str(_IVY), **settings}
+        ):
+            # In a process of its own: a session has its packages from its first start.
+            command = [sys.executable, "-P", "-m", "tests.spark_packages"]
+            subprocess.run([*command, orjson.dumps(settings).decode()], check=True)
+
+
+def fetch_connector() -> None:
+    """Have Kafka's connector in Ivy's cache."""
+    with only_one("ivy"):
+        settings = kafka_settings()
+    fetch(settings)
+
+
+if __name__ == "__main__":
+    build_session("fetch", cores=1, extra=orjson.loads(sys.argv[1])).stop()

@@ -1,0 +1,26 @@
+"""Dead-letter tables, written as the pipeline writes them."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from oriel.storage import DataLayout
+from oriel.storage.delta import DEAD_LETTER_SCHEMA, open_table, write_file
+
+#: A letter as a test writes it down: its offset, and what differs from the defaults.
+Letter = dict[str, Any]
+
+
+def add_letters(data: Path, *letters: Letter) -> None:
+    """Commit letters to the dead-letter table of a data folder, which is made if it isn't there."""
+    folder = DataLayout(data).dead_letters
+    table = open_table(folder, DEAD_LETTER_SCHEMA, {}, sync=False)
+    rows = [
+        {"topic": "t", "partition": 0, "reason": "not-json", "detail": "it is so",
+         "raw": b"%d" % letter["offset"], "revision": letter["offset"], **letter}
+        for letter in letters
+    ]  # fmt: skip
+    file = write_file(folder, pa.Table.from_pylist(rows, DEAD_LETTER_SCHEMA), "dead", sync=False)
+    recorded = table.recorded_batch("tests")
+    table.commit([file], "tests", 0 if recorded is None else recorded + 1, {})

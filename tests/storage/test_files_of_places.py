@@ -1,0 +1,250 @@
+"""What `Files` promise, of a folder and of a bucket alike; and what is a bucket's own."""
+
+import argparse
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from oriel.storage import ObjectStoreFailed, current_files, data_folder, uri
+from oriel.storage.files import FilesByPlace
+from tests.object_store import BUCKET, ObjectStore
+
+_ROWS = pa.table({"v": range(50_000)})
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Give a folder that is not there yet, on this machine and in a bucket."""
+    if request.param == "folder":
+        return tmp_path / "data"
+    store: ObjectStore = request.getfixturevalue("object_store")
+    return store.data(tmp_path.name)
+
+
+class TestFiles:
+    """One contract, wherever the files are."""
+
+    def test_what_is_not_there(self, folder: Path) -> None:
+        """It is told as on any file system, and to delete it is no error."""
+        files = current_files()
+        files.reach(folder)
+        for read in (files.read, files.open, files.map):
+            with pytest.raises(FileNotFoundError):
+                read(folder / "f")
+        assert not files.exists(folder / "f")
+        assert not files.is_folder(folder)
+        assert files.stamp(folder / "f") is None
+        assert (files.names(folder), files.listed(folder)) == ([], [])
+        files.delete(folder / "f")
+        files.delete_folder(folder)
+
+    def test_a_created_file_is_never_overwritten(self, folder: Path) -> None:
+        """The second is told, and the content of the first stays."""
+        files = current_files()
+        files.make_folder(folder, sync=True)
+        files.create(folder / "f", b"first", sync=True)
+        with pytest.raises(FileExistsError):
+            files.create(folder / "f", b"second", sync=True)
+        assert files.read(folder / "f") == b"first"
+
+    def test_a_replaced_file_is_another_one(self, folder: Path) -> None:
+        """It has the new content, and its stamp says that it changed."""
+        files = current_files()
+        files.make_folder(folder, sync=False)
+        files.replace(folder / "f", b"old", sync=False)
+        stamp = files.stamp(folder / "f")
+        files.replace(folder / "f", b"new content", sync=True)
+        assert files.read(folder / "f") == b"new content"
+        assert files.stamp(folder / "f") != stamp
+
+    def test_names_of_files_and_folders(self, folder: Path) -> None:
+        """Of what is in a folder, not below it nor beside it; sizes of files."""
+        files = current_files()
+        for name in ("in/a", "in/b", "in/below/c", "inner/d"):
+            path = folder / name
+            files.make_folder(path.parent, sync=False)
+            files.create(path, name.encode(), sync=False)
+        assert sorted(files.names(folder / "in")) == ["a", "b", "below"]
+        assert sorted((f.name, f.size) for f in files.listed(folder / "in")) == [("a", 4), ("b", 4)]
+        assert files.is_folder(folder / "in" / "below")
+        files.delete_folder(folder / "in")
+        assert files.names(folder) == ["inner"]
+
+    def test_a_written_file_is_read_in_part_or_mapped(self, folder: Path) -> None:
+        """Also by a process that didn't write it; a copy outlives what it was made of."""
+        files = current_files()
+        files.make_folder(folder, sync=False)
+        written = files.write(folder / "t.parquet", _fill, sync=True)
+        assert [f.size for f in files.listed(folder)] == [written.size]
+        files.copy(folder / "t.parquet", folder / "copy", sync=True)
+        files.touch(folder / "copy")
+        files.delete(folder / "t.parquet")
+        assert files.names(folder) == ["copy"]
+        for opened in (FilesByPlace().open, FilesByPlace().map):
+            with opened(folder / "copy") as source, pq.ParquetFile(source) as file:
+                assert file.metadata.num_rows == len(_ROWS)
+                assert file.read().equals(_ROWS)
+
+
+def _fill(sink: pa.NativeFile) -> None:
+    pq.write_table(_ROWS, sink, row_group_size=10_000)
+
+
+def _race(path: Path, writers: int) -> bytes:
+    """Let so many create a file at once; the content of the one that did."""
+    won: list[bytes] = []
+    start = threading.Barrier(writers)
+
+    def create(content: bytes) -> None:
+        start.wait()
+        try:
+            # Each with a client of its own, as processes have.
+            FilesByPlace().create(path, content, sync=False)
+        except FileExistsError:
+            return
+        won.append(content)
+
+    threads = [threading.Thread(target=create, args=(b"%d" % n,)) for n in range(writers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (winner,) = won
+    return winner
+
+
+def test_one_of_eight_creates_an_object(object_store: ObjectStore) -> None:
+    """Of those that try at once exactly one succeeds, and the object is its own."""
+    for number in range(25):
+        path = object_store.data("race") / f"{number}.json"
+        winner = _race(path, 8)
+        assert current_files().read(path) == winner
+
+
+def test_an_own_create_that_is_repeated_is_no_conflict(object_store: ObjectStore) -> None:
+    """The client puts again if an answer is lost: the second finds the first one's content."""
+    path = object_store.data("repeated") / "f"
+    current_files().create(path, b"of process 7", sync=True)
+    current_files().create(path, b"of process 7", sync=True)
+    assert current_files().read(path) == b"of process 7"
+
+
+def test_a_mapped_object_is_fetched_once(
+    object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The copy is read again, also by another process of the run, though the object is gone."""
+    monkeypatch.setenv("ORIEL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ORIEL_CACHE_RUN", "one")
+    path = object_store.data("mapped") / "f.arrow"
+    FilesByPlace().replace(path, b"content", sync=False)
+    assert FilesByPlace().map(path).read() == b"content"
+    FilesByPlace().replace(path, b"another", sync=False)
+    assert FilesByPlace().map(path).read() == b"content"
+    monkeypatch.setenv("ORIEL_CACHE_RUN", "another")
+    assert FilesByPlace().map(path).read() == b"another"
+
+
+def test_copies_are_bounded_by_bytes(
+    object_store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was used last stays; what is mapped goes on being read."""
+    monkeypatch.setenv("ORIEL_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("ORIEL_CACHE_BYTES", "4000")
+    files, folder = FilesByPlace(), object_store.data("bounded")
+    for number in range(8):
+        files.replace(folder / str(number), b"%d" % number * 1000, sync=False)
+    first = files.map(folder / "0")
+    for number in range(8):
+        files.map(folder / str(number))
+        files.map(folder / "1")
+    assert sum(copy.stat().st_size for copy in (tmp_path / "cache").iterdir()) <= 4000
+    assert first.read() == b"0" * 1000
+    files.replace(folder / "1", b"changed", sync=False)
+    files.replace(folder / "0", b"changed", sync=False)
+    assert files.map(folder / "1").read() == b"1" * 1000
+    assert files.map(folder / "0").read() == b"changed"
+
+
+@pytest.mark.parametrize(
+    ("text", "folder"),
+    [
+        ("data", "data"),
+        ("/a:b/data", "/a:b/data"),
+        ("file:///mnt/a%20b", "/mnt/a b"),
+        ("s3://bucket/a/b", "s3:/bucket/a/b"),
+        ("s3:/bucket/a/b", "s3:/bucket/a/b"),
+    ],
+)
+def test_folders_as_they_are_named(text: str, folder: str) -> None:
+    """By a path or a URI; an object's is told as it was named."""
+    assert data_folder(text) == Path(folder)
+    assert not text.startswith("s3://") or uri(Path(folder)) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["hdfs://head/data", "gs://bucket/data", "s3a://bucket/data", "s3://", "file://host/a"]
+)
+def test_other_places_are_refused(text: str) -> None:
+    """With the way out."""
+    with pytest.raises(argparse.ArgumentTypeError, match=r"is on no file system .* s3://BUCKET"):
+        data_folder(text)
+
+
+def _no_bucket(_: ObjectStore, patch: pytest.MonkeyPatch) -> Path:
+    return Path("s3:/no-such-bucket/data")
+
+
+def _no_server(store: ObjectStore, patch: pytest.MonkeyPatch) -> Path:
+    patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    return store.data("data")
+
+
+def _refused(store: ObjectStore, patch: pytest.MonkeyPatch) -> Path:
+    patch.setenv("AWS_ENDPOINT_URL", _refusing_server())
+    return store.data("data")
+
+
+class _Refusing(BaseHTTPRequestHandler):
+    """Answers as S3 does to a secret that is wrong."""
+
+    def do_GET(self) -> None:
+        content = b"<Error><Code>SignatureDoesNotMatch</Code><Message>No.</Message></Error>"
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+def _refusing_server() -> str:
+    server = HTTPServer(("127.0.0.1", 0), _Refusing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return f"http://127.0.0.1:{server.server_port}"
+
+
+@pytest.mark.parametrize(
+    ("place", "told"),
+    [
+        (_no_bucket, "there is no bucket 'no-such-bucket': make it"),
+        (_no_server, f"at http://127.0.0.1:9 can't be used for s3://{BUCKET}/data .*ENDPOINT_URL"),
+        (_refused, f"refuses access to s3://{BUCKET}/data: see to AWS_ACCESS_KEY_ID"),
+    ],
+)
+def test_what_is_wrong_is_told_in_one_line(
+    object_store: ObjectStore,
+    monkeypatch: pytest.MonkeyPatch,
+    place: Callable[[ObjectStore, pytest.MonkeyPatch], Path],
+    told: str,
+) -> None:
+    """With the way out, by the first look and by any effect that comes before it."""
+    folder = place(object_store, monkeypatch)
+    with pytest.raises(ObjectStoreFailed, match=told) as raised:
+        FilesByPlace().reach(folder)
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,70 @@
+"""Two versions of the program on one data folder leave each other's indexes alone."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from oriel.storage import DataLayout
+from oriel.storage.index import IndexFolder
+from oriel.storage.layout import INDEX_FORMAT
+from oriel.storage.tailer.formats import SILENT_SECONDS, remove_other_formats
+from oriel.storage.tailer.process import take_lock
+from tests.storage.store_tables import SLIDING
+from tests.storage.written_index import write_index
+
+
+def _age(path: Path, seconds: float) -> None:
+    at = time.time() - seconds
+    os.utime(path, (at, at))
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> DataLayout:
+    """A data folder with an index of ours, of a later format and of the time before formats."""
+    made = DataLayout(tmp_path)
+    for folder in (made.index("store"), made.index_formats / "_format-99" / "store",
+                   made.index_formats / "store"):  # fmt: skip
+        write_index(IndexFolder(folder), [], None, SLIDING)
+    (made.index_formats / "_tailer.json").write_text("{}")
+    (made.index_formats / "_format-99" / "_tailer.json").write_text("{}")
+    return made
+
+
+def test_the_format_stands_in_the_folders_name(layout: DataLayout) -> None:
+    """So another version looks elsewhere, for the status and the lock as well."""
+    assert layout.indexes.name == f"_format-{INDEX_FORMAT}"
+    lock = take_lock(layout.root, wait=False)
+    assert lock is not None
+    os.close(lock)
+    assert str(INDEX_FORMAT) in next(layout.root.glob(".tailer*")).name
+
+
+def test_other_formats_stay_while_somebody_uses_them(layout: DataLayout) -> None:
+    """Their tailers' heartbeats say so; the age of the indexes says nothing."""
+    for folder in layout.index_formats.iterdir():
+        _age(folder, 10 * SILENT_SECONDS)
+    for heartbeat in layout.index_formats.rglob("_tailer.json"):
+        _age(heartbeat, SILENT_SECONDS - 60)
+    assert remove_other_formats(layout) == []
+
+
+def test_other_formats_go_when_they_are_given_up(layout: DataLayout) -> None:
+    """Older ones and, after a step back, newer ones; ours stays whatever its age."""
+    for path in [*layout.index_formats.rglob("_tailer.json"), *layout.index_formats.iterdir()]:
+        _age(path, SILENT_SECONDS + 60)
+    removed = remove_other_formats(layout)
+    assert {path.name for path in removed} == {"_format-99", "store"}
+    assert IndexFolder(layout.index("store")).current() is not None
+    assert not any(path.exists() for path in removed)
+    assert remove_other_formats(layout) == []
+
+
+def test_what_is_no_index_is_left_alone(layout: DataLayout) -> None:
+    """Somebody's folder beside them."""
+    other = layout.index_formats / "notes"
+    other.mkdir()
+    _age(other, 10 * SILENT_SECONDS)
+    remove_other_formats(layout)
+    assert other.exists()

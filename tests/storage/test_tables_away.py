@@ -1,0 +1,172 @@
+"""Tables that are away for a while: indexes stay and answer, and go only with a deleted table."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oriel.storage import DataLayout
+from oriel.storage.index import IndexFolder, IndexReader
+from oriel.storage.tailer import StatusFile, TailerStatus
+from oriel.storage.tailer.process import Tailer
+from oriel.storage.tailer.tables import GONE_SECONDS
+from tests.storage.store_tables import StoreTable, make_definition
+from tests.storage.waiting import wait_until
+
+
+class Rounds:
+    """A tailer of a data folder in this process, with a clock that the test sets."""
+
+    def __init__(self, data: Path) -> None:
+        """Nothing is started yet."""
+        self.layout = DataLayout(data)
+        self.seconds = 0.0
+        self.tailer = Tailer(data, clock=lambda: self.seconds)
+
+    def round(self, after_seconds: float = 1.0) -> TailerStatus:
+        """One round, so many seconds after the last one; gives what the tailer then says."""
+        self.seconds += after_seconds
+        self.tailer.round()
+        return StatusFile(self.layout).read()
+
+    def state(self, store: str) -> str | None:
+        """One more round; the state of a store."""
+        status = self.round().stores.get(store)
+        return status.state if status else None
+
+    def wait_for(self, store: str, state: str) -> None:
+        """Go on until a store has this state."""
+        wait_until(lambda: self.state(store) == state, f"{store} to be {state}")
+
+    def versions(self, *stores: str) -> list[int]:
+        """The versions that indexes answer from; the tailer ends, for it has their files open."""
+        self.tailer.end()
+        found = []
+        for store in stores:
+            reader = IndexReader(IndexFolder(self.layout.index(store)))
+            with reader.snapshot() as snapshot:
+                found.append(snapshot.state.version)
+            reader.close()
+        return found
+
+    def restart(self) -> None:
+        """Another tailer goes on, long after."""
+        self.tailer.end()
+        self.tailer = Tailer(self.layout.root, clock=lambda: self.seconds)
+
+
+@pytest.fixture
+def tables(tmp_path: Path) -> dict[str, StoreTable]:
+    """Two stores with one commit each."""
+    made = {name: StoreTable(tmp_path, make_definition(name)) for name in ("one", "two")}
+    for table in made.values():
+        table.commit([{"key": "a", "start": 1}])
+    return made
+
+
+@pytest.fixture
+def rounds(tmp_path: Path, tables: dict[str, StoreTable]) -> Iterator[Rounds]:
+    """A tailer that follows both; its index files are closed, so that a test can read them."""
+    made = Rounds(tmp_path)
+    for name in tables:
+        made.wait_for(name, "following")
+    made.restart()
+    yield made
+    made.tailer.end()
+
+
+def test_all_tables_away_and_back(rounds: Rounds, tables: dict[str, StoreTable]) -> None:
+    """As long as the folder is not there no index goes, whatever the time; then it goes on."""
+    folder = rounds.layout.tables
+    generations = {IndexFolder(rounds.layout.index(name)).current() for name in tables}
+    away = folder.rename(folder.with_name("elsewhere"))
+    for _ in range(3):
+        status = rounds.round(GONE_SECONDS)
+        assert "can't be read" in (status.problem or "")
+        assert {one.state for one in status.stores.values()} == {"away"}
+    away.rename(folder)
+    tables["one"].commit([{"key": "a", "start": 2}])
+    rounds.wait_for("one", "following")
+    assert rounds.round().problem is None
+    wait_until(lambda: rounds.round().stores["one"].version == 2, "version 2")
+    assert {IndexFolder(rounds.layout.index(name)).current() for name in tables} == generations
+    assert rounds.versions("one", "two") == [2, 1]
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_an_empty_folder_in_the_place_of_the_tables(rounds: Rounds, *, restart: bool) -> None:
+    """As below an unmounted folder: it is another one than that in which tables were seen."""
+    rounds.round()
+    folder = rounds.layout.tables
+    folder.rename(folder.with_name("elsewhere"))
+    folder.mkdir()
+    if restart:
+        rounds.restart()
+    for _ in range(3):
+        status = rounds.round(GONE_SECONDS)
+        assert "is it mounted?" in (status.problem or "")
+    assert rounds.versions("one", "two") == [1, 1]
+
+
+def test_an_index_goes_when_its_table_stays_away(rounds: Rounds) -> None:
+    """Only after a while without a break, while the other table is there; then nothing is left."""
+    rounds.round()
+    table, elsewhere = rounds.layout.table("two"), rounds.layout.root / "elsewhere"
+    table.rename(elsewhere)
+    status = rounds.round()
+    assert status.problem is None
+    assert "its index answers" in (status.stores["two"].problem or "")
+    rounds.round(GONE_SECONDS - 1)
+    elsewhere.rename(table)
+    rounds.round()
+    table.rename(elsewhere)
+    rounds.round()
+    status = rounds.round(GONE_SECONDS - 1)
+    assert (status.stores["one"].state != "away", status.stores["two"].state) == (True, "away")
+    assert rounds.layout.index("two").exists()
+    assert "two" not in rounds.round(1.0).stores
+    assert not rounds.layout.index("two").exists()
+    assert rounds.layout.index("one").exists()
+
+
+def test_the_last_table_that_is_deleted_takes_its_index_along(rounds: Rounds) -> None:
+    """Also after a restart: the folder is the one in which tables were seen."""
+    rounds.round()
+    rounds.restart()
+    for name in ("one", "two"):
+        shutil.rmtree(rounds.layout.table(name))
+    rounds.round()
+    rounds.round(GONE_SECONDS)
+    assert not rounds.layout.index("one").exists()
+    assert StatusFile(rounds.layout).read().stores == {}
+
+
+def test_a_table_that_can_not_be_looked_at_is_not_gone(
+    rounds: Rounds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No permission, a dead device: its store says so itself, and no time counts."""
+    rounds.round()
+    stat = Path.stat
+
+    def refuse(path: Path, **options: bool) -> os.stat_result:
+        if "two" in path.parts and "tables" in path.parts:
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "stat", refuse)
+        for _ in range(2):
+            assert rounds.round(GONE_SECONDS).stores["two"].state != "away"
+        rounds.wait_for("two", "failed")
+        assert "Permission denied" in (rounds.round().stores["two"].problem or "")
+    assert rounds.layout.index("two").exists()
+    rounds.wait_for("two", "following")
+
+
+def test_a_folder_without_tables_is_no_problem(tmp_path: Path) -> None:
+    """The pipeline may be started later."""
+    rounds = Rounds(tmp_path)
+    assert rounds.round() == TailerStatus(None, os.getpid(), {}, None, None)
+    rounds.tailer.end()

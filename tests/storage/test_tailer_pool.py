@@ -1,0 +1,145 @@
+"""One loop and few threads for all stores: none waits for one that hangs, idle ones cost little."""
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from oriel.storage.tailer import StoreStatus
+from oriel.storage.tailer import pool as pools
+from oriel.storage.tailer.pool import StorePool
+from oriel.storage.tailer.process import Tailer
+from tests.storage.waiting import wait_until
+
+
+class FakeStore:
+    """Stands for a store's tailer: counts what is asked of it, and may hang until it is let go."""
+
+    def __init__(self, *, has_work: bool = True, hangs_in: str = "") -> None:
+        """It has something to do at each look, or nothing; ``hangs_in`` is ``look`` or a step."""
+        self.looks = self.steps = self.closed = 0
+        self.moved_at = self.changed_at = 0.0
+        self.status = StoreStatus("following", 7)
+        self.waiting_since: float | None = None
+        self.let_go = threading.Event()
+        self._has_work = has_work
+        self._hangs_in = hangs_in
+        self._at_work = threading.Lock()
+
+    def spread(self, around_seconds: float, stores: int) -> None:
+        """Nothing to spread."""
+
+    def look(self) -> bool:
+        """Count it."""
+        with self._alone():
+            self.looks += 1
+            if self._hangs_in == "look":
+                self.let_go.wait()
+            return self._has_work
+
+    def advance(self) -> float:
+        """Count it."""
+        with self._alone():
+            self.steps += 1
+            if self._hangs_in == "step":
+                self.let_go.wait()
+            return 0.0
+
+    def close(self) -> None:
+        """Count it."""
+        self.closed += 1
+
+    def _alone(self) -> threading.Lock:
+        assert not self._at_work.locked(), "two threads are at one store"
+        return self._at_work
+
+
+@pytest.fixture
+def pool() -> Iterator[StorePool]:
+    """A pool without stores, which supervises itself."""
+    made, stop = StorePool(), threading.Event()
+
+    def supervise() -> None:
+        while not stop.wait(0.005):
+            made.supervise()
+
+    thread = threading.Thread(target=supervise)
+    thread.start()
+    yield made
+    for watched in list(made.stores.values()):
+        watched.tailer.let_go.set()  # type: ignore[attr-defined]
+    stop.set()
+    thread.join()
+    made.end()
+
+
+def _add(pool: StorePool, name: str, store: FakeStore) -> FakeStore:
+    pool.add(name, store)  # type: ignore[arg-type]
+    return store
+
+
+@pytest.mark.parametrize("where", ["look", "step"])
+def test_stores_that_hang_hold_no_other(
+    pool: StorePool, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """More of them than there are threads; they are told, and followed again when they can be."""
+    monkeypatch.setattr(pools, "BLOCKED_SECONDS", 0.05)
+    hanging = [_add(pool, f"bad{n}", FakeStore(hangs_in=where)) for n in range(6)]
+    good = _add(pool, "good", FakeStore())
+    wait_until(lambda: all(one.looks for one in hanging), "all to be looked at")
+    wait_until(
+        lambda: {id(one.tailer) for one in pool.held()} == set(map(id, hanging)),
+        "all that hang to be told",
+    )
+    steps = good.steps
+    wait_until(lambda: good.steps > steps + 5, "the good one to go on")
+    for one in hanging:
+        one.let_go.set()
+    counts = [one.steps for one in hanging]
+    wait_until(
+        lambda: all(one.steps > count + 1 for one, count in zip(hanging, counts, strict=True)),
+        "all to be followed again",
+    )
+    wait_until(lambda: not pool.held(), "none to be held")
+
+
+def test_a_store_that_is_removed_is_closed(pool: StorePool) -> None:
+    """By whoever has it next; it is not looked at any more."""
+    store = _add(pool, "store", FakeStore(has_work=False))
+    wait_until(lambda: store.looks > 0, "a look")
+    pool.remove("store")
+    wait_until(lambda: store.closed == 1, "its files to be closed")
+    looks = store.looks
+    other = _add(pool, "other", FakeStore(has_work=False))
+    wait_until(lambda: other.looks > 3, "the loop to go on")
+    assert (store.looks, store.closed) == (looks, 1)
+
+
+def test_the_end_closes_all() -> None:
+    """Those that nobody is at."""
+    pool = StorePool()
+    stores = [_add(pool, f"store{n}", FakeStore(has_work=False)) for n in range(5)]
+    pool.supervise()
+    wait_until(lambda: all(one.looks for one in stores), "a look at all")
+    pool.end()
+    assert [one.closed for one in stores] == [1] * 5
+
+
+def test_a_store_that_is_behind_or_held_is_told(tmp_path: Path) -> None:
+    """Only beyond the bound, and a problem of its own comes first."""
+    tailer, store = Tailer(tmp_path, stale_seconds=60), FakeStore()
+
+    def told(*, is_held: bool = False) -> StoreStatus:
+        return tailer._store_status(store, is_held=is_held)  # type: ignore[arg-type]
+
+    assert told() == store.status
+    for behind_s, state in ((30, "following"), (90, "stale"), (-90, "following")):
+        store.waiting_since = time.time() - behind_s
+        assert (told().state, told().version) == (state, 7)
+    assert told(is_held=True).state == "blocked"
+    store.waiting_since = time.time() - 90
+    store.status = StoreStatus("following", 7, "version 8 is torn")
+    assert told() == store.status
+    tailer.end()

@@ -1,0 +1,90 @@
+"""Tables written straight from puts, read as stores, for the conformance suites.
+
+The windows of a table are JSON of its columns. Where a put's value is the JSON of a window without
+aggregates, so is the table's; any other text goes into a column, and is taken out of each answer.
+"""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from oriel.storage import AggregateSpec, StoreDefinition, WindowSpec
+from oriel.storage.contracts import ScanPage, WindowPage
+from oriel.storage.table_store import ReadBudget, TableVersions
+from oriel.testing import Put
+from tests.storage.store_tables import StoreTable
+
+
+class Unpacked:
+    """A store with something else in place of each window's JSON, by default what was put."""
+
+    def __init__(self, store: Any, unpack: Callable[[bytes], Any] | None = None) -> None:
+        """Unpack what this store answers."""
+        self._store = store
+        self._unpack = unpack or (lambda window: orjson.loads(window)["last"].encode())
+
+    def __getattr__(self, name: str) -> Any:
+        """A property as it is, a read with its answer unpacked."""
+        found = getattr(self._store, name)
+        if not callable(found):
+            return found
+        return lambda *arguments, **named: self._unpacked(found(*arguments, **named))
+
+    def _unpacked(self, answer: Any) -> Any:
+        if isinstance(answer, WindowPage):
+            return answer._replace(windows=[self._unpack(window) for window in answer.windows])
+        if isinstance(answer, ScanPage):
+            return answer._replace(entries=[self._unpack(entry) for entry in answer.entries])
+        return self._unpack(answer) if isinstance(answer, bytes) else answer
+
+
+def table_of(
+    data: Path, window: WindowSpec, retention_ms: int | None, *, has_text: bool = True
+) -> StoreTable:
+    """A table whose one aggregate is a text, ``last``, or that has none."""
+    definition = StoreDefinition(
+        name="store", topic="events", grouped_by="key", window=window, key_groups=4,
+        aggregates=(AggregateSpec("last", "last(v)", "string"),) if has_text else (),
+        retention_ms=retention_ms, application="store-app",
+    )  # fmt: skip
+    return StoreTable(data, definition)
+
+
+def put_row(put: Put, *, has_text: bool = True) -> dict[str, Any]:
+    """The row of a put, as ``StoreTable.commit`` takes it."""
+    row = {"key": put.key, "start": put.start_ms, "end": put.end_ms}
+    if has_text:
+        return {**row, "last": put.value.decode()}
+    fields = orjson.loads(put.value)
+    return {**row, "timestamp": fields["timestamp_ms"], "final": fields["final"]}
+
+
+def _is_plain(put: Put) -> bool:
+    """Whether the value is the JSON of a window without aggregates."""
+    try:
+        fields = orjson.loads(put.value)
+    except orjson.JSONDecodeError:
+        return False
+    return isinstance(fields, dict) and list(fields) == [
+        "key", "window_start_ms", "window_end_ms", "timestamp_ms", "final",
+    ]  # fmt: skip
+
+
+def table_stores(data: Path, window: WindowSpec) -> Callable[..., Any]:
+    """A function that makes the store of a table of puts, in two commits, with a retention."""
+
+    def make(puts: Iterable[Put], retention_ms: int | None = None) -> Any:
+        every = list(puts)
+        has_text = not all(map(_is_plain, every))
+        folder = data / f"{len(list(data.iterdir()))}"
+        table = table_of(folder, window, retention_ms, has_text=has_text)
+        half = len(every) // 2
+        for rows in (every[:half], every[half:]):
+            newest = {(p.key, p.start_ms, p.end_ms): p for p in rows}
+            table.commit([put_row(put, has_text=has_text) for put in newest.values()])
+        store = TableVersions(table.path).open(2, ReadBudget())
+        return Unpacked(store) if has_text else store
+
+    return make

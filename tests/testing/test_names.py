@@ -1,0 +1,34 @@
+"""What ``oriel.testing`` gives, and what it needs for it."""
+
+import subprocess
+import sys
+
+import pytest
+
+import oriel.testing
+
+
+@pytest.mark.parametrize("name", oriel.testing.__all__)
+def test_every_name_is_there(name: str) -> None:
+    """The driver's and those of the stores' suites."""
+    assert getattr(oriel.testing, name) is not None
+    assert name in dir(oriel.testing)
+
+
+def test_other_names_are_not() -> None:
+    """As of any module."""
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = oriel.testing.nothing
+
+
+def test_the_suites_need_no_spark_and_the_driver_no_pytest() -> None:
+    """Each is imported when it is asked for."""
+    suites = (
+        "import sys; from oriel.testing import WindowStoreConformance, ModelWindowStore; "
+        "assert 'pyspark' not in sys.modules and 'oriel.pipeline' not in sys.modules"
+    )
+    driver = (
+        "import sys; sys.modules['pytest'] = None; from oriel.testing import TopologyTestDriver"
+    )
+    for program in (suites, driver):
+        subprocess.run([sys.executable, "-P", "-c", program], check=True, timeout=120)
