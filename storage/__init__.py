@@ -60,8 +60,10 @@ from oriel.storage.position import (
     PositionBound,
     parse_offset_bound,
 )
+from oriel.storage.shards import ALL_KEYS, Shard
 
 __all__ = [
+    "ALL_KEYS",
     "COMMIT_INFO_KEY",
     "KEY_BYTES_MAX",
     "LATEST_MS",
@@ -81,6 +83,7 @@ __all__ = [
     "ScanPage",
     "ScanRange",
     "SessionRange",
+    "Shard",
     "StorageError",
     "StoreDefinition",
     "StoreKind",

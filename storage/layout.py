@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from oriel.storage.errors import InvalidDefinition
+from oriel.storage.shards import ALL_KEYS, Shard
 
 _STORE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
@@ -36,6 +37,8 @@ class DataLayout:
     root: Path
     #: Where the indexes are, None: below ``root``.
     index_root: Path | None = None
+    #: Whose keys the indexes have.
+    shard: Shard = ALL_KEYS
 
     @property
     def tables(self) -> Path:
@@ -45,7 +48,9 @@ class DataLayout:
     @property
     def indexes(self) -> Path:
         """Parent folder of all indexes of this program's format."""
-        return self.index_formats / f"_format-{INDEX_FORMAT}"
+        # Services of several shards may have one data folder.
+        of_shard = "" if self.shard.is_all else f"-shard-{self.shard.number}-of-{self.shard.count}"
+        return self.index_formats / f"_format-{INDEX_FORMAT}{of_shard}"
 
     @property
     def index_formats(self) -> Path:

@@ -1,9 +1,9 @@
 """Which of several services has a key: shards, by a hash that routers know.
 
-The hash is MurmurHash2 of the key's UTF-8 bytes, 32 bits, seed 0, and shard i of n has the i-th of n
-equal parts of its range. It is what nginx's ``split_clients`` computes, so a router of that kind sends a
-request to the shard that has its key (docs/decisions/0045). Key groups, by which the pipeline
-divides its work, are another division: each store may have its own number of them.
+The hash is MurmurHash2 of the key's UTF-8 bytes, 32 bits, seed 0, and shard i of n has the i-th of
+n equal parts of its range. It is what nginx's ``split_clients`` computes, so a router of that kind
+sends a request to the shard that has its key (docs/decisions/0047). Key groups, by which the
+pipeline divides its work, are another division: each store has its own number of them.
 """
 
 import re
@@ -60,7 +60,8 @@ class Shard:
         hashes = [_hashes(chunk) for chunk in chunks]
         every = np.concatenate([np.zeros(0, np.uint32), *hashes]).astype(np.uint64)
         owners = every * np.uint64(self.count) >> np.uint64(_BITS)
-        return owners == np.uint64(self.number - 1)
+        is_own: npt.NDArray[np.bool_] = owners == np.uint64(self.number - 1)
+        return is_own
 
 
 #: The shard of a service that has all keys.
@@ -97,7 +98,10 @@ def _hashes(keys: pa.Array) -> npt.NDArray[np.uint32]:
 
     def blocks(of: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
         low = data[of] | data[of + 1] << np.uint32(8)
-        return low | data[of + 2] << np.uint32(16) | data[of + 3] << np.uint32(24)
+        whole: npt.NDArray[np.uint32] = (
+            low | data[of + 2] << np.uint32(16) | data[of + 3] << np.uint32(24)
+        )
+        return whole
 
     for block in range(int(lengths.max(initial=0)) // 4):
         long = slice(np.searchsorted(-lengths, -4 * (block + 1), side="right"))
@@ -111,6 +115,10 @@ def _hashes(keys: pa.Array) -> npt.NDArray[np.uint32]:
     hashes[has_tail] = (hashes[has_tail] ^ tails & kept) * factor
     hashes = (hashes ^ hashes >> np.uint32(13)) * factor
     hashes ^= hashes >> np.uint32(15)
-    by_key = np.empty_like(hashes)
+    by_key: npt.NDArray[np.uint32] = np.empty_like(hashes)
     by_key[longest_first] = hashes
-    return by_key[np.asarray(coded.indices)] if len(keys) else by_key
+    if not len(keys):
+        return by_key
+    places = np.asarray(coded.indices)
+    repeated: npt.NDArray[np.uint32] = by_key[places]
+    return repeated

@@ -45,6 +45,9 @@ TABLE_READ_PROBLEMS = (
     storage.TableReadTimeout, TableReadsBusy,
 )  # fmt: skip
 
+#: How an operation on a store can fail.
+_STORE_PROBLEMS = (InvalidKey, storage.UnknownStore, storage.StoreNotReady, storage.IndexDamaged)
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -95,34 +98,21 @@ class Operation:
         """All errors that the operation can answer, but for those inside the service."""
         query = self.query.parameters
         path = self.path_parameters
-        errors: list[type[Exception]] = []
-        # Any value of the query can be wrong, and of the path's parameters the times.
-        if query or any(parameter.name.endswith("_ms") for parameter in path):
-            errors.append(InvalidParameter)
-        # A typing error must not be taken for no parameter; only the page takes any address.
-        if self.answer is not None:
-            errors.append(UnknownParameter)
-        if STORE in path:
-            errors += [
-                InvalidKey,
-                storage.UnknownStore,
-                storage.StoreNotReady,
-                storage.IndexDamaged,
-            ]
-        if MIN_VERSION in query:
-            errors.append(storage.BehindPositionBound)
-        if AS_OF_VERSION in query:
-            errors += [storage.VersionNotFound, *TABLE_READ_PROBLEMS]
-        if self.store_kinds and self.store_kinds != EVERY_STORE:
-            errors.append(WrongStoreKind)
-        if KEY in path:
-            errors.append(KeyOfAnotherShard)
-        if CURSOR in query:
-            errors.append(storage.InvalidCursor)
-        if self.has_forms:
-            errors.append(NotAcceptable)
-        if self.method == "POST":
-            errors += [InvalidBody, BodyTooLarge]
+        follow: tuple[tuple[bool, tuple[type[Exception], ...]], ...] = (
+            # Any value of the query can be wrong, and of the path's parameters the times.
+            (bool(query) or any(p.name.endswith("_ms") for p in path), (InvalidParameter,)),
+            # A typing error must not be taken for no parameter; only the page takes any address.
+            (self.answer is not None, (UnknownParameter,)),
+            (STORE in path, _STORE_PROBLEMS),
+            (MIN_VERSION in query, (storage.BehindPositionBound,)),
+            (AS_OF_VERSION in query, (storage.VersionNotFound, *TABLE_READ_PROBLEMS)),
+            (bool(self.store_kinds) and self.store_kinds != EVERY_STORE, (WrongStoreKind,)),
+            (KEY in path or self.method == "POST", (KeyOfAnotherShard,)),
+            (CURSOR in query, (storage.InvalidCursor,)),
+            (self.has_forms, (NotAcceptable,)),
+            (self.method == "POST", (InvalidBody, BodyTooLarge)),
+        )
+        errors = [error for holds, of_condition in follow if holds for error in of_condition]
         return (*errors, *self.own_problems, MethodNotAllowed)
 
 

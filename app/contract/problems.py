@@ -83,7 +83,14 @@ class RowNotFound(ApiError):
 
 
 class KeyOfAnotherShard(ApiError):
-    """The message names the shard that has the key."""
+    """The message names the shard that has the key; ``owner`` is its number."""
+
+    def __init__(self, message: str, owner: int) -> None:
+        """Say so."""
+        super().__init__(message)
+        self.owner = owner
+
+
 class TableReadsBusy(ApiError):
     """The message says how many reads of tables one process does at a time."""
 
@@ -235,7 +242,11 @@ def problem_answer(error: Exception, instance: str) -> ProblemAnswer:
     else:
         detail = str(error)
     allow = (getattr(error, "headers", None) or {}).get("Allow", "")
-    return _answer(kind, detail, instance, allow=b"POST" if allow == "POST" else b"GET, HEAD")
+    answer = _answer(kind, detail, instance, allow=b"POST" if allow == "POST" else b"GET, HEAD")
+    if isinstance(error, KeyOfAnotherShard):
+        # For routers: where to send the request instead (docs/routing.md).
+        answer.headers.append((b"oriel-owner", b"%d" % error.owner))
+    return answer
 
 
 def malformed_request(detail: str) -> ProblemAnswer:

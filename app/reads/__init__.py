@@ -7,6 +7,7 @@ the stores of a ``StoreCatalog``. The cold routes read the same catalog.
 from oriel.app.reads.catalog import Lag, StoreCatalog, StoreView, position_of
 from oriel.app.reads.hot_reads import HotReads, answer_body, route
 from oriel.app.reads.pages import ReadPage, ReadRequest
+from oriel.app.reads.sharding import key_of_target, refuse_keys_of_others
 from oriel.app.reads.snapshot_reads import COLD_READS
 from oriel.app.reads.steps import read_page_at, refuse_wrong_kind
 from oriel.app.reads.table_reads import TableReads, is_as_of
@@ -22,8 +23,10 @@ __all__ = [
     "TableReads",
     "answer_body",
     "is_as_of",
+    "key_of_target",
     "position_of",
     "read_page_at",
+    "refuse_keys_of_others",
     "refuse_wrong_kind",
     "route",
 ]

@@ -12,7 +12,14 @@ from oriel.app.contract import (
     InvalidBody,
     Operation,
 )
-from oriel.app.reads import COLD_READS, ReadRequest, StoreCatalog, answer_body, read_page_at
+from oriel.app.reads import (
+    COLD_READS,
+    ReadRequest,
+    StoreCatalog,
+    answer_body,
+    read_page_at,
+    refuse_keys_of_others,
+)
 from oriel.app.routes.stores import store_of
 from oriel.storage import KEY_BYTES_MAX
 
@@ -33,7 +40,10 @@ def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], A
     async def of_keys(request: Request) -> Response:
         query = operation.query.read(request.scope["query_string"])
         view = catalog.view(store_of(request))
-        wanted = ReadRequest(view.name, read, (await _keys_of(request),), query)
+        keys = await _keys_of(request)
+        if not catalog.layout.shard.is_all:
+            refuse_keys_of_others(catalog.layout.shard, keys)
+        wanted = ReadRequest(view.name, read, (keys,), query)
         state, page = await read_page_at(catalog, view, wanted)
         headers = {"cache-control": "no-store"}
         body = answer_body(view.frame(state), page, b",".join(page.items))

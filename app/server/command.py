@@ -14,8 +14,10 @@ from oriel.app.server.settings import ServiceSettings
 from oriel.app.server.supervisor import Supervisor
 from oriel.app.telemetry import is_traced, share_measures
 from oriel.storage import (
+    ALL_KEYS,
     DataLayout,
     ObjectStoreFailed,
+    Shard,
     add_log_format,
     current_files,
     data_folder,
@@ -70,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     end_measures = share_measures()
     try:
         return Supervisor(
-            DataLayout(options.data, options.index),
+            DataLayout(options.data, options.index, options.shard),
             listener,
             options.workers,
             options.log_format,
@@ -129,6 +131,11 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--index", type=Path, help="where the indexes are, on this machine (default: DATA/index)"
     )
+    parser.add_argument(
+        "--shard", type=_shard, default=ALL_KEYS, metavar="NUMBER/COUNT",
+        help="serve one of COUNT parts of the keys, like 2/8; a router sends requests to the "
+        "right one (docs/routing.md)",
+    )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument(
         "--port", type=_within(0, 65_535), default=8080, help="port to listen on; 0: a free one"
@@ -186,6 +193,13 @@ def _add_security(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--access-log", action="store_true", help="a line for each request on stderr"
     )
+
+
+def _shard(text: str) -> Shard:
+    try:
+        return Shard.parse(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _within(low: int, high: int) -> Callable[[str], int]:

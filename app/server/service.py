@@ -30,7 +30,13 @@ from oriel.app.guards import (
 )
 from oriel.app.page import dashboard_routes
 from oriel.app.push import EventStreams, watched_store
-from oriel.app.reads import HotReads, StoreCatalog, route
+from oriel.app.reads import (
+    HotReads,
+    StoreCatalog,
+    key_of_target,
+    refuse_keys_of_others,
+    route,
+)
 from oriel.app.routes import (
     dead_letter_routes,
     docs_routes,
@@ -42,7 +48,7 @@ from oriel.app.routes import (
 )
 from oriel.app.server.settings import ServiceSettings
 from oriel.app.telemetry import Measures, Observed, Work, is_traced, traced
-from oriel.storage import DataLayout, StorageError, UnknownStore
+from oriel.storage import ALL_KEYS, DataLayout, Shard, StorageError, UnknownStore
 from oriel.storage.tailer import StatusFile
 
 
@@ -50,14 +56,19 @@ class Service:
     """ASGI application over one data folder."""
 
     def __init__(
-        self, data: Path, settings: ServiceSettings | None = None, index: Path | None = None
+        self,
+        data: Path,
+        settings: ServiceSettings | None = None,
+        index: Path | None = None,
+        shard: Shard = ALL_KEYS,
     ) -> None:
         """Look at nothing yet: indexes are opened by the first requests, after any fork.
 
-        ``index`` is where they are, None: in ``data``.
+        ``index`` is where they are, None: in ``data``. They have the keys of ``shard``.
         """
         settings = settings or ServiceSettings()
-        layout = DataLayout(data, index)
+        layout = DataLayout(data, index, shard)
+        self._shard = shard
         self.gate = Gate(settings.limits)
         self.catalog = StoreCatalog(layout, self.gate)
         self.measures = Measures(self.catalog.has)
@@ -127,6 +138,8 @@ class Service:
         is_cold = False
         try:
             if target is not None:
+                if not self._shard.is_all:
+                    refuse_keys_of_others(self._shard, key_of_target(target))
                 await self._hot_reads.serve(target, scope, send)
             elif (store := watched_store(scope["raw_path"])) is not None:
                 await self.streams.serve(store, scope, send)

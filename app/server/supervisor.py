@@ -186,6 +186,7 @@ class Supervisor:
         return [
             f"--data={self._layout.root}",
             *([f"--index={self._layout.index_root}"] if self._layout.index_root else ()),
+            f"--shard={self._layout.shard}",
             f"--parent-pid={os.getpid()}",
             f"--log-format={self._log_format}",
         ]

@@ -14,7 +14,15 @@ from oriel.app.guards import Connections
 from oriel.app.server.service import Service
 from oriel.app.server.settings import ServiceSettings
 from oriel.app.telemetry import forget_dead_workers
-from oriel.storage import add_log_format, data_folder, end_with_parent, set_up_console
+from oriel.storage import (
+    ALL_KEYS,
+    DataLayout,
+    Shard,
+    add_log_format,
+    data_folder,
+    end_with_parent,
+    set_up_console,
+)
 
 #: Fields of every answer: a browser must not guess what it is. Pages have more of their own.
 _SECURITY_HEADERS = [("x-content-type-options", "nosniff")]
@@ -45,11 +53,9 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(
-    data: Path, index: Path | None, listener: socket.socket, settings: ServiceSettings
-) -> None:
+def serve(layout: DataLayout, listener: socket.socket, settings: ServiceSettings) -> None:
     """Answer until SIGTERM, then finish what is under way."""
-    service = Service(data, settings, index)
+    service = Service(layout.root, settings, layout.index_root, layout.shard)
     connections = Connections(settings.limits)
     config = uvicorn.Config(
         service,
@@ -77,6 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m oriel.app.server.worker", description=__doc__)
     parser.add_argument("--data", type=data_folder, required=True)
     parser.add_argument("--index", type=Path)
+    parser.add_argument("--shard", type=Shard.parse, default=ALL_KEYS)
     parser.add_argument("--parent-pid", type=int, required=True)
     parser.add_argument("--socket", type=int, required=True)
     parser.add_argument("--settings", type=ServiceSettings.from_json, default=ServiceSettings())
@@ -85,7 +92,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     set_up_console(options.log_format, text="%(levelname)s worker: %(message)s", process="worker")
     end_with_parent(options.parent_pid)
     forget_dead_workers()
-    serve(options.data, options.index, socket.socket(fileno=options.socket), options.settings)
+    layout = DataLayout(options.data, options.index, options.shard)
+    serve(layout, socket.socket(fileno=options.socket), options.settings)
     return 0
 
 

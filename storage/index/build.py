@@ -23,6 +23,7 @@ from oriel.storage.files import current_files
 from oriel.storage.index.rows import counting_rows, file_extent, file_tables
 from oriel.storage.index.state import Extent, IndexState, RevisionBounds
 from oriel.storage.index.writer import IndexWriter
+from oriel.storage.shards import ALL_KEYS, Shard
 
 #: Bytes of encoded rows that are sorted at once; about five times as many are taken meanwhile.
 _RUN_BYTES = 192 << 20
@@ -36,8 +37,9 @@ def build_generation(
     snapshot: TableSnapshot,
     generation: Path,
     moved: Callable[[], None] = lambda: None,
+    shard: Shard = ALL_KEYS,
 ) -> IndexState:
-    """Fill an empty generation with all windows of a table version, synced to disk.
+    """Fill an empty generation with all windows of a table version and shard, synced to disk.
 
     ``moved`` is called with each piece of work that is done.
 
@@ -70,7 +72,7 @@ def build_generation(
     runs = _Runs(generation / _RUNS)
     highest = snapshot.batch
     try:
-        for rows in _encoded(files, snapshot, state):
+        for rows in _encoded(files, snapshot, state, shard):
             highest = max(highest, int(rows["revision"].to_numpy().max()))
             runs.add(rows)
             moved()
@@ -87,10 +89,11 @@ def build_generation(
 
 
 def _encoded(
-    files: Mapping[str, Path], snapshot: TableSnapshot, state: IndexState
+    files: Mapping[str, Path], snapshot: TableSnapshot, state: IndexState, shard: Shard
 ) -> Iterator[Any]:
     for name, path in files.items():
-        yield from file_tables(path, state.definition, state.earliest_ms, snapshot.kept.get(name))
+        kept = snapshot.kept.get(name)
+        yield from file_tables(path, state.definition, state.earliest_ms, kept, shard)
 
 
 class _Runs:

@@ -26,6 +26,7 @@ from oriel.storage.errors import CorruptLog, MissingDataFile, ObjectStoreFailed
 from oriel.storage.files import current_files
 from oriel.storage.index.state import NOTHING_OBSERVED_MS, Extent
 from oriel.storage.key_codec import record_keys
+from oriel.storage.shards import ALL_KEYS, Shard
 
 #: Rows that are encoded at once: bounds the memory of reading a big file.
 _BATCH_ROWS = 1 << 17
@@ -74,18 +75,23 @@ class _WindowTimes(NamedTuple):
 
 
 def file_rows(
-    path: Path, definition: StoreDefinition, earliest_ms: int = 0, kept: Kept | None = None
+    path: Path,
+    definition: StoreDefinition,
+    earliest_ms: int = 0,
+    kept: Kept | None = None,
+    shard: Shard = ALL_KEYS,
 ) -> Iterator[IndexRows]:
     """Read a table file as index records, in batches of bounded size that are not empty.
 
     Windows that start (sessions: end) before ``earliest_ms`` are left out, and rows that ``kept``
-    says are deleted. A window that is in several batches comes several times.
+    says are deleted, and keys of other shards. A window that is in several batches comes several
+    times.
 
     Raises:
         MissingDataFile: the file was vacuumed or deleted, or its table is gone.
         CorruptLog: it is no Parquet file with the store's columns.
     """
-    for rows in _visible(path, definition, earliest_ms, kept):
+    for rows in _visible(path, definition, earliest_ms, kept, shard):
         counting = counting_rows(_encoded(rows, definition))
         yield IndexRows(
             keys=_bytes_list(_flat(counting["record"])),
@@ -97,19 +103,23 @@ def file_rows(
 
 
 def file_tables(
-    path: Path, definition: StoreDefinition, earliest_ms: int = 0, kept: Kept | None = None
+    path: Path,
+    definition: StoreDefinition,
+    earliest_ms: int = 0,
+    kept: Kept | None = None,
+    shard: Shard = ALL_KEYS,
 ) -> Iterator[Any]:
     """Read a table file as encoded rows, which ``counting_rows`` takes; see ``file_rows``.
 
     An encoded row has ``record`` (the record key), ``json``, ``stands`` (false: the window is
-    removed) and ``revision``. All rows of the file are there, in its order.
+    removed) and ``revision``. All rows of the file and shard are there, in its order.
     """
-    for rows in _visible(path, definition, earliest_ms, kept):
+    for rows in _visible(path, definition, earliest_ms, kept, shard):
         yield _encoded(rows, definition)
 
 
 def _visible(
-    path: Path, definition: StoreDefinition, earliest_ms: int, kept: Kept | None
+    path: Path, definition: StoreDefinition, earliest_ms: int, kept: Kept | None, shard: Shard
 ) -> Iterator[Any]:
     kind = definition.window.kind
     for rows in table_batches(path, definition, kept):
@@ -117,6 +127,8 @@ def _visible(
         if earliest_ms > 0:
             clock_ms = _window_times(rows).retention_clock(kind)
             visible = rows.filter(pa.array(clock_ms >= earliest_ms))
+        if not shard.is_all:
+            visible = visible.filter(pa.array(shard.mask(visible["key"])))
         if len(visible):
             yield visible
 

@@ -23,6 +23,7 @@ from oriel.storage.files import data_folder, is_object
 from oriel.storage.index import IndexFolder
 from oriel.storage.layout import INDEX_FORMAT, DataLayout
 from oriel.storage.parent_watch import end_with_parent
+from oriel.storage.shards import ALL_KEYS, Shard
 from oriel.storage.tailer.failures import Failures
 from oriel.storage.tailer.formats import remove_other_formats
 from oriel.storage.tailer.pool import StorePool
@@ -55,6 +56,7 @@ class Tailer:
         self,
         data: Path,
         index: Path | None = None,
+        shard: Shard = ALL_KEYS,
         stale_seconds: float = STALE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -62,7 +64,7 @@ class Tailer:
 
         ``index`` is where the indexes are, None: in ``data``.
         """
-        self._layout = DataLayout(data, index)
+        self._layout = DataLayout(data, index, shard)
         self._status = StatusFile(self._layout)
         self._tables = TablesFolder(self._layout, self._status.read().tables, clock)
         self._pool = StorePool()
@@ -84,7 +86,10 @@ class Tailer:
             self._look, self._looked_at = self._tables.look(stores), now
             for name in sorted(set(self._look.present) - stores.keys()):
                 log = DeltaLog(self._layout.table(name))
-                self._pool.add(name, StoreTailer(log, IndexFolder(self._layout.index(name))))
+                self._pool.add(
+                    name,
+                    StoreTailer(log, IndexFolder(self._layout.index(name)), self._layout.shard),
+                )
             for name in sorted(stores.keys() - set(self._look.present)):
                 self._pool.remove(name)
             for name in self._look.gone:
@@ -119,14 +124,15 @@ class Tailer:
         return status
 
 
-def take_lock(data: Path, *, wait: bool) -> int | None:
+def take_lock(data: Path, shard: Shard = ALL_KEYS, *, wait: bool) -> int | None:
     """Become the one tailer of a data folder; the lock lasts as long as the process.
 
     Returns:
         The lock's file descriptor, or None when another tailer has it and ``wait`` is false.
     """
     data.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(data / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o644)
+    name = _LOCK_FILE if shard.is_all else f"{_LOCK_FILE}-{shard.number}-of-{shard.count}"
+    descriptor = os.open(data / name, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -149,13 +155,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if options.parent_pid is not None:
         end_with_parent(options.parent_pid)
-    if take_lock(options.index or options.data, wait=options.wait) is None:
+    if take_lock(options.index or options.data, options.shard, wait=options.wait) is None:
         logger.error("another tailer serves %s; end it first, or use --wait", options.data)
         return ANOTHER_TAILER
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    tailer = Tailer(options.data, options.index, options.stale_after)
+    tailer = Tailer(options.data, options.index, options.shard, options.stale_after)
     failures = Failures()
     while not stop.is_set():
         try:
@@ -175,6 +181,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m oriel.storage.tailer", description=__doc__)
     parser.add_argument("--data", type=data_folder, required=True, help="the data folder")
     parser.add_argument("--index", type=Path, help="where the indexes are (default: DATA/index)")
+    parser.add_argument("--shard", type=Shard.parse, default=ALL_KEYS, help="keys that are indexed")
     parser.add_argument("--parent-pid", type=int, help="end when this is no longer the parent")
     parser.add_argument("--wait", action="store_true", help="wait while another tailer runs")
     parser.add_argument(

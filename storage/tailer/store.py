@@ -38,6 +38,7 @@ from oriel.storage.index import (
     revision_range,
     suspicion,
 )
+from oriel.storage.shards import ALL_KEYS, Shard
 from oriel.storage.tailer.continuity import files_are_gone, later_record, why_not_applicable
 from oriel.storage.tailer.failures import Failures
 from oriel.storage.tailer.status import StoreStatus
@@ -67,8 +68,9 @@ class StoreTailer:
     if there is none.
     """
 
-    def __init__(self, log: DeltaLog, folder: IndexFolder) -> None:
-        """Nothing is opened before the first step."""
+    def __init__(self, log: DeltaLog, folder: IndexFolder, shard: Shard = ALL_KEYS) -> None:
+        """Nothing is opened before the first step; the index has the keys of ``shard``."""
+        self._shard = shard
         self.log = log
         self.folder = folder
         self.status = StoreStatus()
@@ -251,7 +253,9 @@ class StoreTailer:
             snapshot = self.log.snapshot()
             generation = self.folder.new_generation()
             try:
-                state = build_generation(self.log.table, snapshot, generation, self._moved)
+                state = build_generation(
+                    self.log.table, snapshot, generation, self._moved, self._shard
+                )
             except MissingDataFile:
                 self.folder.discard(generation)
                 # A file is vacuumed only after a later version has removed it. With none there,
@@ -318,7 +322,7 @@ class StoreTailer:
             files = [self.log.table / name for name in entry.added]
             batches = []
             for path in files:
-                for rows in file_rows(path, state.definition):
+                for rows in file_rows(path, state.definition, shard=self._shard):
                     batches.append(rows)
                     self._moved()
         except CorruptLog as error:
