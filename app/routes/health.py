@@ -8,7 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from oriel.app.contract import OPERATIONS
 from oriel.app.reads import StoreCatalog
-from oriel.storage import DataLayout
+from oriel.storage import DataLayout, is_object
 from oriel.storage.index import IndexFolder, damage
 from oriel.storage.tailer import StatusFile, TailerStatus, stores_with_tables
 
@@ -40,7 +40,9 @@ def health_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
 
 
 def _readiness(layout: DataLayout, tailer: TailerStatus, foreign: set[str]) -> dict[str, Any]:
-    names = sorted((tailer.stores.keys() | stores_with_tables(layout)) - foreign)
+    # Only the tailer asks for objects.
+    tables = [] if is_object(layout.root) else stores_with_tables(layout)
+    names = sorted((tailer.stores.keys() | set(tables)) - foreign)
     problems = {name: _store_problem(layout, name, tailer) for name in names}
     problem = tailer.silence or tailer.problem
     return {

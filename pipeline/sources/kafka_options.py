@@ -41,6 +41,8 @@ DEFAULT_OPTIONS: Mapping[str, str] = MappingProxyType({
     "reconnect.backoff.max.ms": "10000",
 })  # fmt: skip
 
+#: A line and what ends it.
+_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|\Z)")
 #: A key, then blanks with at most one = or : among them, then the value.
 _ENTRY = re.compile(r"((?:[^\\=:\s]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
@@ -96,13 +98,18 @@ def read_properties(text: str, place: str) -> dict[str, str]:
     entries: dict[str, str] = {}
     logical = ""
     goes_on = False
-    for natural in [*re.split(r"\r\n|\r|\n", text), ""]:
+    for match in _LINE.finditer(text):
+        natural, end = match.groups()
         line = natural.lstrip(" \t\f")
-        if not goes_on and line[:1] in {"", "#", "!"}:
+        # A line that has nothing but the backslash at its end begins nothing that could go on.
+        if not (goes_on and logical) and line[:1] in {"", "#", "!"}:
+            goes_on = False
             continue
         # An even number of backslashes at the end are escaped backslashes.
-        goes_on = (len(line) - len(line.rstrip("\\"))) % 2 == 1
-        logical += line[:-1] if goes_on else line
+        is_cut = (len(line) - len(line.rstrip("\\"))) % 2 == 1
+        logical += line[:-1] if is_cut else line
+        # What ends with the text, or with one character behind the backslash, goes on nowhere.
+        goes_on = is_cut and bool(end) and (match.end() < len(text) or len(end) > 1)
         if goes_on:
             continue
         entry = _ENTRY.fullmatch(logical)

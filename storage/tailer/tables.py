@@ -30,6 +30,8 @@ Identity = tuple[int, int]
 
 def stores_with_tables(layout: DataLayout) -> list[str]:
     """Names of the stores that have a Delta table; others (``_dead_letters``) are ignored."""
+    if is_object(layout.tables):
+        return sorted(filter(_is_name, (folder.name for folder in table_folders(layout.tables))))
     try:
         names = os.listdir(layout.tables)  # noqa: PTH208 - there may be very many
     except OSError:

@@ -214,11 +214,12 @@ def test_a_batch_costs_no_listing(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     def fail(*_arguments: object) -> None:
         pytest.fail("a folder was listed")
 
-    for name in ("listdir", "scandir"):
-        monkeypatch.setattr(os, name, fail)
-    for batch in range(20, 60):
-        table.commit([{"key": "a", "start": batch % 5, "n": batch}])
-        finish(upkeep, batch)
+    with monkeypatch.context() as patch:
+        for name in ("listdir", "scandir"):
+            patch.setattr(os, name, fail)
+        for batch in range(20, 60):
+            table.commit([{"key": "a", "start": batch % 5, "n": batch}])
+            finish(upkeep, batch)
 
 
 def test_off_leaves_all_files_and_still_writes_checkpoints(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from oriel.pipeline.run.arguments import run_parser
 from oriel.pipeline.run.command import main
 from oriel.pipeline.run.kafka_arguments import add_kafka_arguments
 from oriel.pipeline.spark import is_cluster
+from oriel.storage import is_object
 from tests.storage.waiting import wait_while_it_runs
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -72,7 +73,7 @@ def test_the_commands_for_clusters_are_understood() -> None:
     managers = [options.master.split(":")[0] for options in told]
     assert sorted(set(managers)) == ["k8s", "spark", "yarn"]
     assert all(is_cluster(options.master) for options in told)
-    assert all(str(options.data).startswith("/") for options in told)
+    assert all(options.data.is_absolute() or is_object(options.data) for options in told)
 
 
 @pytest.mark.parametrize(
