@@ -85,7 +85,7 @@ class RowNotFound(ApiError):
 class KeyOfAnotherShard(ApiError):
     """The message names the shard that has the key; ``owner`` is its number."""
 
-    def __init__(self, message: str, owner: int) -> None:
+    def __init__(self, message: str, owner: int = 0) -> None:
         """Say so."""
         super().__init__(message)
         self.owner = owner

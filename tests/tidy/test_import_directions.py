@@ -39,7 +39,7 @@ FLOORS = {
         "contracts definition",
         "key_codec layout position",
         "files",
-        "errors parent_watch console",
+        "errors parent_watch console shards",
     ),
     "pipeline": (
         "testing",
