@@ -216,11 +216,9 @@ def test_the_old_index_answers_while_the_new_one_is_built(
 
     seen = [read()]
 
-    def watched(
-        table: Path, snapshot: TableSnapshot, generation: Path, moved: Callable[[], None]
-    ) -> IndexState:
+    def watched(table: Path, snapshot: TableSnapshot, generation: Path, *more: Any) -> IndexState:
         seen.append(read())
-        state = build_generation(table, snapshot, generation, moved)
+        state = build_generation(table, snapshot, generation, *more)
         # One that comes while it is not published yet.
         reader.close()
         seen.append(read())
@@ -276,7 +274,7 @@ def test_an_error_of_the_system_is_no_damage(
     before = followed.generations()
     followed.table.commit([B1])
 
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **_named: object) -> None:
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patched:

@@ -3,6 +3,7 @@
 Shares no code with the index, so that what they agree on is right.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
@@ -50,7 +51,7 @@ def put(
     return Put(key, start_ms, end_ms, orjson.dumps(fields))
 
 
-class ModelStore:
+class ModelStore(ABC):
     """What models of every kind answer: lists of puts, cut into pages."""
 
     def keys(
@@ -91,8 +92,9 @@ class ModelStore:
         ]
         return sorted(inside, key=lambda put: (put.key.encode(), put.start_ms, put.end_ms))
 
+    @abstractmethod
     def _all_visible(self) -> list[Put]:
-        raise NotImplementedError
+        """Everything that was put and has not expired."""
 
 
 class ModelWindowStore(ModelStore):
