@@ -6,7 +6,7 @@ bad. Nothing here imports Spark, so Python tasks, the driver process and the tes
 """
 
 from oriel.pipeline.decoding.blocks import BlockDecoder, event_log_decoder, kafka_decoder
-from oriel.pipeline.decoding.registry import SchemaRegistry
+from oriel.pipeline.decoding.formats import SchemaRegistry
 from oriel.pipeline.decoding.times import refuse_ahead
 
 __all__ = ["BlockDecoder", "SchemaRegistry", "event_log_decoder", "kafka_decoder", "refuse_ahead"]

@@ -14,14 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.decoding.arrow_json import BlockReader
 from oriel.pipeline.decoding.faults import Faults, WrongType
-from oriel.pipeline.decoding.formats import value_reader
+from oriel.pipeline.decoding.formats import SchemaRegistry, value_reader
 from oriel.pipeline.decoding.headers import header_columns
+from oriel.pipeline.decoding.json_lines import BlockReader, decode_line, suspicious_lines
 from oriel.pipeline.decoding.keys import read_keys
-from oriel.pipeline.decoding.lines import decode_line
-from oriel.pipeline.decoding.registry import SchemaRegistry
-from oriel.pipeline.decoding.suspicious import suspicious_lines
 from oriel.pipeline.decoding.times import field_times_ms, judge_times, message_times_ms
 from oriel.pipeline.decoding.values import ValueReader
 from oriel.pipeline.errors import InvalidTopology

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.decoding.block_bytes import BlockBytes
 from oriel.pipeline.decoding.faults import Faults
-from oriel.pipeline.decoding.suspicious import Bytes
 
 #: How Kafka's serializers write a number: big-endian.
 _NUMBERS = {"long": ">i8", "integer": ">i4", "short": ">i2", "double": ">f8", "float": ">f4"}
@@ -73,7 +73,7 @@ def numbers(serde: str, values: pa.BinaryArray, faults: Faults) -> pa.Array:
         detail = f"the serde {serde} takes {number_type.itemsize} bytes, not {lengths[row]}"
         faults.set_one(row, Reason.WRONG_TYPE, detail)
     found = np.zeros(len(values), number_type.newbyteorder("="))
-    found[fits] = Bytes(values.filter(pa.array(fits))).data.view(number_type)
+    found[fits] = BlockBytes(values.filter(pa.array(fits))).data.view(number_type)
     return pa.array(found, mask=~fits)
 
 

@@ -15,13 +15,15 @@ from pyspark.sql import SparkSession
 
 from oriel.pipeline.decoding import SchemaRegistry
 from oriel.pipeline.errors import InvalidTopology, JavaEnded, PipelineError
-from oriel.pipeline.run.arguments import rebuild_parser, run_parser
-from oriel.pipeline.run.clock_options import clock_settings
 from oriel.pipeline.run.disk_errors import disk_error_in, in_words
-from oriel.pipeline.run.kafka_arguments import (
+from oriel.pipeline.run.options import (
     check_kafka_arguments,
+    clock_settings,
     kafka_of,
     publish_options,
+    rebuild_parser,
+    run_parser,
+    upkeep_settings,
     wait_seconds,
 )
 from oriel.pipeline.run.progress import Progress
@@ -29,7 +31,6 @@ from oriel.pipeline.run.queries import Queries
 from oriel.pipeline.run.query import RunSettings
 from oriel.pipeline.run.spark_runner import warm_up
 from oriel.pipeline.run.topology_file import load_topology, needs_spark, send_modules
-from oriel.pipeline.run.upkeep_options import upkeep_settings
 from oriel.pipeline.sources import EventLog, Log, kafka_settings
 from oriel.pipeline.spark import (
     MASTER,

@@ -5,7 +5,7 @@ import time
 import orjson
 
 from oriel.pipeline.plan import PreparedBatch
-from oriel.pipeline.run.clock_options import idle_lines
+from oriel.pipeline.run.options import idle_lines
 from oriel.pipeline.sources import Log
 from oriel.storage import say
 

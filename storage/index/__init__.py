@@ -36,7 +36,13 @@ from oriel.storage.index.folder import (
     mark_suspect,
     suspicion,
 )
-from oriel.storage.index.reader import IndexReader, open_indexes_max
+from oriel.storage.index.reading import (
+    IndexReader,
+    IndexSnapshot,
+    KeyValueSnapshot,
+    SessionSnapshot,
+    open_indexes_max,
+)
 from oriel.storage.index.rows import (
     IndexRows,
     Kept,
@@ -48,8 +54,6 @@ from oriel.storage.index.rows import (
     table_batches,
     window_json,
 )
-from oriel.storage.index.sessions import SessionSnapshot
-from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot
 from oriel.storage.index.state import Extent, IndexState
 from oriel.storage.index.writer import IndexWriter, revision_range
 

@@ -131,6 +131,9 @@ def test_a_cluster_that_is_down_is_one_line(tmp_path: Path, kafka_runs: Runs) ->
         str(tmp_path / "topology.py"), "--once", "--cores", "1",
         "--event-log", str(tmp_path / "log"), "--data", str(tmp_path / "data"),
         "--publish-to", "127.0.0.1:1", "--kafka-option", "max.block.ms=1000",
+        # Spark keeps the producer for ten minutes; it shall not say each second that it failed.
+        "--kafka-option", "reconnect.backoff.ms=600000",
+        "--kafka-option", "reconnect.backoff.max.ms=600000",
     )  # fmt: skip
     assert ended.code == 1
     (line,) = ended.told

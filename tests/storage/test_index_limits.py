@@ -15,8 +15,8 @@ from oriel.storage import StoreNotReady
 from oriel.storage.delta import DeltaLog
 from oriel.storage.errors import IndexDamaged
 from oriel.storage.index import IndexFolder, IndexReader, IndexWriter, damage
-from oriel.storage.index import reader as readers
 from oriel.storage.index.generation import storage_error
+from oriel.storage.index.reading import reader as readers
 from oriel.storage.tailer.store import StoreTailer
 from oriel.testing.store_models import put
 from tests.storage.followed import Followed

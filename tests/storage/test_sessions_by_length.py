@@ -32,9 +32,9 @@ class Reads:
     def __init__(self, patched: pytest.MonkeyPatch) -> None:
         """Count from now on."""
         self.records = 0
-        for module in ("sessions", "pages", "lengths"):
+        for module in ("reading.sessions", "reading.pages", "lengths"):
             patched.setattr(f"oriel.storage.index.{module}.check", self._check)
-        patched.setattr("oriel.storage.index.pages.check_values", self._check_values)
+        patched.setattr("oriel.storage.index.reading.pages.check_values", self._check_values)
 
     def _check(self, records: Iterable[checksums.Record]) -> None:
         listed = list(records)

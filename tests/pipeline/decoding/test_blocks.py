@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oriel.pipeline.decoding import BlockDecoder, event_log_decoder, kafka_decoder
-from oriel.pipeline.decoding.lines import decode_line
+from oriel.pipeline.decoding.json_lines.lines import decode_line
 from oriel.pipeline.language import arrow_schema
 from tests.pipeline.decoding.both_decoders import Message, alone, log_rows, message_rows
 from tests.pipeline.decoding.hostile_lines import HostileLines

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from oriel.pipeline.decoding import SchemaRegistry, registry
+from oriel.pipeline.decoding import SchemaRegistry
+from oriel.pipeline.decoding.formats import registry
 from oriel.pipeline.errors import InvalidTopology, RegistryUnavailable
 from oriel.pipeline.language import Consumed, Serdes
 from tests.pipeline.decoding.messages import values_of

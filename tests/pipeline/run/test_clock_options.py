@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from oriel.pipeline.plan import NO_CLOCK_NOTES, ClockSettings, PreparedBatch
-from oriel.pipeline.run.arguments import run_parser
-from oriel.pipeline.run.clock_options import clock_settings, idle_lines
+from oriel.pipeline.run.options.clock import clock_settings, idle_lines
+from oriel.pipeline.run.options.parsers import run_parser
 from oriel.storage import CommitRecord
 
 DAY_MS, HOUR_MS = 86_400_000, 3_600_000

@@ -16,9 +16,9 @@ import orjson
 import psutil  # type: ignore[import-untyped]
 import pytest
 
-from oriel.pipeline.run.arguments import run_parser
 from oriel.pipeline.run.command import main
-from oriel.pipeline.run.kafka_arguments import add_kafka_arguments
+from oriel.pipeline.run.options.kafka import add_kafka_arguments
+from oriel.pipeline.run.options.parsers import run_parser
 from oriel.pipeline.spark import is_cluster
 from oriel.storage import is_object
 from tests.storage.waiting import wait_while_it_runs

@@ -26,7 +26,7 @@ from oriel.pipeline.plan import ClockSettings, PreparedBatch
 from oriel.storage import WindowRange
 from oriel.storage.delta import DeltaLog, Limits, UpkeepSettings
 from oriel.storage.index import IndexFolder
-from oriel.storage.index.reader import IndexReader
+from oriel.storage.index.reading.reader import IndexReader
 from oriel.storage.tailer.store import StoreTailer
 from tests.pipeline.run.clock_runs import YEAR_9999, ClockRuns, runs
 

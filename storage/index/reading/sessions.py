@@ -1,4 +1,4 @@
-"""Sessions of one version of a store, read from its index; see ``oriel.storage.index.snapshot``."""
+"""Sessions of one version of a store, read from its index; see ``reading.snapshot``."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -16,8 +16,8 @@ from oriel.storage.contracts import (
 )
 from oriel.storage.index.checksums import Record, check, content
 from oriel.storage.index.lengths import class_prefix, classes_of, longest_ms
-from oriel.storage.index.pages import first_from, fitting, is_final, last_before
-from oriel.storage.index.snapshot import IndexSnapshot, Scan, is_of_key, page_bounds
+from oriel.storage.index.reading.pages import first_from, fitting, is_final, last_before
+from oriel.storage.index.reading.snapshot import IndexSnapshot, Scan, is_of_key, page_bounds
 from oriel.storage.key_codec import (
     TIME_BYTES,
     after_key,

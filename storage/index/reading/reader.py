@@ -14,8 +14,8 @@ from oriel.storage.definition import StoreKind
 from oriel.storage.errors import StoreNotReady
 from oriel.storage.index.folder import IndexFolder, PointerStamp
 from oriel.storage.index.generation import OpenGeneration, not_usable
-from oriel.storage.index.sessions import SessionSnapshot
-from oriel.storage.index.snapshot import IndexSnapshot, KeyValueSnapshot
+from oriel.storage.index.reading.sessions import SessionSnapshot
+from oriel.storage.index.reading.snapshot import IndexSnapshot, KeyValueSnapshot
 
 #: Seconds for which the pointer to the current generation is taken as unchanged.
 _POINTER_SECONDS = 0.01

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from oriel.pipeline.decoding.lines import MAX_DEPTH, MAX_DIGITS, MAX_NAME_LENGTH
+from oriel.pipeline.decoding.block_bytes import BlockBytes
+from oriel.pipeline.decoding.json_lines.lines import MAX_DEPTH, MAX_DIGITS, MAX_NAME_LENGTH
 from oriel.pipeline.windows import Flags, Ints
 
 _BLANKS = np.isin(np.arange(256), list(b" \t\r\n"))
@@ -25,31 +26,12 @@ _STEP = 8
 _FEW_BLANKS = 8
 
 
-class Bytes:
-    """The bytes of a block's lines, and where each line begins and ends in them."""
-
-    def __init__(self, lines: pa.BinaryArray) -> None:
-        """Look at ``lines``, which has no nulls, without a copy."""
-        self.lines = lines
-        _, offsets, data = lines.buffers()
-        ends = np.frombuffer(offsets, np.int32)[lines.offset : lines.offset + len(lines) + 1]
-        everything = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
-        self.data = everything[ends[0] : ends[-1]]
-        self.starts = ends[:-1] - ends[0]
-        self.ends = ends[1:] - ends[0]
-
-    def lines_of(self, positions: Ints) -> Ints:
-        """The numbers of the lines in which the bytes at ``positions`` are."""
-        numbers: Ints = np.searchsorted(self.ends, positions, side="right")
-        return numbers
-
-
 def suspicious_lines(lines: pa.BinaryArray, *, has_floats: bool) -> Flags:
     """Which of ``lines`` (no nulls) have to be looked at one by one.
 
     Where ``has_floats`` a column of the schema is FLOAT or DOUBLE.
     """
-    found = Bytes(lines)
+    found = BlockBytes(lines)
     suspicious = ~_is_in_braces(found) | _is_not_utf8(found) | _may_pass_limits(found)
     data = found.data
     odd = [np.flatnonzero(data == 0), _values(data, b"NaN"), _values(data, b"Inf")]
@@ -61,7 +43,7 @@ def suspicious_lines(lines: pa.BinaryArray, *, has_floats: bool) -> Flags:
     return suspicious
 
 
-def _is_in_braces(found: Bytes) -> Flags:
+def _is_in_braces(found: BlockBytes) -> Flags:
     """Whether each line is ``{...}``, with a few blanks around it at most.
 
     If it is so for all lines and they are whole JSON together, then each of them has at least
@@ -84,7 +66,7 @@ def _is_in_braces(found: Bytes) -> Flags:
     return fine
 
 
-def _is_not_utf8(found: Bytes) -> Flags:
+def _is_not_utf8(found: BlockBytes) -> Flags:
     fault = np.zeros(len(found.starts), np.bool_)
     if not len(found.data) or found.data.max() < 128:
         return fault
@@ -99,7 +81,7 @@ def _is_not_utf8(found: Bytes) -> Flags:
     return fault
 
 
-def _may_pass_limits(found: Bytes) -> Flags:
+def _may_pass_limits(found: BlockBytes) -> Flags:
     """Whether a line may be too deep, or have a number or a name that is too long."""
     length = found.ends - found.starts
     long = length >= min(MAX_DEPTH, MAX_DIGITS)
@@ -115,7 +97,7 @@ def _may_pass_limits(found: Bytes) -> Flags:
     return beyond
 
 
-def _long_numbers(found: Bytes) -> list[tuple[int, int]]:
+def _long_numbers(found: BlockBytes) -> list[tuple[int, int]]:
     """The first and the last line of each stretch that may be a number with too many digits."""
     others = np.flatnonzero(~_OF_NUMBERS[found.data[::_STEP]])
     ends = np.concatenate(([-1], others, [-(-len(found.data) // _STEP)]))

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
-from oriel.pipeline.decoding.patterns import PLAIN, misfits
+from oriel.pipeline.decoding.json_lines.patterns import PLAIN, misfits
 from oriel.pipeline.windows import Flags
 
 #: In the place of a line that is not read: a record without any field.

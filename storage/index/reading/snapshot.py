@@ -26,7 +26,7 @@ from oriel.storage.contracts import (
 )
 from oriel.storage.index.checksums import content
 from oriel.storage.index.generation import OpenGeneration
-from oriel.storage.index.pages import (
+from oriel.storage.index.reading.pages import (
     PageBounds,
     Span,
     first_from,

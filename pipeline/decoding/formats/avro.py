@@ -25,9 +25,9 @@ from fastavro.schema import (
 )
 
 from oriel.pipeline.dead_letters import Reason
+from oriel.pipeline.decoding.block_bytes import BlockBytes
 from oriel.pipeline.decoding.faults import Faults, WrongType
-from oriel.pipeline.decoding.registry import SchemaRegistry
-from oriel.pipeline.decoding.suspicious import Bytes
+from oriel.pipeline.decoding.formats.registry import SchemaRegistry
 from oriel.pipeline.decoding.values import struct_rows
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language import AvroSerde
@@ -144,7 +144,7 @@ class AvroReader:
 
 def schema_ids(values: pa.BinaryArray) -> tuple[np.ndarray, np.ndarray]:
     """The ids of Confluent's headers, and which values have a header."""
-    found = Bytes(values.fill_null(b""))
+    found = BlockBytes(values.fill_null(b""))
     has_header = found.ends - found.starts >= REGISTRY_HEADER_BYTES
     starts = found.starts[has_header].astype(np.int64)
     ids = np.zeros(len(values), np.int64)

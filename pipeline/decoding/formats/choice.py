@@ -6,7 +6,7 @@ when a topic is in one of them.
 
 import pyarrow as pa
 
-from oriel.pipeline.decoding.registry import SchemaRegistry
+from oriel.pipeline.decoding.formats.registry import SchemaRegistry
 from oriel.pipeline.decoding.values import SingleValueReader, ValueReader
 from oriel.pipeline.language import AvroSerde, ProtobufSerde, ValueSerde
 
@@ -20,11 +20,11 @@ def value_reader(
         InvalidTopology: the columns don't fit the serde's schema, or it can't be read.
     """
     if isinstance(serde, AvroSerde):
-        from oriel.pipeline.decoding.avro import AvroReader  # noqa: PLC0415 - see above
+        from oriel.pipeline.decoding.formats.avro import AvroReader  # noqa: PLC0415 - see above
 
         return AvroReader(serde, row_type, registry)
     if isinstance(serde, ProtobufSerde):
-        from oriel.pipeline.decoding.protobuf import ProtobufReader  # noqa: PLC0415
+        from oriel.pipeline.decoding.formats.protobuf import ProtobufReader  # noqa: PLC0415
 
         return ProtobufReader(serde, row_type)
     return None if serde.name == "json" else SingleValueReader(serde.name, row_type)

@@ -1,0 +1,13 @@
+"""Reading an index: snapshots of one version of a store, and the pages that they answer."""
+
+from oriel.storage.index.reading.reader import IndexReader, open_indexes_max
+from oriel.storage.index.reading.sessions import SessionSnapshot
+from oriel.storage.index.reading.snapshot import IndexSnapshot, KeyValueSnapshot
+
+__all__ = [
+    "IndexReader",
+    "IndexSnapshot",
+    "KeyValueSnapshot",
+    "SessionSnapshot",
+    "open_indexes_max",
+]
