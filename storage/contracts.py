@@ -42,6 +42,11 @@ UNBOUNDED = 2**63 - 1
 KEY_BYTES_MAX = 8192
 
 
+def is_short_enough(key: str) -> bool:
+    """Whether one can ask for a key; most keys needn't be encoded to tell."""
+    return len(key) <= KEY_BYTES_MAX // 4 or len(key.encode()) <= KEY_BYTES_MAX
+
+
 class WindowId(NamedTuple):
     """Start and end of a window, in ms; with the key it names one window, sessions too."""
 

@@ -28,15 +28,12 @@ from oriel.app.reads.catalog import Lag, StoreCatalog, VersionFrame
 from oriel.app.reads.pages import HotRead, ReadPage, ReadRequest
 from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.app.reads.steps import read_page_at
-from oriel.storage.index import IndexState
+from oriel.storage.index import FINAL, IndexState
 
 Scope = Mapping[str, Any]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _METHODS = ("GET", "HEAD")
-
-#: A page that may have more rows than these is a long one.
-_LONG_ROWS = 1_000
 
 _JSON = (b"content-type", b"application/json")
 #: A poller may keep the answer, but must ask (with If-None-Match) before it uses it again.
@@ -44,8 +41,6 @@ _REVALIDATE = (b"cache-control", b"no-cache")
 #: No record changes the answer; a day bounds how long a cache goes on after `oriel rebuild`.
 _KEEP = (b"cache-control", b"max-age=86400, immutable")
 
-#: How the JSON of a final window ends: ``final`` is its last field.
-_FINAL = b'"final":true}'
 _ONE_WINDOW_READS = frozenset({"window", "session"})
 _RANGE_READS = frozenset({"fetch", "backwardFetch"})
 
@@ -94,7 +89,6 @@ class HotReads:
         """Answer from this catalog; long answers are sent by the gate."""
         self._catalog = catalog
         self._gate = gate
-        self._long_read = asyncio.Lock()
 
     async def serve(self, target: Target, scope: Scope, send: Send) -> None:
         """Answer one request; raises what ``problem_answer`` makes a problem document of."""
@@ -194,11 +188,11 @@ def _is_settled(state: IndexState, request: ReadRequest, page: ReadPage) -> bool
     """
     name, items = request.read.operation.name, page.items
     if name in _ONE_WINDOW_READS:
-        return items[0].endswith(_FINAL)
+        return items[0].endswith(FINAL)
     if name not in _RANGE_READS or state.definition.window.kind.is_session or state.record is None:
         return False
     if name == "fetch" and page.next_cursor is not None and items:
-        return items[-1].endswith(_FINAL)
+        return items[-1].endswith(FINAL)
     # One ms more, for the end of a sliding window belongs to it.
     return bool(
         request.query["to_ms"] + state.definition.window.size_ms + 1 < state.record.close_ms

@@ -30,7 +30,7 @@ async def read_page_at(
 ) -> tuple[IndexState, ReadPage]:
     """Read a page of the version that a request demands; returns the version's state, too."""
     if is_as_of(request.query):
-        read_page = partial(read_whole, request=request)
+        read_page = partial(_read_whole, request=request)
         return await catalog.table_reads.as_of(view.name, request.query, read_page)
     with await view.snapshot_at(request.query) as snapshot:
         state = snapshot.state
@@ -41,7 +41,7 @@ async def read_page_at(
     return state, page
 
 
-def read_whole(store: TableStore, request: ReadRequest) -> ReadPage:
+def _read_whole(store: TableStore, request: ReadRequest) -> ReadPage:
     """Read a page of a table in all its steps, in a thread of its own."""
     refuse_wrong_kind(request.store, store.state, request.read.operation)
     page = request.read.function(store, request)

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Request, Response
 from oriel.app.contract import OPERATIONS, PageCursors
 from oriel.app.reads import StoreCatalog, position_of
 from oriel.app.routes.stores import store_of
-from oriel.storage.delta import DeltaLog
 from oriel.storage.index import IndexSnapshot, KeyValueSnapshot, SessionSnapshot
 from oriel.storage.table_store import Change, ChangePage, ChangeRange, changes
 
@@ -39,8 +38,9 @@ def table_routes(catalog: StoreCatalog) -> APIRouter:
                 wanted = wanted._replace(since=reached)
             else:
                 wanted = wanted._replace(reached=reached, after=Change(*last))
-        log = DeltaLog(catalog.layout.table(view.name))
-        page = await catalog.table_reads.run(lambda budget: changes(log, state, wanted, budget))
+        page = await catalog.table_reads.run(
+            lambda budget: changes(view.log, state, wanted, budget)
+        )
         next_place: list[Any] | None = None
         if page.has_more:
             next_place = [page.reached, *page.changes[-1]]

@@ -138,7 +138,7 @@ class Service:
         is_cold = False
         try:
             if target is not None:
-                if not self._shard.is_all:
+                if not self._shard.is_all:  # the key is decoded once more for it
                     refuse_keys_of_others(self._shard, key_of_target(target))
                 await self._hot_reads.serve(target, scope, send)
             elif (store := watched_store(scope["raw_path"])) is not None:

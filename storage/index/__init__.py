@@ -37,6 +37,7 @@ from oriel.storage.index.folder import (
     suspicion,
 )
 from oriel.storage.index.reading import (
+    FINAL,
     IndexReader,
     IndexSnapshot,
     KeyValueSnapshot,
@@ -58,6 +59,7 @@ from oriel.storage.index.state import Extent, IndexState
 from oriel.storage.index.writer import IndexWriter, revision_range
 
 __all__ = [
+    "FINAL",
     "Extent",
     "IndexFolder",
     "IndexReader",

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow.compute as pc
 
 from oriel.storage.contracts import (
-    KEY_BYTES_MAX,
     LATEST_MS,
     UNBOUNDED,
     KeyPage,
@@ -20,6 +19,7 @@ from oriel.storage.contracts import (
     SessionRange,
     WindowPage,
     WindowRange,
+    is_short_enough,
 )
 from oriel.storage.index import IndexState
 from oriel.storage.table_store.budget import ReadBudget
@@ -70,7 +70,7 @@ class TableStore:
             # A key is listed for a window that is visible, not for a removed or expired one.
             of_these = of_prefix(prefix) & of_keys(after, candidates[-1])
             listed = self._visible(of_these).keys()
-            found += sorted(filter(_is_short_enough, listed), key=str.encode)
+            found += sorted(filter(is_short_enough, listed), key=str.encode)
             after = candidates[-1]
         return KeyPage(found[:limit], found[limit - 1])
 
@@ -200,8 +200,3 @@ def table_store(rows: VersionRows, budget: ReadBudget) -> TableStore:
     if kind.is_session:
         return TableSessionStore(rows, budget)
     return TableWindowStore(rows, budget) if kind.is_windowed else TableKeyValueStore(rows, budget)
-
-
-def _is_short_enough(key: str) -> bool:
-    """Whether one can ask for a key."""
-    return len(key.encode()) <= KEY_BYTES_MAX

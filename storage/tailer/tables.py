@@ -31,7 +31,7 @@ Identity = tuple[int, int]
 def stores_with_tables(layout: DataLayout) -> list[str]:
     """Names of the stores that have a Delta table; others (``_dead_letters``) are ignored."""
     if is_object(layout.tables):
-        return sorted(filter(_is_name, (folder.name for folder in table_folders(layout.tables))))
+        return _listed_stores(layout.tables)
     try:
         names = os.listdir(layout.tables)  # noqa: PTH208 - there may be very many
     except OSError:
@@ -82,11 +82,10 @@ class TablesFolder:
         if is_object(folder):
             # There are no mounts among objects: what can be listed and is not there was deleted.
             try:
-                names = [table.name for table in table_folders(folder)]
+                present = _listed_stores(folder)
             except OSError as error:
                 problem = f"the tables in {uri(folder)} can't be listed ({error})"
                 return TablesLook(away=dict.fromkeys(known, problem), problem=problem)
-            present = sorted(filter(_is_name, names))
             return self._with_absent(present, known.difference(present))
         try:
             status = folder.stat()
@@ -122,6 +121,11 @@ class TablesFolder:
             for name in absent.difference(gone)
         }
         return TablesLook(present, away, sorted(gone))
+
+
+def _listed_stores(tables: Path) -> list[str]:
+    """The stores whose tables are objects: none of them is looked at."""
+    return sorted(filter(_is_name, (folder.name for folder in table_folders(tables))))
 
 
 def _is_name(name: str) -> bool:

@@ -1,10 +1,12 @@
 """Reading an index: snapshots of one version of a store, and the pages that they answer."""
 
+from oriel.storage.index.reading.pages import FINAL
 from oriel.storage.index.reading.reader import IndexReader, open_indexes_max
 from oriel.storage.index.reading.sessions import SessionSnapshot
 from oriel.storage.index.reading.snapshot import IndexSnapshot, KeyValueSnapshot
 
 __all__ = [
+    "FINAL",
     "IndexReader",
     "IndexSnapshot",
     "KeyValueSnapshot",

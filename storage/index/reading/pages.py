@@ -42,9 +42,9 @@ _CHUNK, _SMALL_CHUNK = 128, 8
 _value_of = itemgetter(1)
 
 #: How the JSON of a final window ends: ``final`` is its last field.
-_FINAL = b'"final":true}'
+FINAL = b'"final":true}'
 #: Where it stands in a value, in front of the checksum.
-_FINAL_PLACE = slice(-CHECKSUM_BYTES - len(_FINAL), -CHECKSUM_BYTES)
+_FINAL_PLACE = slice(-CHECKSUM_BYTES - len(FINAL), -CHECKSUM_BYTES)
 
 
 class Span(NamedTuple):
@@ -164,7 +164,7 @@ def _place(cursor: "lmdb.Cursor[bytes]", at: bytes, *, backward: bool) -> bool:
 
 def is_final(record: Record) -> bool:
     """Whether no record can change the window any more."""
-    return record[1][_FINAL_PLACE] == _FINAL
+    return record[1][_FINAL_PLACE] == FINAL
 
 
 def _inside(chunk: list[Record], span: Span, *, has_left: bool, is_sifted: bool) -> list[Record]:

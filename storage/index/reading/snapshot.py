@@ -13,7 +13,6 @@ import lmdb
 import orjson
 
 from oriel.storage.contracts import (
-    KEY_BYTES_MAX,
     LATEST_MS,
     UNBOUNDED,
     KeyPage,
@@ -23,6 +22,7 @@ from oriel.storage.contracts import (
     WindowId,
     WindowPage,
     WindowRange,
+    is_short_enough,
 )
 from oriel.storage.index.checksums import content
 from oriel.storage.index.generation import OpenGeneration
@@ -163,7 +163,7 @@ class IndexSnapshot:
                 break
             key = key_of(self._cursor.item())
             encoded_prefix = prefix_of(self._cursor.key())
-            is_listed = key.startswith(prefix) and not _is_too_long(key)
+            is_listed = key.startswith(prefix) and is_short_enough(key)
             if is_listed and self._is_visible(encoded_prefix):
                 keys.append(key)
             position = after_key(encoded_prefix)
@@ -309,11 +309,6 @@ def _timestamp_ms(value: bytes) -> int:
     # Quotes inside of texts are escaped, so the last one is the field, whatever aggregates say.
     _, _, rest = content(value).rpartition(_TIMESTAMP)
     return int(rest[: rest.index(b",")])
-
-
-def _is_too_long(key: str) -> bool:
-    """Whether nobody could ask for a key; most keys needn't be encoded to tell."""
-    return len(key) > KEY_BYTES_MAX // 4 and len(key.encode()) > KEY_BYTES_MAX
 
 
 def is_of_key(value: bytes, key: str, prefix: bytes) -> bool:
