@@ -1,7 +1,9 @@
 """Whether anything grows with the number of batches: ``oriel bench soak``.
 
 One ``oriel run`` process gets batch after batch of a few records, each appended to an event log as
-soon as the one before it is in the table, now and then a broken line among them. At every
+soon as the one before it is in the table, now and then a broken line among them. With
+``--interval-ms`` they come at a rate instead: one hour of 5,000 records a second over 100,000 keys
+is ``--batches 18000 --records 1000 --interval-ms 200 --keys 100000 --kept 5m``. At every
 ``--every``-th batch a sample is taken: the median time from the append to the commit since the
 last sample, processor time and memory of the driver's Python and of the JVM, and what lies in the
 folders. The store has retention, so that its rows, too, come to a steady number; entries of the
@@ -38,8 +40,10 @@ grouped.windowed_by(windows).aggregate(n=count(), mean=avg("v")).materialize(
 topology = builder.build()
 """
 _EPOCH_MS = 1_700_000_000_000
-#: Of time in the log between two batches.
+#: Of time in the log between two batches that have no interval.
 _STEP_MS = 1_000
+#: From one record's key to the next: a prime number, so that all keys get their turn.
+_KEY_STEP = 7_919
 #: A broken line comes with every so many batches.
 _BROKEN = 20
 _POLL_SECONDS = 0.002
@@ -160,8 +164,12 @@ def soak(folder: Path, options: argparse.Namespace) -> list[Sample]:
             time.sleep(_POLL_SECONDS)
         run = Run(process.pid, data, log)
         times_ms: list[float] = []
+        began = time.perf_counter()
         for batch in range(1, options.batches + 1):
-            times_ms.append(run.commit(_lines(batch, options.records)))
+            # A batch that is behind its time comes at once.
+            ahead_ms = batch * options.interval_ms - (time.perf_counter() - began) * 1000
+            time.sleep(max(0.0, ahead_ms) / 1000)
+            times_ms.append(run.commit(_lines(batch, options)))
             if batch % options.every == 0:
                 samples.append(run.sample(batch, len(times_ms), times_ms))
                 times_ms = []
@@ -169,12 +177,17 @@ def soak(folder: Path, options: argparse.Namespace) -> list[Sample]:
     return samples
 
 
-def _lines(batch: int, records: int) -> str:
-    time_ms = _EPOCH_MS + batch * _STEP_MS
+def _lines(batch: int, options: argparse.Namespace) -> str:
+    time_ms = _EPOCH_MS + batch * (options.interval_ms or _STEP_MS)
+    first = batch * options.records
     lines = [
-        json.dumps({"key": f"k{(batch * 7 + n) % 50}", "value": {"v": n}, "timestamp_ms": time_ms})
-        for n in range(records)
-    ]
+        json.dumps({
+            "key": f"k{number * _KEY_STEP % options.keys}",
+            "value": {"v": number},
+            "timestamp_ms": time_ms,
+        })
+        for number in range(first, first + options.records)
+    ]  # fmt: skip
     broken = ["{broken"] if batch % _BROKEN == 0 else []
     return "\n".join([*lines, *broken, ""])
 
@@ -184,6 +197,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="oriel bench soak", description=__doc__)
     parser.add_argument("--batches", type=int, default=5_000)
     parser.add_argument("--records", type=int, default=3, help="records of a batch")
+    parser.add_argument("--keys", type=int, default=50)
+    parser.add_argument(
+        "--interval-ms",
+        type=int,
+        default=0,
+        help="between two batches; 0: at once",
+    )
     parser.add_argument("--every", type=int, help="batches between two samples")
     parser.add_argument("--kept", default="30s", help="how long old entries and files are kept")
     parser.add_argument("--quick", action="store_true", help="only show that it works")
