@@ -1,7 +1,8 @@
 """Kills with compaction: a pipeline of every kind of store is killed again and again.
 
 ``killed_in_upkeep_runs`` is what the test does a few times. By hand, for as many kills as wanted:
-``python -P -m tests.e2e.kill_campaign --kills 200``; the exit code is 1 if anything differs.
+``python -P -m tests.e2e.kill_campaign --kills 200``, with ``--kafka`` over a real broker's topic
+instead of an event log; the exit code is 1 if anything differs.
 """
 
 import argparse
@@ -23,7 +24,9 @@ from oriel.storage.delta import DeltaLog
 from oriel.storage.index import IndexFolder, IndexReader, KeyValueSnapshot, build_generation
 from tests.e2e import kinds_topology
 from tests.e2e.event_logs import random_logs, write_lines
+from tests.e2e.event_topics import produced
 from tests.e2e.expected_rows import STORES, Json, bad_for_all, expected_stores
+from tests.e2e.kafka_broker import Broker
 from tests.e2e.killed_in_upkeep import STEPS
 from tests.e2e.killed_runs import pipeline_arguments, start
 from tests.e2e.runs_in_one_process import Runs, running_process
@@ -36,26 +39,31 @@ _KILLS_OF_A_LOG = 6
 
 
 def killed_in_upkeep_runs(
-    folder: Path, seed: int, steps: Sequence[str], runs: Runs
+    folder: Path, seed: int, steps: Sequence[str], runs: Runs, address: str | None = None
 ) -> Counter[str]:
     """Run over random logs, killed once for each of ``steps``, then to the end; check everything.
+
+    With the address of a Kafka broker the logs are its topic, which is made for it.
 
     Returns how often it was killed at each step, and how often a reader read a table meanwhile. A
     run that comes to the end of its log first was not killed.
     """
     random = Random(seed)
     lines = random_logs(random)
-    write_lines(folder / "log" / kinds_topology.TOPIC, lines)
+    if address is None:
+        write_lines(folder / "log" / kinds_topology.TOPIC, lines)
+    else:
+        lines = produced(address, lines)
     compacting = ["--compact-files", "2"]
     done: Counter[str] = Counter()
     with _reading(folder / "data", done):
         for step in steps:
             number = random.randrange(_ANY_MS) if step == "any" else random.randint(1, 8)
-            told = (step, str(number), *pipeline_arguments(folder, random), *compacting)
+            told = (step, str(number), *pipeline_arguments(folder, random, address), *compacting)
             killed = start("tests.e2e.killed_in_upkeep", *told)
             assert killed.returncode in {0, -9}, f"seed {seed}: {told}: {killed.stderr[-3000:]}"
             done[step] += killed.returncode == -9
-        finished = runs.run(*pipeline_arguments(folder, random), *compacting)
+        finished = runs.run(*pipeline_arguments(folder, random, address), *compacting)
     assert finished.code == 0, f"seed {seed}: {finished.told}"
     stores = expected_stores(lines)
     for name in STORES:
@@ -128,19 +136,34 @@ def _compacted(table: Path) -> bool:
     return any("compact-" in uri for uri in DeltaTable(table).file_uris())
 
 
+@contextmanager
+def _broker(options: argparse.Namespace) -> Iterator[str | None]:
+    """The address of a broker, if there is to be one."""
+    if not options.kafka:
+        yield None
+        return
+    with tempfile.TemporaryDirectory(prefix="oriel-broker-") as folder:
+        broker = Broker(Path(folder))
+        try:
+            yield broker.address
+        finally:
+            broker.kill()
+
+
 def main() -> None:
     """Kill as often as the command line says; tell what was done."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--kafka", action="store_true", help="over topics of a broker")
     options = parser.parse_args()
     random, total = Random(options.seed), Counter[str]()
-    with running_process() as runs:
+    with running_process() as runs, _broker(options) as address:
         while sum(total[step] for step in STEPS) < options.kills:
             steps = random.choices(list(STEPS), k=_KILLS_OF_A_LOG)
             seed = random.randrange(1 << 32)
             with tempfile.TemporaryDirectory(prefix="oriel-kills-") as folder:
-                total += killed_in_upkeep_runs(Path(folder), seed, steps, runs)
+                total += killed_in_upkeep_runs(Path(folder), seed, steps, runs, address)
             sys.stderr.write(f"seed {seed}: {dict(total)}\n")
 
 

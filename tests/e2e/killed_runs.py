@@ -12,6 +12,8 @@ from tests.e2e.expected_rows import STORES, Expected, expected_stores
 from tests.e2e.killed_run import STEPS
 from tests.e2e.runs_in_one_process import ROOT, Runs
 
+#: Of a line, about.
+_RECORD_BYTES = 70
 #: The logs have at least so many batches of the greatest size.
 _MOST_BATCHES = 6
 
@@ -63,9 +65,14 @@ def start(module: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def pipeline_arguments(folder: Path, random: Random) -> list[str]:
-    """Read everything, in batches of another size by another number of tasks each time."""
+def pipeline_arguments(folder: Path, random: Random, address: str | None = None) -> list[str]:
+    """Read everything, in batches of another size by another number of tasks each time.
+
+    With the address of a broker its topic is read, else the event log in the folder.
+    """
     size, cores = random.randint(5_000, 9_000), random.choice((1, 2, 3))
-    log, data = str(folder / "log"), str(folder / "data")
-    paths = [str(kinds_topology.__file__), "--event-log", log, "--data", data]
-    return [*paths, "--once", "--max-batch-bytes", str(size), "--cores", str(cores)]
+    source = ["--event-log", str(folder / "log"), "--max-batch-bytes", str(size)]
+    if address is not None:
+        source = ["--kafka", address, "--max-batch-records", str(size // _RECORD_BYTES)]
+    paths = [str(kinds_topology.__file__), *source, "--data", str(folder / "data")]
+    return [*paths, "--once", "--cores", str(cores)]
