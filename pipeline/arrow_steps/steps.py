@@ -8,6 +8,7 @@ filter has dropped, and bad ones, then get null.
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,9 @@ from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, RAW, STEPPED_FIELDS, joined_values
 from oriel.pipeline.language import SCOPE, Filter, Input, Side, Source, arrow_schema, refuse_taken
 from oriel.storage import KEY_BYTES_MAX
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
 
 #: SQL text that names a column and is nothing else.
 _NAME = re.compile(r"(?!(?:null|true|false)$)[a-z_][a-z_0-9]*", re.IGNORECASE)
@@ -170,29 +174,42 @@ def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | 
     else:
         values = joined_values(read)
     names = list(values.names)
+    key: Expression = ColumnRef("key")
     for step in origin.steps:
         if isinstance(step, Filter) or step.columns:
             return None
+        next_key = _key(step.key, values, names, key)
+        if next_key is None:
+            return None
+        key = next_key
         kept = [column for name in step.keep for column in (names if name == "*" else [name])]
         if not set(kept) <= set(names):
             return None
         names = list(dict.fromkeys(kept))
-    values = pa.schema([values.field(name) for name in names])
-    key = _key(origin, values)
-    if key is None:
+    next_key = _key(origin.group_by, values, names, key)
+    if next_key is None:
         return None
-    program = Program((), {name: name for name in names}, key)
+    values = pa.schema([values.field(name) for name in names])
+    program = Program((), {name: name for name in names}, next_key)
     return ArrowSteps(values, program, joined=not isinstance(read, Source))
 
 
-def _key(origin: Input | Side, values: pa.Schema) -> Expression | None:
-    """The key, if it is a column whose text is the same in Arrow and in Spark."""
-    if not origin.group_by:
-        return ColumnRef("key")
-    part, *others = origin.group_by
+def _key(
+    parts: "tuple[str | Column, ...]",
+    values: pa.Schema,
+    names: list[str],
+    key: Expression,
+) -> Expression | None:
+    """The key that ``parts`` make of the columns ``names`` and the ``key`` before.
+
+    None if it isn't a column whose text is the same in Arrow and in Spark.
+    """
+    if not parts or parts == ("key",):
+        return key
+    part, *others = parts
     if others or not isinstance(part, str) or not _NAME.fullmatch(part):
         return None
-    if part not in (*SCOPE, *values.names):
+    if part not in (*SCOPE, *names):
         return None
     is_plain = part in SCOPE or (
         pa.types.is_string(values.field(part).type) or pa.types.is_integer(values.field(part).type)

@@ -127,13 +127,13 @@ def checked_aggregation(
     return checked_functions(initializer, (aggregator,), merger, schema)
 
 
-def checked_columns(step: str, of_input: Sequence[Mapping[str, Aggregate]]) -> Columns:
-    """Return declarative aggregates, for each input those of its columns.
+def checked_columns(step: str, of_stream: Sequence[Mapping[str, Aggregate]]) -> Columns:
+    """Return declarative aggregates, for each stream those of its columns.
 
     Raises:
         InvalidTopology: there is none, one is not an aggregate, or a name can't be used.
     """
-    named = [(name, aggregate) for aggregates in of_input for name, aggregate in aggregates.items()]
+    named = [pair for aggregates in of_stream for pair in aggregates.items()]
     if not named:
         message = f"{step}: name at least one aggregate, for example n=count()"
         raise InvalidTopology(message)
@@ -142,7 +142,7 @@ def checked_columns(step: str, of_input: Sequence[Mapping[str, Aggregate]]) -> C
             message = f"{step}: {name}={aggregate!r} is not an aggregate such as count()"
             raise InvalidTopology(message)
     check_names(step, [name for name, _ in named])
-    return Columns(tuple(dict(aggregates) for aggregates in of_input))
+    return Columns(tuple(dict(aggregates) for aggregates in of_stream))
 
 
 def checked_functions(
@@ -200,7 +200,7 @@ def aggregation_text(aggregation: Aggregation) -> str:
         return "aggregate(functions)"
     calls = (
         f"{name}={aggregate.call}"
-        for aggregates in aggregation.of_input
+        for aggregates in aggregation.of_stream
         for name, aggregate in aggregates.items()
     )
     return f"aggregate({', '.join(calls)})"

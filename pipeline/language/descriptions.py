@@ -40,8 +40,9 @@ def step_texts(store: Store) -> tuple[str, ...]:
     """Each input of ``store``: what is read, its row-wise steps, its join with both sides."""
     texts = [_input_text(origin) for origin in store.inputs]
     if len(texts) > 1 and isinstance(store.aggregation, Columns):
-        columns = [", ".join(of_input) for of_input in store.aggregation.of_input]
-        texts = [f"{text}: {names}" for text, names in zip(texts, columns, strict=True)]
+        columns = [", ".join(of_stream) for of_stream in store.aggregation.of_stream]
+        names = [columns[origin.stream] for origin in store.inputs]
+        texts = [f"{text}: {of_input}" for text, of_input in zip(texts, names, strict=True)]
     return tuple(texts)
 
 

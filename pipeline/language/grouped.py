@@ -76,7 +76,7 @@ class KGroupedStream:
     """Records grouped by key, not yet windowed: without ``windowed_by`` a store has a row a key."""
 
     registry: Registry
-    origin: Input
+    origins: tuple[Input, ...]
 
     def windowed_by(self, windows: Windows) -> "TimeWindowedKStream":
         """Choose the windows: ``TimeWindows``, ``SlidingWindows`` or ``SessionWindows``.
@@ -84,7 +84,7 @@ class KGroupedStream:
         Raises:
             InvalidTopology: ``windows`` is no window definition.
         """
-        return TimeWindowedKStream(self.registry, (self.origin,), checked_windows(windows))
+        return TimeWindowedKStream(self.registry, self.origins, checked_windows(windows))
 
     def emit(self, strategy: EmitStrategy) -> "KGroupedStream":
         """Choose when rows are written: without windows only ``EmitStrategy.on_window_update()``.
@@ -108,7 +108,7 @@ class KGroupedStream:
         Raises:
             InvalidTopology: ``reducer`` is no function.
         """
-        return _table(self.registry, (self.origin,), NoWindows(), checked_reducer(reducer))
+        return _table(self.registry, (self.origins,), NoWindows(), checked_reducer(reducer))
 
     def aggregate(
         self,
@@ -120,7 +120,7 @@ class KGroupedStream:
     ) -> "KTable":
         """Aggregate all records of each key, however old; see ``TimeWindowedKStream.aggregate``."""
         aggregation = checked_aggregation(initializer, aggregator, merger, schema, aggregates)
-        return _table(self.registry, (self.origin,), NoWindows(), aggregation)
+        return _table(self.registry, (self.origins,), NoWindows(), aggregation)
 
     def cogroup(
         self, aggregator: Aggregator | None = None, **aggregates: Aggregate
@@ -142,7 +142,7 @@ class CogroupedKStream:
     """Several grouped streams that are aggregated into one row a key (and window)."""
 
     registry: Registry
-    origins: tuple[Input, ...]
+    streams: tuple[tuple[Input, ...], ...]
     aggregators: tuple[Aggregator | None, ...]
     columns: tuple[Mapping[str, Aggregate], ...]
     windows: Windows = field(default_factory=NoWindows)
@@ -168,12 +168,12 @@ class CogroupedKStream:
         if (aggregator is None) == (not aggregates):
             message = "cogroup: give each stream either an aggregator or declarative aggregates"
             raise InvalidTopology(message)
-        if self.origins and (self.aggregators[0] is None) != (aggregator is None):
+        if self.streams and (self.aggregators[0] is None) != (aggregator is None):
             message = "cogroup: either all streams have an aggregator, or all have aggregates"
             raise InvalidTopology(message)
         return replace(
             self,
-            origins=(*self.origins, grouped.origin),
+            streams=(*self.streams, grouped.origins),
             aggregators=(*self.aggregators, aggregator),
             columns=(*self.columns, aggregates),
         )
@@ -209,7 +209,7 @@ class CogroupedKStream:
         else:
             aggregators = tuple(function for function in self.aggregators if function is not None)
             aggregation = checked_functions(initializer, aggregators, merger, schema)
-        return _table(self.registry, self.origins, self.windows, aggregation, self.strategy)
+        return _table(self.registry, self.streams, self.windows, aggregation, self.strategy)
 
 
 @dataclass(frozen=True)
@@ -241,7 +241,7 @@ class TimeWindowedKStream:
         See ``KGroupedStream.reduce``; ``reducer`` also puts sessions together that meet.
         """
         aggregation = checked_reducer(reducer)
-        return _table(self.registry, self.origins, self.windows, aggregation, self.strategy)
+        return _table(self.registry, (self.origins,), self.windows, aggregation, self.strategy)
 
     def aggregate(
         self,
@@ -268,7 +268,7 @@ class TimeWindowedKStream:
                 taken by a column that every store has.
         """
         aggregation = checked_aggregation(initializer, aggregator, merger, schema, aggregates)
-        return _table(self.registry, self.origins, self.windows, aggregation, self.strategy)
+        return _table(self.registry, (self.origins,), self.windows, aggregation, self.strategy)
 
 
 class KTable:
@@ -339,7 +339,7 @@ def until_window_closes() -> EmitStrategy:
 
 def _table(
     registry: Registry,
-    origins: tuple[Input, ...],
+    streams: tuple[tuple[Input, ...], ...],
     windows: Windows,
     aggregation: Aggregation,
     strategy: EmitStrategy | None = None,
@@ -348,6 +348,11 @@ def _table(
     if isinstance(aggregation, Functions) and windows.kind == "session" and not aggregation.merger:
         message = "aggregate: sessions are merged, so give merger=(key, left, right) -> aggregate"
         raise InvalidTopology(message)
-    topics = ", ".join(origin.source.topic for origin in origins)
+    inputs = tuple(
+        replace(origin, stream=number)
+        for number, origins in enumerate(streams)
+        for origin in origins
+    )
+    topics = ", ".join(origin.source.topic for origin in inputs)
     text = f"{topics}: {aggregation_text(aggregation)}"
-    return KTable(registry, Store("", origins, windows, aggregation, emit, None), text)
+    return KTable(registry, Store("", inputs, windows, aggregation, emit, None), text)

@@ -15,7 +15,9 @@ Row-wise steps are Spark column expressions, given as SQL text or as a ``Column`
 call returns a new object, so a stream may be used for several stores.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
@@ -64,7 +66,7 @@ class StreamsBuilder:
                 topology is run.)
         """
         source = _source("stream", topic, schema, consumed)
-        return KStream(self.registry, Input(source, (), ()))
+        return KStream(self.registry, (Input(source, (), ()),))
 
     def table(self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS) -> "SourceTable":
         """Read ``topic`` as a table: a key's newest record is its row, no value deletes it.
@@ -104,10 +106,10 @@ class StreamsBuilder:
 
 @dataclass(frozen=True)
 class KStream:
-    """A stream of records with row-wise steps."""
+    """A stream of records with row-wise steps; ``origins`` are those that were merged."""
 
     registry: Registry
-    origin: Input
+    origins: tuple[Input, ...]
 
     def filter(self, condition: "str | Column") -> "KStream":
         """Keep the records for which ``condition`` is true, neither false nor null.
@@ -120,6 +122,63 @@ class KStream:
         """
         require_expressions("filter", condition)
         return self._with_step(Filter(condition))
+
+    def filter_not(self, condition: "str | Column") -> "KStream":
+        """Leave out the records for which ``condition`` is true; those where it is null stay.
+
+        Raises:
+            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``.
+        """
+        require_expressions("filter_not", condition)
+        return self._with_step(Filter(condition, is_negated=True))
+
+    def split(self) -> "BranchedKStream":
+        """Divide the records: each goes to the first branch whose condition is true for it.
+
+        branches = stream.split().branch("v < 0", "negative").default_branch("others")
+        branches["negative"].group_by_key()...
+        """
+        return BranchedKStream(self, {})
+
+    def merge(self, other: "KStream") -> "KStream":
+        """The records of both streams, whose values have the same columns.
+
+        No order holds between records of the two: the partitions of each have clocks of their
+        own, as if they were further partitions of one topic.
+
+        Raises:
+            InvalidTopology: ``other`` is no stream of this builder. (Whether the columns are the
+                same shows when the topology is run.)
+        """
+        if not isinstance(other, KStream):
+            message = f"merge: expects a stream of this builder, not {other!r}"
+            raise InvalidTopology(message)
+        _check_builder("merge", self.registry, other.registry)
+        return KStream(self.registry, (*self.origins, *other.origins))
+
+    def select_key(self, *columns: "str | Column") -> "KStream":
+        """Replace the key by columns or expressions, as ``group_by`` makes it of them.
+
+        What comes behind sees the new key: filters, joins, ``group_by_key``.
+
+        Raises:
+            InvalidTopology: no column is named, or one is neither SQL text nor a ``Column``.
+        """
+        return self._with_key("select_key", columns, ("*",), {})
+
+    def map(
+        self, key: "str | Column | tuple[str | Column, ...]", *keep: str, **columns: "str | Column"
+    ) -> "KStream":
+        """``select_key`` and ``map_values`` in one: all expressions see the old key and value.
+
+        Raises:
+            InvalidTopology: the new value would have no column, no key is named, or an expression
+                is neither SQL text nor a Spark ``Column``.
+        """
+        if not keep and not columns:
+            message = "map: name at least one column behind the key, or '*' for all"
+            raise InvalidTopology(message)
+        return self._with_key("map", key if isinstance(key, tuple) else (key,), keep, columns)
 
     def map_values(self, *keep: str, **columns: "str | Column") -> "KStream":
         """Replace the value by columns: ``keep`` by name (``"*"``: all), ``columns`` computed.
@@ -165,7 +224,7 @@ class KStream:
 
     def group_by_key(self) -> "KGroupedStream":
         """Group by the record's own key; a record without one goes to the dead letters."""
-        return KGroupedStream(self.registry, self.origin)
+        return KGroupedStream(self.registry, self.origins)
 
     def group_by(self, *columns: "str | Column") -> "KGroupedStream":
         """Group by columns or expressions, cast to text, which becomes the key.
@@ -180,10 +239,25 @@ class KStream:
             message = "group_by: name at least one column or expression, or use group_by_key()"
             raise InvalidTopology(message)
         require_expressions("group_by", *columns)
-        return KGroupedStream(self.registry, replace(self.origin, group_by=columns))
+        grouped = (replace(origin, group_by=columns) for origin in self.origins)
+        return KGroupedStream(self.registry, tuple(grouped))
 
     def _with_step(self, step: Step) -> "KStream":
-        return replace(self, origin=replace(self.origin, steps=(*self.origin.steps, step)))
+        stepped = (replace(origin, steps=(*origin.steps, step)) for origin in self.origins)
+        return replace(self, origins=tuple(stepped))
+
+    def _with_key(
+        self,
+        step: str,
+        key: tuple["str | Column", ...],
+        keep: tuple[str, ...],
+        columns: Mapping[str, "str | Column"],
+    ) -> "KStream":
+        if not key:
+            message = f"{step}: name at least one column or expression for the key"
+            raise InvalidTopology(message)
+        require_expressions(step, *key, *keep, *columns.values())
+        return self._with_step(MapValues(keep, dict(columns), key))
 
     def _joined(
         self,
@@ -199,19 +273,71 @@ class KStream:
             message = f"{step}: expects a stream or a table of this builder, not {other!r}"
             raise InvalidTopology(message)
         _check_builder(step, self.registry, other.registry)
-        left, right = _side(step, self.origin), _side(step, other.origin)
-        join: Join
-        if isinstance(other, SourceTable):
-            if windows is not None or how == "outer":
-                message = f"{step}: a table is read as it is now; join or left_join, no windows"
-                raise InvalidTopology(message)
-            join = TableLookup(left, right, how)
-        elif isinstance(windows, JoinWindows):
-            join = StreamJoin(left, right, how, windows)
-        else:
-            message = f"{step}: two streams need JoinWindows, not {windows!r}"
+        others = other.origins if isinstance(other, KStream) else (other.origin,)
+        # Joining merged streams is merging joined ones, while each record's partners are looked
+        # for in one stream: else it would come without a partner from each that has none.
+        if (len(others) > 1 and how != "inner") or (len(self.origins) > 1 and how == "outer"):
+            message = (
+                f"{step}: a record without a partner would come once for each of the merged "
+                "streams; join before merge, or use join"
+            )
             raise InvalidTopology(message)
-        return KStream(self.registry, Input(left.source, (), (), join))
+        joins: list[Join] = []
+        for left, right in product(self.origins, others):
+            sides = _side(step, left), _side(step, right)
+            if isinstance(other, SourceTable):
+                if windows is not None or how == "outer":
+                    message = f"{step}: a table is read as it is now; join or left_join, no windows"
+                    raise InvalidTopology(message)
+                joins.append(TableLookup(*sides, how))
+            elif isinstance(windows, JoinWindows):
+                joins.append(StreamJoin(*sides, how, windows))
+            else:
+                message = f"{step}: two streams need JoinWindows, not {windows!r}"
+                raise InvalidTopology(message)
+        return KStream(
+            self.registry, tuple(Input(join.left.source, (), (), join) for join in joins)
+        )
+
+
+@dataclass(frozen=True)
+class BranchedKStream:
+    """A stream that is being divided; ``rest`` are the records that no branch has yet."""
+
+    rest: KStream
+    branches: Mapping[str, KStream]
+
+    def branch(self, condition: "str | Column", name: str | None = None) -> "BranchedKStream":
+        """A branch for the records for which ``condition`` is true, neither false nor null.
+
+        Without a name it is called after its number, from ``"1"``.
+
+        Raises:
+            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``, or the name
+                is taken.
+        """
+        require_expressions("branch", condition)
+        named = self._with_branch(str(len(self.branches) + 1), name, self.rest.filter(condition))
+        return BranchedKStream(self.rest.filter_not(condition), named)
+
+    def default_branch(self, name: str | None = None) -> dict[str, KStream]:
+        """All branches by name, the last one for the records that no other has (``"0"``).
+
+        Raises:
+            InvalidTopology: the name is taken.
+        """
+        return self._with_branch("0", name, self.rest)
+
+    def no_default_branch(self) -> dict[str, KStream]:
+        """All branches by name; records that none has are filtered out."""
+        return dict(self.branches)
+
+    def _with_branch(self, number: str, name: str | None, stream: KStream) -> dict[str, KStream]:
+        called = number if name is None else name
+        if called in self.branches:
+            message = f"branch: two branches are called {called!r}"
+            raise InvalidTopology(message)
+        return {**self.branches, called: stream}
 
 
 @dataclass(frozen=True)
@@ -244,10 +370,10 @@ class SourceTable:
         that the other table has now (it counts how their batches came, as in Kafka).
         """
         if self.other is None:
-            return KStream(self.registry, self.origin)
+            return KStream(self.registry, (self.origin,))
         left, right = _side("to_stream", self.origin), _side("to_stream", self.other)
         updates = TableUpdates(left, right, self.how)
-        return KStream(self.registry, Input(left.source, (), (), updates))
+        return KStream(self.registry, (Input(left.source, (), (), updates),))
 
     def materialize(self, store_name: str) -> "SourceTable":
         """Keep the rows in the store ``store_name``.

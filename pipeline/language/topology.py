@@ -51,26 +51,38 @@ def grouping_text(parts: "tuple[str | Column, ...]") -> str:
 
 @dataclass(frozen=True)
 class Filter:
-    """Keep the records for which the condition is true (not false, not null)."""
+    """Keep the records for which the condition is true (not false, not null).
+
+    ``is_negated``: keep the others.
+    """
 
     condition: "str | Column"
+    is_negated: bool = False
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"filter({expression_text(self.condition)})"
+        return f"filter{'_not' * self.is_negated}({expression_text(self.condition)})"
 
 
 @dataclass(frozen=True)
 class MapValues:
-    """Replace the value: keep the columns named in ``keep`` (``*``: all), add ``columns``."""
+    """Replace the value: keep the columns named in ``keep`` (``*``: all), add ``columns``.
+
+    ``key``, if it is not empty, is what the new key is made of, as in ``group_by``.
+    """
 
     keep: tuple[str, ...]
     columns: Mapping[str, "str | Column"]
+    key: tuple["str | Column", ...] = ()
 
     def __str__(self) -> str:
         """The step as it is written."""
+        if self.key and self.keep == ("*",) and not self.columns:
+            return f"select_key({grouping_text(self.key)})"
         names = [repr(name) for name in self.keep]
         computed = [f"{name}={expression_text(value)}" for name, value in self.columns.items()]
+        if self.key:
+            return f"map({', '.join([f'({grouping_text(self.key)})', *names, *computed])})"
         return f"map_values({', '.join(names + computed)})"
 
 
@@ -166,13 +178,15 @@ def _verb(how: str) -> str:
 class Input:
     """One stream that a store aggregates, grouped by ``group_by`` (empty: the record's own key).
 
-    With ``join`` the records are the join's results, and ``source`` is its left side's.
+    With ``join`` the records are the join's results, and ``source`` is its left side's. ``stream``
+    is which stream of a store's cogroup it is, from 0; merged streams are one.
     """
 
     source: Source
     steps: tuple[Step, ...]
     group_by: tuple["str | Column", ...]
     join: Join | None = None
+    stream: int = 0
 
     @property
     def grouping(self) -> str:
@@ -199,19 +213,22 @@ class Input:
 
 @dataclass(frozen=True)
 class Columns:
-    """Declarative aggregates: for each input the named ones that are computed from it."""
+    """Declarative aggregates: for each stream the named ones that are computed from it."""
 
-    of_input: tuple[Mapping[str, Aggregate], ...]
+    of_stream: tuple[Mapping[str, Aggregate], ...]
 
     @property
     def names(self) -> list[str]:
         """The store's columns, in order."""
-        return [name for aggregates in self.of_input for name in aggregates]
+        return [name for aggregates in self.of_stream for name in aggregates]
 
 
 @dataclass(frozen=True)
 class Functions:
-    """A user's own functions; ``schema`` is the aggregate's DDL, None for the value's (reduce)."""
+    """A user's own functions, an aggregator for each stream.
+
+    ``schema`` is the aggregate's DDL, None for the value's (reduce).
+    """
 
     initializer: Callable[[], Any] | None
     aggregators: tuple[Aggregator, ...]

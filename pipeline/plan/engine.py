@@ -1,8 +1,8 @@
 """From a store of the topology to its engine: which columns of which input it reads.
 
-With several inputs the columns are told apart by the input's number (``_1_delay``), so that
-the streams of a cogroup may use the same names; a column ``_1_`` that is true for all of an
-input's records lets ``count()`` count only those.
+With several streams the columns are told apart by the stream's number (``_1_delay``), so that
+the streams of a cogroup may use the same names; a column ``_1_`` that is true for all of a
+stream's records lets ``count()`` count only those. The inputs of a merged stream share its names.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,9 +62,9 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
     """
     try:
         if isinstance(store.aggregation, Columns):
-            assembly = _with_columns(store, store.aggregation, values)
+            assembly = _with_columns(store, store.aggregation, _of_streams(store, values))
         elif isinstance(store.aggregation, Functions):
-            assembly = _with_functions(store, store.aggregation, values)
+            assembly = _with_functions(store, store.aggregation, _of_streams(store, values))
         else:
             assembly = _with_rows(store.aggregation, values)
     except IllegalArgument as error:
@@ -88,16 +88,45 @@ def aggregate_calls(store: Store) -> dict[str, str]:
     """How each of the store's columns is made, for people."""
     if not isinstance(store.aggregation, Columns):
         return {}
-    several = len(store.inputs) > 1
+    of_stream = store.aggregation.of_stream
+    topics_of = [
+        ", ".join(origin.source.topic for origin in store.inputs if origin.stream == stream)
+        for stream in range(len(of_stream))
+    ]
     return {
-        name: f"{definition.source.topic}: {aggregate.call}" if several else aggregate.call
-        for definition, aggregates in zip(store.inputs, store.aggregation.of_input, strict=True)
+        name: f"{topics}: {aggregate.call}" if len(of_stream) > 1 else aggregate.call
+        for topics, aggregates in zip(topics_of, of_stream, strict=True)
         for name, aggregate in aggregates.items()
     }
 
 
+def _of_streams(store: Store, values: Sequence[pa.Schema]) -> list[pa.Schema]:
+    """The value columns of each stream, of which merged inputs are one.
+
+    Raises:
+        InvalidTopology: merged inputs have other columns.
+    """
+    schemas: list[pa.Schema] = []
+    for definition, schema in zip(store.inputs, values, strict=True):
+        if definition.stream == len(schemas):
+            schemas.append(schema)
+            continue
+        merged = schemas[definition.stream]
+        if {field.name: field.type for field in schema} != {f.name: f.type for f in merged}:
+            message = (
+                f"store {store.name!r}, merge: the streams' values must have the same columns, not "
+                f"({_columns_text(merged)}) and ({_columns_text(schema)}); map_values makes them so"
+            )
+            raise InvalidTopology(message)
+    return schemas
+
+
+def _columns_text(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
 def _names(values: Sequence[pa.Schema]) -> tuple[dict[str, str], ...]:
-    """For each input: its column's own name -> the engine's name."""
+    """For each stream: its column's own name -> the engine's name."""
     if len(values) == 1:
         return ({name: name for name in values[0].names},)
     return tuple(
@@ -117,22 +146,22 @@ def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) ->
 
 def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -> Assembly:
     several = len(values) > 1
-    # Only columns that some aggregate of their input reads go through the shuffle.
+    # Only columns that some aggregate of their stream reads go through the shuffle.
     names = tuple(
         {
             name: column
             for name, column in own.items()
-            if name in {aggregate.column for aggregate in of_input.values()}
+            if name in {aggregate.column for aggregate in of_stream.values()}
         }
-        for of_input, own in zip(columns.of_input, _names(values), strict=True)
+        for of_stream, own in zip(columns.of_stream, _names(values), strict=True)
     )
     aggregates: dict[str, Aggregate] = {}
-    for number, (of_input, own) in enumerate(zip(columns.of_input, names, strict=True)):
-        for name, aggregate in of_input.items():
+    for number, (of_stream, own) in enumerate(zip(columns.of_stream, names, strict=True)):
+        for name, aggregate in of_stream.items():
             if aggregate.column is None:
                 column = f"_{number}_" if several else None
             else:
-                # An unknown column is told of with the input's own names.
+                # An unknown column is told of with the stream's own names.
                 aggregate.output_type(values[number])
                 column = own[aggregate.column]
             aggregates[name] = replace(aggregate, column=column)
@@ -144,7 +173,13 @@ def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -
         store.windows, aggregates, schema,
         carried=pa.schema([KEY_GROUP]), emit=store.emit,
     )  # fmt: skip
-    return Assembly(engine, names, markers, keeps_raw=False)
+    streams = [definition.stream for definition in store.inputs]
+    return Assembly(
+        engine,
+        tuple(names[stream] for stream in streams),
+        tuple(markers[stream] for stream in streams),
+        keeps_raw=False,
+    )
 
 
 def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Schema]) -> Assembly:
@@ -157,13 +192,14 @@ def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Sche
             "the state; give the aggregate's columns other names"
         )
         raise InvalidTopology(message)
-    aggregators = tuple(
-        aggregator if len(values) == 1 else _of_input(aggregator, own)
+    streams = [definition.stream for definition in store.inputs]
+    aggregators = [
+        aggregator if len(values) == 1 else _of_stream(aggregator, own)
         for aggregator, own in zip(functions.aggregators, names, strict=True)
-    )
+    ]
     fold = Fold(
         initializer=functions.initializer,
-        aggregators=aggregators,
+        aggregators=tuple(aggregators[stream] for stream in streams),
         merger=functions.merger,
         types={field.name: widened(field.type) for field in schema},
         step=f"store {store.name!r}, {functions.step}",
@@ -175,17 +211,18 @@ def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Sche
         store.windows, fold, _renamed(values, names),
         carried=pa.schema(carried), emit=store.emit,
     )  # fmt: skip
-    return Assembly(engine, names, (None,) * len(values), keeps_raw=True)
+    of_inputs = tuple(names[stream] for stream in streams)
+    return Assembly(engine, of_inputs, (None,) * len(streams), keeps_raw=True)
 
 
-def _of_input(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:
-    """An aggregator of one input among several: it sees its own columns by their own names."""
+def _of_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:
+    """An aggregator of one stream among several: it sees its own columns by their own names."""
 
-    def of_input(key: str, value: Any, aggregate: Any) -> Any:
+    def of_stream(key: str, value: Any, aggregate: Any) -> Any:
         seen = None if value is None else {name: value[column] for name, column in own.items()}
         return aggregator(key, seen, aggregate)
 
-    return of_input
+    return of_stream
 
 
 def _with_rows(rows: TableRows, values: Sequence[pa.Schema]) -> Assembly:

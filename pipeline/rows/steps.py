@@ -78,13 +78,13 @@ class RowSteps:
                 expressions = {"the condition": step.condition}
             else:
                 expressions = {f"column {name!r}": e for name, e in step.columns.items()}
+                expressions |= _key_parts(step.key)
                 step_of.update(dict.fromkeys(step.columns, f"step {step}"))
             rows = self._checked(str(step), rows, expressions, partial(self._applied, step=step))
-        keys = {f"the key {number}": part for number, part in enumerate(origin.group_by, start=1)}
         self._rows = self._checked(
             f"group_by({grouping_text(origin.group_by)})",
             rows,
-            keys,
+            _key_parts(origin.group_by),
             partial(self._with_key, group_by=origin.group_by),
         )
         refuse_unsteady(store, unpacked_rows, self._rows, self._steps)
@@ -192,26 +192,40 @@ class RowSteps:
 
     def _applied(self, values: list[str], step: Step) -> list[Column]:
         if isinstance(step, MapValues):
-            return [*_columns((*self._meta, *SCOPE)), *_mapped(values, step)]
+            scope = _columns(SCOPE)
+            if step.key:
+                scope[SCOPE.index("key")] = F.when(_in_use(), _key_text(step.key)).alias("key")
+            return [*_columns(self._meta), *scope, *_mapped(values, step)]
         # Null is not true: as in SQL's WHERE, such a record is filtered out.
         holds = F.coalesce(as_column(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
-        keep = F.when(_in_use(), holds).otherwise(F.lit(False))  # noqa: FBT003
+        keep = F.when(_in_use(), ~holds if step.is_negated else holds).otherwise(F.lit(False))  # noqa: FBT003
         meta = [name for name in self._meta if name != "__keep"]
         return [*_columns(meta), keep.alias("__keep"), *_columns((*SCOPE, *values))]
 
     def _with_key(self, values: list[str], group_by: tuple["str | Column", ...]) -> list[Column]:
-        # Bytes that are no UTF-8 make no key: the table's and the index's keys are texts.
-        parts = [F.try_validate_utf8(as_column(part).cast("string")) for part in group_by]
-        if len(parts) > 1:
-            # Escaped, so that ("a|b", "c") and ("a", "b|c") are two keys. Null in, null out.
-            separated: list[Column] = []
-            for part in parts:
-                backslashes = F.replace(part, F.lit("\\"), F.lit("\\\\"))
-                escaped = F.replace(backslashes, F.lit("|"), F.lit("\\|"))
-                separated += [F.lit("|"), escaped]
-            parts = [F.concat(*separated[1:])]
-        key = F.when(_in_use(), parts[0] if parts else F.col("key")).alias("__key")
+        key = _key_text(group_by) if group_by else F.col("key")
+        key = F.when(_in_use(), key).alias("__key")
         return [*_columns((*self._meta, *SCOPE, *values)), key]
+
+
+def _key_parts(parts: tuple["str | Column", ...]) -> dict[str, "str | Column"]:
+    """The expressions that make a key, by what to call them."""
+    return {f"the key {number}": part for number, part in enumerate(parts, start=1)}
+
+
+def _key_text(expressions: tuple["str | Column", ...]) -> Column:
+    """The key that expressions make; null where one is."""
+    # Bytes that are no UTF-8 make no key: the table's and the index's keys are texts.
+    parts = [F.try_validate_utf8(as_column(part).cast("string")) for part in expressions]
+    if len(parts) == 1:
+        return parts[0]
+    # Escaped, so that ("a|b", "c") and ("a", "b|c") are two keys.
+    separated: list[Column] = []
+    for part in parts:
+        backslashes = F.replace(part, F.lit("\\"), F.lit("\\\\"))
+        escaped = F.replace(backslashes, F.lit("|"), F.lit("\\|"))
+        separated += [F.lit("|"), escaped]
+    return F.concat(*separated[1:])
 
 
 def _unpacked(records: DataFrame, origin: Input | Side) -> list[Column]:

@@ -40,7 +40,7 @@ PLAIN = [
 @pytest.mark.parametrize("grouped", PLAIN)
 def test_steps_that_choose_columns_need_no_spark(spark: SparkSession, grouped: object) -> None:
     """Also for records without key or value, and bad ones; and in another process."""
-    origin = grouped.origin  # type: ignore[attr-defined]
+    origin = grouped.origins[0]  # type: ignore[attr-defined]
     steps = arrow_steps(origin, origin.source)
     assert steps is not None
     sent = pickle.loads(pickle.dumps(steps))  # noqa: S301
@@ -51,15 +51,15 @@ def test_results_of_a_join_pass_with_their_reports(spark: SparkSession) -> None:
     """A report is no record: it keeps its place, and no step touches it."""
     grouped = stream().map_values("n", "w").group_by("w")
     read = joined_schema(pa.schema([*RESULT_FIELDS, *VALUES]))
-    steps = arrow_steps(grouped.origin, read)
+    steps = arrow_steps(grouped.origins[0], read)
     assert steps is not None
     rows = [row for row in ROWS if row is not None]
-    assert_same_rows(spark, steps, grouped.origin, joined(VALUES, rows))
+    assert_same_rows(spark, steps, grouped.origins[0], joined(VALUES, rows))
 
 
 def test_a_side_of_a_join_keeps_its_key(spark: SparkSession) -> None:
     """It is joined by the record's own."""
-    side = Side(stream().group_by_key().origin.source, ())
+    side = Side(stream().group_by_key().origins[0].source, ())
     steps = arrow_steps(side, side.source)
     assert steps is not None
     assert_same_rows(spark, steps, side, decoded(VALUES, ROWS))
@@ -80,12 +80,12 @@ def test_a_side_of_a_join_keeps_its_key(spark: SparkSession) -> None:
 )
 def test_expressions_are_sparks(grouped: object) -> None:
     """SQL, names in another case, and keys whose text is Spark's own."""
-    origin = grouped.origin  # type: ignore[attr-defined]
+    origin = grouped.origins[0]  # type: ignore[attr-defined]
     assert arrow_steps(origin, origin.source) is None
 
 
 def test_a_name_that_is_taken_is_refused() -> None:
     """As Spark's steps refuse it."""
-    origin = stream("key STRING").group_by_key().origin
+    origin = stream("key STRING").group_by_key().origins[0]
     with pytest.raises(InvalidTopology, match="leave them out of the schema"):
         arrow_steps(origin, origin.source)

@@ -51,7 +51,7 @@ def test_any_expression_gives_what_spark_gives(
     """In any step, over nulls, NaN, infinities, extreme numbers and odd texts."""
     computed = {f"x{number}": one for number, one in enumerate(expressions)}
     grouped = stream().map_values("*", **computed).filter(condition).group_by(*key)
-    row_steps, steps = checked_steps(spark, grouped.origin, RECORDS, list(computed))
+    row_steps, steps = checked_steps(spark, grouped.origins[0], RECORDS, list(computed))
     # Constants may come to -0.0, which is Spark's.
     assume(steps is not None)
     assert steps is not None
@@ -76,9 +76,9 @@ IN_THE_TABLE = (
 def test_the_whole_table_is_run_by_arrow(spark: SparkSession) -> None:
     """Otherwise Spark would run an expression unnoticed; and no function is there for nothing."""
     computed = {f"x{number}": one for number, one in enumerate(IN_THE_TABLE)}
-    origin = stream().map_values("w", "i", **computed).group_by("w", "i").origin
+    origin = stream().map_values("w", "i", **computed).group_by("w", "i").origins[0]
     for expression in IN_THE_TABLE:
-        single = stream().map_values(x=expression).group_by_key().origin
+        single = stream().map_values(x=expression).group_by_key().origins[0]
         assert checked_steps(spark, single, RECORDS, [])[1] is not None, expression
     steps = checked_steps(spark, origin, RECORDS, list(computed))[1]
     assert steps is not None
@@ -99,21 +99,21 @@ STEPS = [
 ]
 
 
-@pytest.mark.parametrize("grouped", STEPS, ids=lambda grouped: str(grouped.origin.steps))
+@pytest.mark.parametrize("grouped", STEPS, ids=lambda grouped: str(grouped.origins[0].steps))
 def test_steps_follow_each_other_as_sparks_do(spark: SparkSession, grouped: KGroupedStream) -> None:
     """Bad records and those that are filtered out have null for all that is computed."""
-    steps = checked_steps(spark, grouped.origin, RECORDS, [])[1]
+    steps = checked_steps(spark, grouped.origins[0], RECORDS, [])[1]
     assert steps is not None
-    assert_same_rows(spark, pickle.loads(pickle.dumps(steps)), grouped.origin, RECORDS)  # noqa: S301
+    assert_same_rows(spark, pickle.loads(pickle.dumps(steps)), grouped.origins[0], RECORDS)  # noqa: S301
 
 
 def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
     """Reports among them have a reason, so no step touches them."""
     rows = joined(VALUES, hostile_rows(40, seed=4))
     grouped = stream().filter("i < j").map_values("w", x="v + x").group_by("w")
-    steps = checked_steps(spark, grouped.origin, rows, [])[1]
+    steps = checked_steps(spark, grouped.origins[0], rows, [])[1]
     assert steps is not None
-    assert_same_rows(spark, steps, grouped.origin, rows)
+    assert_same_rows(spark, steps, grouped.origins[0], rows)
 
 
 @pytest.mark.parametrize(
@@ -144,14 +144,14 @@ def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
 def test_what_is_not_known_to_be_equal_is_sparks(spark: SparkSession, expression: str) -> None:
     """Also within another expression."""
     for text in (expression, f"CASE WHEN t THEN {expression} END"):
-        origin = stream().map_values(x=text).group_by_key().origin
+        origin = stream().map_values(x=text).group_by_key().origins[0]
         assert checked_steps(spark, origin, RECORDS, [])[1] is None
 
 
 @pytest.mark.parametrize("expression", ["i + j", "-i", "CAST(v AS INT)", "abs(i)", "v / x"])
 def test_ansi_mode_is_sparks(spark: SparkSession, expression: str) -> None:
     """A session with it raises where Arrow's functions cut a number to what fits."""
-    origin = stream().map_values(x=expression).group_by_key().origin
+    origin = stream().map_values(x=expression).group_by_key().origins[0]
     spark.conf.set("spark.sql.ansi.enabled", "true")
     try:
         assert checked_steps(spark, origin, RECORDS, ["x"])[1] is None

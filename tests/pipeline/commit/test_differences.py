@@ -101,11 +101,12 @@ def _of_functions(**changed: Any) -> tuple[Store, Store]:
     return store(aggregation=FUNCTIONS), store(aggregation=replace(FUNCTIONS, **changed))
 
 
-TWO = (PLAIN, Input(OTHER, (), ()))
+TWO = (PLAIN, Input(OTHER, (), (), stream=1))
+TWO_COLUMNS = Columns(({"n": count()}, {"m": count()}))
 #: Class and field -> a store, and one that differs in that field alone.
 CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
-    (Store, "inputs"): (store(*TWO, aggregation=Columns(({"n": count()}, {"m": count()}))),
-                        store(*TWO[::-1], aggregation=Columns(({"n": count()}, {"m": count()})))),
+    (Store, "inputs"): (store(*TWO, aggregation=TWO_COLUMNS),
+                        store(*TWO[::-1], aggregation=TWO_COLUMNS)),
     (Store, "windows"): (store(), replace(store(), windows=TimeWindows.of_size_and_grace(10, 6))),
     (Store, "aggregation"): (store(), store(aggregation=Columns(({"n": sum("v")},)))),
     (Store, "emit"): (store(), replace(store(), emit=EmitStrategy.on_window_close())),
@@ -113,12 +114,16 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (Input, "steps"): _of_input(steps=(Filter("v > 0"),)),
     (Input, "group_by"): _of_input(group_by=("v",)),
     (Input, "join"): _of_input(join=STREAMS),
+    (Input, "stream"): (store(PLAIN, PLAIN, replace(PLAIN, stream=1), aggregation=TWO_COLUMNS),
+                        store(PLAIN, *[replace(PLAIN, stream=1)] * 2, aggregation=TWO_COLUMNS)),
     (Source, "topic"): _of_source(topic="u"),
     (Source, "schema"): _of_source(schema="v INT, w INT"),
     (Source, "consumed"): _of_source(consumed=Consumed(headers={"x-trace": "trace"})),
     (Filter, "condition"): _of_step(Filter("v > 0"), Filter("v > 1")),
+    (Filter, "is_negated"): _of_step(Filter("v > 0"), Filter("v > 0", is_negated=True)),
     (MapValues, "keep"): _of_step(MapValues(("v",), {}), MapValues(("*",), {})),
     (MapValues, "columns"): _of_step(MapValues((), {"v": "1"}), MapValues((), {"v": "2"})),
+    (MapValues, "key"): _of_step(MapValues(("*",), {}, ("v",)), MapValues(("*",), {}, ("v + 1",))),
     (Side, "source"): _of_join(STREAMS, right=Side(Source("x", "w INT"), ())),
     (Side, "steps"): _of_join(STREAMS, left=OTHER_LEFT),
     (StreamJoin, "left"): _of_join(STREAMS, left=OTHER_LEFT),
@@ -131,8 +136,8 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (TableUpdates, "left"): _of_join(UPDATES, left=OTHER_LEFT),
     (TableUpdates, "right"): _of_join(UPDATES, right=OTHER_RIGHT),
     (TableUpdates, "how"): _of_join(UPDATES, how="left"),
-    (Columns, "of_input"): (store(*TWO, aggregation=Columns(({"n": count()}, {"m": count()}))),
-                            store(*TWO, aggregation=Columns(({"n": count(), "m": count()}, {})))),
+    (Columns, "of_stream"): (store(*TWO, aggregation=TWO_COLUMNS),
+                             store(*TWO, aggregation=Columns(({"n": count(), "m": count()}, {})))),
     (Functions, "initializer"): _of_functions(initializer=other_made),
     (Functions, "aggregators"): _of_functions(aggregators=(other_told,)),
     (Functions, "merger"): _of_functions(merger=other_told),

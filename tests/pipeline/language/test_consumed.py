@@ -12,7 +12,7 @@ from oriel.pipeline.sources import EventLog, Kafka
 
 def source(schema: str, consumed: Any) -> Source:
     """The source of a stream of topic ``t``."""
-    return StreamsBuilder().stream("t", schema, consumed).origin.source
+    return StreamsBuilder().stream("t", schema, consumed).origins[0].source
 
 
 @pytest.mark.parametrize(

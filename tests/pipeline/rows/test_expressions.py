@@ -78,7 +78,7 @@ ALLOWED = (
 def build(spark: SparkSession) -> Callable[[KGroupedStream], RowSteps]:
     """Builds the steps of a stream into the store ``s``."""
     empty = spark.createDataFrame([], EMPTY)
-    return lambda grouped: RowSteps(empty, grouped.origin, "s")
+    return lambda grouped: RowSteps(empty, grouped.origins[0], "s")
 
 
 def stream() -> KStream:
@@ -203,7 +203,7 @@ def test_a_column_of_the_schema_that_can_not_go_on_is_named(spark: SparkSession)
     """There the stream is named."""
     grouped = StreamsBuilder().stream("t", "at TIMESTAMP").group_by_key()
     empty = spark.createDataFrame([], EMPTY.replace(SCHEMA, "at TIMESTAMP"))
-    told = refused(lambda grouped: RowSteps(empty, grouped.origin, "s"), grouped)
+    told = refused(lambda grouped: RowSteps(empty, grouped.origins[0], "s"), grouped)
     assert told.startswith("store 's', stream('t'): column 'at' can't have the type TIMESTAMP: ")
 
 

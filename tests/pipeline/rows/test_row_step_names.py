@@ -25,11 +25,11 @@ def stream(schema: str = SCHEMA) -> KStream:
 
 def rows_of(spark: SparkSession, grouped: KGroupedStream, values: list[Any]) -> list[Any]:
     """Run the steps over records with these values, in order."""
-    schema = decoded_columns(grouped.origin.source.schema)
+    schema = decoded_columns(grouped.origins[0].source.schema)
     records = spark.createDataFrame(
         [(0, place, b"", None, "k", 1, value, None) for place, value in enumerate(values)], schema
     ).coalesce(1)
-    steps = RowSteps(records, grouped.origin, "s")
+    steps = RowSteps(records, grouped.origins[0], "s")
     steps.select(["v"], null_values=False)
     return steps.rows(records).collect()
 
@@ -95,9 +95,9 @@ def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
     records = spark.createDataFrame([(0, 0, b"", None, "k", 1, ("x",), None)], schema)
     grouped = stream(f"{name} STRING").group_by_key()
     with pytest.raises(InvalidTopology, match=rf"store 's'.*{name}.*rename them .*map_values"):
-        refuse_hidden("s", RowSteps(records, grouped.origin, "s").values.names)
+        refuse_hidden("s", RowSteps(records, grouped.origins[0], "s").values.names)
     renamed = stream(f"{name} STRING").map_values(other=name).group_by_key()
-    steps = RowSteps(records, renamed.origin, "s")
+    steps = RowSteps(records, renamed.origins[0], "s")
     steps.select(["other"], null_values=False)
     assert [row.other for row in steps.rows(records).collect()] == ["x"]
 
@@ -112,10 +112,10 @@ def test_a_python_function_in_a_step_reads_the_same_in_every_run(spark: SparkSes
     one = grouped()
     # From another line, with other objects.
     other = grouped()
-    assert one.origin.grouping == other.origin.grouping
-    assert str(one.origin.steps[0]) == str(other.origin.steps[0])
-    assert one.origin.grouping.startswith("Column<'upper(")
-    assert one.origin.grouping.endswith(", w")
-    for text in (one.origin.grouping, str(one.origin.steps[0])):
+    assert one.origins[0].grouping == other.origins[0].grouping
+    assert str(one.origins[0].steps[0]) == str(other.origins[0].steps[0])
+    assert one.origins[0].grouping.startswith("Column<'upper(")
+    assert one.origins[0].grouping.endswith(", w")
+    for text in (one.origins[0].grouping, str(one.origins[0].steps[0])):
         assert "Origin" not in text
         assert "@" not in text

@@ -36,7 +36,7 @@ def steps_of(
     records: DataFrame, grouped: KGroupedStream, *columns: str, null_values: bool = False
 ) -> RowSteps:
     """The steps of a stream into the store ``s``, which reads ``columns``."""
-    steps = RowSteps(records, grouped.origin, "s")
+    steps = RowSteps(records, grouped.origins[0], "s")
     steps.select(columns, null_values=null_values)
     return steps
 
@@ -71,7 +71,7 @@ def test_a_store_may_want_records_without_a_value(spark: SparkSession) -> None:
 def test_bytes_are_kept_of_bad_records_or_of_all(spark: SparkSession) -> None:
     """A store with functions needs them later: any record may still become a dead letter."""
     records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
-    origin = stream().group_by_key().origin
+    origin = stream().group_by_key().origins[0]
     kept = {}
     for keeps_raw in (False, True):
         steps = RowSteps(records, origin, "s")
@@ -84,7 +84,7 @@ def test_bytes_are_kept_of_bad_records_or_of_all(spark: SparkSession) -> None:
 def test_messages_are_kept_of_bad_records(spark: SparkSession) -> None:
     """Also of those that the steps find bad: a letter has the key of the message, not theirs."""
     records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
-    steps = RowSteps(records, stream().group_by_key().origin, "s")
+    steps = RowSteps(records, stream().group_by_key().origins[0], "s")
     steps.select(["v"], null_values=False)
     found = [row["__message"] for row in steps.rows(records).collect()]
     assert found[:3] == [None] * 3
@@ -152,7 +152,7 @@ def test_value_columns_may_not_hide_the_record(spark: SparkSession) -> None:
     records = spark.createDataFrame([], decoded_columns("key: STRING"))
     grouped = StreamsBuilder().stream("t", "key STRING").group_by_key()
     with pytest.raises(InvalidTopology, match="leave them out of the schema"):
-        RowSteps(records, grouped.origin, "s")
+        RowSteps(records, grouped.origins[0], "s")
 
 
 @given(st.lists(st.text(alphabet="ab|\\", max_size=4), min_size=2, max_size=3, unique=True))

@@ -66,6 +66,11 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
     both = orders.group_by_key().cogroup(n=count(), ids=collect_list("id"))
     both = both.cogroup(paid.group_by_key(), m=count(), total=sum("paid")).windowed_by(WINDOWS)
     both.aggregate().materialize("cogroup")
+    merged = orders.map(text("city"), "id", "amount")
+    merged = merged.merge(paid.map_values(id="pid", amount="paid"))
+    merged.group_by_key().windowed_by(WINDOWS).aggregate(
+        n=count(), ids=collect_list("id"), total=sum("amount")
+    ).materialize("merged")
     for how, made in (
         ("inner", orders.join(paid, WITHIN)),
         ("left", orders.left_join(paid, WITHIN)),
@@ -165,6 +170,32 @@ class Model:
                     row["m"] += 1
                     row["total"] = (row["total"] or 0) + self.paid[record.value]["paid"]
         clocks = [clock(self.logs[topic]) for topic in ("orders", "paid")]
+        return _rows(rows, min(clocks) - GRACE_MS), late
+
+    def merged(self) -> tuple[list[Row], int]:
+        """The rows of orders by city and of what was paid, and how many records were late."""
+        rows: dict[tuple[str, int], Row] = {}
+        late, records = 0, []
+        for number, log in enumerate((self._with_keyless(), self.logs["paid"])):
+            records += [(one, number) for one in arrivals(log)]
+        # A partition of one topic, then the same of the other.
+        records.sort(key=lambda one: (one[0].time, one[0].partition, one[1], one[0].offset))
+        for record, number in records:
+            if _closed(record.time, record.stream_time):
+                late += 1
+                continue
+            assert record.value is not None
+            order = None if number else self.orders[record.value]
+            key = record.key if order is None else order["city"]
+            amount = self.paid[record.value]["paid"] if order is None else order["amount"]
+            row = rows.setdefault(
+                (key, _start(record.time)), {"n": 0, "ids": [], "total": 0, "timestamp": 0}
+            )
+            row["n"] += 1
+            row["ids"].append(record.value)
+            row["total"] += amount
+            row["timestamp"] = max(row["timestamp"], record.time)
+        clocks = [clock(self._with_keyless()), clock(self.logs["paid"])]
         return _rows(rows, min(clocks) - GRACE_MS), late
 
     def joined(self, how: str) -> tuple[list[Row], Joined, int]:

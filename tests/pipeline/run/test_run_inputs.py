@@ -49,6 +49,16 @@ def test_a_cogroup_counts_each_topic_by_its_own_clock(whole: Done) -> None:
     }  # fmt: skip
 
 
+def test_merged_streams_are_one_with_the_clocks_of_both(whole: Done) -> None:
+    """One of them has another key than its records had, also those that had none."""
+    rows, late = whole.model.merged()
+    assert whole.stores.newest("merged") == rows
+    assert late > 0
+    assert whole.stores.counters("merged") == {
+        "input": 144, "applied": 141 - late, "late": late, "dead_lettered": 3, "filtered": 0,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
 def test_windows_behind_a_join_hold_what_the_slow_model_joins(whole: Done, how: str) -> None:
     """Rows, final ones too, and counts are those of the record-by-record join."""
@@ -119,7 +129,7 @@ def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
     keyless = [(letter[0], letter[3]) for letter in letters if letter[4] == "null-key"]
     assert sorted(keyless) == [
         *(("orders", name) for name in ("cogroup", "folded", "inner", "left", "named", "outer")),
-        *(("paid", name) for name in ("cogroup", "inner", "left", "outer")),
+        *(("paid", name) for name in ("cogroup", "inner", "left", "merged", "outer")),
     ]
     assert len(letters) == len(set(letters))
 

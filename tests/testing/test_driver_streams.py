@@ -1,0 +1,254 @@
+"""Streams that are merged, divided and get other keys, in the test driver."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from oriel import InvalidTopology, JoinWindows, StreamsBuilder, collect_list, count, sum
+from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.windows import NoWindows, Windows
+from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
+from tests.testing.driver_runs import driver_of
+from tests.testing.test_driver_properties import (
+    FIRST_SEED,
+    SCHEMA,
+    after,
+    check_content,
+    check_folded,
+    cut,
+    everything,
+    folds,
+    random_topology,
+)
+from tests.windows.engine_runs import AGGREGATES
+from tests.windows.test_fold_properties import KINDS as FOLDS
+
+CASES = 8
+
+
+def topic_of(partition: int) -> str:
+    """Which of two topics has a partition of a random log."""
+    return f"t{partition % 2}"
+
+
+def merged(schema: str, aggregate: Any, windows: Windows) -> TopologyTestDriver:
+    """A driver of one store ``s`` over both topics."""
+
+    def define(builder: StreamsBuilder) -> None:
+        both = builder.stream("t0", schema).merge(builder.stream("t1", schema))
+        keyed = both.group_by_key()
+        aggregate(
+            keyed if isinstance(windows, NoWindows) else keyed.windowed_by(windows)
+        ).materialize("s")
+
+    return driver_of(define)
+
+
+def every_aggregate(stream: Any) -> Any:
+    """All declarative aggregates."""
+    return stream.aggregate(None, None, None, None, **AGGREGATES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["time", "sliding", "session", "none"])
+def test_partitions_of_merged_topics_are_as_those_of_one(kind: str) -> None:
+    """Any cut gives the windows and counters of the slow model, which knows partitions only."""
+    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
+        case, random = random_topology(kind, seed), Random(seed + 5)
+        drivers = [merged(SCHEMA, every_aggregate, case.windows) for _ in range(2)]
+        results = [after(driver, cut(case.logs, random, topic_of)) for driver in drivers]
+        assert results[0] == results[1], f"{kind}, seed {seed}: another cut gave another result"
+        counters = results[0][1]
+        assert (counters.applied, counters.late) == (case.outcome.applied, case.outcome.late)
+        check_content(everything(drivers[0]), case.outcome, closed=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("windows", ["time", "sliding", "session", "table"])
+def test_functions_are_called_by_partition_of_merged_topics(windows: str) -> None:
+    """Record by record within a partition, then merged in the order of partitions."""
+    functions = FOLDS["aggregate"].functions
+
+    def aggregate(stream: Any) -> Any:
+        return stream.aggregate(
+            functions.initializer, functions.aggregators[0], functions.merger, "text STRING"
+        )
+
+    for seed, case in folds("aggregate", windows):
+        driver = merged("s STRING", aggregate, case.windows)
+        after(driver, cut(case.logs, Random(seed), topic_of))
+        check_folded(everything(driver), case.expected(), closed=False)
+
+
+def values(driver: TopologyTestDriver, store: str = "s") -> dict[str, dict[str, Any]]:
+    """The rows of a store without windows."""
+    return {row.key: row.value for row in driver.key_value_store(store).all()}
+
+
+def test_merged_streams_need_the_same_columns() -> None:
+    """In any order; the message has both forms and the way out."""
+    builder = StreamsBuilder()
+    left, right = builder.stream("l", "a INT, b STRING"), builder.stream("r", "b STRING, a INT")
+    left.merge(right).group_by_key().aggregate(n=sum("a"), all=collect_list("b")).materialize("s")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("l", Record("k", {"a": 1, "b": "x"}, 1))
+    driver.pipe_input("r", Record("k", {"a": 2, "b": "y"}, 2))
+    assert values(driver) == {"k": {"n": 3, "all": ["x", "y"]}}
+    builder = StreamsBuilder()
+    other = builder.stream("l", "a INT").merge(builder.stream("r", "a BIGINT"))
+    other.group_by_key().count().materialize("s")
+    with pytest.raises(InvalidTopology, match=r"store 's', merge: .*\(a int32\) and \(a int64\)"):
+        TopologyTestDriver(builder.build())
+    with pytest.raises(InvalidTopology, match="different builders"):
+        left.merge(builder.stream("x", "a INT"))
+    with pytest.raises(InvalidTopology, match="merge: expects a stream"):
+        left.merge(builder.table("x", "a INT"))  # type: ignore[arg-type]
+
+
+def test_a_cogroup_takes_merged_streams() -> None:
+    """They are one of its streams; a column of the other may have the same name."""
+
+    def define(builder: StreamsBuilder) -> None:
+        clicks, taps, sales = (builder.stream(topic, "v INT") for topic in ("c", "t", "s"))
+        both = clicks.merge(taps).group_by_key().cogroup(n=count(), seen=sum("v"))
+        both.cogroup(sales.group_by_key(), m=count(), sold=sum("v")).aggregate().materialize("s")
+
+    driver = driver_of(define)
+    for topic, value in (("c", 1), ("t", 2), ("s", 40), ("t", 4)):
+        driver.pipe_input(topic, Record("k", {"v": value}, 1))
+    assert values(driver) == {"k": {"n": 3, "seen": 7, "m": 1, "sold": 40}}
+
+
+def test_each_record_goes_to_the_first_branch_that_fits() -> None:
+    """A condition that is null is not true; without a default branch the rest is filtered out."""
+
+    def define(builder: StreamsBuilder) -> None:
+        events = builder.stream("t", "v INT")
+        split = events.split().branch("v < 0", "negative").branch("v < 10")
+        branches = split.default_branch("others")
+        assert list(branches) == ["negative", "2", "others"]
+        assert list(split.no_default_branch()) == ["negative", "2"]
+        for name, stream in branches.items():
+            stream.group_by_key().aggregate(all=collect_list("v")).materialize(f"is_{name}")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [Record("k", {"v": v}, 1) for v in (5, -1, None, 10, 0, -7)])
+    assert values(driver, "is_negative") == {"k": {"all": [-1, -7]}}
+    assert values(driver, "is_2") == {"k": {"all": [5, 0]}}
+    # Lists of values are without nulls; the record counts.
+    assert values(driver, "is_others") == {"k": {"all": [10]}}
+    assert driver.counters("is_others") == Counters(
+        input=6, applied=2, late=0, dropped=0, filtered=4
+    )
+
+
+def test_branches_have_names_of_their_own() -> None:
+    """Also a default branch, and one that is called like another's number."""
+    split = StreamsBuilder().stream("t", "v INT").split().branch("v < 0", "0")
+    with pytest.raises(InvalidTopology, match="two branches are called '0'"):
+        split.default_branch()
+    with pytest.raises(InvalidTopology, match="two branches are called '0'"):
+        split.branch("v < 1", "0")
+    with pytest.raises(InvalidTopology, match="branch: expects SQL text"):
+        split.branch(lambda value: value < 0)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("key", [("city",), ("city", "id"), ("upper(city)", "id + 1")])
+def test_selecting_a_key_is_grouping_by_it(key: tuple[str, ...]) -> None:
+    """The same keys and the same dead letters; also a pipe within a key."""
+
+    def define(builder: StreamsBuilder) -> None:
+        events = builder.stream("t", "city STRING, id INT")
+        events.select_key(*key).group_by_key().count().materialize("selected")
+        events.group_by(*key).count().materialize("grouped")
+
+    driver = driver_of(define)
+    cities = ("x", "a|b", "a\\", None, "x", "")
+    driver.pipe_input(
+        "t", [Record("k", {"city": city, "id": n % 2}, n) for n, city in enumerate(cities)]
+    )
+    assert values(driver, "selected") == values(driver, "grouped") != {}
+    assert driver.counters("selected") == driver.counters("grouped")
+    letters = [driver.dead_letters(store) for store in ("selected", "grouped")]
+    assert [[letter["reason"] for letter in one] for one in letters] == [["null-key"]] * 2
+
+
+def test_what_comes_behind_sees_the_new_key() -> None:
+    """Filters, further keys and groupings; ``map`` sees the old key and the old value in all."""
+
+    def define(builder: StreamsBuilder) -> None:
+        events = builder.stream("t", "v INT")
+        mapped = events.map(("concat(key, '!')", "v"), old="key", v="v + 1")
+        mapped.filter("key <> 'b!|2'").select_key("concat(key, ';', v)").group_by("key").aggregate(
+            old=collect_list("old")
+        ).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [Record("a", {"v": 1}, 1), Record("b", {"v": 2}, 2)])
+    assert values(driver) == {"a!|1;2": {"old": ["a"]}}
+
+
+def test_a_key_that_only_names_a_column_needs_no_spark() -> None:
+    """So such a test is quick; a column that is gone is told."""
+    builder = StreamsBuilder()
+    events = builder.stream("t", "city STRING, id INT")
+    events.select_key("city").map_values("id").group_by_key().count().materialize("s")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("t", Record("k", {"city": "x", "id": 1}, 1))
+    assert driver.key_value_store("s").all() == [KeyValue("x", {"count": 1}, 1)]
+    with pytest.raises(InvalidTopology, match="select_key: name at least one column"):
+        events.select_key()
+    with pytest.raises(InvalidTopology, match="map: name at least one column behind the key"):
+        events.map("city")
+
+
+within = JoinWindows.of_time_difference_and_grace(10, 100)
+
+
+def joined_ids(joined: KStream) -> None:
+    """A store of pairs."""
+    pairs = joined.map_values(pair="concat(a, '/', coalesce(b, '-'))").group_by_key()
+    pairs.aggregate(all=collect_list("pair")).materialize("s")
+
+
+def test_joining_behind_a_new_key_and_merged_streams() -> None:
+    """A join by the new key; each of the merged streams' records finds its partners."""
+
+    def define(builder: StreamsBuilder) -> None:
+        left = builder.stream("l0", "a STRING, k STRING").select_key("k")
+        left = left.merge(builder.stream("l1", "a STRING, k STRING"))
+        right = builder.stream("r0", "b STRING").merge(builder.stream("r1", "b STRING"))
+        joined_ids(left.join(right, within))
+
+    driver = driver_of(define)
+    driver.pipe_input("l0", Record("other", {"a": "l0", "k": "x"}, 100))
+    driver.pipe_input("r0", Record("x", {"b": "r0"}, 105))
+    driver.pipe_input("l1", Record("x", {"a": "l1", "k": ""}, 110))
+    driver.pipe_input("r1", [Record("x", {"b": "r1"}, 120), Record("other", {"b": "no"}, 100)])
+    assert sorted(values(driver)["x"]["all"]) == ["l0/r0", "l1/r0", "l1/r1"]
+
+
+def test_merged_streams_look_a_table_up() -> None:
+    """As their results merged; a record without a row comes once."""
+
+    def define(builder: StreamsBuilder) -> None:
+        both = builder.stream("l0", "a STRING").merge(builder.stream("l1", "a STRING"))
+        joined_ids(both.left_join(builder.table("r", "b STRING")))
+
+    driver = driver_of(define)
+    driver.pipe_input("r", Record("x", {"b": "row"}, 1))
+    driver.pipe_input("l0", [Record("x", {"a": "l0"}, 2), Record("y", {"a": "l0"}, 2)])
+    driver.pipe_input("l1", Record("x", {"a": "l1"}, 3))
+    assert values(driver) == {"x": {"all": ["l0/row", "l1/row"]}, "y": {"all": ["l0/-"]}}
+
+
+def test_joins_that_would_find_no_partner_twice_are_refused() -> None:
+    """A left join with merged streams, an outer join of them: the message says what to do."""
+    builder = StreamsBuilder()
+    one, two, three = (builder.stream(topic, "a STRING") for topic in "lmr")
+    refused = "come once for each of the merged streams"
+    with pytest.raises(InvalidTopology, match=refused):
+        three.left_join(one.merge(two), within)
+    with pytest.raises(InvalidTopology, match=refused):
+        one.merge(two).outer_join(three, within)
