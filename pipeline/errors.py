@@ -21,12 +21,14 @@ PipelineError
 `-- FilesFailed           a file can't be read or written: full disk, rights, a broken device
 """
 
+from oriel.pipeline.windows import IllegalArgument
+
 
 class PipelineError(Exception):
     """Base of all errors of this package."""
 
 
-class InvalidTopology(PipelineError):
+class InvalidTopology(PipelineError, IllegalArgument):
     """A topology breaks a rule; the message names the step and the way out."""
 
 

@@ -72,15 +72,18 @@ class WrongType(TypeError):
     @property
     def detail(self) -> str:
         """Which field it is, which type its column has, and what is there."""
-        wanted, given = self.args
-        shown = given if len(given) <= _SHOWN else f"{given[:_SHOWN]}..."
-        text = f"{'.'.join(self.path) or 'the whole'}: {type_name(wanted)} expected, not {shown}"
+        wanted, given = (_cut(text) for text in (type_name(self.args[0]), self.args[1]))
+        text = f"{'.'.join(self.path) or 'the whole'}: {wanted} expected, not {given}"
         # Half of a surrogate pair can stand in a text that is being refused.
         return text.encode("utf-8", "backslashreplace").decode()
 
 
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+
+
 def type_name(column_type: pa.DataType | str) -> str:
-    """A column's type as a schema writes it, without what is inside."""
+    """A column's type as a schema writes it."""
     if isinstance(column_type, str):
         return column_type
     names = {
@@ -89,6 +92,11 @@ def type_name(column_type: pa.DataType | str) -> str:
     }  # fmt: skip
     if column_type in names:
         return names[column_type]
-    types = pa.types
-    is_list, is_map = types.is_list(column_type), types.is_map(column_type)
-    return "MAP" if is_map else "ARRAY" if is_list else "STRUCT"
+    if pa.types.is_list(column_type):
+        return f"ARRAY<{type_name(column_type.value_type)}>"
+    if pa.types.is_map(column_type):
+        return f"MAP<{type_name(column_type.key_type)}, {type_name(column_type.item_type)}>"
+    if not pa.types.is_struct(column_type):
+        return str(column_type).upper()
+    fields = (f"{field.name}: {type_name(field.type)}" for field in column_type)
+    return f"STRUCT<{', '.join(fields)}>"

@@ -67,6 +67,8 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
             assembly = _with_functions(store, store.aggregation, _of_streams(store, values))
         else:
             assembly = _with_rows(store.aggregation, values)
+    except InvalidTopology:
+        raise
     except IllegalArgument as error:
         message = f"store {store.name!r}, aggregate: {error}"
         if isinstance(store.aggregation, TableRows):

@@ -7,6 +7,7 @@ letters. ``steps_for`` is for benchmarks that run tasks without Spark.
 """
 
 from oriel.pipeline.testing.driver import TopologyTestDriver
+from oriel.pipeline.testing.output import OutputReader
 from oriel.pipeline.testing.records import Record
 from oriel.pipeline.testing.rows import KeyValue, WindowedValue
 from oriel.pipeline.testing.steps import spark_session, steps_for
@@ -20,6 +21,7 @@ from oriel.pipeline.testing.stores import (
 __all__ = [
     "Counters",
     "KeyValue",
+    "OutputReader",
     "ReadOnlyKeyValueStore",
     "ReadOnlySessionStore",
     "ReadOnlyWindowStore",

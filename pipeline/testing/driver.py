@@ -1,12 +1,13 @@
 """Kafka Streams' TopologyTestDriver for these topologies: one process, one batch at a time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any, Self
 
 from oriel.pipeline.decoding import refuse_ahead
 from oriel.pipeline.language import Topology, arrow_schema
 from oriel.pipeline.plan import ClockSettings, WallClock
+from oriel.pipeline.testing.output import OutputReader, rows_for_users
 from oriel.pipeline.testing.records import Record, decoded
 from oriel.pipeline.testing.store_driver import Counters, StoreDriver
 from oriel.pipeline.testing.stores import (
@@ -18,8 +19,6 @@ from oriel.pipeline.windows import Duration, IllegalArgument, to_ms
 
 #: Kafka's partitions have 32 bits.
 _PARTITIONS = range(2**31)
-
-_WINDOW_FIELDS = ("window_start_ms", "window_end_ms", "final")
 
 #: Which method reads a store of which kind of windows.
 _READ_BY = {
@@ -87,9 +86,36 @@ class TopologyTestDriver:
         Raises:
             IllegalArgument: the topology does not read the topic, or the partition is no number
                 from 0 to 2**31 - 1.
+            IllegalArgumentType: one is no ``Record``.
             InvalidTopology: the partition's number is too large for a join of streams.
-            TypeError: one is no ``Record``.
         """
+        self._check_partition(topic, partition)
+        batch = [records] if isinstance(records, Record) else list(records)
+        self._clear_output()
+        self._process(topic, partition, batch)
+
+    def pipe_inputs(self, inputs: Iterable[tuple[str, Record] | tuple[str, Record, int]]) -> None:
+        """Process records of any topics and partitions in this order.
+
+        Each is what ``pipe_input`` takes: a topic, a record, and its partition if it is not 0.
+        Records of one partition that follow each other are one micro-batch.
+
+        Raises:
+            IllegalArgument: as from ``pipe_input``; nothing is processed if a topic or a partition
+                is wrong.
+        """
+        batches: list[tuple[str, int, list[Record]]] = []
+        for topic, record, *partitions in inputs:
+            partition = partitions[0] if partitions else 0
+            self._check_partition(topic, partition)
+            if not batches or batches[-1][:2] != (topic, partition):
+                batches.append((topic, partition, []))
+            batches[-1][2].append(record)
+        self._clear_output()
+        for batch in batches:
+            self._process(*batch)
+
+    def _check_partition(self, topic: str, partition: int) -> None:
         if topic not in self._topology.topics:
             known = ", ".join(self._topology.topics)
             message = f"the topology does not read topic {topic!r}; its topics are: {known}"
@@ -98,7 +124,12 @@ class TopologyTestDriver:
         if not is_number or partition not in _PARTITIONS:
             message = f"a partition is a number from 0 to {_PARTITIONS[-1]}, not {partition!r}"
             raise IllegalArgument(message)
-        batch = [records] if isinstance(records, Record) else list(records)
+
+    def _clear_output(self) -> None:
+        for store in self._stores.values():
+            store.output = []
+
+    def _process(self, topic: str, partition: int, batch: list[Record]) -> None:
         first = self._offsets.get((topic, partition), 0)
         piped = {
             source: refuse_ahead(
@@ -110,7 +141,6 @@ class TopologyTestDriver:
         }
         self._offsets[topic, partition] = first + len(batch)
         for store in self._stores.values():
-            store.output = []
             if topic in store.store.topics:
                 store.process(piped, partition, self._wall_clock)
 
@@ -124,20 +154,27 @@ class TopologyTestDriver:
         self._wall_clock = self._wall_clock.at(now_ms)
 
     def read_output(self, store: str) -> list[dict[str, Any]]:
-        """The rows that the last batch wrote to ``store``, by key and window.
+        """The rows that the last call of ``pipe_input`` or ``pipe_inputs`` wrote to ``store``.
 
-        Each has key, window_start_ms, window_end_ms, the aggregates, timestamp_ms, final and
-        deleted; a store without windows has no window and no final.
+        By key and window, batch by batch. Each has key, window_start_ms, window_end_ms, the
+        aggregates, timestamp_ms, final and deleted; a store without windows has no window and no
+        final. What was never written is not deleted here, though it may be in a table.
 
         Raises:
             IllegalArgument: there is no such store.
         """
         store_driver = self._store(store)
-        hidden = _WINDOW_FIELDS if store_driver.store.windows.kind == "none" else ()
-        return [
-            {name: deepcopy(value) for name, value in row.items() if name not in hidden}
-            for row in store_driver.output
-        ]
+        return rows_for_users(store_driver, store_driver.output)
+
+    def create_output_reader(self, store: str) -> OutputReader:
+        """A reader of all rows that are ever written to ``store``, each once.
+
+        It begins with the first that was written. Several readers don't hinder each other.
+
+        Raises:
+            IllegalArgument: there is no such store.
+        """
+        return OutputReader(self._store(store))
 
     def window_store(self, name: str) -> ReadOnlyWindowStore:
         """The store of tumbling, hopping or sliding windows of that name, as it is at each read.

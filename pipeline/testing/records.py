@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.language import JSON_RECORDS, Consumed
-from oriel.pipeline.windows import Flags
+from oriel.pipeline.windows import Flags, IllegalArgumentType
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def decoded(
     Each has a value, or the reason why it is bad.
 
     Raises:
-        TypeError: one is no ``Record``, or its key is no text.
+        IllegalArgumentType: one is no ``Record``, or its key is no text.
     """
     value_type = pa.struct(list(schema))
     lines = []
@@ -52,7 +52,7 @@ def decoded(
             message = (
                 f"records are Record(key: str, value: dict, timestamp_ms: int), not {record!r}"
             )
-            raise TypeError(message)
+            raise IllegalArgumentType(message)
         plain = _plain(record.value)
         line = {"key": record.key, "value": plain, "timestamp_ms": record.timestamp_ms}
         if record.headers:

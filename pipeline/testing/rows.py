@@ -52,14 +52,21 @@ class StoreRows:
         #: The store's clock: the greatest start of any window that was put, of a session the end.
         self.observed_ms = NOTHING_OBSERVED_MS
 
-    def apply(self, rows: Iterable[Row]) -> None:
-        """Take changed rows in their order; a deleted one removes its window if it is there."""
+    def apply(self, rows: Iterable[Row]) -> list[Row]:
+        """Take changed rows in their order; return them without those that change nothing.
+
+        A deleted one removes its window. An engine that does not know whether a window was ever
+        written deletes it all the same.
+        """
+        changing = []
         for row in rows:
             start_ms, end_ms = row["window_start_ms"], row["window_end_ms"]
-            if row["deleted"]:
-                self._remove(row["key"], start_ms, end_ms)
-            else:
+            if not row["deleted"]:
                 self._rows.setdefault(row["key"], {})[start_ms, end_ms] = _stored(row)
+            elif not self._removed(row["key"], start_ms, end_ms):
+                continue
+            changing.append(row)
+        return changing
 
     @property
     def earliest_ms(self) -> int:
@@ -77,11 +84,13 @@ class StoreRows:
         """The rows of ``key`` in no order, expired ones too; to be copied for users."""
         return list(self._rows.get(key, {}).values())
 
-    def _remove(self, key: str, start_ms: int, end_ms: int) -> None:
+    def _removed(self, key: str, start_ms: int, end_ms: int) -> bool:
+        """Remove a window; whether it was there."""
         windows = self._rows.get(key, {})
-        windows.pop((start_ms, end_ms), None)
+        was_there = windows.pop((start_ms, end_ms), None) is not None
         if not windows:
             self._rows.pop(key, None)
+        return was_there
 
 
 def _stored(row: Row) -> WindowedValue:

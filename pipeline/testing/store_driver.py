@@ -25,7 +25,7 @@ from oriel.pipeline.plan import (
 )
 from oriel.pipeline.state import Version
 from oriel.pipeline.tasks import LocalRunner, StoreWork, run_stages
-from oriel.pipeline.testing.rows import StoreRows
+from oriel.pipeline.testing.rows import Row, StoreRows
 from oriel.pipeline.testing.steps import steps_for
 from oriel.pipeline.windows import EngineResult, JoinResult
 from oriel.storage import Offsets
@@ -128,7 +128,9 @@ class StoreDriver:
         self._states: dict[str, pa.Table] = {}
         self._ends: Offsets = {}
         self.content = StoreRows(store.retention_ms)
-        self.output: list[dict[str, Any]] = []
+        #: Rows of the last call of the driver, and of all.
+        self.output: list[Row] = []
+        self.written: list[Row] = []
         self.dead_letters: list[dict[str, Any]] = []
 
     @property
@@ -167,6 +169,7 @@ class StoreDriver:
         self._batch += 1
         self._states = {name: files.states[name] for name in prepared.state_files}
         self.dead_letters += files.dead_letters
-        self.output = files.changes
-        self.content.apply(self.output)
+        changed = self.content.apply(files.changes)
+        self.output += changed
+        self.written += changed
         self.content.observed_ms = prepared.record.observed_ms

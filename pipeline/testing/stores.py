@@ -5,8 +5,8 @@ Rules of all three stores:
 - Bounds are inclusive at both ends. Times are integer ms; one below 0 is read as 0.
 - An unknown key, a range of times that ends before it begins and a range of keys that does
   so (this one with a logged warning) give an empty answer or None, never an error.
-- ``None`` as the key of a method that reads one key raises TypeError, as Kafka's null-pointer
-  error; as a bound of a range of keys it means "no bound".
+- ``None`` as the key of a method that reads one key raises IllegalArgumentType, as Kafka's
+  null-pointer error; as a bound of a range of keys it means "no bound".
 - A time that is no integer or does not fit 64 bits raises IllegalArgument.
 - Keys come in the order of their UTF-8 bytes, a key's windows by start, its sessions by end
   and then start. A backward method gives exactly the reverse. (Kafka promises an order within
@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import overload
 
 from oriel.pipeline.testing.rows import KeyValue, StoreRows, WindowedValue
-from oriel.pipeline.windows import IllegalArgument
+from oriel.pipeline.windows import IllegalArgument, IllegalArgumentType
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class _ReadOnlyStore:
         for name, bound in (("key_from", key_from), ("key_to", key_to)):
             if bound is not None and not isinstance(bound, str):
                 message = f"{name} must be a string or None (no bound), not {bound!r}"
-                raise TypeError(message)
+                raise IllegalArgumentType(message)
         if key_from is not None and key_to is not None and key_from > key_to:
             logger.warning(
                 "the range of keys from %r to %r is empty: keys are compared by their UTF-8 "
@@ -101,7 +101,7 @@ class ReadOnlyWindowStore(_WindowedStore):
             With one time the window or None; with two a list, oldest first.
 
         Raises:
-            TypeError: the key is None or no string.
+            IllegalArgumentType: the key is None or no string.
             IllegalArgument: a time is no integer or does not fit 64 bits.
         """
         if to_ms is _NOT_GIVEN:
@@ -120,7 +120,7 @@ class ReadOnlyWindowStore(_WindowedStore):
         """Read the windows of a range of keys; None as a key leaves that end open (KIP-763).
 
         Raises:
-            TypeError: a key is neither a string nor None.
+            IllegalArgumentType: a key is neither a string nor None.
             IllegalArgument: a time is no integer or does not fit 64 bits.
         """
         return self._read(self._keys(key_from, key_to), _starts_in(from_ms, to_ms))
@@ -156,7 +156,7 @@ class ReadOnlySessionStore(_WindowedStore):
         """Read all sessions of ``key``, oldest first.
 
         Raises:
-            TypeError: the key is None or no string.
+            IllegalArgumentType: the key is None or no string.
         """
         return self._read([_checked_key(key)], _any)
 
@@ -168,7 +168,7 @@ class ReadOnlySessionStore(_WindowedStore):
         """Read all sessions of a range of keys; None leaves that end open.
 
         Raises:
-            TypeError: a key is neither a string nor None.
+            IllegalArgumentType: a key is neither a string nor None.
         """
         return self._read(self._keys(key_from, key_to), _any)
 
@@ -186,7 +186,7 @@ class ReadOnlySessionStore(_WindowedStore):
         store; its RocksDB store refuses it).
 
         Raises:
-            TypeError: the key is None or no string.
+            IllegalArgumentType: the key is None or no string.
             IllegalArgument: a time is no integer or does not fit 64 bits.
         """
         return self._read([_checked_key(key)], _lies_in(earliest_end_ms, latest_start_ms))
@@ -207,7 +207,7 @@ class ReadOnlySessionStore(_WindowedStore):
         """Do what ``find_sessions`` does for a range of keys; None leaves that end open.
 
         Raises:
-            TypeError: a key is neither a string nor None.
+            IllegalArgumentType: a key is neither a string nor None.
             IllegalArgument: a time is no integer or does not fit 64 bits.
         """
         return self._read(self._keys(key_from, key_to), _lies_in(earliest_end_ms, latest_start_ms))
@@ -226,7 +226,7 @@ class ReadOnlySessionStore(_WindowedStore):
         """Read the session with exactly this start and end, None when there is none.
 
         Raises:
-            TypeError: the key is None or no string.
+            IllegalArgumentType: the key is None or no string.
             IllegalArgument: a time is no integer or does not fit 64 bits.
         """
         bounds = _checked_time("start_ms", start_ms), _checked_time("end_ms", end_ms)
@@ -248,7 +248,7 @@ class ReadOnlyKeyValueStore(_ReadOnlyStore):
         """Read the entry of ``key``, None when there is none.
 
         Raises:
-            TypeError: the key is None or no string.
+            IllegalArgumentType: the key is None or no string.
         """
         return next(self._entries([_checked_key(key)]), None)
 
@@ -256,7 +256,7 @@ class ReadOnlyKeyValueStore(_ReadOnlyStore):
         """Read the entries of a range of keys; None leaves that end open.
 
         Raises:
-            TypeError: a key is neither a string nor None.
+            IllegalArgumentType: a key is neither a string nor None.
         """
         return list(self._entries(self._keys(key_from, key_to)))
 
@@ -276,7 +276,7 @@ class ReadOnlyKeyValueStore(_ReadOnlyStore):
         """Read the entries whose keys begin with ``prefix``, in order of keys.
 
         Raises:
-            TypeError: the prefix is None or no string.
+            IllegalArgumentType: the prefix is None or no string.
         """
         text = _checked_key(prefix, "prefix")
         return list(self._entries(k for k in self._keys(None, None) if k.startswith(text)))
@@ -319,7 +319,7 @@ def _checked_key(key: object, what: str = "key") -> str:
             f"the {what} must be a string, not {key!r}; only the bounds of a range of keys may "
             "be None"
         )
-        raise TypeError(message)
+        raise IllegalArgumentType(message)
     return key
 
 

@@ -53,8 +53,8 @@ FLOORS = {
         "language",
         "dead_letters",
         "hops",
-        "windows",
         "errors",
+        "windows",
     ),
     "pipeline/windows": (
         "joins",

@@ -7,7 +7,7 @@ a rule is an ``IllegalArgument`` here, before any record is read.
 """
 
 from oriel.pipeline.windows.definitions.durations import MAX_TIMESTAMP_MS, Duration, to_ms
-from oriel.pipeline.windows.definitions.errors import IllegalArgument, said
+from oriel.pipeline.windows.definitions.errors import IllegalArgument, IllegalArgumentType, said
 from oriel.pipeline.windows.definitions.join_windows import LEFT, RIGHT, JoinWindows
 from oriel.pipeline.windows.definitions.rules import FOREVER_MS, RULES, EmitStrategy, Kind
 from oriel.pipeline.windows.definitions.windows import (
@@ -29,6 +29,7 @@ __all__ = [
     "Duration",
     "EmitStrategy",
     "IllegalArgument",
+    "IllegalArgumentType",
     "JoinWindows",
     "Kind",
     "NoWindows",

@@ -1,4 +1,4 @@
-"""The one error of the window engine, and how errors of users' functions are put in a line."""
+"""The error of the window engine, and how errors of users' functions are put in a line."""
 
 from traceback import format_exception_only
 
@@ -9,8 +9,13 @@ _MAX_ERROR_LENGTH = 1_000
 class IllegalArgument(Exception):
     """A definition or a query breaks a rule; the message says which and how to mend it.
 
-    The name is Kafka Streams' word for the same situation (``IllegalArgumentException``).
+    The name is Kafka Streams' word for the same situation (``IllegalArgumentException``). It is the
+    base of all errors of arguments: of definitions, topologies, the test driver and its stores.
     """
+
+
+class IllegalArgumentType(IllegalArgument, TypeError):
+    """An argument is of a type that has no sense there, as a key that is None."""
 
 
 def said(error: Exception) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from oriel.pipeline.testing import (
         Counters,
         KeyValue,
+        OutputReader,
         ReadOnlyKeyValueStore,
         ReadOnlySessionStore,
         ReadOnlyWindowStore,
@@ -50,6 +51,7 @@ __all__ = [
     "ModelKeyValueStore",
     "ModelSessionStore",
     "ModelWindowStore",
+    "OutputReader",
     "Put",
     "ReadOnlyKeyValueStore",
     "ReadOnlySessionStore",

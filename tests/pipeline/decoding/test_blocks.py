@@ -184,10 +184,12 @@ def test_a_wrong_field_is_named() -> None:
         '{"n":2147483648}': "value.n: INT expected, not 2147483648",
         '{"n":1.0}': "value.n: INT expected, not 1.0",
         '{"a":{"zip":[1,"x"]}}': 'value.a.zip: DOUBLE expected, not "x"',
-        '{"a":[]}': "value.a: STRUCT expected, not a list",
+        '{"a":[]}': "value.a: STRUCT<zip: ARRAY<DOUBLE>> expected, not a list",
         '{"b":"' + "t" * 99 + '"}': f'value.b: BOOLEAN expected, not "{"t" * 59}...',
         '{"m":{"k":{}}}': "value.m: INT expected, not an object",
-        "5": "value: STRUCT expected, not 5",
+        "5": (
+            "value: STRUCT<n: INT, a: STRUCT<zip: ARRAY<DOUBLE>>, b: BOOLEAN, m:... expected, not 5"
+        ),
     }
     lines = [b'{"key":"k","timestamp_ms":1,"value":%b}' % value.encode() for value in values]
     expected = [f"wrong-type: {detail}" for detail in values.values()]
@@ -195,7 +197,10 @@ def test_a_wrong_field_is_named() -> None:
     expected += [
         "wrong-type: key: STRING expected, not what is no text",
         "wrong-type: timestamp_ms: BIGINT expected, not true",
-        "wrong-type: the whole: STRUCT expected, not a list",
+        (
+            "wrong-type: the whole: STRUCT<key: STRING, timestamp_ms: BIGINT, value: STRUCT<n: I... "
+            "expected, not a list"
+        ),
     ]
     assert decoder.decode(log_rows(lines))["reason"].to_pylist() == expected
     among = decoder.decode(log_rows([GOOD % (n, n) for n in range(99)] + lines))
