@@ -13,7 +13,7 @@ from oriel.pipeline.arrow_steps.expressions import (
     Expression,
     evaluate,
 )
-from oriel.pipeline.arrow_steps.steps import ArrowSteps, Compute, Keep, Program, arrow_steps
+from oriel.pipeline.arrow_steps.steps import ArrowSteps, Compute, Delete, Keep, Program, arrow_steps
 
 __all__ = [
     "ArrowSteps",
@@ -21,6 +21,7 @@ __all__ = [
     "ColumnRef",
     "Compute",
     "Constant",
+    "Delete",
     "Expression",
     "Keep",
     "Program",

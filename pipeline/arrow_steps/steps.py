@@ -42,6 +42,13 @@ class Keep:
 
 
 @dataclass(frozen=True)
+class Delete:
+    """Take the value of the rows for which ``condition`` is true: a table deletes them."""
+
+    condition: Expression
+
+
+@dataclass(frozen=True)
 class Compute:
     """A new column; no other column has its name, also none before it."""
 
@@ -57,7 +64,7 @@ class Program:
     a text.
     """
 
-    steps: tuple[Keep | Compute, ...]
+    steps: tuple[Keep | Delete | Compute, ...]
     outputs: Mapping[str, str]
     key: Expression
 
@@ -65,9 +72,9 @@ class Program:
         """The same without columns that neither ``used`` nor a condition nor the key needs."""
         outputs = {name: self.outputs[name] for name in used}
         needed = {*outputs.values(), *column_names(self.key)}
-        steps: list[Keep | Compute] = []
+        steps: list[Keep | Delete | Compute] = []
         for step in reversed(self.steps):
-            if isinstance(step, Keep):
+            if isinstance(step, Keep | Delete):
                 needed.update(column_names(step.condition))
             elif step.name in needed:
                 needed.update(column_names(step.expression))
@@ -126,6 +133,9 @@ class ArrowSteps:
         for step in self._selected.steps:
             if isinstance(step, Compute):
                 columns[step.name] = _in_use(in_use, evaluate(step.expression, columns))
+            elif isinstance(step, Delete):
+                deleted = pc.and_(in_use, evaluate(step.condition, columns))
+                null_value = pc.or_(null_value, deleted)
             else:
                 # Null is not true: as in SQL's WHERE, such a record is filtered out.
                 holds = pc.fill_null(evaluate(step.condition, columns), fill_value=False)
@@ -157,6 +167,9 @@ class ArrowSteps:
             for field in fields
         }
         values = {name: columns[within] for name, within in self._selected.outputs.items()}
+        if any(isinstance(step, Delete) for step in self._selected.steps):
+            has_value = pc.invert(null_value)
+            values = {name: _in_use(has_value, column) for name, column in values.items()}
         return pa.table(stepped | values)
 
 

@@ -189,11 +189,7 @@ class KStream:
             InvalidTopology: the new value would have no column, or an expression is neither SQL
                 text nor a Spark ``Column``.
         """
-        if not keep and not columns:
-            message = "map_values: name at least one column, or '*' for all"
-            raise InvalidTopology(message)
-        require_expressions("map_values", *keep, *columns.values())
-        return self._with_step(MapValues(keep, dict(columns)))
+        return self._with_step(_checked_map_values(keep, columns))
 
     def join(self, other: "KStream | SourceTable", windows: JoinWindows | None = None) -> "KStream":
         """Pair records with equal keys; the value has the columns of both.
@@ -350,6 +346,29 @@ class SourceTable:
     how: Literal["inner", "left", "outer"] = "left"
     store_name: str | None = None
 
+    def filter(self, condition: "str | Column") -> "SourceTable":
+        """Keep the rows for which ``condition`` is true: a key whose row becomes another has none.
+
+        Raises:
+            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``, or the table
+                is itself a join.
+        """
+        require_expressions("filter", condition)
+        return self._with_step("filter", Filter(condition, of_table=True))
+
+    def filter_not(self, condition: "str | Column") -> "SourceTable":
+        """Keep the rows for which ``condition`` is not true; see ``filter``."""
+        require_expressions("filter_not", condition)
+        return self._with_step("filter_not", Filter(condition, is_negated=True, of_table=True))
+
+    def map_values(self, *keep: str, **columns: "str | Column") -> "SourceTable":
+        """Replace the rows' columns; see ``KStream.map_values``.
+
+        Raises:
+            InvalidTopology: as there, or the table is itself a join.
+        """
+        return self._with_step("map_values", _checked_map_values(keep, columns))
+
     def join(self, other: "SourceTable") -> "SourceTable":
         """Rows of keys that both tables have; the time is the greater of both rows'."""
         return self._joined("inner", other)
@@ -397,6 +416,15 @@ class SourceTable:
         self.registry.publish(self.store_name, topic, final_only=False)
         return self
 
+    def _with_step(self, called: str, step: Step) -> "SourceTable":
+        if self.other is not None:
+            message = (
+                f"{called}: the table is itself a join; do this with its tables before, or behind "
+                "to_stream()"
+            )
+            raise InvalidTopology(message)
+        return replace(self, origin=replace(self.origin, steps=(*self.origin.steps, step)))
+
     def _joined(
         self, how: Literal["inner", "left", "outer"], other: "SourceTable"
     ) -> "SourceTable":
@@ -409,6 +437,19 @@ class SourceTable:
             message = f"{step}: a table that is itself a join can't be joined again"
             raise InvalidTopology(message)
         return SourceTable(self.registry, self.origin, other.origin, how)
+
+
+def _checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Column"]) -> MapValues:
+    """The step of ``map_values``.
+
+    Raises:
+        InvalidTopology: there is no column, or an expression is no SQL text or ``Column``.
+    """
+    if not keep and not columns:
+        message = "map_values: name at least one column, or '*' for all"
+        raise InvalidTopology(message)
+    require_expressions("map_values", *keep, *columns.values())
+    return MapValues(keep, dict(columns))
 
 
 def _source(

@@ -53,15 +53,17 @@ def grouping_text(parts: "tuple[str | Column, ...]") -> str:
 class Filter:
     """Keep the records for which the condition is true (not false, not null).
 
-    ``is_negated``: keep the others.
+    ``is_negated``: keep the others. ``of_table``: the others are rows that are deleted.
     """
 
     condition: "str | Column"
     is_negated: bool = False
+    of_table: bool = False
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"filter{'_not' * self.is_negated}({expression_text(self.condition)})"
+        text = f"filter{'_not' * self.is_negated}({expression_text(self.condition)})"
+        return f"{text} of the table" if self.of_table else text
 
 
 @dataclass(frozen=True)

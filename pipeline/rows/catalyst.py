@@ -14,7 +14,16 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from oriel.pipeline.arrow_steps import Call, ColumnRef, Compute, Constant, Expression, Keep, Program
+from oriel.pipeline.arrow_steps import (
+    Call,
+    ColumnRef,
+    Compute,
+    Constant,
+    Delete,
+    Expression,
+    Keep,
+    Program,
+)
 from oriel.pipeline.language import SCOPE
 
 #: Spark's types, of which a function in Arrow may have arguments.
@@ -145,7 +154,7 @@ class _Reader:
     def __init__(self, columns: dict[int, str]) -> None:
         """Begin with the record's own columns."""
         self.columns = columns
-        self.steps: list[Keep | Compute] = []
+        self.steps: list[Keep | Delete | Compute] = []
         self.key: Expression | None = None
 
     def read(self, projection: Any) -> None:
@@ -155,7 +164,11 @@ class _Reader:
             if named.getClass().getSimpleName() != "Alias":
                 continue
             number, name = named.exprId().id(), named.name()
-            if name == "__keep":
+            if name == "__null_value":
+                # CASE WHEN in use THEN it is OR the row is deleted ELSE it is.
+                deleted = named.child().children().apply(1).children().apply(1)
+                self.steps.append(Delete(self._expression(deleted, {})))
+            elif name == "__keep":
                 # CASE WHEN in use THEN the condition ELSE false.
                 self.steps.append(Keep(self._within(named.child())))
             elif name == "__key":

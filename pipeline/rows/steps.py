@@ -68,6 +68,7 @@ class RowSteps:
         self._steps: list[StepExpressions] = []
         self._store = store
         self._records = records
+        self._deletes = any(isinstance(step, Filter) and step.of_table for step in origin.steps)
         joined = "report" in records.columns
         self._meta = (*_META, *(JOIN_COLUMNS.values() if joined else ()))
         unpacked = _unpacked_results(records) if joined else _unpacked(records, origin)
@@ -124,7 +125,7 @@ class RowSteps:
             F.col("__key").alias("key"),
             F.col("timestamp_ms"),
             *(F.col(name).alias(name.removeprefix("__")) for name in join_columns),
-            *_columns(used),
+            *(self._value(name) for name in used),
         ]
         self._project(self._rows, selected)
 
@@ -167,6 +168,11 @@ class RowSteps:
         row = tuple(None for _ in fields)
         return self._records.sparkSession.createDataFrame([row], StructType(fields))
 
+    def _value(self, name: str) -> Column:
+        column = F.col(f"`{name}`")
+        # Rows that a table's filter deletes have no value.
+        return F.when(~F.col("__null_value"), column).alias(name) if self._deletes else column
+
     def _project(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
         self._projections.append(columns)
         return rows.select(*columns)
@@ -198,7 +204,18 @@ class RowSteps:
             return [*_columns(self._meta), *scope, *_mapped(values, step)]
         # Null is not true: as in SQL's WHERE, such a record is filtered out.
         holds = F.coalesce(as_column(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
-        keep = F.when(_in_use(), ~holds if step.is_negated else holds).otherwise(F.lit(False))  # noqa: FBT003
+        if step.is_negated:
+            holds = ~holds
+        if step.of_table:
+            # As a record without a value does it; its columns are taken away behind all steps.
+            deleted = F.when(_in_use(), F.col("__null_value") | ~holds).otherwise(
+                F.col("__null_value")
+            )
+            meta = [name for name in self._meta if name != "__null_value"]
+            return [
+                *_columns(meta), deleted.alias("__null_value"), *_columns((*SCOPE, *values)),
+            ]  # fmt: skip
+        keep = F.when(_in_use(), holds).otherwise(F.lit(False))  # noqa: FBT003
         meta = [name for name in self._meta if name != "__keep"]
         return [*_columns(meta), keep.alias("__keep"), *_columns((*SCOPE, *values))]
 

@@ -96,6 +96,18 @@ STEPS = [
     stream().map_values(x="CAST(i AS DOUBLE) = CAST(CAST(i AS FLOAT) AS DOUBLE)").group_by_key(),
     stream().map_values("V", w="'x'", key_length="length(key)").group_by("key", "timestamp_ms"),
     stream().map_values("s", z="s.d.z").filter("z = z").group_by("s.a"),
+    stream()
+    .select_key("w", "i")
+    .filter_not("key = '|0'")
+    .map("concat(key, '!')", "*", k="key")
+    .group_by_key(),
+    StreamsBuilder()
+    .table("t", SCHEMA)
+    .filter("i > 1")
+    .map_values("w", x="coalesce(j, 1)")
+    .filter_not("w = ''")
+    .to_stream()
+    .group_by_key(),
 ]
 
 

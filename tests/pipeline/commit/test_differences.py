@@ -121,6 +121,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (Source, "consumed"): _of_source(consumed=Consumed(headers={"x-trace": "trace"})),
     (Filter, "condition"): _of_step(Filter("v > 0"), Filter("v > 1")),
     (Filter, "is_negated"): _of_step(Filter("v > 0"), Filter("v > 0", is_negated=True)),
+    (Filter, "of_table"): _of_step(Filter("v > 0"), Filter("v > 0", of_table=True)),
     (MapValues, "keep"): _of_step(MapValues(("v",), {}), MapValues(("*",), {})),
     (MapValues, "columns"): _of_step(MapValues((), {"v": "1"}), MapValues((), {"v": "2"})),
     (MapValues, "key"): _of_step(MapValues(("*",), {}, ("v",)), MapValues(("*",), {}, ("v + 1",))),

@@ -198,8 +198,8 @@ def test_a_wrong_field_is_named() -> None:
         "wrong-type: key: STRING expected, not what is no text",
         "wrong-type: timestamp_ms: BIGINT expected, not true",
         (
-            "wrong-type: the whole: STRUCT<key: STRING, timestamp_ms: BIGINT, value: STRUCT<n: I... "
-            "expected, not a list"
+            "wrong-type: the whole: "
+            "STRUCT<key: STRING, timestamp_ms: BIGINT, value: STRUCT<n: I... expected, not a list"
         ),
     ]
     assert decoder.decode(log_rows(lines))["reason"].to_pylist() == expected

@@ -87,6 +87,7 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
     accounts = builder.table("accounts", "balance STRING")
     users.outer_join(accounts).materialize("both_tables")
     users.join(accounts).materialize("common_rows")
+    users.filter(text("name") + " LIKE 'u0%'").materialize("some_users")
     return builder.build()
 
 
@@ -274,6 +275,15 @@ class Model:
         return [
             {"key": key, "name": left, "balance": right, "timestamp": time, "deleted": False}
             for key, (left, right, time) in sorted(found.items())
+        ]
+
+    def some_users(self) -> list[Row]:
+        """The rows of users whose name begins as the filter wants it."""
+        users = counting(self.logs["users"])
+        return [
+            {"key": key, "name": user.value, "timestamp": user.time, "deleted": False}
+            for key, user in sorted(users.items())
+            if (user.value or "").startswith("u0")
         ]
 
     def _with_keyless(self) -> Mapping[int, Sequence[tuple[str, int, str | None]]]:

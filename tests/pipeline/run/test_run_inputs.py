@@ -81,15 +81,16 @@ def test_windows_behind_a_join_hold_what_the_slow_model_joins(whole: Done, how: 
         ("named", Model.named),
         ("both_tables", lambda model: model.tables("outer")),
         ("common_rows", lambda model: model.tables("inner")),
+        ("some_users", Model.some_users),
     ],
-    ids=["filter", "stream-table", "table-table outer", "table-table inner"],
+    ids=["filter", "stream-table", "table-table outer", "table-table inner", "table filter"],
 )
 def test_stores_without_windows_hold_all_records(
     whole: Done, store: str, wanted: Callable[[Model], Any]
 ) -> None:
     """One row a key: of a filtered stream, of a stream with a table, of two tables."""
     rows = wanted(whole.model)
-    assert len(rows) > 2
+    assert len(rows) > 1
     assert whole.stores.newest(store) == rows
     whole.stores.counters(store)
 

@@ -1,0 +1,118 @@
+"""Tables that are filtered and get other columns, in the test driver."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from oriel import InvalidTopology, StreamsBuilder, TimeWindows, count, sum
+from oriel.testing import Record, TopologyTestDriver
+from tests.testing.driver_runs import driver_of
+
+Row = dict[str, Any]
+
+
+def rows(driver: TopologyTestDriver, store: str = "s") -> dict[str, Row]:
+    """The rows of a store without windows."""
+    return {row.key: row.value for row in driver.key_value_store(store).all()}
+
+
+def adults(builder: StreamsBuilder) -> Any:
+    """People of age, without their age."""
+    people = builder.table("people", "name STRING, age INT")
+    return people.filter("age >= 18").map_values("name", shown="coalesce(name, '?')")
+
+
+def test_a_row_that_the_filter_does_not_want_is_deleted() -> None:
+    """Null is not true; a row may come back; what was never there is not deleted."""
+    driver = driver_of(lambda builder: adults(builder).materialize("s"))
+    reader = driver.create_output_reader("s")
+    ages = (30, 17, None, 18)
+    for time_ms, age in enumerate(ages):
+        driver.pipe_input("people", Record("ann", {"name": "Ann", "age": age}, time_ms))
+    driver.pipe_input("people", Record("bob", {"name": "Bob", "age": 3}, 9))
+    assert rows(driver) == {"ann": {"name": "Ann", "shown": "Ann"}}
+    assert [row["deleted"] for row in reader.read_rows()] == [False, True, False]
+    assert driver.counters("s").applied == 5
+
+
+def even_and_odd(builder: StreamsBuilder) -> None:
+    """Even numbers above 2 in one store, odd ones and one more in another."""
+    table = builder.table("t", "v INT")
+    table.filter("v % 2 = 0").filter("v > 2").materialize("wanted")
+    table.filter_not("v % 2 = 0").map_values(w="v + 1").materialize("others")
+
+
+def test_random_tables_hold_what_the_filter_wants() -> None:
+    """The newest record of each key decides, in any cut; the negation has the others."""
+    for seed in range(30):
+        random, driver = Random(seed), driver_of(even_and_odd)
+        newest: dict[str, tuple[int, int | None]] = {}
+        for _ in range(random.randint(1, 6)):
+            batch = []
+            for _ in range(random.randint(1, 9)):
+                key, time_ms = random.choice("abc"), random.randint(0, 20)
+                value = random.choice((None, random.randint(0, 9)))
+                batch.append(Record(key, None if value is None else {"v": value}, time_ms))
+                # KTables go by offset, not by time.
+                newest[key] = time_ms, value
+            driver.pipe_input("t", batch)
+        values = {key: value for key, (_, value) in newest.items() if value is not None}
+        assert rows(driver, "wanted") == {
+            key: {"v": value} for key, value in values.items() if value % 2 == 0 and value > 2
+        }
+        assert rows(driver, "others") == {
+            key: {"w": value + 1} for key, value in values.items() if value % 2
+        }
+
+
+def test_lookups_and_joins_see_the_filtered_table() -> None:
+    """A row that is filtered out is no row: an inner join finds none, a left join nulls."""
+
+    def define(builder: StreamsBuilder) -> None:
+        table = adults(builder)
+        visits = builder.stream("visits", "page STRING")
+        found = visits.left_join(table).group_by("coalesce(shown, 'nobody')")
+        found.count().materialize("visits")
+        table.outer_join(builder.table("cities", "city STRING")).materialize("both")
+
+    driver = driver_of(define)
+    driver.pipe_inputs([
+        ("people", Record("ann", {"name": "Ann", "age": 30}, 1)),
+        ("visits", Record("ann", {"page": "/"}, 2)),
+        ("cities", Record("ann", {"city": "Rome"}, 2)),
+        ("people", Record("ann", {"name": "Ann", "age": 3}, 3)),
+        ("visits", Record("ann", {"page": "/"}, 4)),
+    ])  # fmt: skip
+    assert rows(driver, "visits") == {"Ann": {"count": 1}, "nobody": {"count": 1}}
+    assert rows(driver, "both") == {"ann": {"name": None, "shown": None, "city": "Rome"}}
+
+
+def test_a_filtered_table_as_a_stream_has_records_without_a_value() -> None:
+    """As in Kafka: time windows count them, as records whose columns are null."""
+
+    def define(builder: StreamsBuilder) -> None:
+        stream = builder.table("t", "v INT").filter("v > 0").map_values(w="coalesce(v, 7)")
+        grouped = stream.to_stream().group_by_key()
+        grouped.windowed_by(TimeWindows.of_size_and_grace(10, 0)).aggregate(
+            n=count(), total=sum("w")
+        ).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [Record("k", {"v": v}, 1) for v in (5, -1)] + [Record("k", None, 1)])
+    (window,) = driver.window_store("s").all()
+    assert window.value == {"n": 3, "total": 5}
+
+
+def test_what_can_not_be_filtered_is_told() -> None:
+    """Joined tables, with the way out, and what is no expression."""
+    builder = StreamsBuilder()
+    table = builder.table("t", "v INT")
+    joined = table.join(builder.table("u", "w INT"))
+    for call in ("filter", "filter_not", "map_values"):
+        with pytest.raises(InvalidTopology, match=rf"{call}: the table is itself a join; .*before"):
+            getattr(joined, call)("v")
+    with pytest.raises(InvalidTopology, match="filter: expects SQL text"):
+        table.filter(lambda row: row)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTopology, match="map_values: name at least one column"):
+        table.map_values()
