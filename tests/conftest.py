@@ -39,7 +39,6 @@ settings.register_profile("unit", settings.get_profile("dev"), max_examples=40)
 # Processes that tests start find what pytest finds (pyproject.toml: pythonpath).
 _ROOT = Path(__file__).resolve().parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT)])
-os.environ.setdefault("SPARK_SUBMIT_OPTS", java.options())
 # The JVM that only works out the command line of the other.
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
@@ -179,6 +178,12 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0")
     if worker == "gw0" and any(_shared_by(item.path) for item in session.items):
         session.config.stash[_making_archive] = java.begin_archive()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Let each Java that a test starts use the archive as soon as it is there."""
+    os.environ["SPARK_SUBMIT_OPTS"] = java.options()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

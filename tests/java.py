@@ -42,8 +42,12 @@ def _archive() -> Path | None:
     )
     if java is None:
         return None
-    from pyspark import __version__  # noqa: PLC0415 - only where there is Java
+    from pyspark import __file__ as pyspark_file  # noqa: PLC0415 - only where there is Java
+    from pyspark import __version__  # noqa: PLC0415
 
+    if " " in pyspark_file:
+        # Java 17 takes no class from an archive where the path of the jars has a space.
+        return None
     release = Path(java).resolve().parents[1] / "release"
     told = release.read_text() if release.is_file() else java
     key = hashlib.sha256(f"{told}{__version__}{QUICK}".encode()).hexdigest()[:16]
@@ -59,8 +63,8 @@ def options() -> str:
 
 
 def _with_archive(archive: Path, option: str) -> str:
-    # That an archive does not fit is no news: Java starts without.
-    return f"{QUICK} -Xlog:cds=off -Xlog:cds+dynamic=off -XX:{option}={archive}"
+    # That an archive does not fit is no news: Java starts without. Its path may have spaces.
+    return f'{QUICK} -Xlog:cds=off -Xlog:cds+dynamic=off "-XX:{option}={archive}"'
 
 
 def begin_archive() -> "subprocess.Popen[bytes] | None":

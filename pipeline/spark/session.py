@@ -11,7 +11,6 @@ import logging
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -33,6 +32,7 @@ from oriel.pipeline.spark.cluster import (
     worker_python,
 )
 from oriel.pipeline.spark.errors import first_line
+from oriel.pipeline.spark.local_python import local_python
 from oriel.pipeline.spark.log_file import LogFile
 from oriel.pipeline.spark.packages import remember_packages, with_resolved_packages
 
@@ -189,9 +189,10 @@ def build_session(
     threads = cores or os.cpu_count() or 1
     master = (extra or {}).get(MASTER, f"local[{threads}]")
     is_remote = is_cluster(master)
-    _prepare_children(worker_python(extra or {}) if is_remote else sys.executable)
-    _quiet_errors_told_twice()
     scratch = scratch_folder()
+    python = local_python(scratch)
+    _prepare_children(python, worker_python(extra or {}) if is_remote else python)
+    _quiet_errors_told_twice()
     settings = {
         MASTER: master,
         **_SETTINGS,
@@ -252,16 +253,16 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
     return record.module != "java_gateway"
 
 
-def _prepare_children(python: str) -> None:
-    """Make Spark's Python workers run ``python`` and those of this machine find ``oriel``.
+def _prepare_children(here: str, of_workers: str) -> None:
+    """Name the Python of Spark's processes beside the driver, which find ``oriel``, and of workers.
 
-    The JVM hands its own environment on to them, so this comes before its start. Those of other
+    The JVM hands its own environment on to them, so this comes before its start. Workers of other
     machines are sent the package (``send_package``).
     """
     # The JVM that works out the command line of the other lives for half a second.
     os.environ.setdefault("SPARK_LAUNCHER_OPTS", " ".join(_SHORT_RUN_OPTIONS))
-    os.environ["PYSPARK_PYTHON"] = python
-    os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = of_workers
+    os.environ["PYSPARK_DRIVER_PYTHON"] = here
     folders = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if str(_IMPORT_ROOT) not in folders:
         os.environ["PYTHONPATH"] = os.pathsep.join([str(_IMPORT_ROOT), *filter(None, folders)])

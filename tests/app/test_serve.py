@@ -12,6 +12,7 @@ from urllib.parse import quote
 import orjson
 import pytest
 
+from oriel.app.server import main
 from oriel.storage import DataLayout
 from oriel.storage.tailer import StatusFile
 from tests.app.problem_shape import assert_problem
@@ -248,21 +249,23 @@ def test_a_data_folder_that_is_a_file_is_said_clearly(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("option", [["--port", "70000"], ["--workers", "0"], ["--port", "x"]])
-def test_bad_options_are_refused(option: list[str]) -> None:
+def test_bad_options_are_refused(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     """With the range that they may have."""
-    command = [*SERVE, "--data", "data", *option]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "must be an integer from" in done.stderr
+    with pytest.raises(SystemExit) as ended:
+        main(["--data", "data", *option])
+    assert ended.value.code == 2
+    assert "must be an integer from" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
-def test_an_address_that_others_reach_needs_a_word(tmp_path: Path, host: str) -> None:
+def test_an_address_that_others_reach_needs_a_word(
+    tmp_path: Path, host: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without tokens it is refused before anything is opened; the message names the ways out."""
-    command = [*SERVE, "--data", str(tmp_path / "data"), "--port", "0", "--host", host]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "--insecure" in done.stderr
+    with pytest.raises(SystemExit) as ended:
+        main(["--data", str(tmp_path / "data"), "--port", "0", "--host", host])
+    assert ended.value.code == 2
+    assert "--insecure" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
 
 

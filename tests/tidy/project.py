@@ -1,10 +1,17 @@
 """What the tidy tests look at: the project's files, and its modules parsed."""
 
 import ast
+import io
+import re
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+
+import pytest
+
+from oriel.__main__ import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -80,6 +87,15 @@ def texts() -> Iterator[tuple[str, str]]:
             yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
+
+
+@cache
+def options_of(command: str) -> frozenset[str]:
+    """Return the options that ``oriel COMMAND --help`` lists: those with two dashes."""
+    with redirect_stdout(io.StringIO()) as told, pytest.raises(SystemExit) as ended:
+        main([*command.split(), "--help"])
+    assert ended.value.code == 0
+    return frozenset(re.findall(r"^  (--[a-z][a-z-]*)", told.getvalue(), re.MULTILINE))
 
 
 def offenders(found: list[str]) -> str:

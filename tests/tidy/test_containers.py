@@ -1,15 +1,12 @@
 """The container files agree with the project: no engine is needed to see that."""
 
-import functools
 import re
-import subprocess
-import sys
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.tidy.project import ROOT
+from tests.tidy.project import ROOT, options_of
 
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())[
@@ -17,15 +14,6 @@ SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml
 ]
 #: Service of ours -> the command that its image starts.
 OURS = {"pipeline": "run", "api": "serve"}
-
-
-@functools.cache
-def _options(command: str) -> frozenset[str]:
-    told = subprocess.run(
-        [sys.executable, "-m", "oriel", command, "--help"], cwd=ROOT, capture_output=True,
-        text=True, check=True, timeout=60,
-    )  # fmt: skip
-    return frozenset(re.findall(r"--[a-z][a-z-]*", told.stdout))
 
 
 def _stages() -> dict[str, str]:
@@ -39,14 +27,14 @@ def test_a_service_starts_its_command_with_options_that_exist(service: str, comm
     """What compose passes to our commands is what they understand."""
     assert f'"-m", "oriel", "{command}"]' in _stages()[SERVICES[service]["build"]["target"]]
     used = {part for part in SERVICES[service]["command"] if part.startswith("--")}
-    assert used <= _options(command), f"unknown options: {sorted(used - _options(command))}"
+    assert used <= options_of(command), f"unknown options: {sorted(used - options_of(command))}"
 
 
 def test_the_check_of_the_pipeline_is_a_command_with_options_that_exist() -> None:
     """What asks whether it is stuck is what ``oriel status`` understands."""
     check = SERVICES["pipeline"]["healthcheck"]["test"]
     assert check[:6] == ["CMD", "python", "-P", "-m", "oriel", "status"]
-    assert {part for part in check[6:] if part.startswith("--")} <= _options("status")
+    assert {part for part in check[6:] if part.startswith("--")} <= options_of("status")
 
 
 @pytest.mark.parametrize("service", SERVICES)

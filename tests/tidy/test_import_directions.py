@@ -7,7 +7,8 @@ imports from its door only.
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import NamedTuple
 
 import pytest
@@ -225,8 +226,13 @@ def _dotted(module: Module) -> str:
     return module.name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _imports(*folders: str) -> Iterator[Import]:
+@cache
+def _imports(*folders: str) -> tuple[Import, ...]:
     """Every import of ours, with modules that are imported as names resolved."""
+    return tuple(_found_imports(folders))
+
+
+def _found_imports(folders: Sequence[str]) -> Iterator[Import]:
     ours = modules_of(*HOUSES, "demo")
     inside = {_dotted(module) for module in ours}
     # What a door gives is its own, also where a module has the same name.

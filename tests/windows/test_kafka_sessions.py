@@ -6,7 +6,6 @@ than the default, these are exactly the open ones, so a closed session is frozen
 (decision 0009 for one partition), and the retention of every comparison here.
 """
 
-from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
@@ -25,18 +24,10 @@ from tests.windows.kafka_peer import (
     our_rows,
     our_run,
     random_log,
-    running_peer,
+    some_logs,
 )
 
-CASES = 300
 FIRST_SEED = 9_200_000
-
-
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaPeer]:
-    """Kafka Streams, running in one JVM for all tests of the module."""
-    with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as running:
-        yield running
 
 
 def make_case(seed: int) -> Case:
@@ -59,7 +50,9 @@ def random_walk(random: Random, gap: int) -> list[Record]:
     return log
 
 
-CASES_BY_SEED = {seed: make_case(seed) for seed in range(FIRST_SEED, FIRST_SEED + CASES)}
+def cases_by_seed(number: int) -> dict[int, Case]:
+    """Make so many random cases."""
+    return {seed: make_case(seed) for seed in range(FIRST_SEED, FIRST_SEED + number)}
 
 
 def example(text: str, gap: int, grace: int, retention_ms: int | None = None) -> Case:
@@ -69,11 +62,13 @@ def example(text: str, gap: int, grace: int, retention_ms: int | None = None) ->
 
 
 @pytest.mark.kafka
-def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer) -> None:
+@some_logs
+def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer, number: int) -> None:
     """Every session that Kafka doesn't take back is ours, call by call; so is each late record."""
     late, rescued, same_start = 0, 0, 0
-    answers = peer.answers(CASES_BY_SEED.values())
-    for (seed, case), kafka in zip(CASES_BY_SEED.items(), answers, strict=True):
+    cases = cases_by_seed(number)
+    answers = peer.answers(cases.values())
+    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
         run = our_run(case, seed)
         assert our_rows(case, run) == kafka.left, f"seed {seed}: {case.line}"
         assert our_calls(case, seed) == kafka.calls, f"seed {seed}: {case.line}"
@@ -82,8 +77,8 @@ def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer) -> None:
         late += run.late
         rescued += behind_the_grace(case) - run.late
         same_start += len({place[:2] for place in kafka.left}) < len(kafka.left)
-    assert late > CASES, f"seeds from {FIRST_SEED}: few records are late"
-    assert rescued > CASES // 2, f"seeds from {FIRST_SEED}: few records touch an open session"
+    assert late > number, f"seeds from {FIRST_SEED}: few records are late"
+    assert rescued > number // 2, f"seeds from {FIRST_SEED}: few records touch an open session"
     assert same_start, f"seeds from {FIRST_SEED}: no two sessions of a key start together"
 
 
@@ -97,17 +92,18 @@ def behind_the_grace(case: Case) -> int:
 
 
 @pytest.mark.kafka
-def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer) -> None:
+@some_logs
+def test_final_rows_equal_what_kafka_streams_emits_on_close(peer: KafkaPeer, number: int) -> None:
     """Our final sessions are those that Kafka emits, each of them once."""
     final = 0
-    cases = {seed: replace(case, emit="close") for seed, case in CASES_BY_SEED.items()}
+    cases = {seed: replace(case, emit="close") for seed, case in cases_by_seed(number).items()}
     answers = peer.answers(cases.values())
     for (seed, case), kafka in zip(cases.items(), answers, strict=True):
         ours = our_rows(case, our_run(case, seed))
         assert ours == kafka.left, f"seed {seed}: {case.line}"
         assert len(kafka.emitted) == len(ours), f"seed {seed}: emitted twice: {case.line}"
         final += len(ours)
-    assert final > CASES, f"seeds from {FIRST_SEED}: few sessions are final"
+    assert final > number, f"seeds from {FIRST_SEED}: few sessions are final"
 
 
 # semantics 4: input, (gap, grace), (key, start, end) -> places of the members, drops

@@ -1,6 +1,5 @@
 """Tumbling and hopping windows: our rows are those of the real Kafka Streams 4.3.1."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
@@ -17,18 +16,10 @@ from tests.windows.kafka_peer import (
     our_rows,
     our_run,
     random_log,
-    running_peer,
+    some_logs,
 )
 
-CASES = 300
 FIRST_SEED = 9_100_000
-
-
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaPeer]:
-    """Kafka Streams, running in one JVM for all tests of the module."""
-    with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as running:
-        yield running
 
 
 def make_case(seed: int) -> Case:
@@ -40,15 +31,19 @@ def make_case(seed: int) -> Case:
     return Case(windows.advance_by(advance), random_log(random))
 
 
-CASES_BY_SEED = {seed: make_case(seed) for seed in range(FIRST_SEED, FIRST_SEED + CASES)}
+def cases_by_seed(number: int) -> dict[int, Case]:
+    """Make so many random cases."""
+    return {seed: make_case(seed) for seed in range(FIRST_SEED, FIRST_SEED + number)}
 
 
 @pytest.mark.kafka
-def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer) -> None:
+@some_logs
+def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer, number: int) -> None:
     """Every row of the store is Kafka's, with a user's functions too; tumbling drops are ours."""
     late = 0
-    answers = peer.answers(CASES_BY_SEED.values())
-    for (seed, case), kafka in zip(CASES_BY_SEED.items(), answers, strict=True):
+    cases = cases_by_seed(number)
+    answers = peer.answers(cases.values())
+    for (seed, case), kafka in zip(cases.items(), answers, strict=True):
         run = our_run(case, seed)
         assert our_rows(case, run) == kafka.rows == kafka.left, f"seed {seed}: {case.line}"
         assert our_calls(case, seed) == kafka.calls, f"seed {seed}: {case.line}"
@@ -56,22 +51,25 @@ def test_rows_and_drops_equal_kafka_streams(peer: KafkaPeer) -> None:
         if case.windows.kind == "tumbling":
             assert run.late == kafka.dropped, f"seed {seed}: {case.line}"
             late += run.late
-    assert late > CASES, f"seeds from {FIRST_SEED}: few records are late"
+    assert late > number, f"seeds from {FIRST_SEED}: few records are late"
 
 
 @pytest.mark.kafka
+@some_logs
 @pytest.mark.parametrize("emit", ["close", "suppress"])
-def test_final_rows_equal_what_kafka_streams_emits(peer: KafkaPeer, emit: Emit) -> None:
+def test_final_rows_equal_what_kafka_streams_emits(
+    peer: KafkaPeer, emit: Emit, number: int
+) -> None:
     """Our final rows are those that Kafka emits once, on window close and by suppress alike."""
     final = 0
-    cases = {seed: replace(case, emit=emit) for seed, case in CASES_BY_SEED.items()}
+    cases = {seed: replace(case, emit=emit) for seed, case in cases_by_seed(number).items()}
     answers = peer.answers(cases.values())
     for (seed, case), kafka in zip(cases.items(), answers, strict=True):
         ours = our_rows(case, our_run(replace(case, emit="close"), seed))
         assert ours == kafka.left, f"seed {seed}: {case.line}"
         assert len(kafka.emitted) == len(ours), f"seed {seed}: emitted twice: {case.line}"
         final += len(ours)
-    assert final > CASES, f"seeds from {FIRST_SEED}: few windows are final"
+    assert final > number, f"seeds from {FIRST_SEED}: few windows are final"
 
 
 # semantics 3: input, (size, advance, grace), (key, start) -> places of the members, drops

@@ -1,6 +1,5 @@
 """Aggregation without windows: our rows are those of the real Kafka Streams 4.3.1."""
 
-from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -16,24 +15,17 @@ from tests.windows.kafka_peer import (
     our_rows,
     our_run,
     random_log,
-    running_peer,
+    some_logs,
 )
 
-CASES = 300
 FIRST_SEED = 9_300_000
 
 
-@pytest.fixture(scope="module")
-def peer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaPeer]:
-    """Kafka Streams, running in one JVM for all tests of the module."""
-    with running_peer(tmp_path_factory.getbasetemp() / "kafka-peer") as running:
-        yield running
-
-
 @pytest.mark.kafka
-def test_rows_equal_kafka_streams(peer: KafkaPeer) -> None:
+@some_logs
+def test_rows_equal_kafka_streams(peer: KafkaPeer, number: int) -> None:
     """Every key's row is Kafka's, whatever the disorder; only records without a value go."""
-    seeds = range(FIRST_SEED, FIRST_SEED + CASES)
+    seeds = range(FIRST_SEED, FIRST_SEED + number)
     cases = [Case(NoWindows(), random_log(Random(seed))) for seed in seeds]
     for seed, case, kafka in zip(seeds, cases, peer.answers(cases), strict=True):
         run = our_run(case, seed)

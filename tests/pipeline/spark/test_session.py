@@ -42,6 +42,19 @@ def test_python_workers_keep_their_memory(spark: "SparkSession") -> None:
     assert [row.asDict() for row in rows] == [WORKER_ENVIRONMENT]
 
 
+def test_python_workers_import_pyspark_with_its_byte_code(spark: "SparkSession") -> None:
+    """Spark's zip of pyspark has none, so that each process would compile it anew."""
+
+    def cached(batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        import pyspark  # noqa: PLC0415 - that of the worker
+
+        for _ in batches:
+            yield pa.record_batch({"path": [pyspark.__spec__.cached]})
+
+    (row,) = spark.range(1, numPartitions=1).mapInArrow(cached, "path string").collect()
+    assert row["path"].endswith(".pyc")
+
+
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
