@@ -4,7 +4,6 @@ What builds a topology is also given to the test driver, which checks every step
 no Spark.
 """
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,15 @@ import pytest
 
 from oriel import Topology
 from oriel.testing import TopologyTestDriver
-from tests.tidy.project import ROOT, files
-
-_BLOCK = re.compile(r"^```python\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
-
-
-def _blocks(page: Path) -> list[tuple[int, str]]:
-    """Each Python block with the number of the line before it."""
-    text = page.read_text(encoding="utf-8")
-    return [(text.count("\n", 0, m.start()) + 1, m[1]) for m in _BLOCK.finditer(text)]
+from tests.documentation.pages import Block, blocks, pages
+from tests.tidy.project import ROOT
 
 
-_PAGES = [page for page in files() if page.suffix == ".md" and _blocks(page)]
+def _python_blocks(page: Path) -> list[Block]:
+    return [block for block in blocks(page) if block.language == "python" and not block.note]
+
+
+_PAGES = [page for page in pages() if _python_blocks(page)]
 
 
 def _needs_spark(topology: Topology) -> bool:
@@ -38,16 +34,17 @@ def _needs_spark(topology: Topology) -> bool:
 def test_the_examples_of_a_page_run(page: Path) -> None:
     """Every Python block of a page runs, and the topologies that it defines fit together."""
     scope: dict[str, Any] = {}
-    for line, block in _blocks(page):
-        scope.pop("topology", None)
+    for block in _python_blocks(page):
+        before = scope.get("topology")
         # Errors and failed asserts then tell the line of the page.
-        exec(compile("\n" * line + block, str(page), "exec"), scope)  # noqa: S102
+        exec(compile("\n" * block.line + block.text, str(page), "exec"), scope)  # noqa: S102
         topology = scope.get("topology")
-        if isinstance(topology, Topology) and not _needs_spark(topology):
+        if isinstance(topology, Topology) and topology is not before and not _needs_spark(topology):
             TopologyTestDriver(topology)
 
 
 def test_pages_with_examples_are_found() -> None:
     """The pages for users are among those whose examples run."""
-    found = {page.relative_to(ROOT).as_posix() for page in _PAGES}
-    assert {"README.md", "docs/topology.md", "docs/testing.md"} <= found
+    names = {page.relative_to(ROOT).as_posix() for page in _PAGES}
+    guides = {f"docs/for-{system}.md" for system in ("kafka-streams", "spark", "ksqldb")}
+    assert {"README.md", "docs/topology.md", "docs/testing.md", *guides} <= names
