@@ -3,15 +3,16 @@
 | language | |
 |---|---|
 | `python` | runs as it stands, a page from top to bottom (`test_python_blocks.py`) |
-| `sh`, `py` | run in a shell and by Python beside a service (`tests/e2e/test_documented_commands.py`) |
+| `sh`, `py` | run beside a service (`tests/e2e/test_documented_commands.py`) |
 | `java` | is compiled against Kafka Streams (`test_peers_code.py`) |
 | `diff` | fits the code (`tests/tidy/test_documentation.py`) |
-| `json`, `toml` | can be read |
+| `json`, `toml` | can be read (`test_blocks.py`) |
 | `nginx` | is what `tests/app/test_routing.py` runs |
 | `text` | is output, or a drawing |
-| `sql`, `dockerfile`, `properties` | for other programs, which the tests have not |
 
-A comment before a block changes that: `<!-- in a Spark session -->`, `<!-- not run: REASON -->`.
+A comment before a block says otherwise: `<!-- in a Spark session -->` (`test_peers_code.py`), or
+`<!-- not run: REASON -->`, after which it may be of any language.
+A block that begins with `# NAME.py` (or another ending) is that file, for the blocks behind it.
 """
 
 import re
@@ -21,22 +22,8 @@ from typing import NamedTuple
 
 from tests.tidy.project import ROOT, files
 
-LANGUAGES = frozenset(
-    [
-        "python",
-        "sh",
-        "py",
-        "java",
-        "diff",
-        "json",
-        "toml",
-        "nginx",
-        "text",
-        "sql",
-        "dockerfile",
-        "properties",
-    ]
-)
+#: Languages that somebody runs, reads or compares.
+CHECKED = {"python", "sh", "py", "java", "diff", "json", "toml", "nginx", "text"}
 IN_SPARK = "in a Spark session"
 NOT_RUN = "not run: "
 
@@ -53,6 +40,17 @@ class Block(NamedTuple):
     note: str
     language: str
     text: str
+
+    @property
+    def file_name(self) -> str | None:
+        """The file that it is, if its first line says so."""
+        match = re.match(r"# ([\w-]+\.\w+)\n", self.text)
+        return match[1] if match else None
+
+    @property
+    def is_run(self) -> bool:
+        """Whether somebody runs it here."""
+        return not self.note.startswith(NOT_RUN)
 
     @property
     def place(self) -> str:

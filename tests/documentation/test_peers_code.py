@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oriel.storage import DataLayout
 from tests.documentation.pages import IN_SPARK, blocks
+from tests.storage.store_tables import StoreTable, make_definition
 from tests.tidy.project import ROOT
 from tests.windows.kafka_peer import class_path
 
@@ -66,3 +68,14 @@ def test_the_spark_code_of_the_guide_is_analysed(spark: "SparkSession") -> None:
         exec(compile("\n" * block.line + block.text, str(_SPARK), "exec"), scope)  # noqa: S102
     assert scope["revenue"].columns == ["city", "start", "end", "orders", "revenue"]
     assert scope["paid"].isStreaming
+
+
+def test_the_query_for_the_rows_that_count_runs(spark: "SparkSession", tmp_path: Path) -> None:
+    """Of a window that was written twice it gives the newer row, of one that is gone nothing."""
+    (query,) = (b.text for b in blocks(ROOT / "docs" / "tables.md") if b.note == IN_SPARK)
+    table = StoreTable(tmp_path, make_definition("store"))
+    table.commit([{"key": "a", "start": 0, "n": 1}, {"key": "b", "start": 0, "n": 2}])
+    table.commit([{"key": "a", "start": 0, "n": 3}, {"key": "b", "start": 0, "deleted": True}])
+    path = DataLayout(tmp_path).table("store")
+    rows = spark.sql(query.replace("DATA/tables/STORE", str(path))).collect()
+    assert [(row["key"], row["n"]) for row in rows] == [("a", 3)]

@@ -4,6 +4,7 @@ What builds a topology is also given to the test driver, which checks every step
 no Spark.
 """
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +32,18 @@ def _needs_spark(topology: Topology) -> bool:
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_the_examples_of_a_page_run(page: Path) -> None:
+def test_the_examples_of_a_page_run(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every Python block of a page runs, and the topologies that it defines fit together."""
+    # Blocks that are files may import each other, and write.
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     scope: dict[str, Any] = {}
     for block in _python_blocks(page):
+        if block.file_name is not None:
+            (tmp_path / block.file_name).write_text(block.text)
+            monkeypatch.delitem(sys.modules, Path(block.file_name).stem, raising=False)
         before = scope.get("topology")
         # Errors and failed asserts then tell the line of the page.
         exec(compile("\n" * block.line + block.text, str(page), "exec"), scope)  # noqa: S102
