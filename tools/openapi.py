@@ -1,8 +1,9 @@
 """Writes what follows from the service's operations: ``python -m tools.openapi``.
 
-That is openapi/oriel.json, the table of requests in README.md, and the table of each kind's reads
-in docs/architecture.md. The tables stand between two comments; all around them is written by
-hand. A test proves that the committed files are what this writes.
+That is openapi/oriel.json, the page docs/api.md (``tools.api_page``), the table of requests in
+README.md, and the table of each kind's reads in docs/architecture.md. The tables stand between two
+comments; all around them is written by hand. A test proves that the committed files are what this
+writes.
 """
 
 import sys
@@ -16,6 +17,7 @@ from oriel.app.contract import (
     document_bytes,
     kinds_by_reads,
 )
+from tools.api_page import api_page
 
 _ROOT = Path(__file__).parents[1]
 
@@ -35,9 +37,11 @@ def main() -> int:
 
 def written_files() -> Mapping[Path, bytes]:
     """Each committed file and what it has to be."""
+    document = describe()
     readme, architecture = _ROOT / "README.md", _ROOT / "docs" / "architecture.md"
     return {
-        OPENAPI_FILE: document_bytes(describe()),
+        OPENAPI_FILE: document_bytes(document),
+        _ROOT / "docs" / "api.md": api_page(document).encode(),
         readme: _with_table(readme, _requests()),
         architecture: _with_table(architecture, _reads_by_kind()),
     }

@@ -183,7 +183,7 @@ def _line(label: str, bar: str, until_ms: int, description: str) -> str:
 
 
 def _fenced(lines: Sequence[str]) -> str:
-    return "\n".join(["```", *lines, "```"])
+    return "\n".join(["```text", *lines, "```"])
 
 
 def picture(windows: Windows, text: str, until_ms: int) -> str:

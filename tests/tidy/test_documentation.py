@@ -11,7 +11,7 @@ from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, opti
 
 COMMANDS = (
     "backup", "clock", "compact", "dead-letters", "demo", "get", "rebuild", "rescale", "restore",
-    "run", "serve", "status", "token", "topology", "test", "bench", "lock", "help",
+    "run", "serve", "status", "token", "topology", "test", "bench", "docs", "lock", "help",
 )  # fmt: skip
 #: Commands of the package, which have options of their own.
 PACKAGED = (

@@ -165,7 +165,7 @@ def running_peer(target: Path) -> Iterator[KafkaPeer]:
     """Yield the peer, compiled into ``target``, in a JVM with a state folder of its own."""
     # Short runs: compiling the Java code well would cost more than it gains.
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
-    command = ["java", *quick, "-cp", _class_path(target), "oriel.Peer"]
+    command = ["java", *quick, "-cp", class_path(target), "oriel.Peer"]
     with tempfile.TemporaryDirectory(prefix="kafka-peer-") as folder:
         complaints = Path(folder) / "errors.txt"
         with (
@@ -183,8 +183,8 @@ def running_peer(target: Path) -> Iterator[KafkaPeer]:
 
 
 @cache
-def _class_path(target: Path) -> str:
-    """Have Maven compile the peer program into ``target``, once a test run."""
+def class_path(target: Path) -> str:
+    """Have Maven compile the peer program into ``target``, once a test run; its class path."""
     if shutil.which("mvn") is None or shutil.which("javac") is None:
         reason = "mvn or javac not found (Debian: apt-get install maven default-jdk-headless)"
         if os.environ.get("CI"):

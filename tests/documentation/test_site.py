@@ -1,0 +1,78 @@
+"""The documentation as a site: it has no fault, loads nothing from elsewhere, and is served."""
+
+import re
+import subprocess
+import sys
+import threading
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from tests.tidy.project import ROOT
+from tools.site import build_site, site_server
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Give the built site; a link that leads nowhere fails here."""
+    folder = tmp_path_factory.mktemp("docs") / "site"
+    build_site(folder)
+    return folder
+
+
+def test_the_site_has_every_page(site: Path) -> None:
+    """Each page of docs/ is a page of the site; what no menu has fails the build."""
+    pages = {page.relative_to(ROOT / "docs") for page in (ROOT / "docs").rglob("*.md")}
+    built = {page.relative_to(site).with_suffix(".md") for page in site.rglob("*.html")}
+    missing = {page for page in pages if page.name not in {"README.md", "template.md"}} - built
+    assert not missing
+    assert (site / "decisions" / "index.html").exists()
+
+
+def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
+    """No page names a script, style, font or picture of another address, and no style does."""
+    loading = re.compile(
+        r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=\"?((?:https?:)?//[^\s\">]+)"
+    )
+    in_styles = re.compile(r"(?:url\(|@import)\s*[\"']?((?:https?:)?//[^\s\"')]+)")
+    foreign = [
+        f"{file.relative_to(site)}: {address}"
+        for pattern, kinds in ((loading, ["*.html"]), (in_styles, ["*.html", "*.css"]))
+        for kind in kinds
+        for file in site.rglob(kind)
+        for address in pattern.findall(file.read_text())
+    ]
+    assert not foreign
+    # The theme's script would fetch these from elsewhere.
+    assert not [page for page in site.rglob("*.html") if 'class="mermaid"' in page.read_text()]
+
+
+def test_a_page_is_served(site: Path) -> None:
+    """The server of `oriel docs` gives the pages and their search index, on loopback."""
+    with site_server(site, 0) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        root = f"http://127.0.0.1:{server.server_port}"
+        with urllib.request.urlopen(f"{root}/windows.html", timeout=30) as page:  # noqa: S310
+            assert '<h1 id="windows-drawn"' in page.read().decode()
+        with urllib.request.urlopen(f"{root}/search/search_index.json", timeout=30) as index:  # noqa: S310
+            assert b"inactivity gap" in index.read()
+        server.shutdown()
+
+
+def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
+    """The command tells page and link, and its exit code is 1."""
+    for name in ("tools", "docs"):
+        (tmp_path / name).mkdir()
+    for name in ("site.py", "site_hooks.py", "__init__.py"):
+        (tmp_path / "tools" / name).write_text((ROOT / "tools" / name).read_text())
+    config = (ROOT / "mkdocs.yml").read_text().split("nav:\n")[0]
+    (tmp_path / "mkdocs.yml").write_text(config + "validation: { links: { not_found: warn } }\n")
+    (tmp_path / "docs" / "index.md").write_text("# Start\n\n[on](nowhere.md)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "tools.site", "--build", str(tmp_path / "site")],
+        cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
+        check=False, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "contains a link 'nowhere.md'" in done.stderr

@@ -1,0 +1,185 @@
+"""Runs the blocks of a page as its reader would, in a shell, in one folder, from top to bottom.
+
+``oriel`` of that shell is a few lines of Python that hand the command over to this process. It
+runs it in the process of ``runs_in_one_process``, where Java starts once for all pages, but for
+``oriel serve``, which is started and stays. Of a pipeline that would stay, the part that is
+observed is what it makes of its log: it runs with ``--once``, and again before a block that finds
+more in the log. Port 8080 of the pages is a free one.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from shutil import which
+from tempfile import TemporaryDirectory
+from types import TracebackType
+from typing import Any, Self
+
+from oriel.demo.processes import free_port
+from tests.app.serving import Serving
+from tests.documentation.pages import Block
+from tests.e2e.runs_in_one_process import Runs
+from tests.storage.waiting import WAIT_SECONDS, wait_until
+
+_HANDING_OVER = f"""\
+#!{sys.executable} -S
+import json, os, socket, sys
+
+with socket.socket(socket.AF_UNIX) as asked:
+    asked.connect(os.environ["ORIEL_SOCKET"])
+    asked.sendall(json.dumps([os.getcwd(), sys.argv[1:]]).encode() + b"\\n")
+    code, output, told = json.loads(asked.makefile().readline())
+sys.stdout.write(output)
+sys.stderr.write(told)
+sys.exit(code)
+"""
+
+
+class PageRun:
+    """A page's folder, its service, and what its last command said."""
+
+    def __init__(self, folder: Path, runs: Runs, port: int | None) -> None:
+        """Run blocks in ``folder``; ``port`` is that of a service that runs already."""
+        self._folder = folder
+        self._runs = runs
+        self._port = port
+        self._service: Serving | None = None
+        self._live: list[list[str]] = []
+        self._observed_bytes = 0
+        self._output = ""
+        self._scope: dict[str, Any] = {}
+        tools = folder.with_name(f"{folder.name}-tools")
+        tools.mkdir()
+        for program, text in {
+            tools / "oriel": _HANDING_OVER,
+            folder / "oriel": _HANDING_OVER,
+            tools / "python": f'#!/bin/sh\nexec {sys.executable} "$@"\n',
+            # An answer that is an error is one for the test, too.
+            tools / "curl": f'#!/bin/sh\nexec {which("curl")} -sS --fail-with-body "$@"\n',
+        }.items():
+            program.write_text(text)
+            program.chmod(0o755)
+        # The path of a socket has to be short, whatever the folder's.
+        self._socket_folder = TemporaryDirectory(prefix="oriel-")
+        address = str(Path(self._socket_folder.name) / "asked")
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(address)
+        self._listener.listen()
+        threading.Thread(target=self._answer, daemon=True).start()
+        self._environment = {
+            **os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
+            "ORIEL_SOCKET": address,
+        }  # fmt: skip
+
+    def __enter__(self) -> Self:
+        """Be ready."""
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        """End what stays."""
+        self._listener.close()
+        self._socket_folder.cleanup()
+        if self._service is not None:
+            self._service.end()
+
+    def run(self, block: Block) -> None:
+        """Run a block, write the file that it is, or compare the output that it shows."""
+        if self._log_bytes() != self._observed_bytes:
+            for arguments in self._live:
+                self._oriel(self._folder, arguments)
+        if block.file_name is not None:
+            (self._folder / block.file_name).write_text(block.text)
+        elif block.language == "sh":
+            self._output = self._shell(block)
+        elif block.language == "py":
+            code = compile("\n" * block.line + self._at_its_port(block.text), block.place, "exec")
+            exec(code, self._scope)  # noqa: S102 - it is what the page shows
+        elif block.language == "json" and self._output:
+            shown, got = json.loads(block.text), json.loads(self._output)
+            assert _shape(shown) == _shape(got), f"{block.place}: it is now {self._output}"
+
+    def _shell(self, block: Block) -> str:
+        script = f"set -euo pipefail\n{self._at_its_port(block.text)}"
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=self._folder, env=self._environment, capture_output=True,
+            text=True, check=False, timeout=2 * WAIT_SECONDS,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{block.place}: {done.stdout}{done.stderr}"
+        return done.stdout
+
+    def _at_its_port(self, text: str) -> str:
+        if self._service is None and "oriel serve" in text:
+            self._port = free_port()
+        return re.sub(r"(?:localhost|127\.0\.0\.1):8080\b", f"127.0.0.1:{self._port}", text)
+
+    def _answer(self) -> None:
+        """Run what the shell's ``oriel`` is asked for, until the page is done."""
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            with connection:
+                folder, arguments = json.loads(connection.makefile().readline())
+                try:
+                    answer = self._oriel(Path(folder), arguments)
+                except AssertionError as not_in_time:
+                    answer = (1, "", str(not_in_time))
+                connection.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _oriel(self, folder: Path, arguments: Sequence[str]) -> tuple[int, str, str]:
+        """Exit code, output and stderr of a command."""
+        command, *options = arguments
+        if command == "serve":
+            return self._serve(folder, options)
+        if command == "run" and "--once" not in options:
+            if arguments not in self._live:
+                self._live.append([*arguments])
+            options.append("--once")
+        if command == "run":
+            self._observed_bytes = self._log_bytes()
+        if command == "get":
+            # It needs no Java, and writes bytes.
+            url = ["--url", f"http://127.0.0.1:{self._port}"]
+            done = subprocess.run(
+                [sys.executable, "-P", "-m", "oriel", "get", *options, *url], cwd=folder,
+                capture_output=True, text=True, check=False, timeout=WAIT_SECONDS,
+            )  # fmt: skip
+            return done.returncode, done.stdout, done.stderr
+        ended = self._runs.call("tests.e2e.in_folder", str(folder), command, *options)
+        return ended.code, ended.output, "\n".join(ended.told)
+
+    def _serve(self, folder: Path, options: Sequence[str]) -> tuple[int, str, str]:
+        if self._service is not None:
+            self._service.end()
+        data = folder / options[options.index("--data") + 1]
+        others = [*options[: options.index("--data")], *options[options.index("--data") + 2 :]]
+        self._service = Serving(data, *others, "--port", str(self._port))
+        wait_until(lambda: self._get_status("/readyz") == 200, "the service")
+        return 0, "", ""
+
+    def _log_bytes(self) -> int:
+        """How much there is for a pipeline that stays."""
+        return sum(log.stat().st_size for log in self._folder.glob("events/*/*.jsonl"))
+
+    def _get_status(self, target: str) -> int:
+        assert self._service is not None
+        return self._service.get(target).status
+
+
+def _shape(value: Any) -> Any:
+    """A JSON value without its values: the names in objects, and what a list begins with."""
+    if isinstance(value, dict):
+        return {name: _shape(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_shape(value[0])] if value else []
+    return None if value is None else isinstance(value, str)
