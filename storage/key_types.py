@@ -16,6 +16,7 @@ them one by one).
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -244,6 +245,18 @@ class CompositeKeys(KeyType):
             key = str(value)
         self.escaped(key)
         return key
+
+    def of_texts(self, texts: Sequence[str]) -> str:
+        """The key whose components have these texts, of numbers in decimal.
+
+        Raises:
+            UnfitKey: there are more or fewer, or one is no number in decimal.
+        """
+        values = [
+            text if component == TextKeys.name or not _ONLY_DECIMAL.fullmatch(text) else int(text)
+            for component, text in zip(self._components, texts, strict=False)
+        ]
+        return self.written([*values, *texts[len(values) :]])
 
     def _values(self, text: str, count: int | None) -> list[str | int] | None:
         """The components that a JSON text has, ``count`` of them; None where one does not fit."""

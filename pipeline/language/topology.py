@@ -16,6 +16,7 @@ from oriel.pipeline.windows import (
     Merger,
     Windows,
 )
+from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -114,6 +115,11 @@ class Side:
         """Empty: the record's own key."""
         return ()
 
+    @property
+    def key_type(self) -> KeyType:
+        """Any text: what is joined has no type."""
+        return TEXT
+
 
 @dataclass(frozen=True)
 class StreamJoin:
@@ -167,12 +173,14 @@ class Input:
     """One stream that a store aggregates, grouped by ``group_by`` (empty: the record's own key).
 
     With ``join`` the records are the join's results, and ``source`` is its left side's.
+    ``key_type`` is what the store's keys are.
     """
 
     source: Source
     steps: tuple[Step, ...]
     group_by: tuple["str | Column", ...]
     join: Join | None = None
+    key_type: KeyType = TEXT
 
     @property
     def grouping(self) -> str:
@@ -264,6 +272,11 @@ class Store:
     def topics(self) -> tuple[str, ...]:
         """The distinct topics, in the order of first use."""
         return tuple(dict.fromkeys(source.topic for source in self.sources))
+
+    @property
+    def key_type(self) -> KeyType:
+        """What the keys are, one type for all inputs."""
+        return self.inputs[0].key_type
 
     @property
     def grouped_by(self) -> str:

@@ -127,7 +127,7 @@ class StoreDriver:
         self._previous: PreparedBatch | None = None
         self._states: dict[str, pa.Table] = {}
         self._ends: Offsets = {}
-        self.content = StoreRows(store.retention_ms)
+        self.content = StoreRows(store.retention_ms, store.key_type)
         self.output: list[dict[str, Any]] = []
         self.dead_letters: list[dict[str, Any]] = []
 

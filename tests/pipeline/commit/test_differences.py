@@ -24,7 +24,7 @@ from oriel.pipeline.language import (
     TableUpdates,
     schema_text,
 )
-from oriel.storage import IncompatibleStore, StoreDefinition
+from oriel.storage import LONG, IncompatibleStore, StoreDefinition
 
 SOURCE = Source("t", "v INT")
 OTHER = Source("u", "w INT")
@@ -113,6 +113,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (Input, "steps"): _of_input(steps=(Filter("v > 0"),)),
     (Input, "group_by"): _of_input(group_by=("v",)),
     (Input, "join"): _of_input(join=STREAMS),
+    (Input, "key_type"): _of_input(key_type=LONG),
     (Source, "topic"): _of_source(topic="u"),
     (Source, "schema"): _of_source(schema="v INT, w INT"),
     (Source, "consumed"): _of_source(consumed=Consumed(headers={"x-trace": "trace"})),
