@@ -105,7 +105,7 @@ class TextKeys(KeyType):
         """See ``KeyType``."""
         has_zeros = pc.any(pc.match_substring(keys, "\x00")).as_py()
         encoded = keys.cast(pa.binary())
-        return _escaped_bytes(encoded) if has_zeros else encoded
+        return pc.replace_substring(encoded, _ZERO, _ESCAPED_ZERO) if has_zeros else encoded
 
     def fitting(self, keys: Any) -> Any:
         """See ``KeyType``."""
@@ -143,9 +143,17 @@ class LongKeys(KeyType):
         numbers = np.asarray(keys.cast(pa.int64()))
         # In two's complement, flipping the sign bit adds 2**63 modulo 2**64.
         big_endian = (numbers.view(np.uint64) ^ np.uint64(_SIGN)).astype(">u8")
-        buffers = [None, pa.py_buffer(big_endian.tobytes())]
-        longs = pa.FixedSizeBinaryArray.from_buffers(pa.binary(_LONG_BYTES), len(keys), buffers)
-        return _escaped_bytes(longs.cast(pa.binary()))
+        octets = big_endian.view(np.uint8).reshape(-1, _LONG_BYTES)
+        # Behind each zero there is room for an FF; Arrow's own replacing takes three times as long.
+        is_zero = octets == 0
+        ends = np.cumsum(_LONG_BYTES + is_zero.sum(axis=1, dtype=np.int32), dtype=np.int32)
+        offsets = np.concatenate([np.zeros(1, np.int32), ends])
+        zeros_before = np.cumsum(is_zero, axis=1, dtype=np.int32) - is_zero
+        places = offsets[:-1, None] + np.arange(_LONG_BYTES, dtype=np.int32) + zeros_before
+        escaped = np.full(offsets[-1], 0xFF, np.uint8)
+        escaped[places] = octets
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(escaped)]
+        return pa.BinaryArray.from_buffers(pa.binary(), len(keys), buffers)
 
     def fitting(self, keys: Any) -> Any:
         """See ``KeyType``."""
@@ -332,11 +340,6 @@ def _text_of(escaped: bytes) -> str:
 
 def _long_of(escaped: bytes) -> int:
     return int.from_bytes(escaped.replace(_ESCAPED_ZERO, _ZERO), "big") - _SIGN
-
-
-def _escaped_bytes(column: Any) -> Any:
-    """Each value of an Arrow binary array with FF behind each 00."""
-    return pc.replace_substring(column, _ZERO, _ESCAPED_ZERO)
 
 
 def _unfit_long(value: object) -> str:

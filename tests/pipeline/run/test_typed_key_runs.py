@@ -12,6 +12,7 @@ from oriel.storage import DataLayout, IncompatibleStore, ScanRange
 from oriel.storage.delta import DeltaLog
 from oriel.storage.index import IndexFolder, IndexReader
 from oriel.storage.tailer.store import StoreTailer
+from tests.pipeline.run.rebuilt_stores import Bench
 from tests.pipeline.run.topic_logs import Record, Stores, write_topics
 
 pytestmark = pytest.mark.slow
@@ -107,3 +108,24 @@ def test_another_type_of_keys_is_refused_over_the_same_table(
     assert "oriel rebuild by_car" in str(refused.value)
     stores.run(by_car_and_city())
     assert [row["key"] for row in stores.newest("by_car")] == ["7"]
+
+
+def test_a_rebuild_brings_another_type_and_its_order(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows whose key does not fit are dead letters then, and the index follows."""
+
+    def by_key(key_serde: Any) -> Topology:
+        builder = StreamsBuilder()
+        grouped = builder.stream("t", "v INT").group_by_key()
+        grouped.count().materialize("s", key_serde=key_serde)
+        return builder.build()
+
+    bench = Bench(spark, tmp_path)
+    bench.append("t", 0, ("10", 1, 1), ("9", 1, 2), ("x", 1, 3))
+    bench.run(by_key(None))
+    assert indexed_keys(bench.settings.data, "s") == ["10", "9", "x"]
+    bench.run(by_key(Serdes.long()), "s")
+    assert indexed_keys(bench.settings.data, "s") == ["9", "10"]
+    bench.append("t", 0, ("-1", 1, 4))
+    last = bench.run(by_key(Serdes.long()))
+    assert indexed_keys(bench.settings.data, "s") == ["-1", "9", "10"]
+    assert last["s"].record.counters["dead_lettered"] == 1
