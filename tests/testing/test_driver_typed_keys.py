@@ -120,3 +120,20 @@ def test_serdes_that_do_not_fit_are_refused(
     with pytest.raises(InvalidTopology, match=rf"'s'.*{message}"):
         table.materialize("s", key_serde=key_serde)  # type: ignore[arg-type]
     table.materialize("s", key_serde=Serdes.string())
+
+
+def test_results_of_a_join_have_typed_keys() -> None:
+    """They are grouped behind the join; a result whose key does not fit is a dead letter of it."""
+    builder = StreamsBuilder()
+    names = builder.table("names", "name STRING")
+    visits = builder.stream("visits", "v BIGINT").join(names)
+    by_name = visits.group_by("name", "v").aggregate(n=count())
+    by_name.materialize("by_name", key_serde=TEXT_AND_LONG)
+    visits.group_by_key().count().materialize("by_key", key_serde=Serdes.long())
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("names", [Record(key, {"name": "a|b"}, 1) for key in ("10", "9", "x")])
+        driver.pipe_input("visits", [Record(key, {"v": 7}, 2) for key in ("10", "9", "x", "10")])
+        (row,) = driver.key_value_store("by_name").all()
+        assert (row.key, row.value) == ('["a|b",7]', {"n": 4})
+        assert [row.key for row in driver.key_value_store("by_key").all()] == ["9", "10"]
+        assert [letter["reason"] for letter in driver.dead_letters("by_key")] == ["unfit-key"]
