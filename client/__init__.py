@@ -21,6 +21,7 @@ from oriel.client.errors import (
     UnknownStore,
 )
 from oriel.client.exchange import Retries
+from oriel.client.protocol import Key
 from oriel.client.records import Page, Position, Row, StoreSummary, Window
 from oriel.client.results import AsyncResults, Results
 from oriel.client.stores import (
@@ -40,6 +41,7 @@ __all__ = [
     "AsyncResults",
     "Client",
     "InvalidRequest",
+    "Key",
     "NotAllowed",
     "NotFound",
     "NotReady",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, TypeVar
 
-from oriel.client.protocol import PAGE_SIZE, Address, PagedRead, Read, Request
+from oriel.client.protocol import PAGE_SIZE, Address, Key, PagedRead, Read, Request, key_text
 from oriel.client.records import Row, Time, Window, row_of, time_text, window_of
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def one_item(
     item: Callable[[Any], T],
     field: str,
     columns: Sequence[str] | None,
-    *parts: str,
+    *parts: Key,
 ) -> Read[T | None]:
     """The only item of an answer; None where there is none."""
     absent = frozenset({"window-not-found", "row-not-found"})
@@ -48,7 +48,7 @@ def one_item(
     return Read(request, lambda answer: item(answer.json[field][0]), address.wait_s, absent)
 
 
-def one_window(address: Address, columns: Sequence[str] | None, *parts: str) -> Read[Window | None]:
+def one_window(address: Address, columns: Sequence[str] | None, *parts: Key) -> Read[Window | None]:
     """The only window of an answer; None where there is none."""
     return one_item(address, window_of, "windows", columns, *parts)
 
@@ -56,13 +56,14 @@ def one_window(address: Address, columns: Sequence[str] | None, *parts: str) -> 
 def items_of_keys(
     address: Address,
     name: str,
-    keys: Sequence[str],
+    keys: Sequence[Key],
     field: str,
     item: Callable[[Any], T],
     columns: Sequence[str] | None,
 ) -> PagedRead[T]:
     """Items of the keys that a request lists, in their order."""
-    request = replace(address.request(name), keys=tuple(keys)).asking(columns=_names(columns))
+    request = replace(address.request(name), keys=tuple(map(key_text, keys)))
+    request = request.asking(columns=_names(columns))
     return PagedRead(request, field, item, wait_s=address.wait_s, sized=False)
 
 

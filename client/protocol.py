@@ -10,6 +10,9 @@ from oriel.client.records import Page, Position, position_of
 
 T = TypeVar("T")
 
+#: A key in a call: its text, or the number or components that it is a text of.
+Key = str | int | tuple[str | int, ...]
+
 _ANY_POSITION = Position()
 
 JSON, NDJSON, CSV = "application/json", "application/x-ndjson", "text/csv"
@@ -56,7 +59,11 @@ class Request:
 
     def asking(self, **parameters: object) -> "Request":
         """The request with more parameters; those that are None are left out."""
-        more = [(name, str(value)) for name, value in parameters.items() if value is not None]
+        more = [
+            (name, key_text(value) if isinstance(value, tuple) else str(value))
+            for name, value in parameters.items()
+            if value is not None
+        ]
         return replace(self, query=(*self.query, *more))
 
 
@@ -68,7 +75,7 @@ class Address:
     position: Position = _ANY_POSITION
     wait_s: float = 0.0
 
-    def request(self, *parts: str) -> Request:
+    def request(self, *parts: Key) -> Request:
         """A request below the store's path, with the demand for the position."""
         position = self.position
         query = [("min_version", str(position.version))] if position.version >= 0 else []
@@ -77,7 +84,8 @@ class Address:
             for topic, partitions in position.offsets.items()
             for partition, offset in partitions.items()
         ]
-        return Request("/".join(["/v1/stores", *map(_quoted, (self.store, *parts))]), tuple(query))
+        path = "/".join(_quoted(key_text(part)) for part in (self.store, *parts))
+        return Request(f"/v1/stores/{path}", tuple(query))
 
 
 @dataclass(frozen=True)
@@ -181,6 +189,13 @@ class Walk(Generic[T]):
         self._done += items
         limit = self._read.limit
         self.goes_on = next_cursor is not None and (limit is None or self._done < limit)
+
+
+def key_text(key: Key) -> str:
+    """The text of a key: a number in decimal, components as a JSON array without blanks."""
+    if isinstance(key, str):
+        return key
+    return json.dumps(key, ensure_ascii=False, separators=(",", ":"))
 
 
 def _quoted(part: str) -> str:

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from oriel.client.paging import RowPaging, items_of_keys, one_item, rows
-from oriel.client.protocol import Address, PagedRead, Read
+from oriel.client.protocol import Address, Key, PagedRead, Read
 from oriel.client.records import Row, row_of
 
 
-def get(address: Address, key: str, *, columns: Sequence[str] | None = None) -> Read[Row | None]:
+def get(address: Address, key: Key, *, columns: Sequence[str] | None = None) -> Read[Row | None]:
     """The row of a key, or None."""
     return one_item(address, row_of, "rows", columns, "get", key)
 
 
 def get_of_keys(
-    address: Address, keys: Sequence[str], *, columns: Sequence[str] | None = None
+    address: Address, keys: Sequence[Key], *, columns: Sequence[str] | None = None
 ) -> PagedRead[Row]:
     """``get`` of each of these keys, in their order; a key without a row has none."""
     return items_of_keys(address, "getOfKeys", keys, "rows", row_of, columns)
@@ -28,8 +28,8 @@ def approximate_num_entries(address: Address) -> Read[int]:
 
 def range_of_keys(
     address: Address,
-    key_from: str | None = None,
-    key_to: str | None = None,
+    key_from: Key | None = None,
+    key_to: Key | None = None,
     **paging: Unpack[RowPaging],
 ) -> PagedRead[Row]:
     """Rows of a range of keys, by key."""
@@ -39,8 +39,8 @@ def range_of_keys(
 
 def reverse_range(
     address: Address,
-    key_from: str | None = None,
-    key_to: str | None = None,
+    key_from: Key | None = None,
+    key_to: Key | None = None,
     **paging: Unpack[RowPaging],
 ) -> PagedRead[Row]:
     """Rows of ``range`` in exactly the reverse order."""

@@ -48,6 +48,6 @@ def wait_for(address: Address, position: Position, wait_s: float = 30.0) -> Read
 
 
 def keys(address: Address, prefix: str = "", **paging: Unpack[Paging]) -> PagedRead[str]:
-    """List the keys that begin with ``prefix``, in order of their UTF-8 bytes."""
+    """List the keys that begin with ``prefix``, in their order."""
     request = address.request("keys").asking(prefix=prefix or None)
     return paged(address, request, "keys", str, paging)

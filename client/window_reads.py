@@ -14,33 +14,33 @@ from oriel.client.paging import (
     windows,
     with_columns,
 )
-from oriel.client.protocol import Address, PagedRead, Read
+from oriel.client.protocol import Address, Key, PagedRead, Read, key_text
 from oriel.client.records import Time, Window, time_text, window_of
 
 
 def latest(
-    address: Address, key: str, *, columns: Sequence[str] | None = None
+    address: Address, key: Key, *, columns: Sequence[str] | None = None
 ) -> Read[Window | None]:
     """The window of a key with the greatest start; None when it has none."""
     return one_window(address, columns, "latest", key)
 
 
 def current(
-    address: Address, key: str, *, columns: Sequence[str] | None = None
+    address: Address, key: Key, *, columns: Sequence[str] | None = None
 ) -> Read[Window | None]:
     """The window of a key that ends at its newest record, or holds it; None when it has none."""
     return one_window(address, columns, "current", key)
 
 
 def window(
-    address: Address, key: str, start: Time, *, columns: Sequence[str] | None = None
+    address: Address, key: Key, start: Time, *, columns: Sequence[str] | None = None
 ) -> Read[Window | None]:
     """The window of a key that starts exactly then (Kafka's ``fetch(key, time)``), or None."""
     return one_window(address, columns, "window", time_text(start), key)
 
 
 def fetch_session(
-    address: Address, key: str, start: Time, end: Time, *, columns: Sequence[str] | None = None
+    address: Address, key: Key, start: Time, end: Time, *, columns: Sequence[str] | None = None
 ) -> Read[Window | None]:
     """The session of a key that has exactly this start and end, or None."""
     return one_window(address, columns, "session", time_text(start), time_text(end), key)
@@ -48,7 +48,7 @@ def fetch_session(
 
 def fetch(
     address: Address,
-    key: str,
+    key: Key,
     time_from: Time | None = None,
     time_to: Time | None = None,
     **paging: Unpack[WindowPaging],
@@ -60,7 +60,7 @@ def fetch(
 
 def backward_fetch(
     address: Address,
-    key: str,
+    key: Key,
     time_from: Time | None = None,
     time_to: Time | None = None,
     **paging: Unpack[WindowPaging],
@@ -71,7 +71,7 @@ def backward_fetch(
 
 
 def covering(
-    address: Address, key: str, instant: Time, **paging: Unpack[WindowPaging]
+    address: Address, key: Key, instant: Time, **paging: Unpack[WindowPaging]
 ) -> PagedRead[Window]:
     """Windows of a key that a record of this time would be in, oldest first."""
     return windows(address, address.request("covering", time_text(instant), key), paging)
@@ -79,8 +79,8 @@ def covering(
 
 def fetch_range(
     address: Address,
-    key_from: str | None = None,
-    key_to: str | None = None,
+    key_from: Key | None = None,
+    key_to: Key | None = None,
     time_from: Time | None = None,
     time_to: Time | None = None,
     **paging: Unpack[WindowPaging],
@@ -92,8 +92,8 @@ def fetch_range(
 
 def backward_fetch_range(
     address: Address,
-    key_from: str | None = None,
-    key_to: str | None = None,
+    key_from: Key | None = None,
+    key_to: Key | None = None,
     time_from: Time | None = None,
     time_to: Time | None = None,
     **paging: Unpack[WindowPaging],
@@ -125,14 +125,14 @@ def backward_fetch_all(
 
 
 def latest_of_keys(
-    address: Address, keys: Sequence[str], *, columns: Sequence[str] | None = None
+    address: Address, keys: Sequence[Key], *, columns: Sequence[str] | None = None
 ) -> PagedRead[Window]:
     """``latest`` of each of these keys, in their order; a key without windows has none."""
     return items_of_keys(address, "latestOfKeys", keys, "windows", window_of, columns)
 
 
 def current_of_keys(
-    address: Address, keys: Sequence[str], *, columns: Sequence[str] | None = None
+    address: Address, keys: Sequence[Key], *, columns: Sequence[str] | None = None
 ) -> PagedRead[Window]:
     """``current`` of each of these keys, in their order; a key without windows has none."""
     return items_of_keys(address, "currentOfKeys", keys, "windows", window_of, columns)
@@ -140,26 +140,26 @@ def current_of_keys(
 
 def fetch_of_keys(
     address: Address,
-    keys: Sequence[str],
+    keys: Sequence[Key],
     time_from: Time | None = None,
     time_to: Time | None = None,
     **paging: Unpack[RowPaging],
 ) -> PagedRead[Window]:
     """``fetch`` of each of these keys, one key after the other in their order."""
-    request = replace(address.request("fetchOfKeys"), keys=tuple(keys))
+    request = replace(address.request("fetchOfKeys"), keys=tuple(map(key_text, keys)))
     request = starting(request, time_from, time_to)
     return with_columns(address, request, "windows", window_of, paging)
 
 
 def backward_fetch_of_keys(
     address: Address,
-    keys: Sequence[str],
+    keys: Sequence[Key],
     time_from: Time | None = None,
     time_to: Time | None = None,
     **paging: Unpack[RowPaging],
 ) -> PagedRead[Window]:
     """``backward_fetch`` of each of these keys, one key after the other in their order."""
-    request = replace(address.request("backwardFetchOfKeys"), keys=tuple(keys))
+    request = replace(address.request("backwardFetchOfKeys"), keys=tuple(map(key_text, keys)))
     request = starting(request, time_from, time_to)
     return with_columns(address, request, "windows", window_of, paging)
 
@@ -176,8 +176,8 @@ def backward_all_windows(address: Address, **paging: Unpack[WindowPaging]) -> Pa
 
 def latest_all(
     address: Address,
-    key_from: str | None = None,
-    key_to: str | None = None,
+    key_from: Key | None = None,
+    key_to: Key | None = None,
     *,
     prefix: str | None = None,
     **paging: Unpack[RowPaging],
@@ -190,8 +190,8 @@ def latest_all(
 
 def current_all(
     address: Address,
-    key_from: str | None = None,
-    key_to: str | None = None,
+    key_from: Key | None = None,
+    key_to: Key | None = None,
     *,
     prefix: str | None = None,
     **paging: Unpack[RowPaging],
@@ -204,7 +204,7 @@ def current_all(
 
 def find_sessions(
     address: Address,
-    key: str,
+    key: Key,
     earliest_end: Time | None = None,
     latest_start: Time | None = None,
     **paging: Unpack[WindowPaging],
@@ -216,7 +216,7 @@ def find_sessions(
 
 def backward_find_sessions(
     address: Address,
-    key: str,
+    key: Key,
     earliest_end: Time | None = None,
     latest_start: Time | None = None,
     **paging: Unpack[WindowPaging],
@@ -228,8 +228,8 @@ def backward_find_sessions(
 
 def find_sessions_range(
     address: Address,
-    key_from: str | None = None,
-    key_to: str | None = None,
+    key_from: Key | None = None,
+    key_to: Key | None = None,
     earliest_end: Time | None = None,
     latest_start: Time | None = None,
     **paging: Unpack[WindowPaging],
@@ -241,8 +241,8 @@ def find_sessions_range(
 
 def backward_find_sessions_range(
     address: Address,
-    key_from: str | None = None,
-    key_to: str | None = None,
+    key_from: Key | None = None,
+    key_to: Key | None = None,
     earliest_end: Time | None = None,
     latest_start: Time | None = None,
     **paging: Unpack[WindowPaging],

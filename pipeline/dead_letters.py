@@ -41,6 +41,7 @@ class Reason(StrEnum):
     UNKNOWN_SCHEMA = "unknown-schema"
     NULL_KEY = "null-key"
     KEY_TOO_LONG = "key-too-long"
+    UNFIT_KEY = "unfit-key"
     NULL_VALUE = "null-value"
     FUNCTION_RAISED = "function-raised"
 
@@ -66,6 +67,7 @@ REASONS: dict[str, str] = {
     Reason.KEY_TOO_LONG: (
         f"the key to group by has more than {KEY_BYTES_MAX} bytes of UTF-8: no read could name it"
     ),
+    Reason.UNFIT_KEY: "the key to group by is not of the type that the store's keys have",
     Reason.NULL_VALUE: "the value is missing or null, which this store can't hold",
     Reason.FUNCTION_RAISED: "a function of the topology raised on the record",
 }
@@ -75,7 +77,8 @@ _DETAIL = ": "
 
 #: Reasons that hold for one store only: another one may well have use for the record.
 _STORE_REASONS = pa.array([
-    Reason.NULL_KEY, Reason.KEY_TOO_LONG, Reason.NULL_VALUE, Reason.FUNCTION_RAISED,
+    Reason.NULL_KEY, Reason.KEY_TOO_LONG, Reason.UNFIT_KEY, Reason.NULL_VALUE,
+    Reason.FUNCTION_RAISED,
 ])  # fmt: skip
 
 

@@ -37,6 +37,7 @@ from oriel.storage.errors import (
     ObjectStoreFailed,
     StorageError,
     StoreNotReady,
+    UnfitKey,
     UnknownStore,
 )
 from oriel.storage.files import (
@@ -51,6 +52,7 @@ from oriel.storage.files import (
     sync_folders,
     uri,
 )
+from oriel.storage.key_types import LONG, TEXT, CompositeKeys, KeyType, key_type
 from oriel.storage.layout import DataLayout, check_store_name
 from oriel.storage.parent_watch import end_with_parent
 from oriel.storage.position import (
@@ -67,16 +69,20 @@ __all__ = [
     "COMMIT_INFO_KEY",
     "KEY_BYTES_MAX",
     "LATEST_MS",
+    "LONG",
     "RESERVED_COLUMNS",
     "STORE_PROPERTY",
+    "TEXT",
     "AggregateSpec",
     "BehindPositionBound",
     "CommitRecord",
+    "CompositeKeys",
     "DataLayout",
     "ForeignCheckpoint",
     "IncompatibleStore",
     "InvalidCursor",
     "InvalidDefinition",
+    "KeyType",
     "ObjectStoreFailed",
     "Offsets",
     "PositionBound",
@@ -88,6 +94,7 @@ __all__ = [
     "StoreDefinition",
     "StoreKind",
     "StoreNotReady",
+    "UnfitKey",
     "UnknownStore",
     "WindowId",
     "WindowPage",
@@ -102,6 +109,7 @@ __all__ = [
     "end_with_parent",
     "errors",
     "is_object",
+    "key_type",
     "parse_offset_bound",
     "replace_file",
     "say",

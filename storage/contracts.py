@@ -18,9 +18,13 @@ Bounds are on the window *start* and inclusive at both ends::
 ``scan`` and ``backward_scan`` read many keys. By the bounds of their ``ScanRange`` they are Kafka's
 ``fetch(keyFrom, keyTo, from, to)``, ``fetchAll(from, to)`` and ``all()`` of window stores,
 ``findSessions(keyFrom, keyTo, ...)`` of session stores, ``range``, ``prefixScan`` and ``all()`` of
-key-value stores. Kafka leaves the order across keys open; here it is total: by key (its UTF-8
-bytes), start and end, and backwards exactly the reverse. Keys of more than 459 bytes stand by
-their first 459 bytes, and in an order of their own where these are equal.
+key-value stores. Kafka leaves the order across keys open; here it is total: by key, start and end,
+and backwards exactly the reverse. Keys are compared by their type (``oriel.storage.key_types``):
+texts by UTF-8 bytes. Keys of more than 459 bytes stand by their first 459 bytes, and in an order of
+their own where these are equal.
+
+A key is its text, whatever its type. Every read raises ``UnfitKey`` for what is no key of the
+store's type, and for a prefix of which the keys don't lie together.
 
 A window expired by retention is in no answer, whether or not its bytes are still there:
 visible are those with ``window_start_ms >= earliest_ms`` (semantics 7).
@@ -137,7 +141,7 @@ class ScanPage(NamedTuple):
 
 
 class KeyPage(NamedTuple):
-    """Keys that have a visible window (or a row), in order of their UTF-8 bytes.
+    """Keys that have a visible window (or a row), in their order.
 
     ``next_after`` is the last key when there may be more, else None.
     """

@@ -4,19 +4,23 @@ The definition travels in the table property ``oriel.store`` as JSON, so that wh
 opens the table (tailer, API, a later run of the pipeline) knows what it holds.
 
 Format 1 knew sliding windows only, written at each update; formats 1 and 2 say neither sources,
-steps nor functions. Their texts are still read.
+steps nor functions; up to format 3 all keys are texts. Their texts are still read. A store of text
+keys is written in format 3 as ever, so that its table and index stay as they are.
 """
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
+from functools import cached_property
 from typing import Any, Self
 
 import orjson
 
 from oriel.storage.errors import InvalidDefinition
+from oriel.storage.key_types import TEXT, KeyType, key_type
 from oriel.storage.layout import check_store_name
 
-FORMAT = 3
+FORMAT = 4
+_FORMAT_OF_TEXT_KEYS = 3
 STORE_PROPERTY = "oriel.store"
 
 
@@ -152,6 +156,7 @@ class StoreDefinition:
     ``functions`` the names of the user's functions and their schema: texts that are compared and
     shown. None is of an older format, which does not say them. ``generation`` counts how often
     the table's content or its state were replaced as a whole; each has a state of its own.
+    ``key_type`` is the name of a ``KeyType``.
     """
 
     name: str
@@ -163,11 +168,12 @@ class StoreDefinition:
     retention_ms: int | None = None
     application: str = ""
     emit: str = WINDOW_UPDATE
-    format: int = FORMAT
+    format: int = _FORMAT_OF_TEXT_KEYS
     sources: tuple[str, ...] | None = None
     steps: tuple[str, ...] | None = None
     functions: tuple[str, ...] | None = None
     generation: int = 0
+    key_type: str = TEXT.name
 
     def __post_init__(self) -> None:
         """Refuse names that can't be a store's or a column's.
@@ -176,6 +182,8 @@ class StoreDefinition:
             InvalidDefinition: the message names the store and what is wrong with it.
         """
         check_store_name(self.name)
+        if self.keys is not TEXT:
+            object.__setattr__(self, "format", FORMAT)
         if self.emit not in {WINDOW_UPDATE, WINDOW_CLOSE}:
             message = (
                 f"store {self.name!r}: emit is {self.emit!r}, it must be {WINDOW_UPDATE!r} or "
@@ -191,14 +199,26 @@ class StoreDefinition:
             message = f"store {self.name!r}: two aggregates have the same name: {names}"
             raise InvalidDefinition(message)
 
+    @cached_property
+    def keys(self) -> KeyType:
+        """What the keys are, and in which order they come."""
+        return key_type(self.key_type)
+
     @property
     def state_name(self) -> str:
         """What the state of this generation is called in a checkpoint; no store has this name."""
         return f"{self.name}@{self.generation}" if self.generation else self.name
 
+    def fields(self) -> dict[str, Any]:
+        """The definition as JSON has it, in its format."""
+        fields = asdict(self)
+        if self.format < FORMAT:
+            del fields["key_type"]
+        return fields
+
     def to_json(self) -> str:
         """The definition as the table property's text, with sorted names."""
-        return orjson.dumps(asdict(self), option=orjson.OPT_SORT_KEYS).decode()
+        return orjson.dumps(self.fields(), option=orjson.OPT_SORT_KEYS).decode()
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "StoreDefinition":

@@ -10,6 +10,7 @@
     |-- TableReadTooLarge       a read of the table itself holds more than one may
     |-- TableReadTimeout        a read of the table itself takes longer than one may
     |-- InvalidCursor           a page token that this store did not give out
+    |-- UnfitKey                a key, or beginning of keys, that is not of the store's key type
     |-- InvalidDefinition       a store definition that cannot be used
     |-- IncompatibleStore       a topology that does not fit the table that is there
     |-- ForeignCheckpoint       checkpoint and table do not belong together
@@ -60,6 +61,10 @@ class TableReadTimeout(StorageError):
 
 class InvalidCursor(StorageError):
     """The page token was not given out for this store, key and direction."""
+
+
+class UnfitKey(StorageError):
+    """The text is no key of this store's type; the message says what its keys look like."""
 
 
 class InvalidDefinition(StorageError):

@@ -177,7 +177,7 @@ class DeadLetterCountsAnswer(Model):
 
 
 class KeysAnswer(Model):
-    """Keys of a store, ordered by their UTF-8 bytes."""
+    """Keys of a store, in their order."""
 
     store: str
     position: Position
@@ -244,6 +244,11 @@ class Definition(Model):
     steps: list[str] | None = Field(description="Row-wise steps and joins of each input")
     functions: list[str] | None = Field(description="Names of the user's functions, their schema")
     generation: int = Field(description="How often rows or state were replaced as a whole")
+    key_type: str = Field(
+        description="What the keys are: text, long (64-bit integers in decimal), or composites of "
+        "both as JSON arrays, with the type of each component",
+        examples=["text", "long", "[text, long]"],
+    )
 
 
 class StoreSummary(Model):

@@ -1,7 +1,7 @@
 """What a record of an operation says, and what all records of hot reads have in common."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import partial
 
@@ -12,10 +12,14 @@ from oriel.app.contract.parameters import (
     AS_OF_VERSION,
     CURSOR,
     KEY,
+    KEY_FROM,
     MIN_VERSION,
     PATH_PARAMETERS,
+    PREFIX,
     STORE,
+    WATCHED_KEY,
     PathParameter,
+    QueryParameter,
 )
 from oriel.app.contract.problems import (
     BodyTooLarge,
@@ -108,12 +112,18 @@ class Operation:
             (AS_OF_VERSION in query, (storage.VersionNotFound, *TABLE_READ_PROBLEMS)),
             (bool(self.store_kinds) and self.store_kinds != EVERY_STORE, (WrongStoreKind,)),
             (KEY in path or self.method == "POST", (KeyOfAnotherShard,)),
+            (_names_keys(path, query) or self.method == "POST", (storage.UnfitKey,)),
             (CURSOR in query, (storage.InvalidCursor,)),
             (self.has_forms, (NotAcceptable,)),
             (self.method == "POST", (InvalidBody, BodyTooLarge)),
         )
         errors = [error for holds, of_condition in follow if holds for error in of_condition]
         return (*errors, *self.own_problems, MethodNotAllowed)
+
+
+def _names_keys(path: Sequence[PathParameter], query: Sequence[QueryParameter]) -> bool:
+    """Whether a request says keys, which must be of the store's type."""
+    return KEY in path or any(each in query for each in (KEY_FROM, PREFIX, WATCHED_KEY))
 
 
 WINDOWS_EXAMPLE: Json = {

@@ -66,7 +66,8 @@ _RECORDS = (
         f"{STORE_PATH}/keys",
         tag="stores",
         summary="List the keys of a store",
-        description="Keys that have a visible window (or a row), ordered by their UTF-8 bytes.",
+        description="Keys that have a visible window (or a row), in their order: texts by UTF-8 "
+        "bytes, others by value.",
         answer=KeysAnswer,
         query=KEYS_QUERY,
     ),

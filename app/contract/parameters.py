@@ -220,7 +220,8 @@ SHORT_LIMIT = QueryParameter(
 PREFIX = QueryParameter(
     "prefix",
     {"type": "string", "default": ""},
-    "Only keys that begin with this.",
+    "Only keys whose text begins with this. In a store of composite keys it is of whole components "
+    "and ends with their comma; a store of 64-bit integers has none.",
     str,
     default="",
     is_bound=True,
@@ -253,7 +254,7 @@ FOR_MS = QueryParameter(
 KEY_FROM = QueryParameter(
     "key_from",
     {"type": "string"},
-    "Least key by UTF-8 bytes, inclusive. Default: no bound.",
+    "Least key, inclusive: texts by UTF-8 bytes, others by value. Default: no bound.",
     str,
     is_bound=True,
     example="E",
@@ -261,8 +262,8 @@ KEY_FROM = QueryParameter(
 KEY_TO = QueryParameter(
     "key_to",
     {"type": "string"},
-    "Greatest key by UTF-8 bytes, inclusive. Less than key_from: nothing, no error. Default: no "
-    "bound.",
+    "Greatest key, inclusive: texts by UTF-8 bytes, others by value. Less than key_from: nothing, "
+    "no error. Default: no bound.",
     str,
     is_bound=True,
     example="F",
@@ -296,7 +297,8 @@ KEY = PathParameter(
     {"type": "string"},
     "The key: all the rest of the path, percent-encoded UTF-8. A slash may be "
     "written plain or as %2F; the empty key is the empty rest. Nothing is normalised: `..` and "
-    "`a//b` are keys like others.",
+    "`a//b` are keys like others. In a store of 64-bit integers it is one in decimal, in one of "
+    "composite keys a JSON array without blanks (see the store's `key_type`).",
     read_key,
     example="EWR",
 )

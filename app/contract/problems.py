@@ -184,6 +184,7 @@ PROBLEM_KINDS: dict[type[Exception], ProblemKind] = {
     Forbidden: ProblemKind(403, "forbidden", "The token does not reach so far"),
     NotAcceptable: ProblemKind(406, "not-acceptable", "There is no answer in such a form"),
     storage.InvalidCursor: ProblemKind(400, "invalid-cursor", "The cursor is not of this request"),
+    storage.UnfitKey: ProblemKind(400, "unfit-key", "The key is not of the store's type of keys"),
     storage.UnknownStore: ProblemKind(404, "unknown-store", "There is no such store"),
     storage.VersionNotFound: ProblemKind(404, "version-not-found", "The table has no such version"),
     storage.VersionGone: ProblemKind(410, "version-gone", "The version was cleaned up"),

@@ -85,6 +85,9 @@ class EventStreams:
         after = _last_event_id(scope, query["after"])
         with view.snapshot() as snapshot:
             state = snapshot.state
+        for key in query["key"]:
+            # One that can't be there would be watched in vain.
+            state.definition.keys.escaped(key)
         for_ms = query["for_ms"]
         until = float("inf") if for_ms is None else time.monotonic() + for_ms / 1000
         watched = _Watched(view, tuple(dict.fromkeys(query["key"])), until)

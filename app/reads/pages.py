@@ -219,7 +219,9 @@ def page_of_listed(
     fetch: Callable[[WindowRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
 ) -> ReadPage:
     """One step of a page of the keys that the body lists, in its order, each with all it has."""
-    (keys,) = request.path
+    (listed,) = request.path
+    key_type = snapshot.state.definition.keys
+    keys = [key_type.written(value) for value in listed]
     query = request.query
     cursors = cursors_of(snapshot, request)
     budget = request.budget

@@ -23,6 +23,9 @@ from oriel.app.reads import (
 from oriel.app.routes.stores import store_of
 from oriel.storage import KEY_BYTES_MAX
 
+#: A key as JSON has it: a text, or as what it is a text of.
+ListedKey = str | int | list[str | int]
+
 _LISTED = [operation for operation in OPERATIONS.values() if operation.method == "POST"]
 
 
@@ -41,7 +44,8 @@ def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], A
         query = operation.query.read(request.scope["query_string"])
         view = catalog.view(store_of(request))
         keys = await _keys_of(request)
-        refuse_keys_of_others(catalog.layout.shard, keys)
+        refuse_keys_of_others(catalog.layout.shard, map(_text, keys))
+        # As JSON has them: which values are keys, and of which text, the store's type says.
         wanted = ReadRequest(view.name, read, (keys,), query)
         state, page = await read_page_at(catalog, view, wanted)
         headers = {"cache-control": "no-store"}
@@ -51,20 +55,26 @@ def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], A
     return of_keys
 
 
-async def _keys_of(request: Request) -> tuple[str, ...]:
+async def _keys_of(request: Request) -> tuple[ListedKey, ...]:
     """The keys in the body, of which the protocol takes no more than ``body_bytes``."""
     body = await request.body()
     try:
         keys = orjson.loads(body)
     except orjson.JSONDecodeError:
         keys = None
-    if not isinstance(keys, list) or not all(isinstance(key, str) for key in keys):
-        message = 'the body must be a JSON list of keys, for example ["EWR", "JFK"]'
+    # True is an int of Python's, and none of JSON's.
+    if not isinstance(keys, list) or not {*map(type, keys)} <= {str, int, list}:
+        message = 'the body must be a JSON list of keys, for example ["EWR", "JFK"] or [7, 42]'
         raise InvalidBody(message)
     if len(keys) > LISTED_KEYS_MAX:
         message = f"the body lists {len(keys)} keys; a request may list {LISTED_KEYS_MAX}"
         raise InvalidBody(message)
-    if any(len(key.encode()) > KEY_BYTES_MAX for key in keys):
+    if any(len(_text(key).encode()) > KEY_BYTES_MAX for key in keys):
         message = f"the body lists a key of more than {KEY_BYTES_MAX} bytes; there is no such key"
         raise InvalidBody(message)
     return tuple(keys)
+
+
+def _text(key: ListedKey) -> str:
+    """The text of a key that is one of its store."""
+    return key if isinstance(key, str) else orjson.dumps(key).decode()

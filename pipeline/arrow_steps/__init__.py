@@ -14,6 +14,7 @@ from oriel.pipeline.arrow_steps.expressions import (
     evaluate,
 )
 from oriel.pipeline.arrow_steps.steps import ArrowSteps, Compute, Delete, Keep, Program, arrow_steps
+from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 
 __all__ = [
     "ArrowSteps",
@@ -25,6 +26,7 @@ __all__ = [
     "Expression",
     "Keep",
     "Program",
+    "TypedKeys",
     "arrow_steps",
     "evaluate",
 ]

@@ -22,6 +22,7 @@ from oriel.pipeline.arrow_steps.expressions import (
     evaluate,
 )
 from oriel.pipeline.arrow_steps.functions import Operand
+from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, RAW, STEPPED_FIELDS, joined_values
 from oriel.pipeline.language import SCOPE, Filter, Input, Side, Source, arrow_schema, refuse_taken
@@ -87,14 +88,23 @@ class Program:
 class ArrowSteps:
     """The steps of one input; plain data, so that tasks can be sent them."""
 
-    def __init__(self, values: pa.Schema, program: Program, *, joined: bool) -> None:
+    def __init__(
+        self,
+        values: pa.Schema,
+        program: Program,
+        typed_keys: TypedKeys | None = None,
+        *,
+        joined: bool,
+    ) -> None:
         """Run ``program``, which leaves the value columns ``values``.
 
-        ``joined``: records are a join's results, else decoded ones.
+        ``typed_keys`` makes the keys of its texts, None: they are it. ``joined``: records are a
+        join's results, else decoded ones.
         """
         #: The Arrow schema of the value columns after the steps.
         self.values = values
         self.program = program
+        self._typed_keys = typed_keys
         self._joined = joined
 
     @property
@@ -142,6 +152,11 @@ class ArrowSteps:
                 keep = in_use = pc.and_(in_use, holds)
         key = _in_use(in_use, evaluate(self._selected.key, columns))
         reason = pc.if_else(pc.and_(in_use, pc.is_null(key)), Reason.NULL_KEY.value, reason)
+        if self._typed_keys is not None:
+            texts = key.combine_chunks() if isinstance(key, pa.ChunkedArray) else key
+            key = self._typed_keys.typed(texts)
+            is_unfit = pc.and_(pc.is_valid(texts), pc.is_null(key))
+            reason = pc.if_else(pc.and_(in_use, is_unfit), Reason.UNFIT_KEY.value, reason)
         is_too_long = pc.fill_null(
             pc.greater(pc.binary_length(key), KEY_BYTES_MAX), fill_value=False
         )
@@ -204,7 +219,8 @@ def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | 
         return None
     values = pa.schema([values.field(name) for name in names])
     program = Program((), {name: name for name in names}, next_key)
-    return ArrowSteps(values, program, joined=not isinstance(read, Source))
+    joined = not isinstance(read, Source)
+    return ArrowSteps(values, program, TypedKeys.of(origin), joined=joined)
 
 
 def _key(

@@ -36,6 +36,7 @@ FIXED = {
     "sources": "source",
     "steps": "chain of steps",
     "grouped_by": "grouping",
+    "key_type": "type of keys",
     "window": "window",
     "aggregates": "aggregation",
     "functions": "set of functions",
@@ -73,6 +74,7 @@ def define(
         sources=source_texts(store),
         steps=step_texts(store),
         functions=function_texts(store),
+        key_type=store.key_type.name,
     )
 
 

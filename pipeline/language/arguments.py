@@ -6,12 +6,14 @@ needed, and no Spark.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.names import check_names
 from oriel.pipeline.language.schemas import arrow_schema
-from oriel.pipeline.language.topology import Aggregation, Columns, Functions
+from oriel.pipeline.language.serdes import Serde, StoreKeySerde
+from oriel.pipeline.language.topology import Aggregation, Columns, Functions, Input
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,
@@ -22,6 +24,10 @@ from oriel.pipeline.windows import (
     Windows,
     to_ms,
 )
+from oriel.storage import LONG, TEXT, key_type
+
+#: What keys of a store, or components of them, can be.
+_KEY_TYPES = {Serde("string"): TEXT, Serde("long"): LONG}
 
 #: Windows' kind -> what their retention must not be shorter than, in words.
 _LEAST_RETENTION = {
@@ -75,6 +81,42 @@ def checked_strategy(strategy: EmitStrategy, windows: Windows, step: str = "emit
         message = f"{step}: without windows nothing ever closes; call windowed_by() before"
         raise InvalidTopology(message)
     return strategy
+
+
+def with_key_type(
+    name: str, inputs: Sequence[Input], key_serde: StoreKeySerde | None
+) -> tuple[Input, ...]:
+    """Return the inputs of the store ``name`` with keys of the type that the serde says.
+
+    Raises:
+        InvalidTopology: a serde is none that keys of a store have, or it does not fit what the
+            records are grouped by.
+    """
+    if key_serde is None:
+        return tuple(inputs)
+    serdes = key_serde if isinstance(key_serde, tuple) else (key_serde,)
+    types = [_KEY_TYPES.get(serde) if isinstance(serde, Serde) else None for serde in serdes]
+    components = [each.name for each in types if each is not None]
+    if not components or len(components) < len(types):
+        message = (
+            f"materialize: key_serde of the store {name!r} is Serdes.string(), Serdes.long(), or a "
+            f"tuple of these for composite keys, not {key_serde!r}"
+        )
+        raise InvalidTopology(message)
+    is_composite = isinstance(key_serde, tuple)
+    chosen = key_type(f"[{', '.join(components)}]" if is_composite else components[0])
+    for grouped in inputs:
+        columns = len(grouped.key_columns)
+        # One column may hold a composite as JSON; several make one, or are joined to a text.
+        is_fitting = columns in {0, 1, len(components)} if is_composite else columns <= 1
+        if not is_fitting and chosen is not TEXT:
+            message = (
+                f"materialize: the store {name!r} has keys of {columns} columns, "
+                f"{grouped.grouping}, and key_serde says {chosen.name}: give a tuple of "
+                f"{columns} serdes"
+            )
+            raise InvalidTopology(message)
+    return tuple(replace(grouped, key_type=chosen) for grouped in inputs)
 
 
 def checked_retention(name: str, windows: Windows, retention: Duration | None) -> int | None:

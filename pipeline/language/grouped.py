@@ -18,8 +18,10 @@ from oriel.pipeline.language.arguments import (
     checked_retention,
     checked_strategy,
     checked_windows,
+    with_key_type,
 )
 from oriel.pipeline.language.names import check_new_store, check_topic
+from oriel.pipeline.language.serdes import StoreKeySerde
 from oriel.pipeline.language.topology import Aggregation, Functions, Input, Publication, Store
 from oriel.pipeline.windows import (
     Aggregate,
@@ -294,21 +296,31 @@ class KTable:
         self._registry.waiting.pop(self._ticket, None)
         return KTable(self._registry, replace(self._store, emit=strategy), self._text)
 
-    def materialize(self, store_name: str, retention_ms: Duration | None = None) -> "KTable":
+    def materialize(
+        self,
+        store_name: str,
+        retention_ms: Duration | None = None,
+        key_serde: StoreKeySerde | None = None,
+    ) -> "KTable":
         """Keep the windows in the store ``store_name``.
 
         ``retention_ms`` (a number of ms or a ``timedelta``) is how much history queries see: the
         windows whose start (sessions: end) is at least the greatest so far - retention_ms + 1.
         None: all. It has no influence on results.
 
+        ``key_serde`` says what the keys are, and so their order: ``Serdes.long()`` 64-bit integers,
+        a tuple of serdes composites with a component for each; None: texts. A record whose key
+        does not fit is a dead letter (docs/keys.md).
+
         Raises:
             InvalidTopology: the name is no store name or taken, or the retention is
-                negative or shorter than the windows need.
+                negative or shorter than the windows need, or the serde does not fit the grouping.
             IllegalArgument: the retention is no number of ms that fits into 64 bits.
         """
         store = replace(
             self._store,
             name=self._registry.new_store_name(store_name),
+            inputs=with_key_type(store_name, self._store.inputs, key_serde),
             retention_ms=checked_retention(store_name, self._store.windows, retention_ms),
         )
         self._registry.stores.append(store)

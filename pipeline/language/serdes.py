@@ -55,6 +55,8 @@ class ProtobufSerde:
 
 #: What values can be in, and keys.
 ValueSerde = Serde | AvroSerde | ProtobufSerde
+#: What says the keys of a store: one serde, or one for each component of composite keys.
+StoreKeySerde = Serde | tuple[Serde, ...]
 #: The serdes of keys: each gives a text.
 KEY_SERDES = ("string", "long", "integer", "short", "json")
 

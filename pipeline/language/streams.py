@@ -21,10 +21,11 @@ from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.arguments import require_expressions
+from oriel.pipeline.language.arguments import require_expressions, with_key_type
 from oriel.pipeline.language.consumed import JSON_RECORDS, Consumed, checked_consumed
 from oriel.pipeline.language.grouped import KGroupedStream, Registry
 from oriel.pipeline.language.names import check_topic
+from oriel.pipeline.language.serdes import StoreKeySerde
 from oriel.pipeline.language.topology import (
     Filter,
     Input,
@@ -394,13 +395,14 @@ class SourceTable:
         updates = TableUpdates(left, right, self.how)
         return KStream(self.registry, (Input(left.source, (), (), updates),))
 
-    def materialize(self, store_name: str) -> "SourceTable":
-        """Keep the rows in the store ``store_name``.
+    def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> "SourceTable":
+        """Keep the rows in the store ``store_name``; ``key_serde`` as in ``KTable.materialize``.
 
         Raises:
-            InvalidTopology: the name is no store name or taken.
+            InvalidTopology: the name is no store name or taken, or the serde is none of a key.
         """
-        inputs = (self.origin,) if self.other is None else (self.origin, self.other)
+        sides = (self.origin,) if self.other is None else (self.origin, self.other)
+        inputs = with_key_type(store_name, sides, key_serde)
         name = self.registry.new_store_name(store_name)
         emit = EmitStrategy.on_window_update()
         store = Store(name, inputs, NoWindows(), TableRows(self.how), emit, None)

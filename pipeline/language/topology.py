@@ -16,6 +16,7 @@ from oriel.pipeline.windows import (
     Merger,
     Windows,
 )
+from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -128,6 +129,16 @@ class Side:
         """Empty: the record's own key."""
         return ()
 
+    @property
+    def key_columns(self) -> "tuple[str | Column, ...]":
+        """Empty, too: what is joined is a text, whatever it is made of."""
+        return ()
+
+    @property
+    def key_type(self) -> KeyType:
+        """Any text: what is joined has no type."""
+        return TEXT
+
 
 @dataclass(frozen=True)
 class StreamJoin:
@@ -181,7 +192,8 @@ class Input:
     """One stream that a store aggregates, grouped by ``group_by`` (empty: the record's own key).
 
     With ``join`` the records are the join's results, and ``source`` is its left side's. ``stream``
-    is which stream of a store's cogroup it is, from 0; merged streams are one.
+    is which stream of a store's cogroup it is, from 0; merged streams are one. ``key_type`` is what
+    the store's keys are.
     """
 
     source: Source
@@ -189,6 +201,14 @@ class Input:
     group_by: tuple["str | Column", ...]
     join: Join | None = None
     stream: int = 0
+    key_type: KeyType = TEXT
+
+    @property
+    def key_columns(self) -> "tuple[str | Column, ...]":
+        """What the key is made of, by the grouping or a step; empty: the record's own key."""
+        steps = (*(self.join.left.steps if self.join else ()), *self.steps)
+        chosen = (step.key for step in reversed(steps) if isinstance(step, MapValues) and step.key)
+        return self.group_by or next(chosen, ())
 
     @property
     def grouping(self) -> str:
@@ -283,6 +303,11 @@ class Store:
     def topics(self) -> tuple[str, ...]:
         """The distinct topics, in the order of first use."""
         return tuple(dict.fromkeys(source.topic for source in self.sources))
+
+    @property
+    def key_type(self) -> KeyType:
+        """What the keys are, one type for all inputs."""
+        return self.inputs[0].key_type
 
     @property
     def grouped_by(self) -> str:

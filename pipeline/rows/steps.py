@@ -21,7 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from oriel.pipeline.arrow_steps import ArrowSteps
+from oriel.pipeline.arrow_steps import ArrowSteps, TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE
@@ -95,7 +95,12 @@ class RowSteps:
         )
         program = arrow_program(self._rows, self._records)
         #: The same steps over Arrow tables; None: only Spark can run them (decision 0021).
-        self.arrow = None if program is None else ArrowSteps(self.values, program, joined=joined)
+        self._typed_keys = TypedKeys.of(origin)
+        self.arrow = (
+            None
+            if program is None
+            else ArrowSteps(self.values, program, self._typed_keys, joined=joined)
+        )
 
     def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
         """Choose what ``rows`` gives: the value columns ``used``.
@@ -106,9 +111,16 @@ class RowSteps:
         if self.arrow is not None:
             self.arrow.select(used, null_values=null_values, keeps_raw=keeps_raw)
         null_key, null_value = Reason.NULL_KEY.value, Reason.NULL_VALUE.value
-        key = F.col("__key")
+        text, key, rows = F.col("__key"), F.col("__key"), self._rows
+        if self._typed_keys is not None:
+            key = F.col("__typed_key")
+            typed = _typed(self._typed_keys)(text).alias("__typed_key")
+            rows = self._project(rows, [*_columns(rows.columns), typed])
         is_too_long = F.octet_length(key) > KEY_BYTES_MAX
-        reason = F.when(_in_use() & key.isNull(), null_key).otherwise(F.col("__reason"))
+        reason = F.when(_in_use() & text.isNull(), null_key).otherwise(F.col("__reason"))
+        if self._typed_keys is not None:
+            is_unfit = text.isNotNull() & key.isNull()
+            reason = F.when(_in_use() & is_unfit, Reason.UNFIT_KEY.value).otherwise(reason)
         reason = F.when(_in_use() & is_too_long, Reason.KEY_TOO_LONG.value).otherwise(reason)
         if not null_values:
             reason = F.when(_in_use() & F.col("__null_value"), null_value).otherwise(reason)
@@ -122,12 +134,12 @@ class RowSteps:
             F.col("__null_value").alias("null_value"),
             raw.alias("raw"),
             F.when(reason.isNotNull(), F.col(MESSAGE.name)).alias(MESSAGE.name),
-            F.col("__key").alias("key"),
+            key.alias("key"),
             F.col("timestamp_ms"),
             *(F.col(name).alias(name.removeprefix("__")) for name in join_columns),
             *(self._value(name) for name in used),
         ]
-        self._project(self._rows, selected)
+        self._project(rows, selected)
 
     def rows(self, records: DataFrame, carried: Sequence[str] = ()) -> DataFrame:
         """Return the rows for the stamp.
@@ -295,6 +307,17 @@ def _mapped(values: list[str], step: MapValues) -> list[Column]:
     names = [name for name in dict.fromkeys(names) if name.lower() not in computed_names]
     computed = [F.when(_in_use(), as_column(e)).alias(name) for name, e in step.columns.items()]
     return [*_columns(names), *computed]
+
+
+def _typed(typed_keys: TypedKeys) -> Callable[[Column], Column]:
+    """What makes the keys, as a function of Spark."""
+
+    def typed(texts: pa.Array) -> pa.Array:
+        return typed_keys.typed(texts)
+
+    # Its overloads don't know the default of their last argument.
+    function: Callable[[Column], Column] = F.arrow_udf(typed, "string")  # type: ignore[call-overload]
+    return function
 
 
 def _in_use() -> Column:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from oriel.pipeline.windows import NOTHING_OBSERVED_MS, STATUS_COLUMNS, WINDOW_COLUMNS
+from oriel.storage import TEXT, KeyType
 
 #: A changed row as the engine gives it: ``FIXED_COLUMNS`` and the aggregates by name.
 Row = Mapping[str, Any]
@@ -45,9 +46,10 @@ class StoreRows:
     window that was put; for sessions the same with their ends (semantics section 7).
     """
 
-    def __init__(self, retention_ms: int | None = None) -> None:
+    def __init__(self, retention_ms: int | None = None, key_type: KeyType = TEXT) -> None:
         """Hold nothing; without ``retention_ms`` every window stays visible."""
         self._retention_ms = retention_ms
+        self.key_type = key_type
         self._rows: dict[str, dict[tuple[int, int], WindowedValue]] = {}
         #: The store's clock: the greatest start of any window that was put, of a session the end.
         self.observed_ms = NOTHING_OBSERVED_MS
@@ -76,9 +78,8 @@ class StoreRows:
         return max(0, self.observed_ms - self._retention_ms + 1)
 
     def sorted_keys(self) -> list[str]:
-        """The keys in the order of their UTF-8 bytes."""
-        # Python compares strings by code points, and UTF-8 was made to sort like these.
-        return sorted(self._rows)
+        """The keys in the order of their type."""
+        return sorted(self._rows, key=self.key_type.escaped)
 
     def of_key(self, key: str) -> list[WindowedValue]:
         """The rows of ``key`` in no order, expired ones too; to be copied for users."""

@@ -127,7 +127,7 @@ class StoreDriver:
         self._previous: PreparedBatch | None = None
         self._states: dict[str, pa.Table] = {}
         self._ends: Offsets = {}
-        self.content = StoreRows(store.retention_ms)
+        self.content = StoreRows(store.retention_ms, store.key_type)
         #: Rows of the last call of the driver, and of all.
         self.output: list[Row] = []
         self.written: list[Row] = []

@@ -8,9 +8,11 @@ Rules of all three stores:
 - ``None`` as the key of a method that reads one key raises IllegalArgumentType, as Kafka's
   null-pointer error; as a bound of a range of keys it means "no bound".
 - A time that is no integer or does not fit 64 bits raises IllegalArgument.
-- Keys come in the order of their UTF-8 bytes, a key's windows by start, its sessions by end
-  and then start. A backward method gives exactly the reverse. (Kafka promises an order within
-  one key only.)
+- Keys come in the order of their type, texts by UTF-8 bytes, a key's windows by start, its
+  sessions by end and then start. A backward method gives exactly the reverse. (Kafka promises an
+  order within one key only.)
+- A key is its text, ``"7"`` of a 64-bit integer; what is no key of the store's type raises
+  ``UnfitKey``, and so does a prefix of which the keys don't lie together (docs/keys.md).
 - A window that retention has expired is in no answer.
 - Each answer is a list of copies, taken at the time of the call: later records don't change it.
 """
@@ -46,10 +48,13 @@ class _ReadOnlyStore:
             if bound is not None and not isinstance(bound, str):
                 message = f"{name} must be a string or None (no bound), not {bound!r}"
                 raise IllegalArgumentType(message)
-        if key_from is not None and key_to is not None and key_from > key_to:
+        ordered = self._rows.key_type.escaped
+        least = b"" if key_from is None else ordered(key_from)
+        greatest = None if key_to is None else ordered(key_to)
+        if greatest is not None and least > greatest:
             logger.warning(
-                "the range of keys from %r to %r is empty: keys are compared by their UTF-8 "
-                "bytes, and the first one comes after the last one",
+                "the range of keys from %r to %r is empty: texts are compared by their UTF-8 "
+                "bytes, numbers by value, and the first one comes after the last one",
                 key_from,
                 key_to,
             )
@@ -57,8 +62,19 @@ class _ReadOnlyStore:
         return [
             key
             for key in self._rows.sorted_keys()
-            if (key_from is None or key_from <= key) and (key_to is None or key <= key_to)
+            if least <= ordered(key) and (greatest is None or ordered(key) <= greatest)
         ]
+
+    def _checked_key(self, key: object) -> str:
+        """Return ``key``, which names one key of the store.
+
+        Raises:
+            TypeError: it is None or no string.
+            UnfitKey: it is no key of the store's type.
+        """
+        text = _checked_text(key)
+        self._rows.key_type.escaped(text)
+        return text
 
 
 class _WindowedStore(_ReadOnlyStore, ABC):
@@ -106,9 +122,11 @@ class ReadOnlyWindowStore(_WindowedStore):
         """
         if to_ms is _NOT_GIVEN:
             start_ms = _checked_time("start_ms", from_ms)
-            windows = self._read([_checked_key(key)], lambda row: row.window_start_ms == start_ms)
+            windows = self._read(
+                [self._checked_key(key)], lambda row: row.window_start_ms == start_ms
+            )
             return windows[0] if windows else None
-        return self._read([_checked_key(key)], _starts_in(from_ms, to_ms))
+        return self._read([self._checked_key(key)], _starts_in(from_ms, to_ms))
 
     def backward_fetch(self, key: str, from_ms: int, to_ms: int) -> list[WindowedValue]:
         """Read the reverse of ``fetch`` with two times: newest first (KIP-617)."""
@@ -158,7 +176,7 @@ class ReadOnlySessionStore(_WindowedStore):
         Raises:
             IllegalArgumentType: the key is None or no string.
         """
-        return self._read([_checked_key(key)], _any)
+        return self._read([self._checked_key(key)], _any)
 
     def backward_fetch(self, key: str) -> list[WindowedValue]:
         """Read all sessions of ``key``, newest first."""
@@ -189,7 +207,7 @@ class ReadOnlySessionStore(_WindowedStore):
             IllegalArgumentType: the key is None or no string.
             IllegalArgument: a time is no integer or does not fit 64 bits.
         """
-        return self._read([_checked_key(key)], _lies_in(earliest_end_ms, latest_start_ms))
+        return self._read([self._checked_key(key)], _lies_in(earliest_end_ms, latest_start_ms))
 
     def backward_find_sessions(
         self, key: str, earliest_end_ms: int, latest_start_ms: int
@@ -231,7 +249,7 @@ class ReadOnlySessionStore(_WindowedStore):
         """
         bounds = _checked_time("start_ms", start_ms), _checked_time("end_ms", end_ms)
         sessions = self._read(
-            [_checked_key(key)], lambda row: (row.window_start_ms, row.window_end_ms) == bounds
+            [self._checked_key(key)], lambda row: (row.window_start_ms, row.window_end_ms) == bounds
         )
         return sessions[0] if sessions else None
 
@@ -250,7 +268,7 @@ class ReadOnlyKeyValueStore(_ReadOnlyStore):
         Raises:
             IllegalArgumentType: the key is None or no string.
         """
-        return next(self._entries([_checked_key(key)]), None)
+        return next(self._entries([self._checked_key(key)]), None)
 
     def range(self, key_from: str | None, key_to: str | None) -> list[KeyValue]:
         """Read the entries of a range of keys; None leaves that end open.
@@ -278,7 +296,8 @@ class ReadOnlyKeyValueStore(_ReadOnlyStore):
         Raises:
             IllegalArgumentType: the prefix is None or no string.
         """
-        text = _checked_key(prefix, "prefix")
+        text = _checked_text(prefix, "prefix")
+        self._rows.key_type.escaped_prefix(text)
         return list(self._entries(k for k in self._keys(None, None) if k.startswith(text)))
 
     def approximate_num_entries(self) -> int:
@@ -313,7 +332,7 @@ def _copied(row: WindowedValue) -> WindowedValue:
     return replace(row, value=deepcopy(row.value))
 
 
-def _checked_key(key: object, what: str = "key") -> str:
+def _checked_text(key: object, what: str = "key") -> str:
     if not isinstance(key, str):
         message = (
             f"the {what} must be a string, not {key!r}; only the bounds of a range of keys may "

@@ -5,8 +5,9 @@
 A key's sessions may overlap and be of any length, so those that end at E or later begin anywhere.
 But those of one class, of less than 2**c ms, begin after E - 2**c, and of the class's sessions that
 begin there at least those of the later half are wanted. The mark stands where a record key has the
-second byte of 00 00; marks are from 02 on, so they meet neither that nor the bytes of longer keys
-(00 01 and 00 FF, see ``oriel.storage.key_codec``). A zero length is of class 0.
+second byte of 00 00; marks are from 02 on, so they meet neither that nor the bytes of longer texts
+(00 01 and 00 FF, see ``oriel.storage.key_codec``); no other key begins with a whole composite,
+behind which there may be 00 02. A zero length is of class 0.
 """
 
 import math

@@ -26,6 +26,7 @@ from oriel.storage.errors import CorruptLog, MissingDataFile, ObjectStoreFailed
 from oriel.storage.files import current_files
 from oriel.storage.index.state import NOTHING_OBSERVED_MS, Extent
 from oriel.storage.key_codec import record_keys
+from oriel.storage.key_types import TEXT
 from oriel.storage.shards import ALL_KEYS, Shard
 
 #: Rows that are encoded at once: bounds the memory of reading a big file.
@@ -214,7 +215,9 @@ def table_batches(
                 for field in schema
             ]
             _refuse_missing_values(columns, schema)
-            yield pa.table(columns, schema=schema)
+            typed_rows = pa.table(columns, schema=schema)
+            _refuse_unfit_keys(typed_rows, definition)
+            yield typed_rows
 
 
 def _refuse_missing_values(columns: Sequence[Any], schema: pa.Schema) -> None:
@@ -225,10 +228,21 @@ def _refuse_missing_values(columns: Sequence[Any], schema: pa.Schema) -> None:
             raise pa.ArrowInvalid(message)
 
 
+def _refuse_unfit_keys(rows: Any, definition: StoreDefinition) -> None:
+    """Refuse rows whose key is none of the store's type; others may append such rows."""
+    if definition.keys is TEXT or "key" not in rows.column_names:
+        return
+    is_unfit = pc.invert(definition.keys.fitting(_flat(rows["key"])))
+    if pc.any(is_unfit).as_py():
+        unfit = rows["key"].filter(is_unfit)[0].as_py()
+        message = f"it has rows whose key is not of the type {definition.key_type}, like {unfit!r}"
+        raise pa.ArrowInvalid(message)
+
+
 def _encoded(rows: Any, definition: StoreDefinition) -> Any:
     times = _window_times(rows)
     columns = {
-        "record": record_keys(_flat(rows["key"]), times.starts_ms, times.ends_ms),
+        "record": record_keys(_flat(rows["key"]), times.starts_ms, times.ends_ms, definition.keys),
         "json": row_json(rows, definition),
         "stands": pc.invert(_flat(rows["deleted"])),
         "revision": _flat(rows["revision"]),

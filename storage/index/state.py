@@ -99,7 +99,8 @@ class IndexState:
 
     def to_json(self) -> bytes:
         """The state as the index keeps it, with the number of its format."""
-        return orjson.dumps({**asdict(self), "format": INDEX_FORMAT})
+        fields = {**asdict(self), "definition": self.definition.fields(), "format": INDEX_FORMAT}
+        return orjson.dumps(fields)
 
     @classmethod
     def from_json(cls, content: bytes | None) -> "IndexState":

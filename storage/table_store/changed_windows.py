@@ -27,11 +27,15 @@ from oriel.storage.table_store.version_rows import added_rows, window_times_ms
 _ENTRIES_MAX = 1000
 _ADDED_BYTES_MAX = 64 << 20
 
-_SCHEMA = pa.schema([
-    pa.field("version", pa.int64()), pa.field("key", pa.string()),
-    pa.field("start_ms", pa.int64()), pa.field("end_ms", pa.int64()),
+_WINDOW = pa.schema([
+    pa.field("key", pa.string()), pa.field("start_ms", pa.int64()), pa.field("end_ms", pa.int64()),
 ])  # fmt: skip
-_ORDER = _SCHEMA.names
+_SCHEMA = pa.schema([pa.field("version", pa.int64()), *_WINDOW])
+#: In the place of the key, its bytes that are in the order of its type.
+_ORDER = pa.schema([
+    _SCHEMA.field("version"), pa.field("ordered_key", pa.binary()),
+    _SCHEMA.field("start_ms"), _SCHEMA.field("end_ms"),
+])  # fmt: skip
 
 
 class Change(NamedTuple):
@@ -96,14 +100,19 @@ def changes(
         found_bytes += found[-1].nbytes
         budget.check_size(found_bytes)
     last = pa.concat_tables([_SCHEMA.empty_table(), *found])
-    last = last.group_by(_ORDER[1:], use_threads=False).aggregate([("version", "max")])
-    last = last.rename_columns([*_ORDER[1:], "version"]).select(_ORDER)
+    last = last.group_by(_WINDOW.names, use_threads=False).aggregate([("version", "max")])
+    last = last.rename_columns([*_WINDOW.names, "version"])
+    key_type = state.definition.keys
+    ordered_keys = key_type.escaped_column(last["key"].combine_chunks())
+    last = last.append_column("ordered_key", ordered_keys)
     if state.earliest_ms > 0:
         clock = "end_ms" if state.definition.window.kind.expires_by_end else "start_ms"
         last = last.filter(pc.field(clock) >= state.earliest_ms)
     if wanted.after is not None:
-        last = last.filter(is_behind(_SCHEMA, wanted.after))
-    last = last.sort_by([(name, "ascending") for name in _ORDER])
+        version, key, start_ms, end_ms = wanted.after
+        after = (version, key_type.escaped(key), start_ms, end_ms)
+        last = last.filter(is_behind(_ORDER, after))
+    last = last.sort_by([(name, "ascending") for name in _ORDER.names]).select(_SCHEMA.names)
     page = [Change(**row) for row in last.slice(0, wanted.limit).to_pylist()]
     return ChangePage(page, reached, has_more=len(last) > len(page))
 

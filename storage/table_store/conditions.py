@@ -12,10 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.storage.delta import TIMESTAMP, Range
+from oriel.storage.key_types import TEXT, KeyType
 
 #: Times beyond these can't be said in microseconds, so no row has them.
 _TIME_MS_MAX = (2**63 - 1) // 1000
 _KEY_MAX = b"\xff"
+
+#: A column beside those of the table: the escaped bytes of keys whose order is not that of texts.
+_ORDERED = "__ordered_key"
 
 #: Column -> its least and greatest value in a file: keys as UTF-8, times in microseconds.
 Bounds = Mapping[str, Range]
@@ -23,14 +27,30 @@ Bounds = Mapping[str, Range]
 
 @dataclass(frozen=True)
 class Condition:
-    """An expression for rows, and ranges of columns outside of which no row can satisfy it."""
+    """An expression for rows, and ranges of columns outside of which no row can satisfy it.
+
+    ``ordered_keys`` is the type of keys that the expression compares by their escaped bytes.
+    """
 
     expression: Any
     ranges: tuple[tuple[str, Range], ...] = ()
+    ordered_keys: KeyType | None = None
 
     def __and__(self, other: "Condition") -> "Condition":
         """Both of them."""
-        return Condition(self.expression & other.expression, self.ranges + other.ranges)
+        return Condition(
+            self.expression & other.expression,
+            self.ranges + other.ranges,
+            self.ordered_keys or other.ordered_keys,
+        )
+
+    def filtered(self, rows: Any) -> Any:
+        """Those rows of a table that satisfy it."""
+        if self.ordered_keys is None:
+            return rows.filter(self.expression)
+        ordered = self.ordered_keys.escaped_column(rows["key"].combine_chunks())
+        with_order = rows.append_column(_ORDERED, ordered)
+        return with_order.filter(self.expression).drop_columns([_ORDERED])
 
     def may_hold(self, bounds: Bounds) -> bool:
         """Whether there may be such rows where the columns have these bounds."""
@@ -44,17 +64,32 @@ EVERYTHING = Condition(pc.scalar(value=True))
 _NOTHING = Condition(pc.scalar(value=False), (("key", Range(_KEY_MAX, b"")),))
 
 
-def of_key(key: str) -> Condition:
-    """The condition that a row is of this key."""
+def of_key(key: str, key_type: KeyType) -> Condition:
+    """The condition that a row is of this key.
+
+    Raises:
+        UnfitKey: it is no key of this type.
+    """
+    key_type.escaped(key)
     return Condition(pc.field("key") == _text(key), (_keys(key, key),))
 
 
-def of_keys(after: str | None, to: str | None) -> Condition:
+def of_keys(after: str | None, to: str | None, key_type: KeyType) -> Condition:
     """The condition that a key comes behind ``after`` (exclusive), up to ``to`` (inclusive).
 
-    Keys are in the order of their UTF-8 bytes; None: no bound.
+    None: no bound.
+
+    Raises:
+        UnfitKey: a bound is no key of this type.
     """
     expression = pc.scalar(value=True)
+    if key_type is not TEXT:
+        if after is not None:
+            expression &= pc.field(_ORDERED) > _escaped(after, key_type)
+        if to is not None:
+            expression &= pc.field(_ORDERED) <= _escaped(to, key_type)
+        # Statistics are of the texts, which are in another order.
+        return Condition(expression, ordered_keys=key_type)
     if after is not None:
         expression &= pc.field("key") > _text(after)
     if to is not None:
@@ -62,13 +97,25 @@ def of_keys(after: str | None, to: str | None) -> Condition:
     return Condition(expression, (_keys(after, to),))
 
 
-def from_key(key: str) -> Condition:
-    """The condition that a key is this one or comes behind it."""
+def from_key(key: str, key_type: KeyType) -> Condition:
+    """The condition that a key is this one or comes behind it.
+
+    Raises:
+        UnfitKey: it is no key of this type.
+    """
+    if key_type is not TEXT:
+        is_from = pc.field(_ORDERED) >= _escaped(key, key_type)
+        return Condition(is_from, ordered_keys=key_type)
     return Condition(pc.field("key") >= _text(key), (_keys(key, None),))
 
 
-def of_prefix(prefix: str) -> Condition:
-    """The condition that a key begins so."""
+def of_prefix(prefix: str, key_type: KeyType) -> Condition:
+    """The condition that a key begins so.
+
+    Raises:
+        UnfitKey: keys of this type that begin so don't lie together.
+    """
+    key_type.escaped_prefix(prefix)
     expression = pc.field("key") >= _text(prefix)
     # The least text that is greater than all that begin so: code points and UTF-8 have one order.
     last = prefix.rstrip("\U0010ffff")
@@ -97,6 +144,10 @@ def _keys(least: str | None, greatest: str | None) -> tuple[str, Range]:
         b"" if least is None else least.encode(),
         _KEY_MAX if greatest is None else greatest.encode(),
     )
+
+
+def _escaped(key: str, key_type: KeyType) -> Any:
+    return pa.scalar(key_type.escaped(key), pa.binary())
 
 
 def _text(key: str) -> Any:

@@ -16,7 +16,8 @@ from oriel.storage.contracts import (
     WindowPage,
     WindowRange,
 )
-from oriel.storage.key_codec import after_key, key_prefix, record_keys
+from oriel.storage.key_codec import after_key
+from oriel.storage.key_types import KeyType
 from oriel.storage.table_store.conditions import (
     Condition,
     from_key,
@@ -54,7 +55,7 @@ def window_page(
 def scan_page(windows: LiveRows, scan_range: ScanRange, *, backward: bool) -> ScanPage:
     """The page of windows of many keys; the place behind it is the last one's record key."""
     places = _places(windows, final=scan_range.final, backward=backward)
-    records = record_keys(windows.key_column(), windows.starts_ms, windows.ends_ms)
+    records = windows.record_keys()
     if scan_range.after is not None:
         compare = pc.less if backward else pc.greater
         is_behind = compare(records, pa.scalar(scan_range.after, pa.binary()))
@@ -79,20 +80,26 @@ def each_key_page(
     firsts = np.flatnonzero(is_first)
     places = choose(windows, firsts) if len(windows) else firsts
     if scan_range.after is not None:
-        records = record_keys(keys, windows.starts_ms, windows.ends_ms)
+        records = windows.record_keys()
         is_behind = pc.greater_equal(records, pa.scalar(after_key(scan_range.after), pa.binary()))
         places = places[is_behind.to_numpy(zero_copy_only=False)[places]]
     page = _json(windows, places, scan_range)
     if len(page) == len(places):
         return ScanPage(page, None)
-    return ScanPage(page, key_prefix(keys[int(places[len(page) - 1])].as_py()))
+    return ScanPage(page, windows.key_prefix(int(places[len(page) - 1])))
 
 
-def of_scan(scan_range: ScanRange, *, windowed: bool) -> Condition:
-    """The condition on the keys and windows that a range means."""
-    condition = of_prefix(scan_range.prefix) & of_keys(None, scan_range.key_to)
+def of_scan(scan_range: ScanRange, key_type: KeyType, *, windowed: bool) -> Condition:
+    """The condition on the keys and windows that a range means.
+
+    Raises:
+        UnfitKey: a bound is no key of this type, or keys that begin so don't lie together.
+    """
+    condition = of_prefix(scan_range.prefix, key_type)
+    if scan_range.key_to is not None:
+        condition &= of_keys(None, scan_range.key_to, key_type)
     if scan_range.key_from is not None:
-        condition &= from_key(scan_range.key_from)
+        condition &= from_key(scan_range.key_from, key_type)
     if windowed:
         condition &= of_times("window_start", max(scan_range.from_ms, 0), scan_range.to_ms)
         condition &= of_times("window_end", max(scan_range.earliest_end_ms, 0), LATEST_MS)

@@ -52,6 +52,7 @@ class TableStore:
         self._budget = budget
         self.state: IndexState = rows.state
         self.earliest_ms = rows.state.earliest_ms
+        self._key_type = rows.state.definition.keys
 
     def keys(
         self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
@@ -68,9 +69,10 @@ class TableStore:
             if not candidates:
                 return KeyPage(found, None)
             # A key is listed for a window that is visible, not for a removed or expired one.
-            of_these = of_prefix(prefix) & of_keys(after, candidates[-1])
+            of_these = of_prefix(prefix, self._key_type)
+            of_these &= of_keys(after, candidates[-1], self._key_type)
             listed = self._visible(of_these).keys()
-            found += sorted(filter(is_short_enough, listed), key=str.encode)
+            found += sorted(filter(is_short_enough, listed), key=self._key_type.escaped)
             after = candidates[-1]
         return KeyPage(found[:limit], found[limit - 1])
 
@@ -88,7 +90,7 @@ class TableStore:
 
     def _scanned(self, scan_range: ScanRange) -> LiveRows:
         windowed = self.state.definition.window.kind.is_windowed
-        return self._visible(of_scan(scan_range, windowed=windowed))
+        return self._visible(of_scan(scan_range, self._key_type, windowed=windowed))
 
     def _visible(self, condition: Condition) -> LiveRows:
         """The windows of a condition that are there and have not expired (semantics 7)."""
@@ -101,10 +103,10 @@ class TableStore:
     def _first_keys(self, prefix: str, after: str | None, count: int) -> list[str]:
         """The first keys that have rows at all."""
         first: list[str] = []
-        condition = of_prefix(prefix) & of_keys(after, None)
+        condition = of_prefix(prefix, self._key_type) & of_keys(after, None, self._key_type)
         for batch in self._rows.batches(condition, self._budget, ["key"]):
             keys = {*first, *pc.unique(batch["key"]).to_pylist()}
-            first = sorted(keys, key=str.encode)[:count]
+            first = sorted(keys, key=self._key_type.escaped)[:count]
         return first
 
 
@@ -146,11 +148,11 @@ class TableWindowStore(TableStore):
 
     def _of_keys(self, scan_range: ScanRange) -> LiveRows:
         """All visible windows of the keys in a range; times have no say."""
-        return self._visible(of_scan(scan_range, windowed=False))
+        return self._visible(of_scan(scan_range, self._key_type, windowed=False))
 
     def _by_start(self, window_range: WindowRange) -> LiveRows:
         starts = of_times("window_start", max(window_range.from_ms, 0), window_range.to_ms)
-        return self._visible(of_key(window_range.key) & starts)
+        return self._visible(of_key(window_range.key, self._key_type) & starts)
 
 
 class TableSessionStore(TableWindowStore):
@@ -160,7 +162,7 @@ class TableSessionStore(TableWindowStore):
         """See ``ReadOnlySessionStore``."""
         starts = of_times("window_start", window_start_ms, window_start_ms)
         ends = of_times("window_end", window_end_ms, window_end_ms)
-        session = self._visible(of_key(key) & starts & ends)
+        session = self._visible(of_key(key, self._key_type) & starts & ends)
         return session.json(np.zeros(1, np.int64))[0] if len(session) else None
 
     def current_all(self, scan_range: ScanRange) -> ScanPage:
@@ -178,7 +180,7 @@ class TableSessionStore(TableWindowStore):
     def _by_overlap(self, session_range: SessionRange) -> LiveRows:
         starts = of_times("window_start", 0, session_range.latest_start_ms)
         ends = of_times("window_end", max(session_range.earliest_end_ms, 0), LATEST_MS)
-        return self._visible(of_key(session_range.key) & starts & ends)
+        return self._visible(of_key(session_range.key, self._key_type) & starts & ends)
 
 
 class TableKeyValueStore(TableStore):
@@ -186,7 +188,7 @@ class TableKeyValueStore(TableStore):
 
     def get(self, key: str) -> bytes | None:
         """See ``ReadOnlyKeyValueStore``."""
-        row = self._visible(of_key(key))
+        row = self._visible(of_key(key, self._key_type))
         return row.json(np.zeros(1, np.int64))[0] if len(row) else None
 
     def approximate_num_entries(self) -> int:

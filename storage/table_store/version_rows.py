@@ -27,6 +27,7 @@ from oriel.storage.delta import (
     store_schema,
 )
 from oriel.storage.index import IndexState, Kept, newest_of_each, row_json, table_batches
+from oriel.storage.key_codec import key_prefix, record_keys
 from oriel.storage.table_store.budget import ReadBudget
 from oriel.storage.table_store.conditions import Bounds, Condition
 
@@ -65,6 +66,14 @@ class LiveRows:
     def __len__(self) -> int:
         """Number of windows."""
         return len(self._rows)
+
+    def record_keys(self) -> Any:
+        """The record key of each window, an Arrow array."""
+        return record_keys(self.key_column(), self.starts_ms, self.ends_ms, self._definition.keys)
+
+    def key_prefix(self, place: int) -> bytes:
+        """The key prefix of the window at this place."""
+        return key_prefix(self._rows["key"][place].as_py(), self._definition.keys)
 
     def keys(self) -> list[str]:
         """The distinct keys, in order of their record keys."""
@@ -155,7 +164,7 @@ class VersionRows:
                 row_groups=worth_reading if file.kept is None else None,
             ):  # fmt: skip
                 budget.check_time()
-                wanted = rows.filter(condition.expression)
+                wanted = condition.filtered(rows)
                 if len(wanted):
                     yield wanted
 

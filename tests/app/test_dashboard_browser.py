@@ -233,3 +233,19 @@ def test_nothing_comes_from_elsewhere(browser: "Chrome", serving: Serving) -> No
     assert all(name.startswith(origin) for name in loaded if "://" in name)
     console = browser.get_log("browser")  # type: ignore[no-untyped-call]
     assert [entry for entry in console if entry["level"] == "SEVERE"] == []
+
+
+def test_keys_that_are_numbers_are_typed_whole(browser: "Chrome", serving: Serving) -> None:
+    """What is no number yet is told; the keys that there are stay offered."""
+    table = StoreTable(serving.data, make_definition("numbers", key_type="long"))
+    table.commit([{"key": key, "start": 10} for key in ("-7", "9", "10")])
+    _open(browser, serving, store="numbers", key="9")
+    wait_until(lambda: _rows(browser) == 1, "one row")
+    box = browser.find_element("id", "key")
+    box.clear()
+    box.send_keys("-")
+    wait_until(lambda: "64-bit integers" in _alert(browser), "what keys look like")
+    box.send_keys("7")
+    wait_until(lambda: _alert(browser) == "" and _rows(browser) == 1, "the row of -7")
+    offered = "return [...document.querySelectorAll('#keys option')].map((e) => e.value)"
+    assert list(browser.execute_script(offered)) == ["-7", "9", "10"]

@@ -184,7 +184,7 @@ def test_windows_of_listed_keys(
 
 def test_a_list_of_keys_is_checked(many: Served) -> None:
     """What is no list of keys, or too much, is a clear error."""
-    for body in (b"", b"{}", b'"a"', b"[1]", b'["a"', b'["\xff"]', b"[null]"):
+    for body in (b"", b"{}", b'"a"', b"[1.5]", b'["a"', b'["\xff"]', b"[null]", b"[true]", b"[{}]"):
         answer = many.post(f"{ROOT}/latestOfKeys", body)
         assert_problem(answer, 400, "invalid-body", "JSON list of keys")
     answer = many.post(f"{ROOT}/latestOfKeys", orjson.dumps(["a"] * 1001))

@@ -32,10 +32,16 @@ class Followed:
     """
 
     def __init__(
-        self, data: Path, retention_ms: int | None = None, window: WindowSpec = SLIDING
+        self,
+        data: Path,
+        retention_ms: int | None = None,
+        window: WindowSpec = SLIDING,
+        key_type: str = "text",
     ) -> None:
         """Make the table and a tailer that has done nothing yet."""
-        self.definition = make_definition(retention_ms=retention_ms, window=window)
+        self.definition = make_definition(
+            retention_ms=retention_ms, window=window, key_type=key_type
+        )
         self.data = data
         self.table = StoreTable(data, self.definition)
         self.folder = IndexFolder(data / "index" / "store")

@@ -30,7 +30,11 @@ NONE = WindowSpec(StoreKind.NONE, 0, 0)
 
 
 def make_definition(
-    name: str = "store", *, retention_ms: int | None = None, window: WindowSpec = SLIDING
+    name: str = "store",
+    *,
+    retention_ms: int | None = None,
+    window: WindowSpec = SLIDING,
+    key_type: str = "text",
 ) -> StoreDefinition:
     """Define a store with one aggregate of each scalar type and a list."""
     return StoreDefinition(
@@ -47,6 +51,7 @@ def make_definition(
         key_groups=4,
         retention_ms=retention_ms,
         application=f"{name}-app",
+        key_type=key_type,
     )
 
 

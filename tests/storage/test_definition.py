@@ -35,6 +35,20 @@ def test_a_definition_comes_back_as_it_was(window: WindowSpec, emit: str) -> Non
     assert definition.format == 3
 
 
+def test_only_a_store_of_other_keys_than_texts_has_a_format_that_says_it() -> None:
+    """What was written before stays as it is, and older programs refuse what they can't read."""
+    fields = orjson.loads(DEFINITION.to_json())
+    assert "key_type" not in fields
+    assert fields["format"] == 3
+    assert StoreDefinition.from_json(orjson.dumps(fields)).key_type == "text"
+    typed = replace(DEFINITION, key_type="[text, long]")
+    assert orjson.loads(typed.to_json())["key_type"] == "[text, long]"
+    assert orjson.loads(typed.to_json())["format"] == 4
+    assert StoreDefinition.from_json(typed.to_json()) == typed
+    with pytest.raises(InvalidDefinition, match="key type 'int' is unknown"):
+        replace(DEFINITION, key_type="int")
+
+
 def test_format_1_is_read() -> None:
     """It had sliding windows only, and rows at each update; it stays what it says it is."""
     text = (

@@ -22,6 +22,7 @@ from oriel.storage.key_codec import (
     upper_bound,
     window_times,
 )
+from oriel.storage.key_types import TEXT
 
 _TIMES = st.integers(-(2**63), 2**63 - 1)
 _ANY_KEYS = st.one_of(
@@ -39,24 +40,24 @@ def test_bytes_are_ordered_by_key_then_start_then_end(
 ) -> None:
     """Comparing record keys is comparing (UTF-8 bytes, start, end)."""
     expected = (first[0].encode(), *first[1:]) < (second[0].encode(), *second[1:])
-    assert (record_key(*first) < record_key(*second)) == expected
+    assert (record_key(*first, TEXT) < record_key(*second, TEXT)) == expected
 
 
 @given(_ANY_KEYS, _TIMES, _TIMES)
 def test_a_record_key_reads_back(key: str, start_ms: int, end_ms: int) -> None:
     """Short keys and all times come back; a long key comes back as unknown."""
-    encoded = record_key(key, start_ms, end_ms)
-    decoded = decode_prefix(prefix_of(encoded))
+    encoded = record_key(key, start_ms, end_ms, TEXT)
+    decoded = decode_prefix(prefix_of(encoded), TEXT)
     assert decoded in (key, None)
-    assert (decoded is None) == is_long(key_prefix(key))
+    assert (decoded is None) == is_long(key_prefix(key, TEXT))
     assert window_times(encoded) == (start_ms, end_ms)
-    assert prefix_of(encoded) == key_prefix(key)
+    assert prefix_of(encoded) == key_prefix(key, TEXT)
 
 
 @given(_ANY_KEYS)
 def test_no_record_key_is_longer_than_lmdb_takes(key: str) -> None:
     """Whatever the key, the record key fits."""
-    assert len(record_key(key, 0, 0)) <= LMDB_KEY_BYTES_MAX
+    assert len(record_key(key, 0, 0, TEXT)) <= LMDB_KEY_BYTES_MAX
 
 
 @given(st.lists(st.tuples(_ANY_KEYS, _TIMES, _TIMES), max_size=20))
@@ -65,7 +66,9 @@ def test_whole_columns_give_the_same_bytes(rows: list[tuple[str, int, int]]) -> 
     keys = pa.array([row[0] for row in rows], pa.string())
     starts = np.array([row[1] for row in rows], np.int64)
     ends = np.array([row[2] for row in rows], np.int64)
-    assert record_keys(keys, starts, ends).to_pylist() == [record_key(*row) for row in rows]
+    assert record_keys(keys, starts, ends, TEXT).to_pylist() == [
+        record_key(*row, TEXT) for row in rows
+    ]
 
 
 @given(_ANY_KEYS, _ANY_KEYS, _TIMES, _TIMES)
@@ -73,17 +76,17 @@ def test_bounds_hold_exactly_the_windows_of_a_key_in_range(
     key: str, other: str, start_ms: int, bound_ms: int
 ) -> None:
     """Lower and upper bound split a key's windows at the start, and hold no other key's."""
-    prefix, encoded = key_prefix(key), record_key(key, start_ms, 5)
+    prefix, encoded = key_prefix(key, TEXT), record_key(key, start_ms, 5, TEXT)
     assert (encoded >= lower_bound(prefix, bound_ms)) == (start_ms >= bound_ms)
     assert (encoded < upper_bound(prefix, bound_ms)) == (start_ms <= bound_ms)
-    foreign = record_key(other, start_ms, 5)
+    foreign = record_key(other, start_ms, 5, TEXT)
     assert (prefix <= foreign < after_key(prefix)) == (other == key)
 
 
 @given(_ANY_KEYS, st.integers(0, 600))
 def test_a_scan_by_prefix_meets_each_key_that_begins_so(key: str, length: int) -> None:
     """A key's record key begins with the scan bytes of each of its own beginnings."""
-    assert record_key(key, 0, 0).startswith(scan_start(key[:length]))
+    assert record_key(key, 0, 0, TEXT).startswith(scan_start(key[:length], TEXT))
 
 
 @given(_ANY_KEYS, st.one_of(st.none(), _ANY_KEYS), st.one_of(st.none(), _ANY_KEYS), st.data())
@@ -98,16 +101,16 @@ def test_a_span_has_exactly_the_keys_between_its_bounds(
             and (key_to is None or key.encode() <= key_to.encode())
             and key.encode().startswith(prefix.encode())
         )
-        low, high, has = key_span(key_from, key_to, prefix)
-        is_met = low <= record_key(key, 0, 5) < high
+        low, high, has = key_span(key_from, key_to, prefix, TEXT)
+        is_met = low <= record_key(key, 0, 5, TEXT) < high
         assert (is_met and (has is None or has(key))) == expected
 
 
 def test_the_layout_is_what_the_docstring_says() -> None:
     """The bytes, written out by hand."""
-    assert record_key("a", 1, 2) == b"a\x00\x00\x80\0\0\0\0\0\0\x01\x80\0\0\0\0\0\0\x02"
-    assert record_key("\x00", -1, 0).startswith(b"\x00\xff\x00\x00\x7f\xff\xff\xff")
+    assert record_key("a", 1, 2, TEXT) == b"a\x00\x00\x80\0\0\0\0\0\0\x01\x80\0\0\0\0\0\0\x02"
+    assert record_key("\x00", -1, 0, TEXT).startswith(b"\x00\xff\x00\x00\x7f\xff\xff\xff")
     long_key = "x" * 494
     digest = hashlib.sha256(long_key.encode()).digest()
-    assert key_prefix(long_key) == b"x" * 459 + b"\x00\x01" + digest + b"\x00\x00"
-    assert key_prefix("x" * 493) == b"x" * 493 + b"\x00\x00"
+    assert key_prefix(long_key, TEXT) == b"x" * 459 + b"\x00\x01" + digest + b"\x00\x00"
+    assert key_prefix("x" * 493, TEXT) == b"x" * 493 + b"\x00\x00"

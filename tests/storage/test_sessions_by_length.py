@@ -12,6 +12,7 @@ from oriel.storage import SessionRange
 from oriel.storage.index import IndexFolder, IndexReader, SessionSnapshot, checksums
 from oriel.storage.index.lengths import length_key, length_keys, longest_ms
 from oriel.storage.key_codec import record_key
+from oriel.storage.key_types import TEXT
 from oriel.testing.session_store_conformance import session
 from oriel.testing.store_models import Put
 from tests.storage.followed import Followed
@@ -88,7 +89,9 @@ def test_classes_of_length_hold_what_they_say() -> None:
     edges = [2**n + d for n in range(1, 62) for d in (-1, 0, 1)]
     lengths = [0, *edges, *(chooser.randrange(2**62) for _ in range(200))]
     keys = [
-        record_key(key, 5, 5 + length) for key in ("", "a\x00", "k" * 600) for length in lengths
+        record_key(key, 5, 5 + length, TEXT)
+        for key in ("", "a\x00", "k" * 600)
+        for length in lengths
     ]
     whole = length_keys(keys)
     assert whole == [length_key(key) for key in keys]

@@ -11,22 +11,27 @@ from oriel.storage import WindowSpec
 from oriel.storage.index import IndexFolder, IndexReader, IndexRows, IndexState, IndexWriter
 from oriel.storage.index.state import Extent
 from oriel.storage.key_codec import record_key
+from oriel.storage.key_types import key_type
 from oriel.testing.store_models import Put
 from tests.storage.store_tables import make_definition
 
 
 def write_index(
-    folder: IndexFolder, puts: Iterable[Put], retention_ms: int | None, window: WindowSpec
+    folder: IndexFolder,
+    puts: Iterable[Put],
+    retention_ms: int | None,
+    window: WindowSpec,
+    keys: str = "text",
 ) -> None:
-    """Publish an index that holds these puts."""
-    windows = {record_key(p.key, p.start_ms, p.end_ms): p for p in puts}
+    """Publish an index that holds these puts, whose keys are of the type of this name."""
+    windows = {record_key(p.key, p.start_ms, p.end_ms, key_type(keys)): p for p in puts}
     count = len(windows)
     extent = _extent(windows.values(), window)
     values = [p.value for p in windows.values()]
     rows = IndexRows(
         list(windows), values, np.zeros(count, np.bool_), np.zeros(count, np.int64), extent
     )
-    definition = make_definition(retention_ms=retention_ms, window=window)
+    definition = make_definition(retention_ms=retention_ms, window=window, key_type=keys)
     generation = folder.new_generation()
     writer = IndexWriter(generation, sync=False)
     writer.apply([rows], IndexState("table", 1, "", definition, None, extent))
@@ -39,9 +44,11 @@ def written_stores(data: Path, window: WindowSpec) -> Iterator[Callable[..., Any
     """Give a function that makes a snapshot of an index of puts, with a retention."""
     opened: list[IndexReader] = []
 
-    def make(puts: Iterable[Put], retention_ms: int | None = None) -> Any:
+    def make(
+        puts: Iterable[Put], retention_ms: int | None = None, *, key_type: str = "text"
+    ) -> Any:
         folder = IndexFolder(data / "index" / "store")
-        write_index(folder, list(puts), retention_ms, window)
+        write_index(folder, list(puts), retention_ms, window, key_type)
         opened.append(IndexReader(folder))
         return opened[-1].snapshot()
 

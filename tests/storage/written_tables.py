@@ -41,13 +41,18 @@ class Unpacked:
 
 
 def table_of(
-    data: Path, window: WindowSpec, retention_ms: int | None, *, has_text: bool = True
+    data: Path,
+    window: WindowSpec,
+    retention_ms: int | None,
+    *,
+    has_text: bool = True,
+    key_type: str = "text",
 ) -> StoreTable:
     """A table whose one aggregate is a text, ``last``, or that has none."""
     definition = StoreDefinition(
         name="store", topic="events", grouped_by="key", window=window, key_groups=4,
         aggregates=(AggregateSpec("last", "last(v)", "string"),) if has_text else (),
-        retention_ms=retention_ms, application="store-app",
+        retention_ms=retention_ms, application="store-app", key_type=key_type,
     )  # fmt: skip
     return StoreTable(data, definition)
 
@@ -75,11 +80,13 @@ def _is_plain(put: Put) -> bool:
 def table_stores(data: Path, window: WindowSpec) -> Callable[..., Any]:
     """A function that makes the store of a table of puts, in two commits, with a retention."""
 
-    def make(puts: Iterable[Put], retention_ms: int | None = None) -> Any:
+    def make(
+        puts: Iterable[Put], retention_ms: int | None = None, *, key_type: str = "text"
+    ) -> Any:
         every = list(puts)
         has_text = not all(map(_is_plain, every))
         folder = data / f"{len(list(data.iterdir()))}"
-        table = table_of(folder, window, retention_ms, has_text=has_text)
+        table = table_of(folder, window, retention_ms, has_text=has_text, key_type=key_type)
         half = len(every) // 2
         for rows in (every[:half], every[half:]):
             newest = {(p.key, p.start_ms, p.end_ms): p for p in rows}

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from oriel import InvalidTopology, JoinWindows, StreamsBuilder, collect_list, count, sum
+from oriel import (
+    InvalidTopology,
+    JoinWindows,
+    Serdes,
+    StreamsBuilder,
+    collect_list,
+    count,
+    sum,
+)
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.windows import NoWindows, Windows
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
@@ -252,3 +260,22 @@ def test_joins_that_would_find_no_partner_twice_are_refused() -> None:
         three.left_join(one.merge(two), within)
     with pytest.raises(InvalidTopology, match=refused):
         one.merge(two).outer_join(three, within)
+
+
+def test_a_key_that_was_selected_has_the_stores_type() -> None:
+    """Several columns become a composite, in front of a grouping and of a join."""
+
+    def define(builder: StreamsBuilder) -> None:
+        events = builder.stream("t", "city STRING, n INT").select_key("city", "n")
+        typed = (Serdes.string(), Serdes.long())
+        events.group_by_key().count().materialize("s", key_serde=typed)
+        joined = events.left_join(builder.table("u", "x STRING")).group_by_key()
+        joined.count().materialize("joined", key_serde=typed)
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [Record("k", {"city": "a|b", "n": n}, 1) for n in (10, 9, 10)])
+    for store in ("s", "joined"):
+        assert values(driver, store) == {'["a|b",9]': {"count": 1}, '["a|b",10]': {"count": 2}}
+        assert [row.key for row in driver.key_value_store(store).all()] == [
+            '["a|b",9]', '["a|b",10]',
+        ]  # fmt: skip

@@ -39,7 +39,7 @@ FLOORS = {
         "delta",
         "contracts definition",
         "key_codec layout position",
-        "files",
+        "files key_types",
         "errors parent_watch console shards",
     ),
     "pipeline": (

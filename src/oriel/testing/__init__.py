@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         ModelWindowStore,
         Put,
     )
+    from oriel.testing.typed_key_conformance import MakeTypedStore, TypedKeyConformance
     from oriel.testing.window_store_conformance import MakeStore, WindowStoreConformance
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "MakeKeyValueStore",
     "MakeSessionStore",
     "MakeStore",
+    "MakeTypedStore",
     "ModelKeyValueStore",
     "ModelSessionStore",
     "ModelWindowStore",
@@ -59,6 +61,7 @@ __all__ = [
     "Record",
     "SessionStoreConformance",
     "TopologyTestDriver",
+    "TypedKeyConformance",
     "WindowStoreConformance",
     "WindowedValue",
     "spark_session",
@@ -70,11 +73,13 @@ _SUITES = {
     "MakeKeyValueStore": "key_value_store_conformance",
     "MakeSessionStore": "session_store_conformance",
     "MakeStore": "window_store_conformance",
+    "MakeTypedStore": "typed_key_conformance",
     "ModelKeyValueStore": "store_models",
     "ModelSessionStore": "store_models",
     "ModelWindowStore": "store_models",
     "Put": "store_models",
     "SessionStoreConformance": "session_store_conformance",
+    "TypedKeyConformance": "typed_key_conformance",
     "WindowStoreConformance": "window_store_conformance",
 }
 

@@ -1,11 +1,13 @@
 """The models of stores: plain lists, searched from end to end.
 
-Shares no code with the index, so that what they agree on is right.
+Shares no code with the index, so that what they agree on is right. Keys are compared as the values
+that they are texts of.
 """
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -20,6 +22,7 @@ from oriel.storage import (
     WindowSpec,
 )
 from oriel.storage.contracts import KEY_BYTES_MAX, UNBOUNDED, KeyPage
+from oriel.storage.errors import UnfitKey
 
 
 class Put(NamedTuple):
@@ -54,11 +57,15 @@ def put(
 class ModelStore(ABC):
     """What models of every kind answer: lists of puts, cut into pages."""
 
+    #: The name of the type that the keys are of.
+    key_type = "text"
+
     def keys(
         self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
     ) -> KeyPage:
         """See ``ReadOnlyStore``."""
         del records_max
+        check_prefix(prefix, self.key_type)
         listed = {put.key for put in self._all_visible()}
         matching = sorted(
             (
@@ -66,9 +73,9 @@ class ModelStore(ABC):
                 for key in listed
                 if key.startswith(prefix)
                 and len(key.encode()) <= KEY_BYTES_MAX
-                and (after is None or key.encode() > after.encode())
+                and (after is None or self._value(key) > self._value(after))
             ),
-            key=str.encode,
+            key=self._value,
         )
         page = matching[:limit]
         return KeyPage(page, page[-1] if len(matching) > limit else None)
@@ -85,12 +92,25 @@ class ModelStore(ABC):
         inside = [
             put
             for put in self._all_visible()
-            if _has_key(scan_range, put.key)
+            if self._has_key(scan_range, put.key)
             and scan_range.from_ms <= put.start_ms <= scan_range.to_ms
             and put.end_ms >= scan_range.earliest_end_ms
             and _is_final(put, scan_range.final)
         ]
-        return sorted(inside, key=lambda put: (put.key.encode(), put.start_ms, put.end_ms))
+        return sorted(inside, key=lambda put: (self._value(put.key), put.start_ms, put.end_ms))
+
+    def _has_key(self, scan_range: ScanRange, key: str) -> bool:
+        """Whether a range has a key, by its value."""
+        check_prefix(scan_range.prefix, self.key_type)
+        value, (key_from, key_to) = self._value(key), scan_range[:2]
+        return (
+            key.startswith(scan_range.prefix)
+            and (key_from is None or value >= self._value(key_from))
+            and (key_to is None or value <= self._value(key_to))
+        )
+
+    def _value(self, key: str) -> Any:
+        return key_value(key, self.key_type)
 
     @abstractmethod
     def _all_visible(self) -> list[Put]:
@@ -101,9 +121,14 @@ class ModelWindowStore(ModelStore):
     """A ``ReadOnlyWindowStore`` over everything that was put, the last put of a window winning."""
 
     def __init__(
-        self, puts: Iterable[Put], retention_ms: int | None = None, window: WindowSpec | None = None
+        self,
+        puts: Iterable[Put],
+        retention_ms: int | None = None,
+        window: WindowSpec | None = None,
+        key_type: str = "text",
     ) -> None:
         """Put them all; the store clock is the greatest start ever put."""
+        self.key_type = key_type
         self._window = window or WindowSpec(StoreKind.SLIDING, 10, 0)
         self._windows = {(put.key, put.start_ms, put.end_ms): put for put in puts}
         observed_ms = max((self._clock_ms(put) for put in self._windows.values()), default=-1)
@@ -160,8 +185,9 @@ class ModelWindowStore(ModelStore):
         return self._of_each_key(scan_range, self.current)
 
     def _of_each_key(self, scan_range: ScanRange, read: Callable[[str], bytes | None]) -> ScanPage:
-        keys = sorted({put.key for put in self._all_visible()}, key=str.encode)
-        values = [Put(key, 0, 0, read(key) or b"") for key in keys if _has_key(scan_range, key)]
+        keys = sorted({put.key for put in self._all_visible()}, key=self._value)
+        inside = [key for key in keys if self._has_key(scan_range, key)]
+        values = [Put(key, 0, 0, read(key) or b"") for key in inside]
         return _scan_page(values, scan_range)
 
     def _all_visible(self) -> list[Put]:
@@ -170,6 +196,7 @@ class ModelWindowStore(ModelStore):
 
     def _visible(self, key: str) -> list[Put]:
         """The key's windows that have not expired, by start and end."""
+        self._value(key)
         matching = [
             put
             for put in self._windows.values()
@@ -231,12 +258,14 @@ class ModelSessionStore(ModelWindowStore):
 class ModelKeyValueStore(ModelStore):
     """A ``ReadOnlyKeyValueStore`` over everything that was put, the last put of a key winning."""
 
-    def __init__(self, puts: Iterable[Put]) -> None:
+    def __init__(self, puts: Iterable[Put], key_type: str = "text") -> None:
         """Put them all."""
+        self.key_type = key_type
         self._rows = {put.key: put for put in puts}
 
     def get(self, key: str) -> bytes | None:
         """See ``ReadOnlyKeyValueStore``."""
+        self._value(key)
         return self._rows[key].value if key in self._rows else None
 
     def approximate_num_entries(self) -> int:
@@ -247,14 +276,48 @@ class ModelKeyValueStore(ModelStore):
         return list(self._rows.values())
 
 
-def _has_key(scan_range: ScanRange, key: str) -> bool:
-    """Whether a range has a key, by the bytes."""
-    encoded = key.encode()
-    return (
-        encoded.startswith(scan_range.prefix.encode())
-        and (scan_range.key_from is None or encoded >= scan_range.key_from.encode())
-        and (scan_range.key_to is None or encoded <= scan_range.key_to.encode())
+def key_value(key: str, key_type: str) -> Any:
+    """What the text of a key stands for: bytes, an integer, or a tuple of these.
+
+    Raises:
+        UnfitKey: it is no key of a type of this name.
+    """
+    if key_type == "text":
+        return key.encode()
+    try:
+        parsed = json.loads(key)
+    except ValueError:
+        parsed = None
+    written = json.dumps(parsed, ensure_ascii=False, separators=(",", ":"))
+    components = parsed if isinstance(parsed, list) else [parsed]
+    wanted = key_type.strip("[]").split(", ")
+    is_fitting = len(components) == len(wanted) and all(
+        isinstance(value, str)
+        if name == "text"
+        else type(value) is int and -(2**63) <= value < 2**63
+        for value, name in zip(components, wanted, strict=True)
     )
+    if written != key or not is_fitting or isinstance(parsed, list) != (key_type[0] == "["):
+        message = f"{key!r} is no key of the type {key_type}"
+        raise UnfitKey(message)
+    values = tuple(each.encode() if isinstance(each, str) else each for each in components)
+    return values if isinstance(parsed, list) else parsed
+
+
+def check_prefix(prefix: str, key_type: str) -> None:
+    """Refuse a prefix of which the keys don't lie together.
+
+    Raises:
+        UnfitKey: it is one.
+    """
+    if key_type == "text" or not prefix:
+        return
+    names = key_type.strip("[]").split(", ")
+    count = len(json.loads(f"{prefix[:-1]}]")) if prefix[0] == "[" and prefix[-1] == "," else 0
+    if not 0 < count < len(names):
+        message = f"{prefix!r} is no beginning of keys of the type {key_type}"
+        raise UnfitKey(message)
+    key_value(f"{prefix[:-1]}]", f"[{', '.join(names[:count])}]")
 
 
 def _is_final(put: Put, wanted: bool | None) -> bool:  # noqa: FBT001 - None is no choice

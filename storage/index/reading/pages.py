@@ -35,6 +35,7 @@ from oriel.storage.key_codec import (
     prefix_of,
     start_of,
 )
+from oriel.storage.key_types import KeyType
 
 #: Records read at once, and right behind a search for wanted ones.
 _CHUNK, _SMALL_CHUNK = 128, 8
@@ -51,11 +52,13 @@ class Span(NamedTuple):
     """Which records to read: those with ``low <= record key < high``, and of these the wanted.
 
     Times are as record keys have them, b"" for no bound; those of starts are inclusive and come
-    both or not at all. ``final`` is as in a ``WindowRange``, ``has_key`` as in a ``KeySpan``.
+    both or not at all. ``final`` is as in a ``WindowRange``, ``has_key`` as in a ``KeySpan``; the
+    keys are of the type ``key_type``.
     """
 
     low: bytes
     high: bytes
+    key_type: KeyType
     earliest_start: bytes = b""
     latest_start: bytes = b""
     least_end: bytes = b""
@@ -151,9 +154,9 @@ def first_from(cursor: "lmdb.Cursor[bytes]", bound: bytes) -> bool:
     return cursor.next() if last_before(cursor, bound) else cursor.first()
 
 
-def key_of(record: Record) -> str:
-    """The key that a record is of, which was compared with its checksum."""
-    key = decode_prefix(prefix_of(record[0]))
+def key_of(record: Record, key_type: KeyType) -> str:
+    """The key of this type that a record is of, which was compared with its checksum."""
+    key = decode_prefix(prefix_of(record[0]), key_type)
     # Of a long key the index has the first bytes only, each window has all of it.
     return str(orjson.loads(content(record[1]))["key"]) if key is None else key
 
@@ -193,7 +196,7 @@ def _sift(chunk: list[Record], span: Span) -> list[Record]:
     if span.final is not None:
         chunk = [record for record in chunk if is_final(record) == span.final]
     if span.has_key is not None:
-        chunk = [record for record in chunk if span.has_key(key_of(record))]
+        chunk = [record for record in chunk if span.has_key(key_of(record, span.key_type))]
     return chunk
 
 

@@ -24,7 +24,6 @@ from oriel.storage.key_codec import (
     encoded_time,
     key_prefix,
     lower_bound,
-    record_key,
     upper_bound,
     window_times,
 )
@@ -51,7 +50,7 @@ class SessionSnapshot(IndexSnapshot):
         if not begun_before:
             return self._read(session_range, scan)
         if session_range.after is not None:
-            last = record_key(session_range.key, *session_range.after)
+            last = self._record_key(session_range, session_range.after)
             begun_before = [record for record in begun_before if record[0] > last]
         bounds = page_bounds(session_range)
         windows = [content(value) for _, value in begun_before]
@@ -74,7 +73,7 @@ class SessionSnapshot(IndexSnapshot):
         if page.next_after is not None or not begun_before:
             return page
         if session_range.after is not None:
-            last = record_key(session_range.key, *session_range.after)
+            last = self._record_key(session_range, session_range.after)
             begun_before = [record for record in begun_before if record[0] < last]
         bounds = page_bounds(session_range)
         left = bounds._replace(
@@ -132,7 +131,7 @@ class SessionSnapshot(IndexSnapshot):
         return max(scan_range.from_ms, end_ms - self.state.extent.longest_ms), end_ms
 
     def _scan_by_start(self, window_range: WindowRange) -> Scan:
-        prefix = key_prefix(window_range.key)
+        prefix = key_prefix(window_range.key, self._key_type)
         return self._scan(prefix, window_range.from_ms, window_range.to_ms, 0)
 
     def _overlapping(self, session_range: SessionRange) -> tuple[Sequence[Record], Scan]:
@@ -140,7 +139,7 @@ class SessionSnapshot(IndexSnapshot):
 
         The records of sessions that begin before the scan does, oldest start first, and the scan.
         """
-        prefix = key_prefix(session_range.key)
+        prefix = key_prefix(session_range.key, self._key_type)
         end_ms = max(session_range.earliest_end_ms, self.earliest_ms, 0)
         cursor = self._txn.cursor(self._generation.environment.lengths)
         classes = list(classes_of(cursor, prefix))

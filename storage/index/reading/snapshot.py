@@ -36,6 +36,7 @@ from oriel.storage.index.reading.pages import (
 )
 from oriel.storage.index.state import IndexState
 from oriel.storage.key_codec import (
+    KeySpan,
     after_key,
     encoded_time,
     is_long,
@@ -70,7 +71,7 @@ class IndexSnapshot:
     ``IndexReader`` begins them, and knows which class reads which kind of store.
     """
 
-    __slots__ = ("_cursor", "_generation", "_txn", "earliest_ms", "state")
+    __slots__ = ("_cursor", "_generation", "_key_type", "_txn", "earliest_ms", "state")
 
     def __init__(
         self, generation: OpenGeneration, txn: "lmdb.Transaction[bytes]", state: IndexState
@@ -80,6 +81,7 @@ class IndexSnapshot:
         self._txn = txn
         self._cursor = txn.cursor(generation.environment.windows)
         self.state = state
+        self._key_type = state.definition.keys
         self.earliest_ms = state.earliest_ms
 
     def __enter__(self) -> Self:
@@ -121,13 +123,13 @@ class IndexSnapshot:
 
     def latest(self, key: str) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""
-        prefix = key_prefix(key)
+        prefix = key_prefix(key, self._key_type)
         value = self._latest(prefix)
         return content(value) if value is not None and is_of_key(value, key, prefix) else None
 
     def current(self, key: str) -> bytes | None:
         """See ``ReadOnlyWindowStore``."""
-        prefix = key_prefix(key)
+        prefix = key_prefix(key, self._key_type)
         value = self._current(prefix)
         return content(value) if value is not None and is_of_key(value, key, prefix) else None
 
@@ -151,8 +153,8 @@ class IndexSnapshot:
         self, prefix: str, limit: int, after: str | None = None, records_max: int = UNBOUNDED
     ) -> KeyPage:
         """See ``ReadOnlyStore``. Skips from key to key, whatever their windows number."""
-        scan = scan_start(prefix)
-        position = scan if after is None else after_key(key_prefix(after))
+        scan = scan_start(prefix, self._key_type)
+        position = scan if after is None else after_key(key_prefix(after, self._key_type))
         keys: list[str] = []
         key = None
         for _ in range(records_max):
@@ -161,7 +163,7 @@ class IndexSnapshot:
                 return KeyPage(keys, None)
             if len(keys) == limit:
                 break
-            key = key_of(self._cursor.item())
+            key = key_of(self._cursor.item(), self._key_type)
             encoded_prefix = prefix_of(self._cursor.key())
             is_listed = key.startswith(prefix) and is_short_enough(key)
             if is_listed and self._is_visible(encoded_prefix):
@@ -171,7 +173,7 @@ class IndexSnapshot:
 
     def _scan_by_start(self, window_range: WindowRange) -> Scan:
         """The scan for the visible windows that start in a range."""
-        prefix = key_prefix(window_range.key)
+        prefix = key_prefix(window_range.key, self._key_type)
         low = lower_bound(prefix, max(window_range.from_ms, self.earliest_ms))
         return prefix, low, upper_bound(prefix, window_range.to_ms), b""
 
@@ -184,7 +186,7 @@ class IndexSnapshot:
 
     def _exactly(self, key: str, window_start_ms: int, window_end_ms: int) -> bytes | None:
         """The record of exactly this window, expired or not."""
-        encoded = record_key(key, window_start_ms, window_end_ms)
+        encoded = record_key(key, window_start_ms, window_end_ms, self._key_type)
         if not first_from(self._cursor, encoded) or self._cursor.key() != encoded:
             return None
         value = self._cursor.value()
@@ -222,24 +224,27 @@ class IndexSnapshot:
         """A page of the records of a scan."""
         prefix, low, high, least_end = scan
         if read_range.after is not None:
-            low, high = _behind(
-                record_key(read_range.key, *read_range.after), low, high, backward=backward
-            )
-        span = Span(low, high, least_end=least_end, final=read_range.final)
+            last = self._record_key(read_range, read_range.after)
+            low, high = _behind(last, low, high, backward=backward)
+        span = Span(low, high, self._key_type, least_end=least_end, final=read_range.final)
         windows, place = read_page(self._cursor, span, page_bounds(read_range), backward=backward)
         if windows and not is_of_key(windows[0], read_range.key, prefix):
             return WindowPage([], None)
         return WindowPage(windows, None if place is None else WindowId(*window_times(place)))
 
+    def _record_key(self, read_range: WindowRange | SessionRange, window: WindowId) -> bytes:
+        """The record key of a window of a range's key."""
+        return record_key(read_range.key, *window, self._key_type)
+
     def _scan_keys(self, scan_range: ScanRange, *, backward: bool) -> ScanPage:
         """A page of the records of many keys."""
-        low, high, has_key = key_span(scan_range.key_from, scan_range.key_to, scan_range.prefix)
+        low, high, has_key = self._key_span(scan_range)
         if scan_range.after is not None:
             low, high = _behind(scan_range.after, low, high, backward=backward)
         from_ms, end_ms = self._visible_bounds(scan_range)
         if from_ms > scan_range.to_ms:
             return ScanPage([], None)
-        span = Span(low, high, final=scan_range.final, has_key=has_key)
+        span = Span(low, high, self._key_type, final=scan_range.final, has_key=has_key)
         if from_ms > 0 or scan_range.to_ms < LATEST_MS:
             starts = encoded_time(from_ms), encoded_time(scan_range.to_ms)
             span = span._replace(earliest_start=starts[0], latest_start=starts[1])
@@ -247,6 +252,11 @@ class IndexSnapshot:
             span = span._replace(least_end=encoded_time(end_ms))
         windows, place = read_page(self._cursor, span, page_bounds(scan_range), backward=backward)
         return ScanPage(windows, place)
+
+    def _key_span(self, scan_range: ScanRange) -> KeySpan:
+        """The record keys of the keys in a range."""
+        bounds = scan_range.key_from, scan_range.key_to, scan_range.prefix
+        return key_span(*bounds, self._key_type)
 
     def _visible_bounds(self, scan_range: ScanRange) -> tuple[int, int]:
         """The least start and the least end of what is to be read and visible."""
@@ -257,7 +267,7 @@ class IndexSnapshot:
         self, scan_range: ScanRange, read: Callable[[bytes], bytes | None]
     ) -> ScanPage:
         """A page of what is read of each key prefix; the place behind it is the last prefix."""
-        low, high, has_key = key_span(scan_range.key_from, scan_range.key_to, scan_range.prefix)
+        low, high, has_key = self._key_span(scan_range)
         if scan_range.after is not None:
             low = max(low, after_key(scan_range.after))
         windows: list[bytes] = []
@@ -269,7 +279,7 @@ class IndexSnapshot:
             if len(windows) == scan_range.limit or size >= scan_range.bytes_max:
                 break
             prefix = prefix_of(self._cursor.key())
-            if has_key is None or has_key(key_of(self._cursor.item())):
+            if has_key is None or has_key(key_of(self._cursor.item(), self._key_type)):
                 value = read(prefix)
                 if value is not None:
                     windows.append(content(value))

@@ -3,16 +3,26 @@
 import pickle
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.sql import SparkSession
 
-from oriel import InvalidTopology, StreamsBuilder
+from oriel import InvalidTopology, Serdes, StreamsBuilder
 from oriel.pipeline.arrow_steps import arrow_steps
 from oriel.pipeline.hops import joined_schema
 from oriel.pipeline.language import Side, arrow_schema
+from oriel.pipeline.language.arguments import with_key_type
+from oriel.pipeline.language.grouped import KGroupedStream
+from oriel.pipeline.language.serdes import StoreKeySerde
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.windows import RESULT_FIELDS
-from tests.pipeline.arrow_steps.stepped import Row, assert_same_rows, decoded, joined
+from tests.pipeline.arrow_steps.stepped import (
+    Row,
+    assert_same_rows,
+    checked_steps,
+    decoded,
+    joined,
+)
 
 SCHEMA = "v DOUBLE, w STRING, n SMALLINT, s STRUCT<a: INT>, l ARRAY<STRING>"
 VALUES = arrow_schema(SCHEMA)
@@ -45,6 +55,57 @@ def test_steps_that_choose_columns_need_no_spark(spark: SparkSession, grouped: o
     assert steps is not None
     sent = pickle.loads(pickle.dumps(steps))  # noqa: S301
     assert_same_rows(spark, sent, origin, decoded(VALUES, ROWS))
+
+
+_TYPED_ROWS: list[Row | None] = [
+    {"w": w, "n": n}
+    for w in ("a|b\\", "", 'é\n\x00"', "7", "-0", "007", '["a",1]', '["a", 1]', "\\|", None)
+    for n in (-3, 0, None)
+]
+
+
+@pytest.mark.parametrize(
+    ("grouped", "serde"),
+    [
+        (stream().group_by_key(), Serdes.long()),
+        (stream().group_by("w"), Serdes.long()),
+        (stream().group_by("n"), Serdes.long()),
+        (stream().group_by("w"), (Serdes.string(), Serdes.long())),
+        (stream().group_by("w", "n"), (Serdes.string(), Serdes.long())),
+        (stream().filter("n < 1").group_by("n", "w"), (Serdes.long(), Serdes.string())),
+        (stream().group_by("n", "w", "key"), (Serdes.string(),) * 3),
+        (stream().group_by("w", "n"), (Serdes.long(), Serdes.long())),
+        (stream().group_by("repeat('|', 4090)", "n"), (Serdes.string(), Serdes.long())),
+        (stream().group_by("repeat('é', 4095)", "n"), (Serdes.string(), Serdes.long())),
+    ],
+)
+def test_typed_keys_are_those_of_spark(
+    spark: SparkSession, grouped: KGroupedStream, serde: StoreKeySerde
+) -> None:
+    """What does not fit is bad for the same reason in both, and each good key fits its type."""
+    (origin,) = with_key_type("s", [grouped.origins[0]], serde)
+    records = decoded(VALUES, _TYPED_ROWS)
+    _, steps = checked_steps(spark, origin, records, [])
+    assert steps is not None
+    assert_same_rows(spark, pickle.loads(pickle.dumps(steps)), origin, records)  # noqa: S301
+    steps.select([], null_values=True)
+    rows = steps.rows(records)
+    good = rows.filter(pc.and_(pc.is_null(rows["reason"]), rows["keep"]))
+    assert pc.all(origin.key_type.fitting(good["key"].combine_chunks())).as_py() is not False
+
+
+def test_columns_become_the_components_of_a_key(spark: SparkSession) -> None:
+    """Whatever they hold; what is no number among numbers is unfit, and null is no key."""
+    (origin,) = with_key_type(
+        "s", [stream().group_by("w", "n").origins[0]], (Serdes.string(), Serdes.long())
+    )
+    rows: list[Row | None] = [{"w": "a|b\\", "n": -3}, {"w": 'é"', "n": 7}, {"w": "a", "n": None}]
+    records = decoded(VALUES, rows)
+    _, steps = checked_steps(spark, origin, records, [])
+    assert steps is not None
+    keyed = steps.rows(records).slice(0, 3)
+    assert keyed["key"].to_pylist() == ['["a|b\\\\",-3]', '["é\\"",7]', None]
+    assert keyed["reason"].to_pylist() == [None, None, "null-key"]
 
 
 def test_results_of_a_join_pass_with_their_reports(spark: SparkSession) -> None:

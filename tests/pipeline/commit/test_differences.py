@@ -24,7 +24,7 @@ from oriel.pipeline.language import (
     TableUpdates,
     schema_text,
 )
-from oriel.storage import IncompatibleStore, StoreDefinition
+from oriel.storage import LONG, IncompatibleStore, StoreDefinition
 
 SOURCE = Source("t", "v INT")
 OTHER = Source("u", "w INT")
@@ -116,6 +116,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (Input, "join"): _of_input(join=STREAMS),
     (Input, "stream"): (store(PLAIN, PLAIN, replace(PLAIN, stream=1), aggregation=TWO_COLUMNS),
                         store(PLAIN, *[replace(PLAIN, stream=1)] * 2, aggregation=TWO_COLUMNS)),
+    (Input, "key_type"): _of_input(key_type=LONG),
     (Source, "topic"): _of_source(topic="u"),
     (Source, "schema"): _of_source(schema="v INT, w INT"),
     (Source, "consumed"): _of_source(consumed=Consumed(headers={"x-trace": "trace"})),

@@ -78,7 +78,9 @@ def test_bad_lines_keep_their_bytes_and_get_a_reason(spark: SparkSession) -> Non
     """Each kind of rubbish has its reason, and none of it is lost or changed."""
     rows = decoded_log(spark, list(BAD), SCHEMA)
     assert {bytes(row.raw): row.reason.partition(": ")[0] for row in rows} == BAD
-    later = {"null-key", "key-too-long", "null-value", "function-raised", "timestamp-ahead"}
+    later = {
+        "null-key", "key-too-long", "unfit-key", "null-value", "function-raised", "timestamp-ahead",
+    }  # fmt: skip
     of_other_formats = {"not-avro", "not-protobuf", "unknown-schema", "invalid-timestamp"}
     assert set(BAD.values()) | later | of_other_formats == set(REASONS)
 

@@ -1,0 +1,204 @@
+"""Keys of each type: their order, their one text, and the same bytes one by one and by column."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oriel.storage.errors import InvalidDefinition, UnfitKey
+from oriel.storage.key_codec import (
+    LMDB_KEY_BYTES_MAX,
+    after_key,
+    decode_prefix,
+    is_long,
+    key_prefix,
+    key_span,
+    prefix_of,
+    record_key,
+    record_keys,
+    scan_start,
+)
+from oriel.storage.key_types import LONG, TEXT, KeyType, key_type
+from oriel.testing.typed_key_conformance import UNFIT_KEYS
+
+_LONGS = st.one_of(
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(-300, 300),
+    st.sampled_from([-(2**63), -(2**32), -256, 0, 255, 256, 2**32, 2**63 - 1]),
+)
+_TEXTS = st.one_of(
+    st.text(max_size=8),
+    st.text(alphabet=st.sampled_from("ab\x00\x01\x02\x7fé\uffff😀"), max_size=9),
+    st.text(alphabet="a\x00é", min_size=440, max_size=470),
+)
+_COMPONENTS = {"text": _TEXTS, "long": _LONGS}
+_TYPES = ("[text, long]", "[long, text]", "[text, text]", "[long, long, text]", "[text]", "[long]")
+
+Values = Sequence[str | int]
+
+
+def _text_of(values: Values) -> str:
+    return orjson.dumps(values).decode()
+
+
+def _comparable(values: Values) -> tuple[bytes | int, ...]:
+    return tuple(each.encode() if isinstance(each, str) else each for each in values)
+
+
+@st.composite
+def _composites(draw: st.DrawFn, count: int) -> tuple[KeyType, list[Values]]:
+    """A type, and keys of it as values."""
+    composite = key_type(draw(st.sampled_from(_TYPES)))
+    components = [_COMPONENTS[name] for name in composite.name.strip("[]").split(", ")]
+    return composite, [draw(st.tuples(*components)) for _ in range(count)]
+
+
+@given(_LONGS, _LONGS)
+def test_the_bytes_of_longs_are_in_the_order_of_the_numbers(first: int, second: int) -> None:
+    """From the least to the greatest that 64 bits hold."""
+    encoded = [record_key(str(each), 5, 9, LONG) for each in (first, second)]
+    assert (encoded[0] < encoded[1]) == (first < second)
+    assert decode_prefix(prefix_of(encoded[0]), LONG) == str(first)
+
+
+@given(_composites(2))
+def test_the_bytes_of_composites_are_in_the_order_of_their_components(
+    drawn: tuple[KeyType, list[Values]],
+) -> None:
+    """By the first that differs, texts by UTF-8 bytes; of long keys each has its own bytes."""
+    composite, (first, second) = drawn
+    prefixes = [key_prefix(_text_of(values), composite) for values in (first, second)]
+    if not any(map(is_long, prefixes)):
+        is_less = _comparable(first) < _comparable(second)
+        assert (prefixes[0] < prefixes[1]) == is_less
+    assert (prefixes[0] == prefixes[1]) == (first == second)
+    assert composite.escaped(_text_of(first)) < composite.escaped(_text_of(second)) or (
+        _comparable(first) >= _comparable(second)
+    )
+
+
+@given(_composites(1))
+def test_composites_read_back(drawn: tuple[KeyType, list[Values]]) -> None:
+    """Short ones whole, however much of them are zeros."""
+    composite, (values,) = drawn
+    prefix = key_prefix(_text_of(values), composite)
+    assert decode_prefix(prefix, composite) == (None if is_long(prefix) else _text_of(values))
+    assert composite.key_of(composite.escaped(_text_of(values))) == _text_of(values)
+    assert len(record_key(_text_of(values), 0, 0, composite)) <= LMDB_KEY_BYTES_MAX
+
+
+@given(_composites(2))
+def test_the_windows_of_a_composite_lie_together(drawn: tuple[KeyType, list[Values]]) -> None:
+    """No key's prefix begins another's."""
+    composite, (first, second) = drawn
+    prefix = key_prefix(_text_of(first), composite)
+    other = record_key(_text_of(second), 7, 9, composite)
+    assert (prefix <= other < after_key(prefix)) == (first == second)
+
+
+@given(_composites(3), st.booleans(), st.booleans())
+def test_a_span_has_exactly_the_composites_between_its_bounds(
+    drawn: tuple[KeyType, list[Values]], has_from: bool, has_to: bool
+) -> None:
+    """However long they are; with a prefix those that begin with these components."""
+    composite, (values, least, greatest) = drawn
+    key_from = _text_of(least) if has_from else None
+    key_to = _text_of(greatest) if has_to else None
+    for count in range(len(values)):
+        prefix = _text_of(values[:count])[:-1] + "," if count else ""
+        for key in (values, least):
+            expected = (
+                (not has_from or _comparable(least) <= _comparable(key))
+                and (not has_to or _comparable(key) <= _comparable(greatest))
+                and key[:count] == values[:count]
+            )
+            low, high, has = key_span(key_from, key_to, prefix, composite)
+            is_met = low <= record_key(_text_of(key), 0, 5, composite) < high
+            assert (is_met and (has is None or has(_text_of(key)))) == expected
+        assert key_prefix(_text_of(values), composite).startswith(scan_start(prefix, composite))
+
+
+@given(st.lists(_LONGS, max_size=20), _composites(5))
+def test_whole_columns_give_the_same_bytes(
+    longs: list[int], drawn: tuple[KeyType, list[Values]]
+) -> None:
+    """The vectorised way writes what the scalar way writes, and takes what it takes."""
+    composite, values = drawn
+    for keys, of_type in (([*map(str, longs)], LONG), ([*map(_text_of, values)], composite)):
+        column, times = pa.array(keys, pa.string()), np.arange(len(keys))
+        expected = [record_key(key, at, at, of_type) for at, key in enumerate(keys)]
+        assert record_keys(column, times, times, of_type).to_pylist() == expected
+        assert of_type.fitting(column).to_pylist() == [True] * len(keys)
+
+
+@pytest.mark.parametrize("name", UNFIT_KEYS)
+def test_what_is_no_key_is_refused_one_by_one_and_in_columns(name: str) -> None:
+    """Also where a number or an array is written in another way than the one of its key."""
+    of_type = key_type(name)
+    for key in UNFIT_KEYS[name]:
+        with pytest.raises(UnfitKey, match="no key of this store"):
+            of_type.escaped(key)
+    column = pa.array([*UNFIT_KEYS[name], None], pa.string())
+    assert not any(of_type.fitting(column).to_pylist())
+
+
+def test_a_key_that_is_spelled_otherwise_is_told_its_spelling() -> None:
+    """What a program's own JSON writer does with blanks and characters."""
+    with pytest.raises(UnfitKey, match=r'write \["é",1\]'):
+        key_type("[text, long]").escaped('["\\u00e9", 1]')
+
+
+@pytest.mark.parametrize(
+    ("of_type", "value", "key"),
+    [
+        (TEXT, "a", "a"),
+        (LONG, 7, "7"),
+        (LONG, "-7", "-7"),
+        (key_type("[text, long]"), ["a", 7], '["a",7]'),
+        (key_type("[text, long]"), '["a",7]', '["a",7]'),
+    ],
+)
+def test_values_of_json_become_texts(of_type: KeyType, value: Any, key: str) -> None:
+    """As a request's body lists them."""
+    assert of_type.written(value) == key
+
+
+@pytest.mark.parametrize(
+    ("of_type", "value"),
+    [
+        (TEXT, 7), (TEXT, ["a"]), (LONG, True), (LONG, 1.0), (LONG, 2**63), (LONG, "a"),
+        (key_type("[text, long]"), ["a"]), (key_type("[text, long]"), {"a": 1}),
+        (key_type("[text, long]"), ["a", 2**80]), (key_type("[text, long]"), None),
+    ],
+)  # fmt: skip
+def test_values_that_are_no_keys_are_refused(of_type: KeyType, value: Any) -> None:
+    """A text among numbers, a number among texts, too few or too many components."""
+    with pytest.raises(UnfitKey):
+        of_type.written(value)
+
+
+@pytest.mark.parametrize(
+    "name", ["", "int", "[]", "[int]", "[text,long]", "text, long", "[[text]]"]
+)
+def test_an_unknown_type_is_refused(name: str) -> None:
+    """The message names those that there are."""
+    with pytest.raises(InvalidDefinition, match="text, long and composites"):
+        key_type(name)
+
+
+def test_the_bytes_are_what_the_documentation_says() -> None:
+    """Each example of docs/keys.md."""
+    page = (Path(__file__).parents[2] / "docs" / "keys.md").read_text()
+    _, _, table = page.partition("| type | key | bytes |\n|---|---|---|\n")
+    rows = [line.split("|")[1:4] for line in table.splitlines() if line]
+    examples = [[cell.strip().strip("`") for cell in row] for row in rows]
+    assert len(examples) >= 8
+    for name, text, octets in examples:
+        escaped = key_type(name).escaped("" if text == "(empty)" else text)
+        assert escaped.hex(" ") == ("" if octets == "(none)" else octets)
