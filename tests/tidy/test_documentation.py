@@ -11,13 +11,13 @@ import pytest
 from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, texts
 
 COMMANDS = (
-    "backup", "clock", "compact", "dead-letters", "demo", "get", "rebuild", "rescale", "restore",
-    "run", "serve", "status", "token", "topology", "test", "bench", "lock", "help",
+    "backup", "clock", "compact", "dead-letters", "demo", "get", "new", "rebuild", "rescale",
+    "restore", "run", "serve", "status", "token", "topology", "test", "bench", "lock", "help",
 )  # fmt: skip
 #: Commands of the package, which have options of their own.
 PACKAGED = (
     "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "get",
-    "rebuild", "rescale", "restore", "run", "serve", "status", "token",
+    "new", "rebuild", "rescale", "restore", "run", "serve", "status", "token",
 )  # fmt: skip
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
