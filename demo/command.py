@@ -58,6 +58,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, _interrupt)
     try:
+        if options.kafka:
+            _send(options.kafka, options.speed)
+            return 0
         with fresh_folder(options.folder) as folder:
             if options.exit:
                 print(json.dumps(_run_and_check(folder, options.port)), flush=True)
@@ -88,6 +91,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--speed", type=float, default=5.0, metavar="RECORDS",
         help="records a second that arrive while you watch (default 5)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kafka", metavar="HOST:PORT",
+        help=f"only send the flights to the topic {TOPIC} of this Kafka cluster, at --speed; needs "
+        "the package confluent-kafka",
     )  # fmt: skip
     return parser
 
@@ -160,6 +168,17 @@ def _run_live(folder: DemoFolder, port: int | None, speed: float) -> None:
         while True:
             check()
             time.sleep(_POLL_SECONDS)
+
+
+def _send(bootstrap: str, speed: float) -> None:
+    """Send the flights to Kafka, and nothing else."""
+    try:
+        from oriel.demo.to_kafka import send_flights  # noqa: PLC0415 - a package of its own
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is not installed: pip install confluent-kafka"
+        raise DemoError(message) from error
+    flights = _read()
+    send_flights(bootstrap, TOPIC, flights.partition, flights.lines, speed)
 
 
 def _read() -> Flights:
