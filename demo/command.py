@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from urllib.parse import urlencode
 
 import numpy as np
 import pyarrow as pa
@@ -161,7 +162,7 @@ def _run_live(folder: DemoFolder, port: int | None, speed: float) -> None:
             pipeline.require_running()
             service.require_running()
 
-        _invite(service.url, speed, len(flights.lines) - first)
+        _invite(folder, service.url, speed, len(flights.lines) - first)
         rest = flights.partition[first:], flights.lines[first:]
         replay(folder.event_log, *rest, speed, check)
         say("all flights have departed; the service stays until Ctrl-C")
@@ -233,16 +234,27 @@ def _wait_included(folder: DemoFolder, service: Service) -> None:
         service.wait_included(store, TOPIC, log_sizes(folder.event_log), _READY_SECONDS)
 
 
-def _invite(url: str, speed: float, rest: int) -> None:
+def dashboard_link(url: str, store: str, key: str) -> str:
+    """The address at which the dashboard shows a key of a store."""
+    return f"{url}/#{urlencode({'store': store, 'key': key})}"
+
+
+def _invite(folder: DemoFolder, url: str, speed: float, rest: int) -> None:
     print(
         f"""
-  Dashboard        {url}/
-  Interface        {url}/openapi.json
+  Dashboard        {dashboard_link(url, STORE, KEY)}
+  Interface        {url}/docs
   The half hour up to the newest departure of {KEY}:
 
     curl {url}/v1/stores/{STORE}/current/{KEY}
 
-  {rest:,} flights are still to come, {speed:g} a second. Ctrl-C stops the demo.
+  {rest:,} flights are still to come, {speed:g} a second. What to try meanwhile:
+
+    oriel get {STORE} {KEY} --watch --url {url}
+    oriel status --data {folder.data} --watch
+    oriel new NAME        a project of your own
+
+  Ctrl-C stops the demo.
 """,
         flush=True,
     )
