@@ -11,8 +11,9 @@ import pytest
 from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, texts
 
 COMMANDS = (
-    "backup", "clock", "compact", "dead-letters", "demo", "get", "new", "rebuild", "rescale",
-    "restore", "run", "serve", "status", "token", "topology", "test", "bench", "lock", "help",
+    "backup", "clock", "compact", "dead-letters", "demo", "example", "get", "new", "rebuild",
+    "rescale", "restore", "run", "serve", "status", "token", "topology", "test", "bench", "lock",
+    "help",
 )  # fmt: skip
 #: Commands of the package, which have options of their own.
 PACKAGED = (
