@@ -79,7 +79,7 @@ class Progress:
         before = self._printed_totals.get(store)
         if before is None:
             return totals if self._first_since == 0 else None
-        return {name: number - before[name] for name, number in totals.items()}
+        return {name: number - before.get(name, 0) for name, number in totals.items()}
 
     def _pace(self, now: float) -> str:
         """Records a second since the first batch of the run, and how long the log will last."""
@@ -109,4 +109,6 @@ def _in_words(since: dict[str, int] | None, totals: dict[str, int]) -> str:
         return f"{total[0]} records, {total[1]} late, {total[2]} dead-lettered in all"
     new = [f"{since[name]:,}" for name in names]
     in_all = ", ".join(total)
-    return f"{new[0]} records, {new[1]} late, {new[2]} dead-lettered (in all {in_all})"
+    of_table = since.get("table_records", 0)
+    looked_up = f" ({of_table:,} of a table)" if of_table else ""
+    return f"{new[0]} records{looked_up}, {new[1]} late, {new[2]} dead-lettered (in all {in_all})"
