@@ -158,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 sys.stderr.write(f"{error}\n")
                 return 1
             except httpx.HTTPError as error:
-                sys.stderr.write(f"no answer from {options.service}: {error}\n")
+                sys.stderr.write(f"{options.service} can't be asked: {error}\n")
                 if options.once:
                     return 1
             if options.once:

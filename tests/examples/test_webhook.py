@@ -120,3 +120,30 @@ def test_where_the_log_was_cleaned_up_all_windows_are_looked_at(sides: Sides) ->
     assert sides.tell() == 2
     assert sides.heard == ["s/d/1", "s/d/1", "s/d/2"]
     assert sides.tell() == 0
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "said"),
+    [
+        (None, 0, ""),
+        (Undelivered("the webhook was not told of s/d/1: it answered 400"), 1, "s/d/1"),
+        (httpx.ConnectError("refused"), 1, "http://s can't be asked: refused"),
+    ],
+)
+def test_the_command_ends_with_a_line_and_a_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    failure: Exception | None, code: int, said: str,
+) -> None:  # fmt: skip
+    """What it is told of the alert reaches the one function that does the work."""
+
+    def tell(_service: httpx.Client, _hook: httpx.Client, alert: Alert, told: Delivered) -> int:
+        assert (alert, told.version) == (ALERT, 0)
+        if failure is not None:
+            raise failure
+        return 1
+
+    monkeypatch.setattr(webhook, "tell_new", tell)
+    options = ["--service", "http://s", "--store", "s", "--column", "n", "--below", "4"]
+    options += ["--to", ALERT.to, "--state", str(tmp_path / "told.json"), "--once"]
+    assert webhook.main(options) == code
+    assert said in capsys.readouterr().err

@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
+from compose_spec import PyCompose
 
 from oriel.__main__ import main
 from oriel.demo.processes import free_port
@@ -116,7 +117,9 @@ def test_a_name_that_containers_refuse_is_refused(name: str) -> None:
 def test_its_containers_start_what_is_there(printed: str) -> None:
     """The compose file reads the files of the project, under the project's name."""
     assert printed
-    compose = yaml.safe_load(Path("shop/docker-compose.yml").read_text())
+    text = Path("shop/docker-compose.yml").read_text()
+    PyCompose.from_yaml(text).validate()
+    compose = yaml.safe_load(text)
     assert compose["name"] == "shop"
     pipeline = compose["services"]["pipeline"]
     assert pipeline["command"][0] == "/opt/project/topology.py"
