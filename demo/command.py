@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+from urllib.parse import urlencode
 
 import numpy as np
 import pyarrow as pa
@@ -58,6 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stop in (signal.SIGINT, signal.SIGTERM):
         signal.signal(stop, _interrupt)
     try:
+        if options.kafka:
+            _send(options.kafka, options.speed)
+            return 0
         with fresh_folder(options.folder) as folder:
             if options.exit:
                 print(json.dumps(_run_and_check(folder, options.port)), flush=True)
@@ -88,6 +92,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--speed", type=float, default=5.0, metavar="RECORDS",
         help="records a second that arrive while you watch (default 5)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kafka", metavar="HOST:PORT",
+        help=f"only send the flights to the topic {TOPIC} of this Kafka cluster, at --speed; needs "
+        "the package confluent-kafka",
     )  # fmt: skip
     return parser
 
@@ -153,13 +162,24 @@ def _run_live(folder: DemoFolder, port: int | None, speed: float) -> None:
             pipeline.require_running()
             service.require_running()
 
-        _invite(service.url, speed, len(flights.lines) - first)
+        _invite(folder, service.url, speed, len(flights.lines) - first)
         rest = flights.partition[first:], flights.lines[first:]
         replay(folder.event_log, *rest, speed, check)
         say("all flights have departed; the service stays until Ctrl-C")
         while True:
             check()
             time.sleep(_POLL_SECONDS)
+
+
+def _send(bootstrap: str, speed: float) -> None:
+    """Send the flights to Kafka, and nothing else."""
+    try:
+        from oriel.demo.to_kafka import send_flights  # noqa: PLC0415 - a package of its own
+    except ModuleNotFoundError as error:
+        message = f"{error.name} is not installed: pip install confluent-kafka"
+        raise DemoError(message) from error
+    flights = _read()
+    send_flights(bootstrap, TOPIC, flights.partition, flights.lines, speed)
 
 
 def _read() -> Flights:
@@ -214,16 +234,27 @@ def _wait_included(folder: DemoFolder, service: Service) -> None:
         service.wait_included(store, TOPIC, log_sizes(folder.event_log), _READY_SECONDS)
 
 
-def _invite(url: str, speed: float, rest: int) -> None:
+def dashboard_link(url: str, store: str, key: str) -> str:
+    """The address at which the dashboard shows a key of a store."""
+    return f"{url}/#{urlencode({'store': store, 'key': key})}"
+
+
+def _invite(folder: DemoFolder, url: str, speed: float, rest: int) -> None:
     print(
         f"""
-  Dashboard        {url}/
-  Interface        {url}/openapi.json
+  Dashboard        {dashboard_link(url, STORE, KEY)}
+  Interface        {url}/docs
   The half hour up to the newest departure of {KEY}:
 
     curl {url}/v1/stores/{STORE}/current/{KEY}
 
-  {rest:,} flights are still to come, {speed:g} a second. Ctrl-C stops the demo.
+  {rest:,} flights are still to come, {speed:g} a second. What to try meanwhile:
+
+    oriel get {STORE} {KEY} --watch --url {url}
+    oriel status --data {folder.data} --watch
+    oriel new NAME        a project of your own
+
+  Ctrl-C stops the demo.
 """,
         flush=True,
     )

@@ -5,7 +5,8 @@ it arrives when the flight really left. So a delayed flight is a record out of o
 flight delayed by more than window and grace together is late.
 """
 
-from oriel import SlidingWindows, StreamsBuilder, avg, count, max
+from oriel import SlidingWindows, StreamsBuilder
+from oriel import aggregates as agg
 
 MINUTE_MS = 60 * 1000
 
@@ -23,14 +24,18 @@ half_an_hour = SlidingWindows.of_time_difference_and_grace(30 * MINUTE_MS, 120 *
 (
     departed.group_by_key()
     .windowed_by(half_an_hour)
-    .aggregate(departures=count(), mean_delay=avg("dep_delay"), worst_delay=max("dep_delay"))
+    .aggregate(
+        departures=agg.count(), mean_delay=agg.avg("dep_delay"), worst_delay=agg.max("dep_delay")
+    )
     .materialize("departures_by_origin")
 )
 
 (
     departed.group_by("carrier")
     .windowed_by(half_an_hour)
-    .aggregate(departures=count(), mean_delay=avg("dep_delay"), worst_delay=max("dep_delay"))
+    .aggregate(
+        departures=agg.count(), mean_delay=agg.avg("dep_delay"), worst_delay=agg.max("dep_delay")
+    )
     .materialize("departures_by_carrier")
 )
 

@@ -1,6 +1,8 @@
 """What the demo prints while it works: its steps, and how far the pipeline is."""
 
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from deltalake import DeltaTable
@@ -8,10 +10,14 @@ from deltalake.exceptions import TableNotFoundError
 
 from oriel.storage import COMMIT_INFO_KEY, CommitRecord
 
+#: Characters of the bar.
+_BAR = 30
+
 
 def say(text: str) -> None:
-    """Print one line on stderr."""
-    print(f"demo: {text}", file=sys.stderr, flush=True)
+    """Print one line on stderr, over a bar that has not reached its end."""
+    over_bar = "\r\x1b[K" if sys.stderr.isatty() else ""
+    print(f"{over_bar}demo: {text}", file=sys.stderr, flush=True)
 
 
 def last_commit(table: Path) -> CommitRecord | None:
@@ -27,23 +33,58 @@ def last_commit(table: Path) -> CommitRecord | None:
 
 
 class Progress:
-    """Prints how much of the event log a store includes, whenever that has grown."""
+    """How much of the event log a store includes: a moving bar, or lines where nobody looks."""
 
-    def __init__(self, table: Path, topic: str, sizes: dict[str, int]) -> None:
-        """Follow ``table`` until it includes ``sizes`` bytes of the partitions of ``topic``."""
+    def __init__(
+        self,
+        table: Path,
+        topic: str,
+        sizes: dict[str, int],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Follow ``table`` until it includes ``sizes`` bytes of the partitions of ``topic``.
+
+        ``clock`` gives seconds, of whatever beginning.
+        """
         self._table = table
         self._topic = topic
         self._sizes = sizes
+        self._clock = clock
         self._printed_percent = -1
+        #: When the first batch was seen, its bytes and its records: what Java's start took, and
+        #: the small first batch, say nothing about the rate.
+        self._first: tuple[float, int, int] | None = None
 
     def report(self) -> bool:
         """Print the progress since the last call; return whether all is included."""
         commit = last_commit(self._table)
-        reached = commit.offsets.get(self._topic, {}) if commit else {}
+        total = sum(self._sizes.values())
+        if commit is None:
+            self._print(0, "starting Spark")
+            return total == 0
+        reached = commit.offsets.get(self._topic, {})
         done = sum(min(reached.get(p, 0), size) for p, size in self._sizes.items())
-        percent = 100 * done // max(1, sum(self._sizes.values()))
-        if percent > self._printed_percent:
-            self._printed_percent = percent
-            detail = f", {commit.counters['input']:,} records" if commit else ", starting Spark"
-            say(f"pipeline {percent} %{detail}")
-        return percent == 100
+        records, now = commit.counters["input"], self._clock()
+        if self._first is None:
+            self._first = now, done, records
+        began, first_done, first_records = self._first
+        detail = f"{records:,} records"
+        if done > first_done and now > began:
+            rate = (records - first_records) / (now - began)
+            left = (total - done) * (now - began) / (done - first_done)
+            detail += f", {rate:,.0f} a second, {left:.0f} s left"
+        self._print(100 * done // max(1, total), detail)
+        return done == total
+
+    def _print(self, percent: int, detail: str) -> None:
+        if percent <= self._printed_percent:
+            return
+        self._printed_percent = percent
+        if not sys.stderr.isatty():
+            say(f"pipeline {percent} %, {detail}")
+            return
+        bar = ("#" * (percent * _BAR // 100)).ljust(_BAR, ".")
+        # Over the bar before, and what is left of it.
+        end = "\n" if percent == 100 else ""
+        sys.stderr.write(f"\rdemo: [{bar}] {percent} %, {detail}\x1b[K{end}")
+        sys.stderr.flush()

@@ -1,9 +1,12 @@
 """Serve the stores of a data folder over HTTP."""
 
 import argparse
+import errno
 import logging
+import os
 import socket
 import ssl
+import stat
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +29,7 @@ from oriel.storage import (
     set_up_console,
     uri,
 )
+from oriel.storage.tailer import has_tables_or_indexes
 
 #: Connections that wait while a worker is started again.
 _BACKLOG = 2048
@@ -45,10 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if problem is not None:
         say("error", problem, level="error")
         return 1
+    layout = DataLayout(options.data, options.index, options.shard)
     try:
         current_files().reach(options.data)
-        # The pipeline may be started later.
-        current_files().make_folder(options.data, sync=False)
+        _require_folder(options.data)
     except ObjectStoreFailed as error:
         say("error", str(error), level="error")
         return 1
@@ -56,6 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         line = f"can't use {options.data} as the data folder: {error.strerror}"
         say("error", line, level="error")
         return 1
+    if not has_tables_or_indexes(layout):
+        line = (
+            f"there are no tables in {options.data} yet: they are served as soon as a pipeline "
+            "writes some, and nothing is made there before"
+        )
+        say("no-tables", line, level="warning")
     try:
         # The listening socket that all workers share; port 0 takes a free one.
         family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
@@ -72,7 +82,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     end_measures = share_measures()
     try:
         return Supervisor(
-            DataLayout(options.data, options.index, options.shard),
+            layout,
             listener,
             options.workers,
             options.log_format,
@@ -81,6 +91,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ).run()
     finally:
         end_measures()
+
+
+def _require_folder(data: Path) -> None:
+    """Raise OSError if there is something else in the folder's place; it may still be missing."""
+    if is_object(data):
+        return
+    try:
+        mode = data.stat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(data))
 
 
 def _settings(options: argparse.Namespace) -> ServiceSettings:

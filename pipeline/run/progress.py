@@ -23,6 +23,9 @@ class Progress:
         self._printed = 0.0
         self._changed_windows: dict[str, int] = {}
         self._last: dict[str, PreparedBatch] = {}
+        #: Each store's counters as the last line had them, and the first batch since.
+        self._printed_totals: dict[str, dict[str, int]] = {}
+        self._first_since: int | None = None
         self._batches = 0
         #: When the first batch of this run was committed, and how far it went.
         self._first: tuple[float, int, float | None] | None = None
@@ -35,23 +38,23 @@ class Progress:
         self._batches += 1
         for name, prepared in stores.items():
             self._changed_windows[name] = self._changed_windows.get(name, 0) + prepared.changed
+        if self._first_since is None:
+            self._first_since = batch
         now = time.monotonic()
         if now - self._printed < _LINE_SECONDS:
             return
-        self._printed = now
-        parts = []
+        parts, totals, since = [], {}, {}
         for name, prepared in stores.items():
-            counters = prepared.record.counters
-            parts.append(
-                f"{name} {counters['input']:,} records, {counters['late']:,} late, "
-                f"{counters['dead_lettered']:,} dead-lettered, {prepared.open_records:,} open"
-            )
-        told = {
-            name: {**prepared.record.counters, "open": prepared.open_records}
-            for name, prepared in stores.items()
-        }
-        line = f"batch {batch}: {'; '.join(parts)}{self._pace(now)}"
-        say("batch", line, batch=batch, stores=told)
+            totals[name] = dict(prepared.record.counters)
+            since[name] = self._since_last_line(name, totals[name])
+            numbers = _in_words(since[name], totals[name])
+            parts.append(f"{name} {numbers}, {prepared.open_records:,} open")
+        is_one = self._first_since == batch
+        batches = f"batch {batch}" if is_one else f"batches {self._first_since} to {batch}"
+        self._printed, self._printed_totals, self._first_since = now, totals, None
+        line = f"{batches}: {'; '.join(parts)}{self._pace(now)}"
+        told = {name: total | {"open": stores[name].open_records} for name, total in totals.items()}
+        say("batch", line, batch=batch, stores=told, since_last=since)
 
     @property
     def batches(self) -> int:
@@ -71,6 +74,13 @@ class Progress:
         text = orjson.dumps({**summary, "lost": lost} if lost else summary)
         print(text.decode(), flush=True)
 
+    def _since_last_line(self, store: str, totals: dict[str, int]) -> dict[str, int] | None:
+        """What a store counted since the last line; None in the first one of a resumed run."""
+        before = self._printed_totals.get(store)
+        if before is None:
+            return totals if self._first_since == 0 else None
+        return {name: number - before.get(name, 0) for name, number in totals.items()}
+
     def _pace(self, now: float) -> str:
         """Records a second since the first batch of the run, and how long the log will last."""
         records = max(store.record.counters["input"] for store in self._last.values())
@@ -89,3 +99,16 @@ class Progress:
             return f" ({rate})"
         seconds_left = (1 - share) / (share - first_share) * (now - first)
         return f" ({share:.0%} of the log, {rate}, {max(0, seconds_left):.0f} s left)"
+
+
+def _in_words(since: dict[str, int] | None, totals: dict[str, int]) -> str:
+    """Records, late and dead-lettered ones since the last line, and in all."""
+    names = ("input", "late", "dead_lettered")
+    total = [f"{totals[name]:,}" for name in names]
+    if since is None:
+        return f"{total[0]} records, {total[1]} late, {total[2]} dead-lettered in all"
+    new = [f"{since[name]:,}" for name in names]
+    in_all = ", ".join(total)
+    of_table = since.get("table_records", 0)
+    looked_up = f" ({of_table:,} of a table)" if of_table else ""
+    return f"{new[0]} records{looked_up}, {new[1]} late, {new[2]} dead-lettered (in all {in_all})"

@@ -24,21 +24,24 @@ from importlib.machinery import (
     SourceFileLoader,
 )
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 
 from pyspark.cloudpickle import register_pickle_by_value
 from pyspark.sql import SparkSession
 
-from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.errors import InvalidTopology, PipelineError
 from oriel.pipeline.language import Topology, check_topic
 from oriel.pipeline.spark import send_python_files
+from oriel.pipeline.windows import IllegalArgument
 
 
 def load_topology(path: Path) -> Topology:
     """Import a topology file and return its ``topology``.
 
     Raises:
-        InvalidTopology: there is no such file, or it does not define ``topology``.
+        InvalidTopology: there is no such file, it does not define ``topology``, or it fails; then
+            the message begins with the file and the line of the user's that did.
     """
     if not path.is_file():
         message = f"there is no topology file {path}"
@@ -52,7 +55,10 @@ def load_topology(path: Path) -> Topology:
     # Dataclasses look their module up there.
     sys.modules[name] = module
     register_pickle_by_value(module)  # type: ignore[no-untyped-call]
-    loader.exec_module(module)
+    try:
+        loader.exec_module(module)
+    except Exception as error:
+        raise InvalidTopology(_at_users_line(error, path)) from error
     topology = getattr(module, "topology", None)
     if not isinstance(topology, Topology):
         message = f"{path} must define `topology = builder.build()`"
@@ -60,6 +66,20 @@ def load_topology(path: Path) -> Topology:
     for source in topology.sources:
         check_topic(source.topic)
     return topology
+
+
+def _at_users_line(error: Exception, path: Path) -> str:
+    """What an error says, behind the innermost line of the user's own files that led to it."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
+    own = {path.resolve(), *_modules_beside(path)}
+    frames = extract_tb(error.__traceback__)
+    lines = [f"{f.filename}:{f.lineno}: " for f in frames if Path(f.filename).resolve() in own]
+    # The text of our own errors says all.
+    is_ours = isinstance(error, PipelineError | IllegalArgument)
+    kind = "" if is_ours else f"{type(error).__name__}: "
+    words = " ".join(str(error).split())
+    return f"{lines[-1] if lines else ''}{kind}{words}"
 
 
 def needs_spark(path: Path) -> bool:

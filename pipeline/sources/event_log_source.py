@@ -27,7 +27,7 @@ from oriel.pipeline.event_log import (
 from oriel.pipeline.language import Source, check_topic
 from oriel.pipeline.sources.log import Batches, Decoder, Log, distance
 from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
-from oriel.storage import Offsets
+from oriel.storage import Offsets, say
 
 #: Up to this size a batch runs in the driver: a Spark job costs 0.2 to 0.3 s, however little it
 #: has to do, and in that time the driver alone takes so much through decoder and engine.
@@ -77,6 +77,26 @@ class EventLog(Log):
             .option("max_batch_bytes", str(self.max_batch_bytes))
             .load()
         )
+
+    def open(
+        self, _spark: SparkSession, topics: Sequence[str], _read: Offsets, _folder: Path
+    ) -> None:
+        """See ``Log``: say which topics are empty, as one whose name is misspelt always is."""
+        empty = [
+            topic for topic in topics if not partition_files(ensure_topic_folder(self.root, topic))
+        ]
+        others = sorted(
+            folder.name
+            for folder in self.root.iterdir()
+            if folder.name not in topics and any(folder.glob("*.jsonl"))
+        )
+        # Without others it is a log that is still to be filled.
+        for topic in empty if others else ():
+            line = (
+                f"topic {topic!r} has no records: there is no file in {self.root / topic}. Topics "
+                f"that the topology does not read: {', '.join(others)}. Is its name misspelt?"
+            )
+            say("empty-topic", line, level="warning", topic=topic)
 
     def open_rows(self, rows: Batches) -> Iterator[tuple[str, pa.RecordBatch]]:
         """See ``Log``."""

@@ -72,9 +72,11 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
     stream looked up goes on as the record that it is, and is counted where its way ends.
     """
     if join.stage.is_lookup:
-        applied = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
-    else:
-        applied = len(records) - joined.late - joined.filtered
+        of_table = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
+        return Counters(
+            applied=of_table, late=joined.late, filtered=joined.filtered, table_records=of_table
+        )
+    applied = len(records) - joined.late - joined.filtered
     return Counters(applied=applied, late=joined.late, filtered=joined.filtered)
 
 

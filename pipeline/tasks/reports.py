@@ -34,7 +34,8 @@ class Counters:
 
     The results of a join are no records: one record can have many results, or none. Those that
     come too late for any window (``late_results``), or that go to the dead letters
-    (``rejected_results``), are counted beside.
+    (``rejected_results``), are counted beside; so are, of the applied records, the rows of a table
+    that another stream looks up (``table_records``), which no window counts.
     """
 
     input: int = 0
@@ -44,16 +45,19 @@ class Counters:
     filtered: int = 0
     late_results: int = 0
     rejected_results: int = 0
+    table_records: int = 0
 
     def __add__(self, other: "Counters") -> "Counters":
         """Add number by number."""
         return Counters(**{name: n + getattr(other, name) for name, n in vars(self).items()})
 
     def as_dict(self, *, with_results: bool) -> dict[str, int]:
-        """The numbers by name; those of a join's results only where the store has one."""
+        """The numbers by name; those of a join only where the store has one."""
         numbers = dict(vars(self))
         if not with_results:
             del numbers["late_results"], numbers["rejected_results"]
+        if not self.table_records:
+            del numbers["table_records"]
         return numbers
 
 

@@ -11,6 +11,7 @@ import oriel
 #: Imported when called: serving needs no Spark.
 _COMMANDS = {
     "demo": ("oriel.demo", "demo"),
+    "new": ("oriel.project", "pipeline"),
     "get": ("oriel.client.terminal", "client"),
     "run": ("oriel.pipeline.run", "pipeline"),
     "serve": ("oriel.app.server", "app"),
@@ -29,6 +30,7 @@ _HELP = """\
 oriel: interactive queries over materialized windows
 
   oriel demo [--exit]              stream 336,776 real flights and serve their windows
+  oriel new NAME                   make a project of one's own: topology, log, test, containers
   oriel run TOPOLOGY.py --event-log FOLDER --data FOLDER [--trigger 200ms | --once]
                                    run a topology: event log -> windows -> Delta tables
   oriel serve --data FOLDER [--host 127.0.0.1] [--port 8080] [--workers 1]

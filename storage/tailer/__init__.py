@@ -7,12 +7,13 @@ In come the logs of the tables below one data folder (``oriel.storage.delta``), 
 """
 
 from oriel.storage.tailer.status import Heartbeat, StatusFile, StoreStatus, TailerStatus
-from oriel.storage.tailer.tables import stores_with_tables
+from oriel.storage.tailer.tables import has_tables_or_indexes, stores_with_tables
 
 __all__ = [
     "Heartbeat",
     "StatusFile",
     "StoreStatus",
     "TailerStatus",
+    "has_tables_or_indexes",
     "stores_with_tables",
 ]

@@ -4,7 +4,8 @@
 
 One loop looks at all stores, a few threads bring their indexes up to date (``StorePool``). One
 tailer per data folder and index format: the second refuses, or waits for its turn with ``--wait``.
-With ``--parent-pid`` it ends when that process is no longer its parent.
+With ``--parent-pid`` it ends when that process is no longer its parent. It writes nothing until
+there is a folder of tables.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from oriel.storage.tailer.formats import remove_other_formats
 from oriel.storage.tailer.pool import StorePool
 from oriel.storage.tailer.status import StatusFile, StoreStatus
 from oriel.storage.tailer.store import StoreTailer
-from oriel.storage.tailer.tables import TablesFolder, TablesLook
+from oriel.storage.tailer.tables import TablesFolder, TablesLook, has_tables_or_indexes
 
 logger = logging.getLogger(__name__)
 
@@ -155,6 +156,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     if options.parent_pid is not None:
         end_with_parent(options.parent_pid)
+    # A folder that a slip of the pen named is not made, nor is anything in it.
+    while not has_tables_or_indexes(DataLayout(options.data, options.index, options.shard)):
+        time.sleep(_ROUND_SECONDS)
     if take_lock(options.index or options.data, options.shard, wait=options.wait) is None:
         logger.error("another tailer serves %s; end it first, or use --wait", options.data)
         return ANOTHER_TAILER

@@ -18,6 +18,7 @@ import orjson
 
 from oriel.storage.files import replace_file
 from oriel.storage.layout import DataLayout
+from oriel.storage.tailer.tables import has_tables_or_indexes
 
 #: Age in seconds from which a heartbeat counts as missing, and by how much it may be ahead.
 HEARTBEAT_SECONDS_MAX = 5.0
@@ -74,6 +75,7 @@ class StatusFile:
 
     def __init__(self, layout: DataLayout) -> None:
         """Nothing is read or written yet."""
+        self._layout = layout
         self._path: Path = layout.indexes / STATUS_FILE
         self._written: bytes | None = None
 
@@ -135,6 +137,11 @@ class StatusFile:
             return None
 
     def _unheard(self) -> str:
+        if not has_tables_or_indexes(self._layout):
+            return (
+                f"there are no tables in {self._layout.root} yet: start a pipeline that writes "
+                "there, or correct --data"
+            )
         return f"nothing was heard of the tailer{self._read_only()}"
 
     def _read_only(self) -> str:

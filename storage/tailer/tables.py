@@ -48,6 +48,13 @@ def stores_with_indexes(layout: DataLayout) -> list[str]:
         return []
 
 
+def has_tables_or_indexes(layout: DataLayout) -> bool:
+    """Whether there is anything to follow, or ever was: else the data folder may be misspelt."""
+    if is_object(layout.tables):
+        return True
+    return layout.tables.is_dir() or layout.indexes.is_dir()
+
+
 @dataclass
 class TablesLook:
     """What one look at the tables' folder gave.

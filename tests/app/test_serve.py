@@ -269,11 +269,16 @@ def test_an_address_that_others_reach_needs_a_word(
     assert not (tmp_path / "data").exists()
 
 
-def test_a_folder_without_stores_is_served(tmp_path: Path) -> None:
-    """A pipeline may come later; its store is then found."""
+def test_a_folder_without_tables_is_told_and_not_made(tmp_path: Path) -> None:
+    """A slip of the pen leaves nothing behind; where a pipeline comes later, its store is found."""
     serving = Serving(tmp_path / "new")
-    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
+    unready = serving.get("/readyz")
+    assert unready.status == 503
+    assert unready.json["problem"].startswith(f"there are no tables in {serving.data} yet: ")
     assert serving.get("/v1/stores").json == {"stores": []}
+    wait_until(lambda: "oriel.storage.tailer" in serving.children(), "the tailer")
+    assert not serving.data.exists()
+    assert f"there are no tables in {serving.data} yet" in serving.stderr.read_text()
     table = StoreTable(tmp_path / "new", make_definition())
     table.commit([{"key": "a", "start": 1}])
     serving.wait_for(1)

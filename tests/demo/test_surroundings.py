@@ -98,3 +98,9 @@ def test_the_replay_appends_every_line(tmp_path: Path) -> None:
     assert (tmp_path / "flights" / "0.jsonl").read_text() == "a\nc\n"
     assert (tmp_path / "flights" / "1.jsonl").read_text() == "b\n"
     assert checks
+
+
+def test_the_link_to_the_dashboard_takes_any_key() -> None:
+    """As a browser's own form would write it."""
+    link = command.dashboard_link("http://h", "s", "a/b &ü")
+    assert link == "http://h/#store=s&key=a%2Fb+%26%C3%BC"

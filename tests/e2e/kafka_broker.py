@@ -32,7 +32,7 @@ class Broker:
     def __init__(self, folder: Path) -> None:
         """Start a fresh broker."""
         self._folder = folder
-        self._class_path = _class_path(folder)
+        self._class_path = class_path(folder)
         port, sasl_port, controller = free_port(), free_port(), free_port()
         self.address = f"127.0.0.1:{port}"
         #: Where it asks for USER and PASSWORD, over TLS.
@@ -59,7 +59,7 @@ class Broker:
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )
-        _wait_until_it_answers(self.address, self._process, log)
+        wait_until_it_answers(self.address, self._process, log)
 
     def kill(self) -> None:
         """End it as a power loss would."""
@@ -77,7 +77,8 @@ def running_broker(folder: Path) -> Iterator[str]:
         broker.kill()
 
 
-def _class_path(folder: Path) -> str:
+def class_path(folder: Path) -> str:
+    """The jars of a broker, for Java's option ``-cp``; notes of Maven go to ``folder``."""
     if shutil.which("mvn") is None:
         reason = "mvn not found (Debian: apt-get install maven)"
         if os.environ.get("CI"):
@@ -138,7 +139,8 @@ def _configuration(folder: Path, port: int, sasl_port: int, controller: int) -> 
     ])  # fmt: skip
 
 
-def _wait_until_it_answers(address: str, broker: "subprocess.Popen[bytes]", log: Path) -> None:
+def wait_until_it_answers(address: str, broker: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Wait for a broker that writes ``log``; its end is a failure."""
     end = time.monotonic() + _START_SECONDS
     while time.monotonic() < end:
         assert broker.poll() is None, f"the broker ended: {log.read_text()[-2000:]}"

@@ -73,10 +73,13 @@ def test_the_wheel_has_all_modules_and_data_and_nothing_else(wheel: Path) -> Non
         files = {name for name in archive.namelist() if ".dist-info/" not in name}
         own = ROOT / "src"
         modules = {p.relative_to(own).as_posix() for p in (own / "oriel").glob("*.py")}
-        modules |= {p.relative_to(own).as_posix() for p in own.glob("oriel/testing/*.py")}
+        for folder in ("project", "testing"):
+            modules |= {p.relative_to(own).as_posix() for p in own.glob(f"oriel/{folder}/*.py")}
+        templates = {p.relative_to(own).as_posix() for p in own.rglob("*.template")}
+        assert len(templates) > 5
         for room in ROOMS:
             modules |= {f"oriel/{p.relative_to(ROOT)}" for p in (ROOT / room).rglob("*.py")}
-        assert files == modules | DATA
+        assert files == modules | templates | DATA
         (entries,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
         assert "oriel = oriel.__main__:main" in archive.read(entries).decode()
     assert wheel.name == f"oriel-{oriel.__version__}-py3-none-any.whl"

@@ -1,4 +1,4 @@
-"""What ``oriel.testing`` gives, and what it needs for it."""
+"""What ``oriel.testing`` and ``oriel.aggregates`` give, and what they need for it."""
 
 import subprocess
 import sys
@@ -6,6 +6,8 @@ import sys
 import pytest
 
 import oriel.testing
+from oriel import aggregates
+from oriel.pipeline.windows import Aggregate
 
 
 @pytest.mark.parametrize("name", oriel.testing.__all__)
@@ -32,3 +34,14 @@ def test_the_suites_need_no_spark_and_the_driver_no_pytest() -> None:
     )
     for program in (suites, driver):
         subprocess.run([sys.executable, "-P", "-c", program], check=True, timeout=120)
+
+
+def test_the_aggregates_have_a_module_of_their_own() -> None:
+    """It has each function of the language that makes an aggregate, and nothing else."""
+    made_by_language = {
+        name
+        for name in oriel.__all__
+        if name == "mergeable" or getattr(oriel, name).__annotations__.get("return") is Aggregate
+    }
+    assert set(aggregates.__all__) == made_by_language
+    assert all(getattr(aggregates, name) is getattr(oriel, name) for name in aggregates.__all__)

@@ -54,6 +54,7 @@ def test_every_line_is_a_pin_or_a_hash(lock: str) -> None:
         ("requirements-build.lock", "build"),
         ("requirements-app.lock", "app"),
         ("requirements-pipeline.lock", "pipeline"),
+        ("requirements-producer.lock", "producer"),
     ],
 )
 def test_the_lock_has_what_the_project_names(lock: str, group: str) -> None:

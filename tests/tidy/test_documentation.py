@@ -10,13 +10,14 @@ import pytest
 from tests.tidy.project import PRODUCT, ROOT, files, modules_of, offenders, options_of, texts
 
 COMMANDS = (
-    "backup", "clock", "compact", "dead-letters", "demo", "get", "rebuild", "rescale", "restore",
-    "run", "serve", "status", "token", "topology", "test", "bench", "docs", "lock", "help",
+    "backup", "clock", "compact", "dead-letters", "demo", "example", "get", "new", "rebuild",
+    "rescale", "restore", "run", "serve", "status", "token", "topology", "test", "bench", "docs",
+    "lock", "help",
 )  # fmt: skip
 #: Commands of the package, which have options of their own.
 PACKAGED = (
     "backup", "clock", "compact", "dead-letters list", "dead-letters replay", "demo", "get",
-    "rebuild", "rescale", "restore", "run", "serve", "status", "token",
+    "new", "rebuild", "rescale", "restore", "run", "serve", "status", "token",
 )  # fmt: skip
 
 _LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

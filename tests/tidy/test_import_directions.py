@@ -77,7 +77,17 @@ FORBIDDEN = {
     "pipeline": {"oriel.app", "oriel.demo", "fastapi", "starlette"},
     "demo": {"pyspark"},
 }
-_OUTSIDE = {"tests", "benchmarks", "tools", "app", "client", "pipeline", "storage", "demo"}
+_OUTSIDE = {
+    "tests",
+    "benchmarks",
+    "examples",
+    "tools",
+    "app",
+    "client",
+    "pipeline",
+    "storage",
+    "demo",
+}
 
 
 class Import(NamedTuple):

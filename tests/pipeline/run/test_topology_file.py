@@ -8,6 +8,7 @@ import orjson
 import pytest
 from deltalake import DeltaTable
 
+from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.run.topology_file import load_topology, needs_spark
 
 TOPOLOGY = """
@@ -102,3 +103,32 @@ def test_a_topology_file_may_hold_a_dataclass(tmp_path: Path) -> None:
         "topology = builder.build()\n"
     )
     assert [store.name for store in load_topology(path).stores] == ["s"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("from oriel import nothing\n", "topology.py:1: ImportError: cannot import name 'nothing'"),
+        ("\nmissing + 1\n", "topology.py:2: NameError: name 'missing' is not defined"),
+        ("\n\nx = (\n", "topology.py:3: SyntaxError: '(' was never closed"),
+        (
+            "from oriel import StreamsBuilder\n\nStreamsBuilder().stream('t', 'v INT').filter(7)\n",
+            "topology.py:3: ",
+        ),
+        (
+            "import broken_beside\nbroken_beside.half(1)\n",
+            "broken_beside.py:2: ZeroDivisionError: ",
+        ),
+    ],
+    ids=["import", "name", "syntax", "language", "module beside"],
+)
+def test_a_file_that_fails_is_told_with_the_users_line(
+    tmp_path: Path, text: str, said: str
+) -> None:
+    """The innermost one of the user's own files; neither Python's frames nor ours."""
+    (tmp_path / "broken_beside.py").write_text("def half(n):\n    return n / 0\n")
+    (tmp_path / "topology.py").write_text(text)
+    with pytest.raises(InvalidTopology) as failed:
+        load_topology(tmp_path / "topology.py")
+    assert str(failed.value).startswith(f"{tmp_path}/{said}")
+    assert "\n" not in str(failed.value)

@@ -2,12 +2,13 @@
 
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
 
 from oriel import InvalidTopology
@@ -20,7 +21,7 @@ from oriel.pipeline.event_log import (
     opened_slices,
     partition_files,
 )
-from oriel.pipeline.sources.event_log_source import ensure_topic_folder
+from oriel.pipeline.sources.event_log_source import EventLog, ensure_topic_folder
 
 
 @pytest.fixture
@@ -176,3 +177,19 @@ def test_a_file_that_a_machine_lacks_is_told(folder: Path) -> None:
     missing = event_log.Slice("t", str(folder / "0.jsonl"), 0, 0, 10)
     with pytest.raises(EventLogError, match=r"has no event log .*0\.jsonl: restore the file"):
         list(event_log.read_lines(missing))
+
+
+def test_an_empty_topic_is_told_where_there_are_others(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It may be misspelt; one with a file, or in a log without any, is as it should be."""
+    no_spark = cast("SparkSession", None)
+    log = EventLog(tmp_path)
+    log.open(no_spark, ["t"], {}, tmp_path)
+    (folder / "0.jsonl").touch()
+    log.open(no_spark, ["t"], {}, tmp_path)
+    assert capsys.readouterr().err == ""
+    log.open(no_spark, ["tt"], {}, tmp_path)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"topic 'tt' has no records: there is no file in {tmp_path / 'tt'}.")
+    assert "does not read: t." in line

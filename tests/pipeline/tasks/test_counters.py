@@ -68,6 +68,15 @@ def test_results_of_joins_are_counted_beside() -> None:
     assert "late_results" not in total.as_dict(with_results=False)
 
 
+def test_rows_of_a_table_that_is_looked_up_are_named() -> None:
+    """They are applied, and so in the sum; of a store that looks nothing up nothing is said."""
+    total = count_batch(
+        "s", 4, [Counters(input=3, applied=1), Counters(applied=2, table_records=2)]
+    )
+    assert total.as_dict(with_results=False)["table_records"] == 2
+    assert "table_records" not in Counters(input=1, applied=1).as_dict(with_results=True)
+
+
 def test_nothing_is_nothing() -> None:
     """A batch without any task counts nothing."""
     assert count_batch("s", 0, []) == Counters()

@@ -159,6 +159,7 @@ def test_a_stream_looks_up_the_table_as_it_is(
     )
     assert run.counters["filtered"] == dropped
     assert run.counters["late"] == _late(wanted)
+    assert run.counters.get("table_records", 0) == sum(map(len, table.values()))
     assert (
         sum(run.counters[name] for name in ("applied", "late", "filtered"))
         == (run.counters["input"])

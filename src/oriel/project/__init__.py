@@ -1,0 +1,96 @@
+"""``oriel new NAME``: a project of one's own that runs at once.
+
+Its files are those of ``template``, with the project's name put in: a topology, a sample log, a
+test with the test driver, what is needed for containers, and a page that says how to go on.
+"""
+
+import argparse
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path, PurePosixPath
+from string import Template
+
+import oriel
+
+#: What a folder, a checkpoint and a container may be called alike.
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+_SUFFIX = ".template"
+
+_NEXT = """\
+{name} is made. Try it:
+
+  cd {folder}
+  {test}
+  {oriel} run topology.py --event-log events --data data --once
+  {oriel} serve --data data
+
+and, in another terminal, while it serves:
+
+  curl localhost:8080/v1/stores/revenue_by_city/current/berlin
+
+The same windows drawn: http://localhost:8080/. How to go on: {readme}
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Make the project and print what to try; exit code 1 where there is something in its place."""
+    parser = argparse.ArgumentParser(
+        prog="oriel new",
+        description="Make a project of one's own: topology, sample log, test, compose file.",
+    )
+    parser.add_argument("name", type=_name, help="the project's folder, made in the current one")
+    name = parser.parse_args(arguments).name
+    folder = Path(name)
+    if folder.exists():
+        sys.stderr.write(
+            f"oriel new: there is something called {name} already: take another name\n"
+        )
+        return 1
+    for path, text in _filled(name):
+        target = folder / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+    command, test = _commands(folder.resolve())
+    sys.stdout.write(
+        _NEXT.format(
+            name=name, folder=folder, test=test, oriel=command, readme=folder / "README.md"
+        )
+    )
+    return 0
+
+
+def _name(text: str) -> str:
+    if _NAME.fullmatch(text):
+        return text
+    message = "use 1 to 63 small letters, digits, '_' or '-', beginning with a letter or digit"
+    raise argparse.ArgumentTypeError(message)
+
+
+def _filled(name: str) -> Iterator[tuple[PurePosixPath, str]]:
+    """Each file of the project: its path below the folder, and its text."""
+    values = {"name": name, "version": oriel.__version__}
+    for path, template in _templates(files(__name__) / "template", PurePosixPath()):
+        yield path, Template(template.read_text(encoding="utf-8")).substitute(values)
+
+
+def _templates(
+    folder: Traversable, path: PurePosixPath
+) -> Iterator[tuple[PurePosixPath, Traversable]]:
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            yield from _templates(entry, path / entry.name)
+        elif entry.name.endswith(_SUFFIX):
+            yield path / entry.name.removesuffix(_SUFFIX), entry
+
+
+def _commands(folder: Path) -> tuple[str, str]:
+    """How this ``oriel`` is called, and how the project's test is run."""
+    checkout = Path(oriel.__file__).resolve().parents[2]
+    script = checkout / "oriel"
+    if (checkout / "pyproject.toml").is_file() and script.is_file():
+        # The script runs tests with the checkout's packages, from the checkout's folder.
+        return str(script), f"{script} test {folder}"
+    return "oriel", "python -m pytest"

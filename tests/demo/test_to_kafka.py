@@ -1,0 +1,25 @@
+"""Flights to Kafka: what is still to be sent, and a cluster that is not there."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from oriel.demo import to_kafka
+from oriel.demo.errors import DemoError
+from oriel.demo.processes import free_port
+
+
+def test_what_each_partition_has_is_not_sent_again() -> None:
+    """A start after a break goes on in each partition for itself, in the order of the flights."""
+    partition = np.array([0, 1, 0, 2, 1, 0])
+    lines = pa.array(["a", "b", "c", "d", "e", "f"])
+    left = list(to_kafka._still_to_send(partition, lines, [2, 0, 1]))
+    assert left == [(1, "b"), (1, "e"), (0, "f")]
+
+
+def test_a_cluster_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line, after a bounded wait."""
+    monkeypatch.setattr(to_kafka, "_ANSWER_SECONDS", 1)
+    address = f"127.0.0.1:{free_port()}"
+    with pytest.raises(DemoError, match=f"can't be sent to Kafka at {address}"):
+        to_kafka.send_flights(address, "flights", np.array([0]), pa.array(["{}"]), 1)
