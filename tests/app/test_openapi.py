@@ -270,8 +270,12 @@ def test_other_forms_are_documented(example: Served, media: str) -> None:
     document = _document(example)
     for operation in OPERATIONS.values():
         if operation.has_forms:
-            described = document["paths"][operation.path]["get"]
-            answer = example.get(_CALLS[operation.path][0], [("Accept", media)])
+            described = document["paths"][operation.path][operation.method.lower()]
+            accept = [("Accept", media)]
+            if operation.method == "POST":
+                answer = example.post(*_POSTS[operation.path][0], accept)
+            else:
+                answer = example.get(_CALLS[operation.path][0], accept)
             assert _check_call(document, described, answer) == (200 if media == "text/csv" else 406)
 
 
