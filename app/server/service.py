@@ -74,10 +74,10 @@ class Service:
         self.measures = Measures(self.catalog.has)
         self.api = make_api(self, StatusFile(layout), layout, settings)
         self._hot_reads = HotReads(self.catalog, self.gate)
-        self.streams = EventStreams(self.catalog, self.gate)
         self._hosts = AllowedHosts(settings.allowed_hosts)
         verifiers = make_verifiers(settings.token_settings())
         self._access = AccessGuard(verifiers) if verifiers else None
+        self.streams = EventStreams(self.catalog, self.gate, self._access)
         app: App = Observed(self._guarded, self.measures, access_log=settings.access_log)
         if settings.cors_origins:
             # In front of the guards: a browser asks without a token whether it may ask with one.
