@@ -21,7 +21,7 @@ from oriel.client.errors import (
     UnknownStore,
 )
 from oriel.client.exchange import Retries
-from oriel.client.records import Page, Position, Row, StoreSummary, Window
+from oriel.client.records import Change, Page, Position, Removed, Row, StoreSummary, Window
 from oriel.client.results import AsyncResults, Results
 from oriel.client.stores import (
     AsyncReadOnlyKeyValueStore,
@@ -38,6 +38,7 @@ __all__ = [
     "AsyncReadOnlySessionStore",
     "AsyncReadOnlyWindowStore",
     "AsyncResults",
+    "Change",
     "Client",
     "InvalidRequest",
     "NotAllowed",
@@ -51,6 +52,7 @@ __all__ = [
     "ReadOnlyKeyValueStore",
     "ReadOnlySessionStore",
     "ReadOnlyWindowStore",
+    "Removed",
     "Results",
     "Retries",
     "Row",

@@ -25,6 +25,7 @@ FLOORS = {
         "terminal",
         "clients",
         "connection stores",
+        "streaming",
         "store_reads window_reads row_reads exchange results",
         "paging",
         "protocol",
