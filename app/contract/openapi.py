@@ -267,6 +267,8 @@ def _answer(operation: Operation) -> Json:
     if operation.answer is None:
         return {"description": "The text", "content": content}
     headers: Json = {"Vary": _VARY} if operation.has_forms else {}
+    if "position" in operation.answer.model_fields:
+        headers = {**headers, "Oriel-Version": _ANSWER_HEADERS["Oriel-Version"]}
     if not operation.is_hot:
         described: Json = {"description": "Successful Response", "content": content}
         return {**described, "headers": headers} if headers else described

@@ -101,6 +101,12 @@ _TIME_SCHEMA = {
     ]
 }
 
+
+def _time_bound(name: str, description: str) -> QueryParameter:
+    """A parameter of any time, without a default."""
+    return QueryParameter(name, _TIME_SCHEMA, description, time_reader(name), is_bound=True)
+
+
 FROM_MS = QueryParameter(
     "from_ms",
     _TIME_SCHEMA,
@@ -366,6 +372,6 @@ LETTERS = (
     _integer_bound("to_offset", "Greatest offset, inclusive."),
     _text_bound("store", "Only records that this store alone can't use."),
     _text_bound("reason", "Only letters of this reason, like not-json."),
-    _integer_bound("from_ms", "Least time of a record, inclusive; not those of unknown time."),
-    _integer_bound("to_ms", "Greatest time of a record, inclusive; not those of unknown time."),
+    _time_bound("from_ms", "Least time of a record, inclusive; not those of unknown time."),
+    _time_bound("to_ms", "Greatest time of a record, inclusive; not those of unknown time."),
 )

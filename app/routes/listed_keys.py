@@ -25,9 +25,6 @@ from oriel.app.reads import (
 from oriel.app.routes.stores import store_of
 from oriel.storage import KEY_BYTES_MAX
 
-#: No cache keeps the answer to a POST; this says it to those that would try.
-_NOT_KEPT = (b"cache-control", b"no-store")
-
 _LISTED = [operation for operation in OPERATIONS.values() if operation.method == "POST"]
 
 
@@ -53,7 +50,7 @@ def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], A
         frame, lag = view.frame(state), view.lag(state.version)
         content = await content_of(frame, wanted, page, media)
         response = Response(content.body)
-        response.raw_headers = [*content.headers, _NOT_KEPT, *frame.position, VARY]
+        response.raw_headers = [*content.headers, *frame.position, VARY]
         if lag is not None:
             response.raw_headers.append(lag.field)
         return response

@@ -413,7 +413,10 @@ def test_pages_of_told_origins_may_read(tmp_path: Path) -> None:
         sent = [("Authorization", f"Bearer {bearer}")]
         read = client.get(target, [("Origin", origin), *sent])
         assert (read.status, read.headers["access-control-allow-origin"]) == (200, origin)
-        assert "ETag" in read.headers["access-control-expose-headers"]
+        exposed = read.headers["access-control-expose-headers"].lower().split(", ")
+        csv = client.get(f"{ROOT}/fetch/a?limit=1", [("Accept", "text/csv"), *sent])
+        assert {name for name in csv.headers if name.startswith("oriel-")} <= {*exposed}
+        assert {"etag", "oriel-next-cursor", "oriel-owner", "retry-after"} <= {*exposed}
         refused = client.get(target, [("Origin", origin)])
         assert refused.headers["access-control-allow-origin"] == origin
         assert_problem(refused, 401, "unauthorized")
