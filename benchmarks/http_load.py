@@ -1,6 +1,8 @@
 """Load one HTTP service over keep-alive connections and measure each answer's latency.
 
-    python -m benchmarks.http_load HOST PORT CONNECTIONS SECONDS WARMUP_SECONDS < paths
+    python -m benchmarks.http_load HOST PORT CONNECTIONS SECONDS WARMUP_SECONDS [FIELD] < paths
+
+FIELD is one more field of each request's header, like ``Authorization: Bearer ...``.
 
 A raw-socket client in a process of its own: it builds each request once and reads no more of
 an answer than its status and length, so that it costs less CPU than the service it measures.
@@ -23,12 +25,13 @@ _LENGTH = b"content-length: "
 
 
 class Load(NamedTuple):
-    """What one run measured; latencies in milliseconds."""
+    """What one run measured; latencies in milliseconds. ``requests``: the warm-up's, too."""
 
     requests_per_second: float
     p50_ms: float
     p99_ms: float
     errors: int
+    requests: int
 
 
 class Connection:
@@ -96,12 +99,17 @@ def run_load(
 
 
 def measure(
-    address: tuple[str, int], paths: Sequence[str], seconds: float, connections: int = 8
+    address: tuple[str, int],
+    paths: Sequence[str],
+    seconds: float,
+    connections: int = 8,
+    field: str | None = None,
 ) -> Load:
     """Run the load in a process of its own, after a warm-up of a fifth of the time."""
     command = [
         sys.executable, "-m", "benchmarks.http_load",
         address[0], str(address[1]), str(connections), str(seconds), str(seconds / 5),
+        *([] if field is None else [field]),
     ]  # fmt: skip
     process = subprocess.run(
         command, input="\n".join(paths), text=True, stdout=subprocess.PIPE, check=True
@@ -111,17 +119,24 @@ def measure(
 
 def main() -> int:
     """Load what the command line says; prints a ``Load`` as JSON."""
-    host, port, connections, seconds, warmup_seconds = sys.argv[1:]
+    host, port, connections, seconds, warmup_seconds, *fields = sys.argv[1:]
     address = (host, int(port))
+    header = "\r\n".join([f"Host: {host}", *fields])
     requests = [
-        f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode() for path in sys.stdin.read().split()
+        f"GET {path} HTTP/1.1\r\n{header}\r\n\r\n".encode() for path in sys.stdin.read().split()
     ]
-    run_load(address, requests, int(connections), float(warmup_seconds))
+    warm_up, _, _ = run_load(address, requests, int(connections), float(warmup_seconds))
     latencies, errors, elapsed_seconds = run_load(
         address, requests, int(connections), float(seconds)
     )
     cuts = statistics.quantiles(latencies, n=100)
-    load = Load(len(latencies) / elapsed_seconds, cuts[49] * 1000, cuts[98] * 1000, errors)
+    load = Load(
+        requests_per_second=len(latencies) / elapsed_seconds,
+        p50_ms=cuts[49] * 1000,
+        p99_ms=cuts[98] * 1000,
+        errors=errors,
+        requests=len(warm_up) + len(latencies),
+    )
     print(json.dumps(load._asdict()))
     return 0
 

@@ -1,200 +1,206 @@
-"""How many window reads one API process answers: ``python -m benchmarks.query``.
+"""How many reads one API process answers: ``./oriel bench query [--windows N ...]``.
 
-Makes a Delta table of 1,000 keys x 1,000 windows, lets the real tailer index it, starts the
-real API with one worker, and loads it over 8 keep-alive connections from another process. The
-same reads through an ordinary FastAPI route with ``Query`` parameters, over the same index in
-the same run, are what the raw ASGI reads are compared with.
+Makes a Delta table of N windows, 1,000 of each key, lets the real tailer index it, and loads the
+real service with one worker over 8 keep-alive connections from another process. Told are
 
-Prints a table, and JSON in the last line. Figures to aim for: latest >= 15,000 requests/s,
-100 windows >= 9,000/s, p99 < 5 ms.
+- requests/s of the newest window and of 100 windows in either direction, of each N (several make a
+  ladder), and of the same reads through ordinary FastAPI routes over the same index;
+- what tokens, guards, metrics and validators cost, and the checksums of the index: the same worker
+  with and without them;
+- how long a commit takes until an answer has it.
+
+What is compared is measured in turns, so that all meet the same machine. Of rates and latencies
+the turn with the most requests/s is told, which was disturbed least; of the processor time that the
+worker takes for a request the median of all turns, which says most on a busy machine.
+Prints tables, and JSON in the last line. Tables and indexes are made in a folder that is deleted
+at the end: 350 bytes a window.
 """
 
 import argparse
 import json
 import os
 import random
-import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
-import time
-import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from urllib.error import URLError
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
+from typing import NamedTuple
 
 from benchmarks.http_load import Load, measure
-from oriel.storage import (
-    COMMIT_INFO_KEY,
-    STORE_PROPERTY,
-    AggregateSpec,
-    CommitRecord,
-    StoreDefinition,
-    StoreKind,
-    WindowSpec,
-)
-from oriel.storage.delta import TIMESTAMP, arrow_type, open_table, store_schema, write_file
+from benchmarks.query_runs.services import Running, service
+from benchmarks.query_runs.tables import SLIDE_MS, STORE, BenchTable, key_name, make_table
+from benchmarks.query_runs.visibility import Visibility, commit_to_visible
 
-_STORE = "bench"
-_COMMITS = 10
-_SLIDE_MS = 1_000
-_START_SECONDS = 120.0
+_WINDOWS_OF_A_KEY = 1_000
+#: Requests of one read, over random keys and times; always the same ones.
+_REQUESTS = 5_000
 
-_DEFINITION = StoreDefinition(
-    name=_STORE,
-    topic="events",
-    grouped_by="key",
-    window=WindowSpec(StoreKind.SLIDING, 10_000, 60_000),
-    aggregates=(
-        AggregateSpec("count", "count()", "long"),
-        AggregateSpec("mean", "avg(value)", "double"),
-        AggregateSpec("worst", "max(value)", "double"),
-    ),
-    key_groups=8,
-)
+#: Where no ladder is asked for, and where costs are measured if the ladder has it.
+_USUAL_WINDOWS = 1_000_000
 
 
-def make_table(data: Path, keys: int, windows: int) -> None:
-    """Write the store's table: each commit holds some windows of all keys."""
-    path = data / "tables" / _STORE
-    schema = store_schema({a.name: arrow_type(a.type) for a in _DEFINITION.aggregates})
-    table = open_table(path, schema, {STORE_PROPERTY: _DEFINITION.to_json()}, sync=False)
-    for batch, starts in enumerate(np.array_split(np.arange(windows) * _SLIDE_MS, _COMMITS)):
-        end = int(starts[-1]) if len(starts) else 0
-        offsets = {"events": {"0": 100 * end}}
-        record = CommitRecord(batch, offsets, {"events": {"0": end}}, end - 60_000, {"input": end})
-        file = write_file(path, _rows(keys, starts, batch, schema), "part", sync=False)
-        table.commit([file], "bench", batch, {COMMIT_INFO_KEY: record.to_json()})
+class _Target(NamedTuple):
+    """A service that is loaded, how many keys it has, and a field that its requests have."""
 
-
-def _rows(keys: int, starts: npt.NDArray[np.int64], batch: int, schema: pa.Schema) -> pa.Table:
-    start = np.repeat(starts, keys)
-    values = np.random.default_rng(batch).normal(10.0, 3.0, len(start))
-    times = {
-        "window_start": start,
-        "window_end": start + 10_000,
-        "timestamp": start + 9_000,
-    }
-    columns = {
-        "key": pa.array([_key(i) for i in range(keys)] * len(starts)),
-        "count": pa.array(np.full(len(start), 10)),
-        "mean": pa.array(values),
-        "worst": pa.array(values + 9.5),
-        "final": pa.repeat(pa.scalar(value=True), len(start)),
-        "deleted": pa.repeat(pa.scalar(value=False), len(start)),
-        "revision": pa.repeat(pa.scalar(batch, pa.int64()), len(start)),
-        **{name: pa.array(time_ms * 1000).cast(TIMESTAMP) for name, time_ms in times.items()},
-    }
-    return pa.table([columns[name] for name in schema.names], schema=schema)
-
-
-def _key(number: int) -> str:
-    return f"key-{number:05d}"
-
-
-@contextmanager
-def service(module: Sequence[str], data: Path, port: int) -> Iterator[tuple[str, int]]:
-    """Run a service until the block ends; begins when it says that it is ready."""
-    command = [sys.executable, "-m", *module, "--data", str(data), "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        _wait_until_ready(f"http://127.0.0.1:{port}/readyz")
-        yield ("127.0.0.1", port)
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _wait_until_ready(url: str) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    while True:
-        try:
-            with urllib.request.urlopen(url) as answer:  # noqa: S310 - our own service
-                answer.read()
-                return
-        except (URLError, OSError):
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
-
-
-def read_paths(windows: int) -> dict[str, list[str]]:
-    """The requests of each read, over random keys and ranges (always the same ones)."""
-    chooser = random.Random(11)
-    keys = [_key(chooser.randrange(1_000)) for _ in range(500)]
-    froms = [chooser.randrange(max(1, windows - 100)) * _SLIDE_MS for _ in keys]
-    root = f"/v1/stores/{_STORE}"
-    return {
-        "latest": [f"{root}/latest/{key}" for key in keys],
-        "fetch 100 windows": [
-            f"{root}/fetch/{key}?from_ms={start}&to_ms={start + 99 * _SLIDE_MS}"
-            for key, start in zip(keys, froms, strict=True)
-        ],
-        "backwardFetch 100 windows": [f"{root}/backwardFetch/{key}?limit=100" for key in keys],
-    }
+    service: Running
+    keys: int
+    field: str | None = None
 
 
 def main() -> int:
     """Run the benchmark and print what it measured."""
     options = _parse()
-    data = Path(options.data or tempfile.mkdtemp(prefix="oriel-bench-query-"))
-    try:
-        results = run(data, options)
-    finally:
-        if options.data is None:
-            shutil.rmtree(data, ignore_errors=True)
-    _print(results)
+    with tempfile.TemporaryDirectory(prefix="oriel-bench-query-", dir=options.folder) as folder:
+        results = _run(Path(folder), options)
+    print(json.dumps({"benchmark": "query", "cores": os.cpu_count(), "connections": 8, **results}))
     return 0
 
 
-def run(data: Path, options: argparse.Namespace) -> dict[str, dict[str, Load]]:
-    """Measure each read on both services; alternating, so that both meet the same machine."""
-    if not (data / "tables" / _STORE).exists():
-        make_table(data, options.keys, options.windows)
-    paths = read_paths(options.windows)
-    results: dict[str, dict[str, Load]] = {name: {} for name in paths}
-    with (
-        service(["oriel", "serve"], data, options.port) as ours,
-        service(["benchmarks.peer_runs.plain_fastapi"], data, options.port + 1) as plain,
-    ):
-        for name, requests in paths.items():
-            results[name]["oriel"] = measure(ours, requests, options.seconds)
-            results[name]["plain FastAPI route"] = measure(plain, requests, options.seconds)
-    return results
-
-
-def _print(results: dict[str, dict[str, Load]]) -> None:
-    print(f"{'read':28}{'service':22}{'requests/s':>11}{'p50 ms':>9}{'p99 ms':>9}{'errors':>8}")
-    for read, by_service in results.items():
-        for name, load in by_service.items():
-            print(
-                f"{read:28}{name:22}{load.requests_per_second:11,.0f}{load.p50_ms:9.2f}"
-                f"{load.p99_ms:9.2f}{load.errors:8}"
-            )
-    summary = {
-        "benchmark": "query",
-        "cores": os.cpu_count(),
-        "connections": 8,
-        "results": {
-            read: {name: load._asdict() for name, load in by_service.items()}
-            for read, by_service in results.items()
-        },
+def _run(folder: Path, options: argparse.Namespace) -> dict[str, object]:
+    sizes = sorted(options.windows)
+    usual = _USUAL_WINDOWS if _USUAL_WINDOWS in sizes else sizes[0]
+    targets: dict[str, _Target] = {}
+    with ExitStack() as running:
+        for number, windows in enumerate(sizes):
+            _say(f"making and indexing {windows:,} windows")
+            data, keys = folder / str(windows), max(1, windows // _WINDOWS_OF_A_KEY)
+            make_table(data, keys, min(windows, _WINDOWS_OF_A_KEY))
+            oriel = service(["oriel", "serve"], data, options.port + number)
+            targets[f"{windows:,} windows"] = _Target(running.enter_context(oriel), keys)
+        data, own = folder / str(usual), targets[f"{usual:,} windows"]
+        plain = service(["benchmarks.query_runs.plain_fastapi"], data, options.port + len(sizes))
+        with plain as peer:
+            name = f"{usual:,}, plain FastAPI"
+            loads = _loads({**targets, name: own._replace(service=peer)}, options)
+        costs = _costs(data, own.keys, options)
+        _say("committing")
+        visible = commit_to_visible(own.service.address, BenchTable(data), options.commits)
+    _print_visibility(visible)
+    return {
+        "reads": _as_data(loads),
+        "costs": _as_data(costs),
+        "commit_to_visible": {name: one._asdict() for name, one in visible.items()},
     }
-    print(json.dumps(summary))
+
+
+def _costs(data: Path, keys: int, options: argparse.Namespace) -> "_Loads":
+    """The same worker with everything on, and with parts left out."""
+    tokens = data / "tokens.toml"
+    command = [sys.executable, "-m", "oriel", "token", "bench", "--file", str(tokens)]
+    token = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    field = f"Authorization: Bearer {token}"
+    parts = {
+        "all on": ["--tokens", str(tokens)],
+        "no tokens": [],
+        "no guards, metrics": ["--without", "guards"],
+        "nor validators": ["--without", "guards", "--without", "validators"],
+        "no checksums": ["--tokens", str(tokens), "--without", "checksums"],
+    }
+    with ExitStack() as running:
+        targets = {}
+        for number, (name, left_out) in enumerate(parts.items()):
+            port = options.port + 20 + number
+            module = ["benchmarks.query_runs.worker"]
+            worker = service(module, data, port, *left_out, token=token)
+            targets[name] = _Target(running.enter_context(worker), keys, field)
+        return _loads(targets, options)
+
+
+class _Turn(NamedTuple):
+    """One measurement, and the processor time that the worker took for a request."""
+
+    load: Load
+    processor_us: float
+
+
+#: Of each read and target, each turn.
+_Loads = dict[str, dict[str, list[_Turn]]]
+
+
+def _loads(targets: Mapping[str, _Target], options: argparse.Namespace) -> _Loads:
+    """Load all targets in turns, and print what came of it."""
+    loads: _Loads = {read: {name: [] for name in targets} for read in _requests(1)}
+    for turn in range(options.turns):
+        _say(f"turn {turn + 1} of {options.turns}")
+        for name, target in targets.items():
+            for read, requests in _requests(target.keys).items():
+                loads[read][name].append(_measured(target, requests, options.seconds))
+    print(f"{'':56}requests/s   p50 ms   p99 ms  errors  processor us")
+    for read, by_target in _as_data(loads).items():
+        for name, told in by_target.items():
+            print(
+                f"{read:28}{name:28}{told['requests_per_second']:10,.0f}{told['p50_ms']:9.2f}"
+                f"{told['p99_ms']:9.2f}{told['errors']:8}{told['processor_us']:14.1f}"
+            )
+    print(flush=True)
+    return loads
+
+
+def _measured(target: _Target, requests: list[str], seconds: float) -> _Turn:
+    before = target.service.processor_seconds()
+    load = measure(target.service.address, requests, seconds, field=target.field)
+    after = target.service.processor_seconds()
+    # That of the worker: no other process of the service has much to do.
+    taken_s = max(after[pid] - before.get(pid, 0.0) for pid in after)
+    return _Turn(load, 1e6 * taken_s / load.requests)
+
+
+def _requests(keys: int) -> dict[str, list[str]]:
+    """The paths of each read, over random keys and ranges; always the same ones."""
+    chooser = random.Random(11)
+    names = [key_name(chooser.randrange(keys)) for _ in range(_REQUESTS)]
+    starts_ms = [chooser.randrange(_WINDOWS_OF_A_KEY - 100) * SLIDE_MS for _ in names]
+    root = f"/v1/stores/{STORE}"
+    return {
+        "latest": [f"{root}/latest/{name}" for name in names],
+        "fetch 100 windows": [
+            f"{root}/fetch/{name}?from_ms={start_ms}&to_ms={start_ms + 99 * SLIDE_MS}"
+            for name, start_ms in zip(names, starts_ms, strict=True)
+        ],
+        "backwardFetch 100 windows": [f"{root}/backwardFetch/{name}?limit=100" for name in names],
+    }
+
+
+def _as_data(loads: _Loads) -> dict[str, dict[str, dict[str, float]]]:
+    """The figures of each read and target: of the best turn, and of all."""
+    return {
+        read: {
+            name: {
+                **max(turn.load for turn in turns)._asdict(),
+                "errors": sum(turn.load.errors for turn in turns),
+                "processor_us": statistics.median(turn.processor_us for turn in turns),
+            }
+            for name, turns in by_target.items()
+        }
+        for read, by_target in loads.items()
+    }
+
+
+def _print_visibility(visible: Mapping[str, Visibility]) -> None:
+    print(f"{'commit to visible':28}{'p50 ms':>9}{'p99 ms':>9}")
+    for name, one in visible.items():
+        print(f"{name:28}{one.p50_ms:9.1f}{one.p99_ms:9.1f}")
+    print(flush=True)
+
+
+def _say(what: str) -> None:
+    print(f"bench query: {what}", file=sys.stderr, flush=True)
 
 
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="oriel bench query", description=__doc__)
-    parser.add_argument("--keys", type=int, default=1_000)
-    parser.add_argument("--windows", type=int, default=1_000, help="windows of each key")
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
-    parser.add_argument("--port", type=int, default=18_480, help="this and the next are used")
-    parser.add_argument("--data", help="use (and keep) this data folder")
+    parser.add_argument(
+        "--windows", type=int, nargs="+", default=[_USUAL_WINDOWS], metavar="N",
+        help="windows of a store, 1,000 of each key; several are measured side by side",
+    )  # fmt: skip
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each measurement")
+    parser.add_argument("--turns", type=int, default=5, help="measurements of each read")
+    parser.add_argument("--commits", type=int, default=200, help="commits that are waited for")
+    parser.add_argument("--port", type=int, default=18_480, help="this and 30 more are used")
+    parser.add_argument("--folder", help="where tables are made (default: the temporary folder)")
     return parser.parse_args()
 
 

@@ -25,7 +25,7 @@ from urllib.error import URLError
 
 import psutil  # type: ignore[import-untyped]
 
-from benchmarks.query import make_table
+from benchmarks.query_runs.tables import key_name, make_table
 
 _READY_SECONDS = 600.0
 
@@ -59,7 +59,7 @@ def measure(data: Path, stores: int, idle_seconds: float) -> dict[str, Any]:
         idle = _idle(service, idle_seconds)
         began = time.perf_counter()
         for number in range(stores):
-            _get(f"{root}/v1/stores/{_name(number)}/latest/key-00000")
+            _get(f"{root}/v1/stores/{_name(number)}/latest/{key_name(0)}")
         asked = time.perf_counter() - began
         after = _memory(service)
     finally:

@@ -22,7 +22,7 @@ from oriel.client.errors import (
 )
 from oriel.client.exchange import Retries
 from oriel.client.protocol import Key
-from oriel.client.records import Page, Position, Row, StoreSummary, Window
+from oriel.client.records import Change, Page, Position, Removed, Row, StoreSummary, Window
 from oriel.client.results import AsyncResults, Results
 from oriel.client.stores import (
     AsyncReadOnlyKeyValueStore,
@@ -39,6 +39,7 @@ __all__ = [
     "AsyncReadOnlySessionStore",
     "AsyncReadOnlyWindowStore",
     "AsyncResults",
+    "Change",
     "Client",
     "InvalidRequest",
     "Key",
@@ -53,6 +54,7 @@ __all__ = [
     "ReadOnlyKeyValueStore",
     "ReadOnlySessionStore",
     "ReadOnlyWindowStore",
+    "Removed",
     "Results",
     "Retries",
     "Row",

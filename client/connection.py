@@ -2,15 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from random import Random
 from typing import Any, TypeVar
 
 import httpx
 
-from oriel.client.errors import ServiceUnreachable
-from oriel.client.exchange import Exchange, Pause, Retries, Send, exchange
-from oriel.client.protocol import Answer, Read
+from oriel.client.errors import OrielError, ServiceUnreachable
+from oriel.client.exchange import Exchange, Pause, Retries, Send, error_of, exchange
+from oriel.client.protocol import Answer, Read, Request, Stream
+from oriel.client.records import Change
+from oriel.client.streaming import SILENCE_S, Following
 
 T = TypeVar("T")
 
@@ -48,11 +50,25 @@ class Service:
         """Begin the way of a read to its value."""
         return exchange(read, self._retries, self._random)
 
+    def following(self, stream: Stream[T]) -> Following[T]:
+        """Begin to follow a stream."""
+        return Following(stream, self._retries, self._random)
+
     def request(self, send: Send) -> Mapping[str, Any]:
         """The arguments of httpx's ``request``."""
-        headers = {"Accept": send.request.accept}
-        if send.request.etag is not None:
-            headers["If-None-Match"] = send.request.etag
+        return {**self._request(send.request), "timeout": self._timeout_s + send.wait_s}
+
+    def stream_request(self, request: Request) -> Mapping[str, Any]:
+        """The arguments of httpx's ``stream``."""
+        timeout = httpx.Timeout(self._timeout_s, read=max(self._timeout_s, SILENCE_S))
+        return {**self._request(request), "timeout": timeout}
+
+    def _request(self, request: Request) -> dict[str, Any]:
+        headers = {"Accept": request.accept}
+        if request.etag is not None:
+            headers["If-None-Match"] = request.etag
+        if request.last_event_id is not None:
+            headers["Last-Event-ID"] = request.last_event_id
         if self._token is not None:
             token = self._token if isinstance(self._token, str) else self._token()
             if not (token.isascii() and token.isprintable()):
@@ -60,14 +76,13 @@ class Service:
                 message = "the token has characters that no header can have"
                 raise ValueError(message)
             headers["Authorization"] = f"Bearer {token}"
-        keys = send.request.keys
+        keys = request.keys
         return {
             "method": "GET" if keys is None else "POST",
             "json": None if keys is None else list(keys),
-            "url": self.url + send.request.path,
-            "params": list(send.request.query),
+            "url": self.url + request.path,
+            "params": list(request.query),
             "headers": headers,
-            "timeout": self._timeout_s + send.wait_s,
         }
 
     def failure(self, error: httpx.RequestError) -> ServiceUnreachable:
@@ -107,6 +122,27 @@ class Connection:
             except httpx.RequestError as error:
                 came = self._service.failure(error)
 
+    def follow(self, stream: Stream[T]) -> Iterator[Change[T]]:
+        """Give the changes of a stream, over any number of connections; ends by an error only.
+
+        Raises:
+            OrielError: the service says no, or gave no answer after all attempts.
+        """
+        following = self._service.following(stream)
+        while True:
+            error: OrielError = following.ended()
+            try:
+                with self._http.stream(**self._service.stream_request(following.request)) as answer:
+                    if answer.status_code == 200:
+                        for chunk in answer.iter_bytes():
+                            yield from following.took(chunk)
+                    else:
+                        answer.read()
+                        error = error_of(_answer(answer))
+            except httpx.RequestError as failure:
+                error = self._service.failure(failure)
+            time.sleep(following.pause_s(error))
+
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
@@ -138,6 +174,25 @@ class AsyncConnection:
                 came = _answer(await self._http.request(**self._service.request(step)))
             except httpx.RequestError as error:
                 came = self._service.failure(error)
+
+    async def follow(self, stream: Stream[T]) -> AsyncIterator[Change[T]]:
+        """Give the changes of a stream, as ``Connection.follow``."""
+        following = self._service.following(stream)
+        while True:
+            error: OrielError = following.ended()
+            request = self._service.stream_request(following.request)
+            try:
+                async with self._http.stream(**request) as answer:
+                    if answer.status_code == 200:
+                        async for chunk in answer.aiter_bytes():
+                            for change in following.took(chunk):
+                                yield change
+                    else:
+                        await answer.aread()
+                        error = error_of(_answer(answer))
+            except httpx.RequestError as failure:
+                error = self._service.failure(failure)
+            await asyncio.sleep(following.pause_s(error))
 
     async def close(self) -> None:
         """Close the connections."""

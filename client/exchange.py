@@ -81,13 +81,29 @@ def exchange(read: Read[T], retries: Retries, random: Random) -> Exchange[T]:
             assert came is not None, "a request has an answer"
             if came.status in {200, 304}:
                 return _parsed(read, came)
-            error = problem_of(came.status, came.content, _retry_after_s(came))
+            error = error_of(came)
         if isinstance(error, Problem) and error.code in read.absent_codes:
             return cast("T", None)
-        pause_s = _pause_s(error, attempt, deadline - time.monotonic(), retries)
-        if pause_s is None:
-            raise error
-        yield Pause(pause_s * random.uniform(1.0, 1.25))
+        left_s = deadline - time.monotonic()
+        yield Pause(pause_before_retry_s(error, attempt, left_s, retries, random))
+
+
+def error_of(answer: Answer) -> OrielError:
+    """The error that an answer other than 200 and 304 is."""
+    return problem_of(answer.status, answer.content, _retry_after_s(answer))
+
+
+def pause_before_retry_s(
+    error: OrielError, attempt: int, left_s: float, retries: Retries, random: Random
+) -> float:
+    """How long to wait after this failed attempt; raises the error where it is the last one.
+
+    ``left_s`` is what is left of the time to wait for a position.
+    """
+    pause_s = _pause_s(error, attempt, left_s, retries)
+    if pause_s is None:
+        raise error
+    return pause_s * random.uniform(1.0, 1.25)
 
 
 def _parsed(read: Read[T], answer: Answer) -> T:

@@ -16,6 +16,7 @@ Key = str | int | tuple[str | int, ...]
 _ANY_POSITION = Position()
 
 JSON, NDJSON, CSV = "application/json", "application/x-ndjson", "text/csv"
+EVENT_STREAM = "text/event-stream"
 ARROW = "application/vnd.apache.arrow.stream"
 
 #: Most items of one page that the service gives.
@@ -48,7 +49,8 @@ class Body(NamedTuple):
 class Request:
     """A request: ``path`` is percent-encoded, ``query`` is not.
 
-    With ``keys`` it is a POST of them, which changes nothing either, else a GET.
+    With ``keys`` it is a POST of them, which changes nothing either, else a GET. ``last_event_id``
+    is where a stream goes on.
     """
 
     path: str
@@ -56,6 +58,7 @@ class Request:
     accept: str = JSON
     etag: str | None = None
     keys: tuple[str, ...] | None = None
+    last_event_id: str | None = None
 
     def asking(self, **parameters: object) -> "Request":
         """The request with more parameters; those that are None are left out."""
@@ -163,6 +166,14 @@ class PagedRead(Generic[T]):
             return self.request.asking(cursor=cursor)
         left = self.page_size if self.limit is None else min(self.page_size, self.limit - done)
         return self.request.asking(limit=left, cursor=cursor)
+
+
+@dataclass(frozen=True)
+class Stream(Generic[T]):
+    """A request that is answered by a stream of changes; ``item`` makes one out of its JSON."""
+
+    request: Request
+    item: Callable[[Any], T]
 
 
 class Walk(Generic[T]):

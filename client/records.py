@@ -92,6 +92,31 @@ class Page(Generic[T]):
 
 
 @dataclass(frozen=True)
+class Removed:
+    """A window that is no more, like a session that was merged; a row has no times."""
+
+    key: str
+    start_ms: int | None
+    end_ms: int | None
+
+
+@dataclass(frozen=True)
+class Change(Generic[T]):
+    """What one event of a stream tells.
+
+    ``items`` are windows (or rows) as they are from ``position`` on, ``removed`` those that are no
+    more. ``reset`` is None, or why changes can't be told one by one: read anew what you keep. With
+    ``id`` a later ``watch(after=...)`` goes on behind this event.
+    """
+
+    items: list[T]
+    removed: list[Removed]
+    position: Position
+    reset: str | None
+    id: str
+
+
+@dataclass(frozen=True)
 class StoreSummary:
     """One store in the list: ``kind`` is ``none`` for a store of one row a key.
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 from oriel.client.frames import arrow_table, joined, pandas_frame, polars_frame
-from oriel.client.protocol import ARROW, PagedRead, Read, Walk
-from oriel.client.records import Page
+from oriel.client.protocol import ARROW, PagedRead, Read, Stream, Walk
+from oriel.client.records import Change, Page
 
 T = TypeVar("T")
 V = TypeVar("V")
@@ -19,12 +19,18 @@ class Runner(Protocol):
     def run(self, read: Read[V]) -> V:
         """Take a read to its value."""
 
+    def follow(self, stream: Stream[V]) -> Iterator[Change[V]]:
+        """Give the changes of a stream."""
+
 
 class AsyncRunner(Protocol):
     """Who sends requests and waits, without blocking."""
 
     async def run(self, read: Read[V]) -> V:
         """Take a read to its value."""
+
+    def follow(self, stream: Stream[V]) -> AsyncIterator[Change[V]]:
+        """Give the changes of a stream."""
 
 
 class Results(Generic[T]):
@@ -64,6 +70,10 @@ class Results(Generic[T]):
             walk.took(body.items, body.next_cursor)
             yield body.content
 
+    def page_unless(self, etag: str | None) -> Page[T] | None:
+        """The first page; None where it is still the one of this tag."""
+        return self._runner.run(self._read.page_unless(etag))
+
     def watch(self, every_s: float = 1.0) -> Iterator[Page[T]]:
         """Give the first page, and again each time that it has changed; never ends.
 
@@ -72,7 +82,7 @@ class Results(Generic[T]):
         """
         etag = None
         while True:
-            page = self._runner.run(self._read.page_unless(etag))
+            page = self.page_unless(etag)
             if page is not None:
                 etag = page.etag
                 yield page
@@ -125,11 +135,15 @@ class AsyncResults(Generic[T]):
             walk.took(body.items, body.next_cursor)
             yield body.content
 
+    async def page_unless(self, etag: str | None) -> Page[T] | None:
+        """The first page; None where it is still the one of this tag."""
+        return await self._runner.run(self._read.page_unless(etag))
+
     async def watch(self, every_s: float = 1.0) -> AsyncIterator[Page[T]]:
         """Give the first page, and again each time that it has changed, as ``Results.watch``."""
         etag = None
         while True:
-            page = await self._runner.run(self._read.page_unless(etag))
+            page = await self.page_unless(etag)
             if page is not None:
                 etag = page.etag
                 yield page

@@ -9,8 +9,17 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from oriel.client.paging import Paging, paged
-from oriel.client.protocol import Address, PagedRead, Read, Request
-from oriel.client.records import Position, StoreSummary, position_of, summary_of
+from oriel.client.protocol import EVENT_STREAM, Address, PagedRead, Read, Request, Stream
+from oriel.client.records import (
+    Position,
+    Row,
+    StoreSummary,
+    Window,
+    position_of,
+    row_of,
+    summary_of,
+    window_of,
+)
 
 
 def stores() -> Read[list[StoreSummary]]:
@@ -51,3 +60,26 @@ def keys(address: Address, prefix: str = "", **paging: Unpack[Paging]) -> PagedR
     """List the keys that begin with ``prefix``, in their order."""
     request = address.request("keys").asking(prefix=prefix or None)
     return paged(address, request, "keys", str, paging)
+
+
+def watch_windows(address: Address, *keys: str, after: int | str | None = None) -> Stream[Window]:
+    """Follow the changes of these keys, or of all, as they happen; never ends by itself.
+
+    The first ``Change`` has no windows: from its position on changes are told, none is lost and
+    none comes twice, over broken connections too. ``after`` goes on behind the ``id`` of a change,
+    or behind the version of an answer. Without a connection it is tried as often as any read, then
+    the error is raised; so it is when the token ends.
+    """
+    return Stream(_watch(address, keys, after), window_of)
+
+
+def watch_rows(address: Address, *keys: str, after: int | str | None = None) -> Stream[Row]:
+    """Follow the changes of these keys, or of all, as they happen; as a store of windows does."""
+    return Stream(_watch(address, keys, after), row_of)
+
+
+def _watch(address: Address, keys: tuple[str, ...], after: int | str | None) -> Request:
+    # A stream has no demand for a position: it says where it begins.
+    request = replace(Address(address.store).request("watch"), accept=EVENT_STREAM)
+    query = tuple(("key", key) for key in keys)
+    return replace(request, query=query).asking(after=after)

@@ -3,14 +3,14 @@
 Each read is one line a client: its parameters and words are those of the function that it names.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import replace
 from functools import wraps
 from typing import Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from oriel.client import row_reads, store_reads, window_reads
-from oriel.client.protocol import Address, PagedRead, Read
-from oriel.client.records import Position
+from oriel.client.protocol import Address, PagedRead, Read, Stream
+from oriel.client.records import Change, Position
 from oriel.client.results import AsyncResults, AsyncRunner, Results, Runner
 
 P = ParamSpec("P")
@@ -99,6 +99,38 @@ class _AsyncMany(Generic[P, T]):
         return call
 
 
+class _Followed(Generic[P, T]):
+    """A method that gives the changes of a stream."""
+
+    def __init__(self, stream: Callable[Concatenate[Address, P], Stream[T]]) -> None:
+        self._stream = stream
+
+    def __get__(
+        self, store: _Store[Runner], owner: type | None = None
+    ) -> Callable[P, Iterator[Change[T]]]:
+        @wraps(self._stream)
+        def call(*args: P.args, **kwargs: P.kwargs) -> Iterator[Change[T]]:
+            return store.runner.follow(self._stream(store.address, *args, **kwargs))
+
+        return call
+
+
+class _AsyncFollowed(Generic[P, T]):
+    """A method that gives the changes of a stream to an ``async for``."""
+
+    def __init__(self, stream: Callable[Concatenate[Address, P], Stream[T]]) -> None:
+        self._stream = stream
+
+    def __get__(
+        self, store: _Store[AsyncRunner], owner: type | None = None
+    ) -> Callable[P, AsyncIterator[Change[T]]]:
+        @wraps(self._stream)
+        def call(*args: P.args, **kwargs: P.kwargs) -> AsyncIterator[Change[T]]:
+            return store.runner.follow(self._stream(store.address, *args, **kwargs))
+
+        return call
+
+
 class Store(_Store[Runner]):
     """What can be asked of a store of any kind."""
 
@@ -111,6 +143,7 @@ class Store(_Store[Runner]):
 class ReadOnlyWindowStore(Store):
     """A store of tumbling, hopping or sliding windows."""
 
+    watch = _Followed(store_reads.watch_windows)
     fetch = _Many(window_reads.fetch)
     latest = _One(window_reads.latest)
     current = _One(window_reads.current)
@@ -144,6 +177,7 @@ class ReadOnlySessionStore(ReadOnlyWindowStore):
 class ReadOnlyKeyValueStore(Store):
     """A store without windows: one row a key."""
 
+    watch = _Followed(store_reads.watch_rows)
     get = _One(row_reads.get)
     get_of_keys = _Many(row_reads.get_of_keys)
     approximate_num_entries = _One(row_reads.approximate_num_entries)
@@ -166,6 +200,7 @@ class AsyncStore(_Store[AsyncRunner]):
 class AsyncReadOnlyWindowStore(AsyncStore):
     """``ReadOnlyWindowStore`` for ``await`` and ``async for``."""
 
+    watch = _AsyncFollowed(store_reads.watch_windows)
     fetch = _AsyncMany(window_reads.fetch)
     latest = _AsyncOne(window_reads.latest)
     current = _AsyncOne(window_reads.current)
@@ -199,6 +234,7 @@ class AsyncReadOnlySessionStore(AsyncReadOnlyWindowStore):
 class AsyncReadOnlyKeyValueStore(AsyncStore):
     """``ReadOnlyKeyValueStore`` for ``await`` and ``async for``."""
 
+    watch = _AsyncFollowed(store_reads.watch_rows)
     get = _AsyncOne(row_reads.get)
     get_of_keys = _AsyncMany(row_reads.get_of_keys)
     approximate_num_entries = _AsyncOne(row_reads.approximate_num_entries)

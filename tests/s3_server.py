@@ -11,7 +11,7 @@ from moto.server import (  # type: ignore[import-not-found]
     DomainDispatcherApplication,
     create_backend_app,
 )
-from werkzeug.serving import run_simple  # type: ignore[import-not-found]
+from werkzeug.serving import run_simple
 
 if __name__ == "__main__":
     logging.getLogger("werkzeug").setLevel(logging.ERROR)

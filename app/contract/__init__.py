@@ -8,7 +8,7 @@ The lowest room of the service: it knows storage's errors and positions, and no 
 
 from oriel.app.contract.cursors import PageCursors, TableState
 from oriel.app.contract.limits import LIMIT_FIELDS, Limits
-from oriel.app.contract.media_types import MediaType, media_type_of
+from oriel.app.contract.media_types import EVENT_STREAM, MediaType, media_type_of
 from oriel.app.contract.openapi import describe, document_bytes
 from oriel.app.contract.operation import Operation
 from oriel.app.contract.operations import OPERATIONS, kinds_by_reads, reads_of_kind
@@ -19,6 +19,7 @@ from oriel.app.contract.page_limits import (
     SCAN_RECORDS_MAX,
 )
 from oriel.app.contract.parameters import (
+    EVENT_ID_PATTERN,
     ISO_TIMES,
     TABLE_READ_SECONDS,
     TABLE_READS_AT_ONCE,
@@ -55,6 +56,8 @@ from oriel.app.contract.queries import POSITION_QUERY
 from oriel.app.contract.texts import decode_path
 
 __all__ = [
+    "EVENT_ID_PATTERN",
+    "EVENT_STREAM",
     "ISO_TIMES",
     "LIMIT_FIELDS",
     "LISTED_KEYS_MAX",

@@ -10,15 +10,23 @@ from typing import Any, NamedTuple
 
 
 class LimitField(NamedTuple):
-    """One limit for people and programs: its name ends with its unit, or it counts things."""
+    """One limit for people and programs: its name ends with its unit, or it counts things.
+
+    ``most`` is the greatest that it can be set to.
+    """
 
     name: str
     default: int
     meaning: str
+    most: int
 
 
-def _limit(default: int, meaning: str) -> Any:
-    return field(default=default, metadata={"meaning": meaning})
+#: httptools takes no longer address apart.
+_URL_BYTES_MAX = 65_535
+
+
+def _limit(default: int, meaning: str, most: int = 2**31) -> Any:
+    return field(default=default, metadata={"meaning": meaning, "most": most})
 
 
 @dataclass(frozen=True)
@@ -37,7 +45,9 @@ class Limits:
         256 * 1024 * 1024, "answers that clients have not yet taken, in all; then 503"
     )
     header_bytes: int = _limit(64 * 1024, "header fields of a request; then 431")
-    url_bytes: int = _limit(128 * 1024, "path and query of a request; then 414")
+    url_bytes: int = _limit(
+        _URL_BYTES_MAX, "path and query of a request, no more than 65,535; then 414", _URL_BYTES_MAX
+    )
     body_bytes: int = _limit(4 * 1024 * 1024, "body of a request; then 413")
     header_seconds: int = _limit(10, "from a request's first byte to the end of its header")
     body_seconds: int = _limit(30, "from the end of a request's header to that of its body")
@@ -54,6 +64,6 @@ class Limits:
 
 #: Every limit, in the order of the documentation.
 LIMIT_FIELDS = tuple(
-    LimitField(one.name, getattr(Limits, one.name), one.metadata["meaning"])
+    LimitField(one.name, getattr(Limits, one.name), one.metadata["meaning"], one.metadata["most"])
     for one in fields(Limits)
 )

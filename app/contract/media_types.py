@@ -21,6 +21,9 @@ class MediaType(StrEnum):
     ARROW = "application/vnd.apache.arrow.stream"
 
 
+#: What a stream of events is; it has no other form.
+EVENT_STREAM = "text/event-stream"
+
 #: The headers' values that nearly all clients send.
 _PLAIN = frozenset({b"*/*", b"application/json", b""})
 

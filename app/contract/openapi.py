@@ -4,19 +4,25 @@ FastAPI could describe the routes that it serves, but not the hot reads, which c
 the document is made here for all of them, in one way; a test calls every operation and compares.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import Any
 
 import orjson
 from pydantic.json_schema import models_json_schema
 
 from oriel.app.contract.limits import LIMIT_FIELDS, Limits
-from oriel.app.contract.media_types import MediaType
+from oriel.app.contract.media_types import EVENT_STREAM, MediaType
 from oriel.app.contract.models import Json, Problem
 from oriel.app.contract.operation import Operation
 from oriel.app.contract.operations import OPERATIONS, kinds_by_reads
 from oriel.app.contract.page_limits import LIMITS, LISTED_KEYS_MAX
-from oriel.app.contract.parameters import PathParameter, QueryParameter
+from oriel.app.contract.parameters import (
+    EVENT_ID_PATTERN,
+    REPEATS_MAX,
+    PathParameter,
+    QueryParameter,
+)
 from oriel.app.contract.problems import (
     CONTENT_TYPE,
     GUARD_PROBLEMS,
@@ -113,6 +119,16 @@ _OTHER_FORMS: Json = {
     MediaType.NDJSON.value: {"schema": {"type": "string"}},
     MediaType.CSV.value: {"schema": {"type": "string"}},
     MediaType.ARROW.value: {"schema": {}},
+}
+#: One event of a stream, field by field; OpenAPI before 3.2 has no other place for it.
+_EVENT: Json = {
+    "type": "object",
+    "description": "One event. A sign of life has an `id` only.",
+    "properties": {
+        "event": {"type": "string", "enum": ["position", "change", "reset", "denied"]},
+        "id": {"type": "string", "pattern": f"^{EVENT_ID_PATTERN}$"},
+        "data": {"type": "string", "contentMediaType": MediaType.JSON.value},
+    },
 }
 _RETRY_AFTER: Json = {
     "description": "Seconds after which to try again",
@@ -235,11 +251,15 @@ def _query_parameter(parameter: QueryParameter) -> Json:
         "in": "query",
         "required": False,
         "description": parameter.description,
-        "schema": {"type": "array", "items": schema} if parameter.repeatable else schema,
+        "schema": _list_of(schema) if parameter.repeatable else schema,
     }
     if parameter.example is not None:
         described["example"] = [parameter.example] if parameter.repeatable else parameter.example
     return described
+
+
+def _list_of(schema: Mapping[str, Any]) -> Json:
+    return {"type": "array", "items": schema, "maxItems": REPEATS_MAX}
 
 
 def _answer(operation: Operation) -> Json:
@@ -247,6 +267,8 @@ def _answer(operation: Operation) -> Json:
     if operation.answer is None:
         return {"description": "The text", "content": content}
     headers: Json = {"Vary": _VARY} if operation.has_forms else {}
+    if "position" in operation.answer.model_fields:
+        headers = {**headers, "Oriel-Version": _ANSWER_HEADERS["Oriel-Version"]}
     if not operation.is_hot:
         described: Json = {"description": "Successful Response", "content": content}
         return {**described, "headers": headers} if headers else described
@@ -259,7 +281,8 @@ def _answer(operation: Operation) -> Json:
 
 def _content(operation: Operation) -> Json:
     if operation.answer is None:
-        return {operation.text_type: {"schema": {"type": "string"}}}
+        schema = _EVENT if operation.text_type == EVENT_STREAM else {"type": "string"}
+        return {operation.text_type: {"schema": schema}}
     content: Json = {"schema": {"$ref": _SCHEMA_REFERENCE.format(model=operation.answer.__name__)}}
     if operation.example is not None:
         content["example"] = operation.example

@@ -65,7 +65,7 @@ class Operation:
     its name and its own path parameters, its query has the position parameters and ``times``, its
     answer comes in each form of ``MediaType``, and it fits stores of ``store_kinds`` only.
 
-    A POST has a JSON list of keys as its body.
+    A POST has a JSON list of keys as its body, and answers as a hot read but for validators.
 
     ``own_problems`` are those that don't follow from path and query. ``other_statuses`` (and what
     they mean) come with the same body as 200.
@@ -95,7 +95,7 @@ class Operation:
     @property
     def has_forms(self) -> bool:
         """Whether the answer comes in each form of ``MediaType``, as ``Accept`` asks for it."""
-        return self.is_hot or self.answer is KeysAnswer
+        return self.is_hot or self.method == "POST" or self.answer is KeysAnswer
 
     @property
     def problems(self) -> tuple[type[Exception], ...]:

@@ -8,6 +8,7 @@ in ``oriel.app.contract.range_operations``.
 
 from collections.abc import Mapping
 
+from oriel.app.contract.media_types import EVENT_STREAM
 from oriel.app.contract.models import (
     ChangesAnswer,
     DeadLetterCountsAnswer,
@@ -221,11 +222,13 @@ _RECORDS = (
         description="Server-Sent Events. `position` comes first and says where the stream begins; "
         "each `change` has the windows (or rows) that one version of the table changed and those "
         "that it `removed`; `reset` says to read anew. An event's `id` is where to go on: nothing "
-        "is lost or repeated. Without changes a sign of life comes every 15 s.",
+        "is lost or repeated. At least every 15 s comes an `id` alone, a sign of life. When the "
+        "token ends, is taken back or reaches less, `denied` is the last event: a problem "
+        "document.",
         answer=None,
         query=WATCH_QUERY,
         own_problems=(UnknownParameter,),
-        text_type="text/event-stream",
+        text_type=EVENT_STREAM,
     ),
     *RANGE_RECORDS,
     Operation(

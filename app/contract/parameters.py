@@ -75,6 +75,11 @@ TABLE_READS = (
 )
 
 
+_INT64_SCHEMA = {
+    "type": "integer", "format": "int64", "minimum": INT64_MIN, "maximum": INT64_MAX,
+}  # fmt: skip
+
+
 def _text_bound(name: str, description: str) -> QueryParameter:
     """A parameter of any text, without a default."""
     return QueryParameter(name, {"type": "string"}, description, str, is_bound=True)
@@ -83,14 +88,24 @@ def _text_bound(name: str, description: str) -> QueryParameter:
 def _integer_bound(name: str, description: str) -> QueryParameter:
     """A parameter of any 64-bit integer, without a default."""
     return QueryParameter(
-        name, {"type": "integer", "format": "int64"}, description,
+        name, _INT64_SCHEMA, description,
         integer_reader(name, INT64_MIN, INT64_MAX), is_bound=True,
     )  # fmt: skip
 
 
+#: ISO 8601 with milliseconds at most: a finer bound would be none of a window's times.
 _TIME_SCHEMA = {
-    "anyOf": [{"type": "integer", "format": "int64"}, {"type": "string", "format": "date-time"}]
+    "anyOf": [
+        _INT64_SCHEMA,
+        {"type": "string", "format": "date-time", "pattern": r"^[^.]*(\.\d{1,3}\D.*)?$"},
+    ]
 }
+
+
+def _time_bound(name: str, description: str) -> QueryParameter:
+    """A parameter of any time, without a default."""
+    return QueryParameter(name, _TIME_SCHEMA, description, time_reader(name), is_bound=True)
+
 
 FROM_MS = QueryParameter(
     "from_ms",
@@ -149,7 +164,7 @@ CURSOR = QueryParameter(
 )
 MIN_VERSION = QueryParameter(
     "min_version",
-    {"type": "integer", "minimum": 0},
+    {**_INT64_SCHEMA, "minimum": 0},
     "Least table version that the answer may come from (monotonic reads: send the `version` of "
     "the last answer).",
     integer_reader("min_version", 0, INT64_MAX),
@@ -175,7 +190,7 @@ WAIT_MS = QueryParameter(
 )
 AS_OF_VERSION = QueryParameter(
     "as_of_version",
-    {"type": "integer", "minimum": 0},
+    {**_INT64_SCHEMA, "minimum": 0},
     "Answer as of this version of the store's table, however the index fares, while Delta still "
     f"has it; not together with the parameters of the position. {TABLE_READS}",
     integer_reader("as_of_version", 0, INT64_MAX),
@@ -202,7 +217,7 @@ TIMES = QueryParameter(
 )
 SINCE_VERSION = QueryParameter(
     "since_version",
-    {"type": "integer", "minimum": 0},
+    {**_INT64_SCHEMA, "minimum": 0},
     "Changes of later versions than this, exclusive: `through_version` of the last answer, or the "
     "`version` of the position from which a store was read. Default: the newest, which says where "
     "to begin.",
@@ -227,6 +242,9 @@ PREFIX = QueryParameter(
     is_bound=True,
 )
 
+#: How far a stream has come: VERSION [.ROW] [-TABLE-DIGEST] (oriel.app.push says more).
+EVENT_ID_PATTERN = r"(\d{1,18})(?:\.(\d{1,18}))?(?:-([0-9a-f]{1,8})?-([0-9a-f]{1,8})?)?"
+
 WATCHED_KEY = QueryParameter(
     "key",
     {"type": "string"},
@@ -238,7 +256,7 @@ WATCHED_KEY = QueryParameter(
 )
 AFTER = QueryParameter(
     "after",
-    {"type": "string", "pattern": r"^\d{1,18}"},
+    {"type": "string", "pattern": f"^{EVENT_ID_PATTERN}$"},
     "Tell what came after this: the `id` of an event, or the `version` of an answer. A header "
     "`Last-Event-ID`, as browsers send it, counts before it. Default: from now on.",
     str,
@@ -356,6 +374,6 @@ LETTERS = (
     _integer_bound("to_offset", "Greatest offset, inclusive."),
     _text_bound("store", "Only records that this store alone can't use."),
     _text_bound("reason", "Only letters of this reason, like not-json."),
-    _integer_bound("from_ms", "Least time of a record, inclusive; not those of unknown time."),
-    _integer_bound("to_ms", "Greatest time of a record, inclusive; not those of unknown time."),
+    _time_bound("from_ms", "Least time of a record, inclusive; not those of unknown time."),
+    _time_bound("to_ms", "Greatest time of a record, inclusive; not those of unknown time."),
 )

@@ -107,6 +107,10 @@ class AccessGuard:
             raise
         scope[ACCESS] = access
 
+    def check_again(self, scope: Scope) -> None:
+        """Check a request that is under way by the tokens as they are now; see ``check``."""
+        self.check(scope, dict(scope["headers"]).get(b"authorization"))
+
     def _access_of(self, authorization: bytes | None) -> Access:
         now = monotonic()
         if now >= self._recent_until:

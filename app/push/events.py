@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from oriel.app.contract import InvalidParameter
+from oriel.app.contract import EVENT_ID_PATTERN, InvalidParameter
 
-_ID = re.compile(r"(\d{1,18})(?:\.(\d{1,18}))?(?:-([0-9a-f]{1,8})?-([0-9a-f]{1,8})?)?")
+_ID = re.compile(EVENT_ID_PATTERN, re.ASCII)
 _SHOWN_DIGITS = 8
 
 

@@ -14,27 +14,33 @@ from typing import Any, NamedTuple
 import orjson
 
 from oriel.app.contract import (
+    EVENT_STREAM,
     OPERATIONS,
+    ApiError,
     MethodNotAllowed,
     decode_path,
+    problem_answer,
 )
-from oriel.app.guards import Gate, Scope, Send
+from oriel.app.guards import AccessGuard, Gate, Scope, Send
 from oriel.app.push.changes import ChangeReader, Changes, ResetNeeded
 from oriel.app.push.events import EventId, event, frame, heartbeat
 from oriel.app.reads import StoreCatalog, StoreView, position_of
-from oriel.storage import StoreNotReady
+from oriel.storage import StoreNotReady, UnknownStore
 from oriel.storage.delta import DeltaLog
 from oriel.storage.index import IndexState
 
 #: Seconds between two signs of life of a stream that has nothing to tell.
 HEARTBEAT_SECONDS = 15.0
+#: Seconds between two looks whether the token of a silent stream is still good. What is told
+#: never waits for one: it is looked before each event.
+_ACCESS_SECONDS = 5.0
 #: Bytes of rows in one event, unless one row is longer.
 _EVENT_BYTES = 64 * 1024
 
 _WATCH = OPERATIONS["watch"]
 
 _HEADERS = [
-    (b"content-type", b"text/event-stream"),
+    (b"content-type", EVENT_STREAM.encode()),
     (b"cache-control", b"no-cache"),
     # nginx would keep events until it has some kilobytes.
     (b"x-accel-buffering", b"no"),
@@ -50,20 +56,30 @@ def watched_store(raw_path: bytes) -> bytes | None:
 
 
 class _Watched(NamedTuple):
-    """What one stream tells: of which keys (none: of all), and for how many seconds."""
+    """What one stream tells: to whom, of which keys (none: of all), and until when."""
 
+    scope: Scope
     view: StoreView
     keys: Sequence[str]
     until: float
 
 
+class _Denied(Exception):
+    """The token of a stream reaches it no more; ``problem`` is the document that says why."""
+
+    def __init__(self, problem: bytes) -> None:
+        super().__init__()
+        self.problem = problem
+
+
 class EventStreams:
     """The event streams of a worker."""
 
-    def __init__(self, catalog: StoreCatalog, gate: Gate) -> None:
-        """There are none; each takes a place of the gate."""
+    def __init__(self, catalog: StoreCatalog, gate: Gate, access: AccessGuard | None) -> None:
+        """There are none; each takes a place of the gate, and ends when its token does."""
         self._catalog = catalog
         self._gate = gate
+        self._access = access
         self.reader = ChangeReader()
 
     def close(self) -> None:
@@ -90,12 +106,16 @@ class EventStreams:
             state.definition.keys.escaped(key)
         for_ms = query["for_ms"]
         until = float("inf") if for_ms is None else time.monotonic() + for_ms / 1000
-        watched = _Watched(view, tuple(dict.fromkeys(query["key"])), until)
+        watched = _Watched(scope, view, tuple(dict.fromkeys(query["key"])), until)
         with self._gate.stream():
             await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
             if scope["method"] == "GET":
-                at = await self._begin(watched, state, after, send)
-                await self._go_on(watched, state, at, send)
+                try:
+                    at = await self._begin(watched, state, after, send)
+                    await self._go_on(watched, state, at, send)
+                except _Denied as denied:
+                    # Without an id: who comes back with another token goes on where it was.
+                    await _send(send, b"event: denied\ndata: %b\n\n" % denied.problem)
             await send({"type": "http.response.body", "body": b""})
 
     async def _begin(
@@ -116,32 +136,46 @@ class EventStreams:
         """Send each version that the index comes to, from the row behind ``at`` on."""
         view = watched.view
         table_id = state.table_id
+        sign_at = time.monotonic() + HEARTBEAT_SECONDS
         while True:
+            self._check_access(watched)
             newest = _newest(view)
             if newest is not None and newest.table_id != table_id:
                 at = await _reset(view, newest, "the table was replaced by another", send)
                 table_id = newest.table_id
-            if newest is not None and _is_behind(at, newest.version):
+            is_behind = newest is not None and _is_behind(at, newest.version)
+            if newest is not None and is_behind:
                 try:
                     at = await self._send_next(watched, newest, at, send)
                 except ResetNeeded as error:
                     at = await _reset(view, newest, str(error), send)
                 # What is kept costs no waiting: who catches up must not keep the others out.
                 await asyncio.sleep(0)
-                if not self._gate.is_closing:
-                    continue
-            left_seconds = watched.until - time.monotonic()
-            if self._gate.is_closing or left_seconds <= 0:
+            now = time.monotonic()
+            if now >= sign_at:
+                # Also where the store changes all the time, but none of the watched keys.
+                await _send(send, heartbeat(at))
+                sign_at = now + HEARTBEAT_SECONDS
+            if is_behind and not self._gate.is_closing:
+                continue
+            if self._gate.is_closing or now >= watched.until:
                 # What is missing comes behind the id of the last event, from another worker.
                 return
             known, table = at.version, table_id
             await view.watcher.wait(
                 lambda state: state.version > known or state.table_id != table,  # noqa: B023
-                min(HEARTBEAT_SECONDS, left_seconds),
+                min(_ACCESS_SECONDS, sign_at - now, watched.until - now),
             )
-            newest = _newest(view)
-            if newest is None or not _is_behind(at, newest.version):
-                await _send(send, heartbeat(at))
+
+    def _check_access(self, watched: _Watched) -> None:
+        """Raise ``_Denied`` where a token has ended, was taken back or reaches less by now."""
+        if self._access is None:
+            return
+        try:
+            self._access.check_again(watched.scope)
+        except (ApiError, UnknownStore) as error:
+            path = watched.scope["raw_path"].decode("latin-1")
+            raise _Denied(problem_answer(error, path).body) from error
 
     async def _send_next(
         self, watched: _Watched, state: IndexState, at: EventId, send: Send
@@ -159,6 +193,7 @@ class EventStreams:
         pieces = _pieces(changes, [int(row) for row in rows])
         for number, piece in enumerate(pieces, 1):
             row = None if number == len(pieces) else piece[-1] + 1
+            self._check_access(watched)
             told = _told(watched.view, state, version, changes)
             await _send(send, frame("change", at._replace(row=row), _data(told, changes, piece)))
         return at

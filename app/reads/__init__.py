@@ -5,7 +5,8 @@ the stores of a ``StoreCatalog``. The cold routes read the same catalog.
 """
 
 from oriel.app.reads.catalog import Lag, StoreCatalog, StoreView, position_of
-from oriel.app.reads.hot_reads import HotReads, answer_body, route
+from oriel.app.reads.hot_reads import HotReads, route
+from oriel.app.reads.page_contents import VARY, content_of
 from oriel.app.reads.pages import ReadPage, ReadRequest
 from oriel.app.reads.sharding import key_of_target, refuse_keys_of_others
 from oriel.app.reads.snapshot_reads import COLD_READS
@@ -14,6 +15,7 @@ from oriel.app.reads.table_reads import TableReads, is_as_of
 
 __all__ = [
     "COLD_READS",
+    "VARY",
     "HotReads",
     "Lag",
     "ReadPage",
@@ -21,7 +23,7 @@ __all__ = [
     "StoreCatalog",
     "StoreView",
     "TableReads",
-    "answer_body",
+    "content_of",
     "is_as_of",
     "key_of_target",
     "position_of",

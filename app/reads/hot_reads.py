@@ -9,22 +9,20 @@ requests (benchmarks/query.py compares), so these reads come before FastAPI's mi
 import asyncio
 import zlib
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import xxhash
 
 from oriel.app.contract import (
-    ISO_TIMES,
     MediaType,
     MethodNotAllowed,
     UnknownRoute,
     decode_path,
     media_type_of,
 )
-from oriel.app.formats import items_with_iso_times, page_headers, windows_body
 from oriel.app.guards import Gate
 from oriel.app.reads.catalog import Lag, StoreCatalog, VersionFrame
+from oriel.app.reads.page_contents import VARY, is_made_on_the_loop, page_content
 from oriel.app.reads.pages import HotRead, ReadPage, ReadRequest
 from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.app.reads.steps import read_page_at
@@ -35,7 +33,6 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 _METHODS = ("GET", "HEAD")
 
-_JSON = (b"content-type", b"application/json")
 #: A poller may keep the answer, but must ask (with If-None-Match) before it uses it again.
 _REVALIDATE = (b"cache-control", b"no-cache")
 #: No record changes the answer; a day bounds how long a cache goes on after `oriel rebuild`.
@@ -43,12 +40,6 @@ _KEEP = (b"cache-control", b"max-age=86400, immutable")
 
 _ONE_WINDOW_READS = frozenset({"window", "session"})
 _RANGE_READS = frozenset({"fetch", "backwardFetch"})
-
-#: The same address has answers in several forms.
-_VARY = (b"vary", b"Accept")
-
-#: Larger pages are brought into other forms by a thread, so that others need not wait for them.
-_ITEMS_ON_THE_LOOP_MAX = 200
 
 
 class Target(NamedTuple):
@@ -106,8 +97,7 @@ class HotReads:
         request = ReadRequest(view.name, read, _read_path(read, target.rest), query)
         state, page = await read_page_at(self._catalog, view, request)
         frame, lag = view.frame(state), view.lag(state.version)
-        is_kept_form = media is MediaType.JSON and query["times"] != ISO_TIMES
-        if is_kept_form or len(page.items) <= _ITEMS_ON_THE_LOOP_MAX:
+        if is_made_on_the_loop(request, page, media):
             return _serialise(frame, lag, request, page, scope, media)
         # The page is a copy: the snapshot, which is not for several threads, has ended.
         return await asyncio.to_thread(_serialise, frame, lag, request, page, scope, media)
@@ -126,15 +116,6 @@ def _read_path(read: HotRead, rest: bytes) -> tuple[Any, ...]:
     return tuple(p.read(part) for p, part in zip(parameters, parts, strict=True))
 
 
-def answer_body(frame: VersionFrame, page: ReadPage, rows: bytes) -> bytes:
-    """A page of a version as the JSON that is answered; ``rows`` are its items as JSON."""
-    if page.next_cursor is None:
-        closing = b'],"next_cursor":null}'
-    else:
-        closing = b'],"next_cursor":"%b"}' % page.next_cursor.encode()
-    return b"%b%b%b" % (frame.opening, rows, closing)
-
-
 def _serialise(
     frame: VersionFrame,
     lag: Lag | None,
@@ -143,9 +124,9 @@ def _serialise(
     scope: Scope,
     media: MediaType,
 ) -> Answer:
-    """The place where an answer becomes bytes; any form but JSON is that of ``oriel.app.formats``.
+    """The answer with a page and its validator.
 
-    Its tag is over the windows or rows, and over request and form, for a cache may keep all by
+    The tag is over the windows or rows, and over request and form, for a cache may keep all by
     one tag. Position and cursor are left out: each commit to the store changes them, and who
     polls a key is to hear of that key. So the tag is weak, and a 304 has the position in fields.
     """
@@ -159,24 +140,14 @@ def _serialise(
         (b"etag", b"W/" + tag),
         _KEEP if _is_settled(frame.state, request, page) else _REVALIDATE,
         *frame.position,
-        _VARY,
+        VARY,
     ]
     if lag is not None:
         headers.append(lag.field)
     if _client_has(scope, tag):
         return Answer(304, headers, b"")
-    definition, is_iso = frame.state.definition, request.query["times"] == ISO_TIMES
-    if request.query["columns"] is not None:
-        chosen = (each for each in definition.aggregates if each.name in request.query["columns"])
-        definition = replace(definition, aggregates=tuple(chosen))
-    if media is not MediaType.JSON:
-        body = windows_body(media, page.items, definition, iso_times=is_iso)
-        form = page_headers(media, len(page.items), page.next_cursor)
-        return Answer(200, [*form, (b"content-length", b"%d" % len(body)), *headers], body)
-    if is_iso:
-        rows = b",".join(items_with_iso_times(page.items, definition))
-    body = answer_body(frame, page, rows)
-    return Answer(200, [_JSON, (b"content-length", b"%d" % len(body)), *headers], body)
+    content = page_content(frame, request, page, rows, media)
+    return Answer(200, [*content.headers, *headers], content.body)
 
 
 def _is_settled(state: IndexState, request: ReadRequest, page: ReadPage) -> bool:

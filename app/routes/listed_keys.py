@@ -11,12 +11,14 @@ from oriel.app.contract import (
     OPERATIONS,
     InvalidBody,
     Operation,
+    media_type_of,
 )
 from oriel.app.reads import (
     COLD_READS,
+    VARY,
     ReadRequest,
     StoreCatalog,
-    answer_body,
+    content_of,
     read_page_at,
     refuse_keys_of_others,
 )
@@ -42,15 +44,20 @@ def _route(operation: Operation, catalog: StoreCatalog) -> Callable[[Request], A
 
     async def of_keys(request: Request) -> Response:
         query = operation.query.read(request.scope["query_string"])
+        media = media_type_of(request.scope["headers"])
         view = catalog.view(store_of(request))
         keys = await _keys_of(request)
         refuse_keys_of_others(catalog.layout.shard, map(_text, keys))
         # As JSON has them: which values are keys, and of which text, the store's type says.
         wanted = ReadRequest(view.name, read, (keys,), query)
         state, page = await read_page_at(catalog, view, wanted)
-        headers = {"cache-control": "no-store"}
-        body = answer_body(view.frame(state), page, b",".join(page.items))
-        return Response(body, headers=headers, media_type="application/json")
+        frame, lag = view.frame(state), view.lag(state.version)
+        content = await content_of(frame, wanted, page, media)
+        response = Response(content.body)
+        response.raw_headers = [*content.headers, *frame.position, VARY]
+        if lag is not None:
+            response.raw_headers.append(lag.field)
+        return response
 
     return of_keys
 

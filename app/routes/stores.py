@@ -50,11 +50,12 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
         return {"stores": sorted(stores + others, key=lambda summary: str(summary["store"]))}
 
     @router.get(_DESCRIBE.path, response_model=_DESCRIBE.answer)
-    async def describe_store(request: Request) -> Any:
+    async def describe_store(request: Request, response: Response) -> Any:
         _DESCRIBE.query.read(request.scope["query_string"])
         view = catalog.view(store_of(request))
         status = status_file.read().stores.get(view.name, _UNHEARD_OF)
         with view.snapshot() as snapshot:
+            response.raw_headers += view.frame(snapshot.state).position
             return _detail(view.name, snapshot, status)
 
     _add_keys(router, catalog)
@@ -89,7 +90,7 @@ def _add_keys(router: APIRouter, catalog: StoreCatalog) -> None:
 
 def _add_count(router: APIRouter, catalog: StoreCatalog) -> None:
     @router.get(_COUNT.path, response_model=_COUNT.answer)
-    async def count_rows(request: Request) -> Any:
+    async def count_rows(request: Request, response: Response) -> Any:
         query = _COUNT.query.read(request.scope["query_string"])
         view = catalog.view(store_of(request))
 
@@ -102,6 +103,7 @@ def _add_count(router: APIRouter, catalog: StoreCatalog) -> None:
         else:
             with await view.snapshot_at(query) as snapshot:
                 state, count = snapshot.state, counted(snapshot)
+        response.raw_headers += view.frame(state).position
         return {"store": view.name, "position": position_of(state), "count": count}
 
 

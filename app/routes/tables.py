@@ -55,7 +55,10 @@ def table_routes(catalog: StoreCatalog) -> APIRouter:
                 "through_version": page.reached,
                 "next_cursor": cursors.after_values(next_place),
             }
-        return Response(orjson.dumps(body), media_type="application/json")
+            position = view.frame(snapshot.state).position
+        response = Response(orjson.dumps(body), media_type="application/json")
+        response.raw_headers += position
+        return response
 
     return router
 

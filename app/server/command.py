@@ -171,7 +171,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     _add_security(parser)
     for limit in LIMIT_FIELDS:
         parser.add_argument(
-            f"--limit-{limit.name.replace('_', '-')}", type=_within(1, 2**31), metavar="N",
+            f"--limit-{limit.name.replace('_', '-')}", type=_within(1, limit.most), metavar="N",
             default=limit.default, help=f"{limit.meaning} (default {limit.default})",
         )  # fmt: skip
     options = parser.parse_args(arguments)

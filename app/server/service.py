@@ -51,6 +51,12 @@ from oriel.app.telemetry import Measures, Observed, Work, is_traced, traced
 from oriel.storage import ALL_KEYS, DataLayout, Shard, StorageError, UnknownStore
 from oriel.storage.tailer import StatusFile
 
+#: Fields of answers that a page of another origin may read, beside those that any page may.
+_EXPOSED = (
+    "ETag", "Oriel-Items", "Oriel-Lag", "Oriel-Next-Cursor", "Oriel-Offsets", "Oriel-Owner",
+    "Oriel-Version", "Retry-After",
+)  # fmt: skip
+
 
 class Service:
     """ASGI application over one data folder."""
@@ -74,10 +80,10 @@ class Service:
         self.measures = Measures(self.catalog.has)
         self.api = make_api(self, StatusFile(layout), layout, settings)
         self._hot_reads = HotReads(self.catalog, self.gate)
-        self.streams = EventStreams(self.catalog, self.gate)
         self._hosts = AllowedHosts(settings.allowed_hosts)
         verifiers = make_verifiers(settings.token_settings())
         self._access = AccessGuard(verifiers) if verifiers else None
+        self.streams = EventStreams(self.catalog, self.gate, self._access)
         app: App = Observed(self._guarded, self.measures, access_log=settings.access_log)
         if settings.cors_origins:
             # In front of the guards: a browser asks without a token whether it may ask with one.
@@ -145,7 +151,7 @@ class Service:
                 await self.streams.serve(store, scope, send)
             else:
                 is_cold = True
-                await self.gate.in_time(self.api, _cold_scope(scope), receive, send)
+                await self.gate.in_time(self.api, _cold_scope(scope), receive, _not_kept(send))
         except RequestTooSlow as error:
             await _send_problem(error, scope, send)
         except Exception as error:
@@ -161,7 +167,7 @@ def _with_cors(app: App, origins: tuple[str, ...]) -> App:
         allow_origins=origins,
         allow_methods=("GET", "HEAD", "POST"),
         allow_headers=("Accept", "Authorization", "If-None-Match", "Last-Event-ID"),
-        expose_headers=("ETag", "Oriel-Version", "Oriel-Offsets", "Oriel-Lag", "Retry-After"),
+        expose_headers=_EXPOSED,
     )
     return layer
 
@@ -175,6 +181,19 @@ def _cold_scope(scope: Scope) -> Scope:
     # The server leaves the body of HEAD out; our routes only know GET.
     method = "GET" if scope["method"] == "HEAD" else scope["method"]
     return {**scope, "method": method, "path": scope["raw_path"].decode("latin-1")}
+
+
+def _not_kept(send: Send) -> Send:
+    """Let no cache keep an answer that doesn't say for how long it may: it is of this moment."""
+
+    async def say_it(message: Any) -> None:
+        if message["type"] == "http.response.start":
+            headers = list(message["headers"])
+            if not any(name == b"cache-control" for name, _ in headers):
+                message = {**message, "headers": [*headers, (b"cache-control", b"no-store")]}
+        await send(message)
+
+    return say_it
 
 
 async def _send_problem(error: Exception, scope: Scope, send: Send) -> None:

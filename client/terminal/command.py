@@ -6,7 +6,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
 from itertools import islice
@@ -46,8 +47,9 @@ Show what a running service has: its stores; of a store its keys; of a key its n
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print what is asked for; exit code 1 where it is not there, or no service is."""
     options = _parse(arguments)
-    # People wait at a terminal: a service that isn't there is told at once.
-    retries = Retries(attempts=2, longest_pause_s=2)
+    # People wait at a terminal: a service that isn't there is told at once. Who watches has more
+    # patience, with one that is started anew.
+    retries = Retries() if options.watch else Retries(attempts=2, longest_pause_s=2)
     try:
         token = os.environ.get(TOKEN_VARIABLE)
         with Client(options.url, token=token, retries=retries) as client:
@@ -131,7 +133,7 @@ def _show_windows(store: ReadOnlyWindowStore, options: argparse.Namespace) -> in
         options.key, *bounds, limit=options.limit, page_size=options.limit
     )
     if options.watch:
-        return _watch(windows, options)
+        return _watch(store, windows, options)
     if _form(options):
         return _write_pages(windows, _form(options))
     found = windows.list()
@@ -169,10 +171,17 @@ def _missing_row(store: ReadOnlyKeyValueStore, options: argparse.Namespace) -> i
     return _fail(f"key {options.key!r} has no row in store {store.name!r}{near}")
 
 
-def _watch(windows: Results[Window], options: argparse.Namespace) -> int:
+def _watch(
+    store: ReadOnlyWindowStore, windows: Results[Window], options: argparse.Namespace
+) -> int:
     """Show the windows each time that they change; in JSON only those that have changed."""
     shown: set[str] = set()
-    for page in windows.watch(_EVERY_S):
+    etag = None
+    for _ in _occasions(store, options.key):
+        page = windows.page_unless(etag)
+        if page is None:
+            continue
+        etag = page.etag
         if options.json:
             lines = [json.dumps(json_of(window)) for window in reversed(page.items)]
             _print("".join(f"{line}\n" for line in lines if line not in shown))
@@ -182,6 +191,22 @@ def _watch(windows: Results[Window], options: argparse.Namespace) -> int:
             head = f"{printable(options.key)} at version {page.position.version}"
             _print(f"{clear}{head}\n\n{windows_table(page.items) or 'no windows yet'}\n")
     return 0
+
+
+def _occasions(store: ReadOnlyWindowStore, key: str) -> Iterator[None]:
+    """When a key may have changed: now, and after each event of a stream.
+
+    Where there is no stream (an older service, too many of them, a proxy that lets none pass) it
+    is each second; if the service is not there at all, who asks then is told.
+    """
+    yield
+    try:
+        for _ in store.watch(key):
+            yield
+    except OrielError:
+        while True:
+            time.sleep(_EVERY_S)
+            yield
 
 
 def _form(options: argparse.Namespace) -> str:

@@ -55,9 +55,9 @@ class ApiClient:
         """Send one request, path and query as they are on the wire."""
         return asyncio.run(self.call(target, headers, method))
 
-    def post(self, target: str, body: bytes) -> Answer:
+    def post(self, target: str, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Answer:
         """Send one request with a body."""
-        return asyncio.run(self.call(target, method="POST", body=body))
+        return asyncio.run(self.call(target, headers, "POST", body))
 
     async def call(
         self,

@@ -1,11 +1,12 @@
 """Who may read what: tokens of a file and of an identity provider."""
 
+import asyncio
 import base64
 import contextlib
 import io
 import stat
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from oriel.app.contract import OPERATIONS
 from oriel.app.guards import jwt_tokens, token
 from oriel.app.guards.jwt_tokens import JwtSettings, JwtVerifier
 from oriel.app.guards.tokens import BadTokenFile, TokenFile
+from oriel.app.push import streams
 from oriel.app.server import Service
 from oriel.app.server.settings import ServiceSettings
 from tests.app.api_client import Answer, ApiClient, Served, served
 from tests.app.problem_shape import assert_problem
-from tests.storage.store_tables import make_definition
-from tests.storage.waiting import wait_until
+from tests.storage.store_tables import Row, make_definition
+from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 ROOT = "/v1/stores/store"
 OTHER = "/v1/stores/other"
@@ -33,12 +35,19 @@ OTHER = "/v1/stores/other"
 class Guarded:
     """A service with tokens, and a way to make them and to ask with one."""
 
-    def __init__(self, data: Path) -> None:
+    def __init__(self, made: Served) -> None:
         """Begin with one token that reaches everything."""
+        self._made = made
+        data = made.data
         self.file = data / "tokens.toml"
         self.all = self.make("all")
         self.service = Service(data, ServiceSettings(tokens=str(self.file)))
         self._client = ApiClient(self.service)
+
+    def commit(self, *rows: Row) -> None:
+        """Commit to the first store and index it."""
+        self.service.catalog.close()
+        self._made.commit(*rows)
 
     def make(self, name: str, *options: str) -> str:
         """Make a token as `oriel token` does."""
@@ -48,6 +57,17 @@ class Guarded:
         """Ask with a token, or with none."""
         headers = [] if bearer is None else [("Authorization", f"Bearer {bearer}")]
         return self._client.get(target, headers, method)
+
+    async def watch(self, target: str, bearer: str, change: Callable[[], None]) -> bytes:
+        """All that a stream tells that is open when ``change`` is called."""
+        headers = [("Authorization", f"Bearer {bearer}")]
+        watching = asyncio.create_task(self._client.call(target, headers))
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not self.service.gate.streams:  # noqa: ASYNC110 - a gate tells nobody
+                await asyncio.sleep(0)
+            change()
+            self.reload()
+            return (await watching).body
 
     def reload(self) -> None:
         """Let the next request look at the file."""
@@ -73,7 +93,7 @@ def guarded(tmp_path: Path) -> Iterator[Guarded]:
         made.commit(*rows)
         made.add(make_definition("other"), *rows)
         made.service.catalog.close()
-        opened = Guarded(tmp_path)
+        opened = Guarded(made)
         yield opened
         opened.service.catalog.close()
 
@@ -163,6 +183,57 @@ def test_tokens_come_and_go_without_a_restart(guarded: Guarded) -> None:
     guarded.file.unlink()
     guarded.reload()
     assert guarded.get(ROOT, guarded.all).status == 200
+
+
+_ENDED = {
+    "it is taken back": ("", "unauthorized"),
+    "it expires": ("expires = 2001-01-01T00:00:00Z", "unauthorized"),
+    "it reaches another store": ('stores = ["other"]', "unknown-store"),
+    "it reaches other keys": ('key_prefixes = ["b"]', "forbidden"),
+}
+
+
+@pytest.mark.parametrize(("entry", "code"), _ENDED.values(), ids=_ENDED)
+@pytest.mark.parametrize("is_silent", [True, False])
+def test_an_open_stream_ends_with_its_token(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch, entry: str, code: str, is_silent: bool
+) -> None:
+    """Its last event is the problem; what is committed after that is not told any more."""
+    bearer = guarded.make("watcher")
+    guarded.reload()
+    monkeypatch.setattr(streams, "_ACCESS_SECONDS", 0.01 if is_silent else 1_000.0)
+
+    def change() -> None:
+        others, _, own = guarded.file.read_text().rpartition("[[token]]")
+        guarded.file.write_text(others + (f"[[token]]{own}{entry}\n" if entry else ""))
+        if not is_silent:
+            guarded.commit({"key": "ab", "start": 777})
+
+    told = asyncio.run(guarded.watch(f"{ROOT}/watch?key=ab", bearer, change))
+    *_, last, end = told.decode().split("\n\n")
+    name, data = last.split("\n")
+    assert (name, end) == ("event: denied", "")
+    problem = orjson.loads(data.removeprefix("data: "))
+    assert (problem["code"], problem["instance"]) == (code, f"{ROOT}/watch")
+    assert b"777" not in told
+    assert_problem(guarded.get(f"{ROOT}/watch?key=ab", bearer), problem["status"], code)
+
+
+def test_an_open_stream_outlives_changes_of_other_tokens(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a torn file; it ends at its own time."""
+    monkeypatch.setattr(streams, "_ACCESS_SECONDS", 0.01)
+    other = guarded.make("other")
+
+    def change() -> None:
+        content = guarded.file.read_text()
+        guarded.file.write_text(content.rpartition("[[token]]")[0] + "# [[")
+
+    told = asyncio.run(guarded.watch(f"{ROOT}/watch?for_ms=200", guarded.all, change))
+    assert b"event: position" in told
+    assert b"denied" not in told
+    assert guarded.get(ROOT, other).status == 401
 
 
 def test_the_file_has_no_token_and_is_the_owners_only(guarded: Guarded) -> None:
@@ -342,7 +413,10 @@ def test_pages_of_told_origins_may_read(tmp_path: Path) -> None:
         sent = [("Authorization", f"Bearer {bearer}")]
         read = client.get(target, [("Origin", origin), *sent])
         assert (read.status, read.headers["access-control-allow-origin"]) == (200, origin)
-        assert "ETag" in read.headers["access-control-expose-headers"]
+        exposed = read.headers["access-control-expose-headers"].lower().split(", ")
+        csv = client.get(f"{ROOT}/fetch/a?limit=1", [("Accept", "text/csv"), *sent])
+        assert {name for name in csv.headers if name.startswith("oriel-")} <= {*exposed}
+        assert {"etag", "oriel-next-cursor", "oriel-owner", "retry-after"} <= {*exposed}
         refused = client.get(target, [("Origin", origin)])
         assert refused.headers["access-control-allow-origin"] == origin
         assert_problem(refused, 401, "unauthorized")

@@ -78,6 +78,7 @@ def test_without_a_table_there_are_none(letters: Served) -> None:
         ("reason=wrong-type", [4, 5]),
         ("from_ms=20", [2, 3]),
         ("from_ms=10&to_ms=20", [1, 2]),
+        ("from_ms=1970-01-01T00:00:00.010Z&to_ms=1970-01-01T00:00:00.020Z", [1, 2]),
         ("topic=t&reason=not-json", [1, 2]),
         ("topic=none", []),
         ("from_offset=4&to_offset=2", []),

@@ -234,6 +234,21 @@ def test_a_silent_stream_shows_that_it_lives(
     assert answer.body.count(f"\n\nid: {begin.id}\n\n".encode()) > 0
 
 
+def test_a_quiet_key_of_a_busy_store_shows_that_its_stream_lives(
+    changing: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each version wakes the stream and tells it nothing: the id goes on all the same."""
+    monkeypatch.setattr(push_streams, "HEARTBEAT_SECONDS", 0.0)
+    (begin,) = _watch(changing)
+    for start in (60, 70):
+        changing.commit({"key": "b", "start": start})
+    query = f"for_ms=1&key=a&after={begin.id}"
+    answer = changing.get(f"{ROOT}/watch?{query}")
+    assert _events(answer.body) == []
+    ids = [line for line in answer.body.split(b"\n") if line.startswith(b"id: ")]
+    assert [line.split(b"-")[0] for line in ids][:2] == [b"id: 2", b"id: 3"]
+
+
 @pytest.mark.slow
 def test_changes_are_pushed_as_they_come(tmp_path: Path) -> None:
     """Over a real socket: each version, then the worker's end."""

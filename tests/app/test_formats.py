@@ -117,6 +117,46 @@ def test_pandas_and_polars_read_arrow_in_one_line(hostile: Served) -> None:
     assert polars["key"].to_list() == [_HOSTILE] * 3
 
 
+_LISTED = {
+    "store": ("latestOfKeys", "currentOfKeys", "fetchOfKeys?limit=2", "backwardFetchOfKeys"),
+    "totals": ("getOfKeys",),
+}
+
+
+@pytest.mark.parametrize("wish", ["", "columns=n", "times=iso", "times=iso&columns=n,last"])
+@pytest.mark.parametrize(
+    ("store", "read"), [(store, read) for store, reads in _LISTED.items() for read in reads]
+)
+def test_listed_keys_come_in_the_same_forms(
+    hostile: Served, store: str, read: str, wish: str
+) -> None:
+    """As the GET of their one key has them: body, position, number of items, cursor."""
+    listed, _, bounds = read.partition("?")
+    key, path = (_HOSTILE, _PATH.rpartition("/")[2]) if store == "store" else ("a", "a")
+    one = f"/v1/stores/{store}/{listed.removesuffix('OfKeys')}/{path}?{bounds}&{wish}"
+    many = f"/v1/stores/{store}/{read}{'&' if bounds else '?'}{wish}"
+    body = orjson.dumps(["absent", key])
+    for media in MediaType:
+        expected = _as(hostile, media, one)
+        answer = hostile.post(many, body, [("Accept", media)])
+        assert answer.status == expected.status == 200
+        if media is MediaType.JSON:
+            # Cursors are those of other requests.
+            expected_page, page = expected.json, answer.json
+            assert bool(expected_page.pop("next_cursor")) == bool(page.pop("next_cursor"))
+            assert page == expected_page
+        else:
+            assert answer.body == expected.body
+        compared = ("content-type", "vary", "oriel-version", "oriel-offsets", "oriel-items")
+        assert [answer.headers.get(name) for name in compared] == [
+            expected.headers.get(name) for name in compared
+        ]
+        assert ("oriel-next-cursor" in answer.headers) == ("oriel-next-cursor" in expected.headers)
+        assert "etag" not in answer.headers
+    refused = hostile.post(many, body, [("Accept", "image/png")])
+    assert_problem(refused, 406, "not-acceptable", "application/json")
+
+
 @pytest.mark.parametrize("media", list(MediaType))
 def test_rows_and_keys_have_all_forms(hostile: Served, media: MediaType) -> None:
     """Also a store without windows, and lists of keys, and pages without an item."""

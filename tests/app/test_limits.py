@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 
+from oriel.app.server import main
 from tests.app.serving import ROOT, Serving
 from tests.storage.store_tables import StoreTable, make_definition
 from tests.storage.waiting import WAIT_SECONDS, wait_until
@@ -81,6 +82,23 @@ def test_what_is_too_long_or_too_slow_is_refused(
         client.sendall(sent)
         assert _code(_answer(client)) == expected
     assert strict.get("/healthz").status == 200
+
+
+def test_an_address_may_be_as_long_as_the_parser_takes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A longer one is told as such, not as bytes that are no HTTP; the limit can't be higher."""
+    StoreTable(tmp_path, make_definition()).commit([{"key": "a", "start": 1}])
+    serving = Serving(tmp_path)
+    for url_bytes, status in ((65_535, 404), (65_536, 414), (120_000, 414)):
+        with serving.connect() as client:
+            url = b"/" + b"x" * (url_bytes - 1)
+            client.sendall(b"GET %b HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" % url)
+            assert _answer(client)[0] == status
+    assert serving.end() == 0
+    with pytest.raises(SystemExit):
+        main(["--data", str(tmp_path), "--limit-url-bytes", "65536"])
+    assert "65535" in capsys.readouterr().err
 
 
 def test_many_requests_at_once_are_no_long_header(strict: Serving) -> None:

@@ -9,7 +9,7 @@ import jsonschema
 import orjson
 import pytest
 
-from oriel.app.contract import OPERATIONS, document_bytes
+from oriel.app.contract import OPERATIONS, InvalidParameter, document_bytes
 from oriel.app.reads.snapshot_reads import HOT_READS
 from oriel.storage.tailer import StoreStatus
 from tests.app.api_client import Answer, Served, served
@@ -254,6 +254,32 @@ def test_every_operation_answers_as_documented(example: Served) -> None:
         assert refused.headers["allow"] == "POST"
 
 
+_QUERY_PARAMETERS = {
+    (parameter.name, str(parameter.schema)): parameter
+    for operation in OPERATIONS.values()
+    for parameter in operation.query.parameters
+}
+
+
+@pytest.mark.parametrize("parameter", _QUERY_PARAMETERS.values(), ids=lambda one: one.name)
+def test_the_schema_of_a_parameter_is_as_strict_as_its_reader(parameter: Any) -> None:
+    """Both ends of integers, and how fine a time can be."""
+    for schema in parameter.schema.get("anyOf", [parameter.schema]):
+        if schema["type"] == "integer":
+            for value in (schema["minimum"], schema["maximum"]):
+                parameter.read(str(value))
+            for value in (schema["minimum"] - 1, schema["maximum"] + 1):
+                with pytest.raises(InvalidParameter, match=parameter.name):
+                    parameter.read(str(value))
+        if schema.get("format") == "date-time":
+            for time in ("2013-01-01T10:00:00Z", "2013-01-01T10:00:00.123+01:00"):
+                assert re.search(schema["pattern"], time)
+                parameter.read(time)
+            assert not re.search(schema["pattern"], "2013-01-01T10:00:00.1234Z")
+            with pytest.raises(InvalidParameter, match=parameter.name):
+                parameter.read("2013-01-01T10:00:00.1234Z")
+
+
 def test_a_304_is_documented(example: Served) -> None:
     """It has no body."""
     document = _document(example)
@@ -270,8 +296,12 @@ def test_other_forms_are_documented(example: Served, media: str) -> None:
     document = _document(example)
     for operation in OPERATIONS.values():
         if operation.has_forms:
-            described = document["paths"][operation.path]["get"]
-            answer = example.get(_CALLS[operation.path][0], [("Accept", media)])
+            described = document["paths"][operation.path][operation.method.lower()]
+            accept = [("Accept", media)]
+            if operation.method == "POST":
+                answer = example.post(*_POSTS[operation.path][0], accept)
+            else:
+                answer = example.get(_CALLS[operation.path][0], accept)
             assert _check_call(document, described, answer) == (200 if media == "text/csv" else 406)
 
 

@@ -103,6 +103,23 @@ class TestPositionFields:
         assert headers["oriel-offsets"] == "events:0:100"
         assert headers["oriel-lag"] == "versions=0, ms=0"
 
+    @pytest.mark.parametrize(
+        "target", [ROOT, f"{ROOT}/keys", f"{ROOT}/changes?since_version=0", f"{ROOT}/latestOfKeys"]
+    )
+    def test_answers_that_are_no_hot_reads_have_them(self, filled: Served, target: str) -> None:
+        """No cache may keep one without asking."""
+        is_post = target.endswith("OfKeys")
+        answer = filled.post(target, b'["a"]') if is_post else filled.get(target)
+        assert answer.json["position"]["version"] == 1
+        assert answer.headers["oriel-version"] == "1"
+        assert answer.headers["oriel-offsets"] == "events:0:100"
+        assert answer.headers["cache-control"] == "no-store"
+
+    @pytest.mark.parametrize("target", ["/v1/stores", "/healthz", "/readyz", "/v1/deadLetters"])
+    def test_what_has_no_position_is_kept_by_no_cache(self, filled: Served, target: str) -> None:
+        """It is what it is at the moment."""
+        assert filled.get(target).headers["cache-control"] == "no-store"
+
     @pytest.mark.parametrize("behind", [1, 2, 3, 6])
     def test_the_lag_is_what_the_index_lacks(self, changing: Served, behind: int) -> None:
         """In versions, and in ms since the first of them."""

@@ -164,6 +164,8 @@ def test_results_become_tables(client: Client) -> None:
     assert read.to_polars()["n"].to_list() == list(range(1, 21))
     assert client.window_store("store").fetch("nobody").to_arrow().num_rows == 0
     assert client.window_store("store").keys("b").to_pandas()["key"].tolist() == ["big"]
+    of_keys = client.window_store("store").fetch_of_keys(["big", "a"], limit=20, page_size=6)
+    assert of_keys.to_arrow()["n"].to_pylist() == [2**63 - 1, *range(1, 20)]
 
 
 def test_integers_with_gaps_keep_all_digits(client: Client, running: Running) -> None:

@@ -26,6 +26,7 @@ FLOORS = {
         "terminal",
         "clients",
         "connection stores",
+        "streaming",
         "store_reads window_reads row_reads exchange results",
         "paging",
         "protocol",

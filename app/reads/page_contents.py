@@ -1,0 +1,74 @@
+"""A page as the content of an answer, in the form and with the times that its request asks for."""
+
+import asyncio
+from dataclasses import replace
+from typing import NamedTuple
+
+from oriel.app.contract import ISO_TIMES, MediaType
+from oriel.app.formats import items_with_iso_times, page_headers, windows_body
+from oriel.app.reads.catalog import VersionFrame
+from oriel.app.reads.pages import ReadPage, ReadRequest
+from oriel.storage import StoreDefinition
+
+#: The same address has answers in several forms.
+VARY = (b"vary", b"Accept")
+
+_JSON = (b"content-type", b"application/json")
+
+#: Larger pages are brought into other forms by a thread, so that others need not wait for them.
+_ITEMS_ON_THE_LOOP_MAX = 200
+
+
+class PageContent(NamedTuple):
+    """The body of an answer and the fields of the header that follow from it."""
+
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+
+
+def is_made_on_the_loop(request: ReadRequest, page: ReadPage, media: MediaType) -> bool:
+    """Whether a page's content takes so little time that no thread is worth it."""
+    is_kept_form = media is MediaType.JSON and request.query["times"] != ISO_TIMES
+    return is_kept_form or len(page.items) <= _ITEMS_ON_THE_LOOP_MAX
+
+
+async def content_of(
+    frame: VersionFrame, request: ReadRequest, page: ReadPage, media: MediaType
+) -> PageContent:
+    """``page_content``, of a long page by a thread."""
+    joined = b",".join(page.items)
+    if is_made_on_the_loop(request, page, media):
+        return page_content(frame, request, page, joined, media)
+    return await asyncio.to_thread(page_content, frame, request, page, joined, media)
+
+
+def page_content(
+    frame: VersionFrame, request: ReadRequest, page: ReadPage, joined: bytes, media: MediaType
+) -> PageContent:
+    """A page of a version in the form that was asked for; in JSON with its position around it.
+
+    ``joined`` are the page's items with commas between them.
+    """
+    is_iso = request.query["times"] == ISO_TIMES
+    if media is not MediaType.JSON:
+        definition = _chosen_columns(frame.state.definition, request)
+        body = windows_body(media, page.items, definition, iso_times=is_iso)
+        form = page_headers(media, len(page.items), page.next_cursor)
+        return PageContent([*form, (b"content-length", b"%d" % len(body))], body)
+    if is_iso:
+        definition = _chosen_columns(frame.state.definition, request)
+        joined = b",".join(items_with_iso_times(page.items, definition))
+    if page.next_cursor is None:
+        closing = b'],"next_cursor":null}'
+    else:
+        closing = b'],"next_cursor":"%b"}' % page.next_cursor.encode()
+    body = b"%b%b%b" % (frame.opening, joined, closing)
+    return PageContent([_JSON, (b"content-length", b"%d" % len(body))], body)
+
+
+def _chosen_columns(definition: StoreDefinition, request: ReadRequest) -> StoreDefinition:
+    columns = request.query["columns"]
+    if columns is None:
+        return definition
+    chosen = tuple(each for each in definition.aggregates if each.name in columns)
+    return replace(definition, aggregates=chosen)

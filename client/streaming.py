@@ -1,0 +1,109 @@
+"""Streams of changes: events out of bytes, and when a broken stream is asked for again.
+
+As in ``oriel.client.exchange`` nothing is sent here, so that both clients have one story.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from oriel.client.errors import OrielError, ServiceUnreachable, UnexpectedAnswer, problem_of
+from oriel.client.exchange import Retries, pause_before_retry_s
+from oriel.client.protocol import Stream
+from oriel.client.records import Change, Removed, position_of
+
+T = TypeVar("T")
+
+#: Seconds without a byte after which a connection counts as broken: the service gives a sign of
+#: life every 15 s.
+SILENCE_S = 45.0
+
+#: The last event of a stream whose token has ended; its data is a problem document.
+_DENIED = "denied"
+
+
+class _Event(NamedTuple):
+    name: str
+    id: str
+    data: str
+
+
+class Following(Generic[T]):
+    """One stream over any number of connections: how far it is, and how often it broke."""
+
+    def __init__(self, stream: Stream[T], retries: Retries, random: Random) -> None:
+        """Nothing is asked yet."""
+        self._stream = stream
+        self._retries = retries
+        self._random = random
+        self._attempt = 0
+        self._received = b""
+        #: What is asked for next: all behind the last event.
+        self.request = stream.request
+
+    def took(self, chunk: bytes) -> Iterator[Change[T]]:
+        """The changes that are whole with these bytes.
+
+        Raises:
+            OrielError: the token reaches the stream no more, or this is no stream of Oriel.
+        """
+        self._attempt = 0
+        *blocks, self._received = (self._received + chunk).split(b"\n\n")
+        for block in blocks:
+            event = _event(block)
+            if event.id:
+                self.request = replace(self.request, last_event_id=event.id)
+            if event.name == _DENIED:
+                raise _denied(event)
+            if event.name:
+                yield self._change(event)
+
+    def ended(self) -> ServiceUnreachable:
+        """What it is when a connection ends as it should: the service's worker ends, say."""
+        return ServiceUnreachable(f"the stream {self.request.path} has ended")
+
+    def pause_s(self, error: OrielError) -> float:
+        """How long to wait until ``request`` is sent again; raises ``error`` where it is not.
+
+        A connection that told anything begins the attempts anew.
+        """
+        self._attempt += 1
+        self._received = b""
+        return pause_before_retry_s(error, self._attempt, 0.0, self._retries, self._random)
+
+    def _change(self, event: _Event) -> Change[T]:
+        try:
+            told = json.loads(event.data)
+            items = told.get("windows", told.get("rows", []))
+            return Change(
+                items=[self._stream.item(item) for item in items],
+                removed=[_removed(one) for one in told.get("removed", [])],
+                position=position_of(told["position"]),
+                reset=told.get("reason"),
+                id=event.id,
+            )
+        except (ValueError, TypeError, LookupError) as error:
+            message = f"an event of {self.request.path} is none of Oriel: {event.data[:200]!r}"
+            raise UnexpectedAnswer(message) from error
+
+
+def _event(block: bytes) -> _Event:
+    """Take an event apart; a sign of life has an id only, a comment nothing."""
+    lines = block.decode("utf-8", "replace").split("\n")
+    fields = dict(line.partition(": ")[::2] for line in lines)
+    return _Event(fields.get("event", ""), fields.get("id", ""), fields.get("data", ""))
+
+
+def _denied(event: _Event) -> OrielError:
+    content = event.data.encode()
+    try:
+        status = int(json.loads(content)["status"])
+    except (ValueError, TypeError, LookupError):
+        status = 401
+    return problem_of(status, content, None)
+
+
+def _removed(one: Any) -> Removed:
+    return Removed(one["key"], one.get("window_start_ms"), one.get("window_end_ms"))

@@ -1,0 +1,164 @@
+"""What schemathesis makes of the served document: every operation, asked rightly and wrongly.
+
+It draws requests from the schemas of the document and holds each answer against it: status, media
+type, header and body are among those described, none is a 500, and what the schemas forbid is
+refused. Beside its own names the requests have those of stores and keys that there are, and pages
+are gone on with.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+import requests
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.config import SchemathesisConfig
+from schemathesis.core.transport import Response
+from schemathesis.specs.openapi.checks import positive_data_acceptance
+
+from oriel.app.contract import OPERATIONS, MediaType
+from tests.app.api_client import ApiClient, Served, served
+from tests.storage.letter_tables import add_letters
+from tests.storage.store_tables import HOPPING, NONE, SESSION, make_definition
+
+_BASE_URL = "http://127.0.0.1"
+_KEYS = ("a", "a/b", "a//b", " ", "%2F", "é😀", '"\\\n\0', "k" * 8_192, "?#&=+;", "ÿ")
+_STORES = ("store", "visits", "totals", "hops")
+
+#: A position that the store has not come to, limits, and a version that is gone are answers, too.
+_CONFIG = {
+    "checks": {
+        "not_a_server_error": {"expected-statuses": ["2xx", "3xx", "4xx", 503]},
+        "negative_data_rejection": {"expected-statuses": ["4xx", 503]},
+    }
+}
+
+#: Why a request that fits the schemas may still be a 400: what no schema can say.
+_BEYOND_SCHEMAS = re.compile(r"cursor|does not fit it|does not go with|has no column")
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A store of each kind with hostile keys and values, and dead letters; never changed."""
+    values: list[dict[str, Any]] = [
+        {"n": 2**63 - 1, "mean": float("nan"), "last": '"\n\0', "all": [float("inf"), -0.0]},
+        {"n": -(2**63), "mean": float("-inf"), "last": "", "all": []},
+        {"n": None, "mean": None, "last": None, "all": None},
+    ]
+    rows = [
+        {"key": key, "start": start, "end": start + 5, **value}
+        for key in ("", *_KEYS)
+        for start, value in zip((0, 10, 2**40), values, strict=True)
+    ]
+    with served(tmp_path_factory.mktemp("hostile")) as made:
+        made.add(make_definition("visits", window=SESSION), *rows)
+        made.add(make_definition("hops", window=HOPPING), *rows)
+        made.add(make_definition("totals", window=NONE), *rows[::3])
+        made.commit(*rows)
+        add_letters(
+            made.data, {"offset": 1, "key": b"k", "headers": [{"key": "h", "value": None}]},
+            {"offset": 2, "raw": b"\xff\x00", "store": "store"},
+        )  # fmt: skip
+        yield made
+
+
+@pytest.fixture(scope="module")
+def schema(hostile: Served) -> Any:
+    """The served document as schemathesis reads it."""
+    config = SchemathesisConfig.from_dict(_CONFIG)
+    return schemathesis.openapi.from_dict(hostile.get("/openapi.json").json, config=config)
+
+
+@pytest.mark.parametrize(
+    "cases", [pytest.param(4, id="short"), pytest.param(280, id="long", marks=pytest.mark.long)]
+)
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_answers_are_as_documented(hostile: Served, schema: Any, name: str, cases: int) -> None:
+    """Of requests that fit the schemas, and of such that don't: half each."""
+    operation = schema.find_operation_by_id(name)
+    has_parameters = bool(OPERATIONS[name].path_parameters or OPERATIONS[name].query.parameters)
+    modes = [*GenerationMode] if has_parameters else [GenerationMode.POSITIVE]
+    for mode in modes:
+
+        @given(_cases(operation, mode), st.sampled_from(MediaType))
+        @settings(
+            max_examples=cases // len(modes),
+            phases=[Phase.generate],
+            suppress_health_check=list(HealthCheck),
+            deadline=None,
+        )
+        def ask(case: Any, media: MediaType) -> None:
+            answer = _check(hostile.client, case, media)
+            if case.meta.generation.mode.is_positive and answer.status_code == 400:
+                detail = orjson.loads(answer.content)["detail"]
+                assert _BEYOND_SCHEMAS.search(detail), detail
+
+        ask()
+
+
+def _cases(operation: Any, mode: GenerationMode) -> Any:
+    """Requests to an operation: to what schemathesis thinks of, and to what there is."""
+    query = {"for_ms": 1} if operation.path.endswith("/watch") else None
+    names = [parameter.name for parameter in operation.path_parameters]
+    if "store" not in names:
+        return operation.as_strategy(generation_mode=mode, query=query)
+
+    def of_stores(store: str) -> Any:
+        keys = st.sampled_from(_KEYS) if "key" in names else st.none()
+        return keys.flatmap(lambda key: of_store(store, key))
+
+    def of_store(store: str, key: str | None) -> Any:
+        path = {"store": store} if key is None else {"store": store, "key": key}
+        return operation.as_strategy(generation_mode=mode, path_parameters=path, query=query)
+
+    others = operation.as_strategy(generation_mode=mode, query=query)
+    return others | st.sampled_from(_STORES).flatmap(of_stores)
+
+
+def _check(client: ApiClient, case: Any, media: MediaType) -> Response:
+    """Ask, check the answer, and go on with its next page."""
+    if isinstance(case.query, dict) and "wait_ms" in case.query:
+        case.query["wait_ms"] = 0
+    answer = _asked(client, case, media)
+    case.validate_response(answer, excluded_checks=[positive_data_acceptance])
+    cursor = _next_cursor(answer)
+    if cursor is not None:
+        case.query = {**(case.query or {}), "cursor": cursor}
+        further = _asked(client, case, media)
+        case.validate_response(further, excluded_checks=[positive_data_acceptance])
+        assert further.status_code == 200
+    return answer
+
+
+def _asked(client: ApiClient, case: Any, media: MediaType) -> Response:
+    sent = requests.Request(**case.as_transport_kwargs(_BASE_URL)).prepare()
+    headers = {
+        name: value if isinstance(value, str) else value.decode("latin-1")
+        for name, value in {**sent.headers, "Accept": f"{media}, */*;q=0.1"}.items()
+    }
+    body = sent.body or b""
+    assert isinstance(body, bytes)
+    assert sent.method is not None
+    answer = asyncio.run(client.call(sent.path_url, [*headers.items()], sent.method, body))
+    return Response(
+        status_code=answer.status,
+        headers={name: [value] for name, value in answer.headers.items()},
+        content=answer.body,
+        request=sent,
+        elapsed=0.0,
+        verify=False,
+    )
+
+
+def _next_cursor(answer: Response) -> str | None:
+    (media,) = answer.headers.get("content-type", [""])
+    if answer.status_code == 200 and media == MediaType.JSON:
+        cursor: str | None = orjson.loads(answer.content).get("next_cursor")
+        return cursor
+    return answer.headers.get("oriel-next-cursor", [None])[0]

@@ -1,0 +1,224 @@
+"""Following changes: over broken connections, until the token ends, or without a stream."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import islice
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from oriel.client import (
+    AsyncClient,
+    Change,
+    Client,
+    NotAllowed,
+    NotFound,
+    NotReady,
+    OrielError,
+    Position,
+    Removed,
+    Retries,
+    ServiceUnreachable,
+    UnexpectedAnswer,
+    Window,
+)
+from oriel.client.protocol import Address
+from oriel.client.store_reads import watch_windows
+from oriel.client.streaming import Following
+from oriel.client.terminal import command
+from tests.client.conftest import Running
+
+#: Attempts without any pause between them.
+_AT_ONCE = Retries(attempts=4, longest_pause_s=0.0)
+
+
+def _event(name: str, number: int, **fields: Any) -> bytes:
+    told = {"store": "store", "position": {"version": number, "offsets": {}}, **fields}
+    return f"event: {name}\nid: {number}-a-b\ndata: {json.dumps(told)}\n\n".encode()
+
+
+def _window(start_ms: int) -> dict[str, Any]:
+    return {
+        "key": "é", "window_start_ms": start_ms, "window_end_ms": start_ms + 10, "n": 2**63 - 1,
+        "timestamp_ms": start_ms, "final": False,
+    }  # fmt: skip
+
+
+_GONE = {"key": "é", "window_start_ms": 1, "window_end_ms": 2}
+_TOLD = [
+    _event("position", 1),
+    _event("change", 2, windows=[_window(10)], removed=[_GONE]),
+    b"id: 4-a-b\n\n",
+    _event("change", 5, windows=[_window(20)], removed=[]),
+    _event("reset", 6, reason="rows were deleted"),
+]
+_PROBLEM = {"status": 401, "code": "unauthorized", "title": "T", "detail": "expired"}
+_DENIED = b"event: denied\ndata: " + json.dumps(_PROBLEM).encode() + b"\n\n"
+
+
+#: What one connection tells; an exception breaks it. Or the status and code of a problem.
+Connection = list[bytes | Exception] | tuple[int, str]
+
+
+class _Stub:
+    """A service whose connections tell these things, one after the other."""
+
+    def __init__(self, *connections: Connection) -> None:
+        self._connections = iter(connections)
+        #: ``Last-Event-ID`` of each request.
+        self.asked: list[str | None] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.headers.get("last-event-id"))
+        told = next(self._connections)
+        if isinstance(told, tuple):
+            status, code = told
+            return httpx.Response(status, json={"status": status, "code": code})
+        return httpx.Response(200, stream=_Told(told))
+
+
+class _Told(httpx.SyncByteStream, httpx.AsyncByteStream):
+    def __init__(self, told: list[bytes | Exception]) -> None:
+        self._told = told
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._told:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self:
+            yield piece
+
+
+def _follow(stub: _Stub) -> tuple[list[Change[Window]], OrielError]:
+    """All changes until the error that ends the stream."""
+    changes = []
+    transport = httpx.MockTransport(stub)
+    with Client("http://oriel", retries=_AT_ONCE, transport=transport) as client:
+        try:
+            for change in client.window_store("store").watch("é", after=1):
+                changes.append(change)  # noqa: PERF402 - kept where the stream ends by an error
+        except OrielError as error:
+            return changes, error
+    raise AssertionError
+
+
+def _follow_async(stub: _Stub) -> tuple[list[Change[Window]], OrielError]:
+    async def run() -> tuple[list[Change[Window]], OrielError]:
+        changes = []
+        transport = httpx.MockTransport(stub)
+        async with AsyncClient("http://oriel", retries=_AT_ONCE, transport=transport) as client:
+            try:
+                async for change in client.window_store("store").watch("é", after=1):
+                    changes.append(change)  # noqa: PERF401 - as above
+            except OrielError as error:
+                return changes, error
+        raise AssertionError
+
+    return asyncio.run(run())
+
+
+Follow = Callable[[_Stub], tuple[list[Change[Window]], OrielError]]
+both_clients = pytest.mark.parametrize("follow", [_follow, _follow_async])
+
+
+@both_clients
+def test_a_broken_stream_goes_on_where_it_was(follow: Follow) -> None:
+    """By the id of what came last, a sign of life too; attempts begin anew when anything comes."""
+    broken = httpx.ReadError("reset by peer")
+    stub = _Stub(
+        [_TOLD[0], _TOLD[1][:30], broken],
+        (503, "store-not-ready"),
+        [_TOLD[1], _TOLD[2]],
+        [broken],
+        (503, "overloaded"),
+        [_TOLD[3] + _TOLD[4][:9], _TOLD[4][9:], _DENIED],
+    )
+    changes, error = follow(stub)
+    assert stub.asked == [None, "1-a-b", "1-a-b", "4-a-b", "4-a-b", "4-a-b"]
+    assert [change.position.version for change in changes] == [1, 2, 5, 6]
+    assert [[window.start_ms for window in change.items] for change in changes] == [
+        [], [10], [20], [],
+    ]  # fmt: skip
+    assert changes[1].items[0]["n"] == 2**63 - 1
+    assert changes[1].removed == [Removed("é", 1, 2)]
+    assert [change.reset for change in changes] == [None, None, None, "rows were deleted"]
+    assert isinstance(error, NotAllowed)
+    assert (error.code, str(error)) == ("unauthorized", "expired")
+
+
+@both_clients
+@pytest.mark.parametrize(
+    ("connection", "kind"),
+    [
+        ((404, "unknown-route"), NotFound),
+        ([b"event: change\ndata: {}\n\n"], UnexpectedAnswer),
+        ([b"event: change\ndata: [\n\n"], UnexpectedAnswer),
+        ([b"event: denied\ndata: [\n\n"], UnexpectedAnswer),
+    ],
+)
+def test_what_will_not_pass_is_told_at_once(
+    follow: Follow, connection: Connection, kind: type
+) -> None:
+    """Without another attempt."""
+    stub = _Stub(connection)
+    assert isinstance(follow(stub)[1], kind)
+    assert len(stub.asked) == 1
+
+
+@both_clients
+def test_a_service_that_stays_away_is_told(follow: Follow) -> None:
+    """After as many attempts as any read has."""
+    refused: Connection = [httpx.ConnectError("refused")]
+    stub = _Stub(*[refused] * 4)
+    assert isinstance(follow(stub)[1], ServiceUnreachable)
+    stub = _Stub(*[(503, "overloaded")] * 4)
+    assert isinstance(follow(stub)[1], NotReady)
+
+
+def test_events_may_be_cut_anywhere() -> None:
+    """In the middle of a character, too."""
+    whole = b": resumed\n\n" + b"".join(_TOLD)
+    expected = [*Following(watch_windows(Address("s")), _AT_ONCE, Random(1)).took(whole)]
+    assert len(expected) == 4
+    for cut in range(len(whole)):
+        following = Following(watch_windows(Address("s")), _AT_ONCE, Random(1))
+        assert [*following.took(whole[:cut]), *following.took(whole[cut:])] == expected
+
+
+def test_changes_of_a_real_service_are_followed(client: Client, running: Running) -> None:
+    """From the position on, of the key alone; later from an id or a version on."""
+    store = client.window_store("store")
+    changes = store.watch("told")
+    begin = next(changes)
+    assert (begin.items, begin.reset) == ([], None)
+    running.table.commit([{"key": "told", "start": 10, "n": 1}, {"key": "other", "start": 10}])
+    version = running.table.commit([{"key": "told", "start": 20, "n": 2}])
+    first, second = islice(changes, 2)
+    changes.close()  # type: ignore[attr-defined]
+    assert [(w.key, w["n"]) for w in (*first.items, *second.items)] == [("told", 1), ("told", 2)]
+    assert first.items == [store.window("told", 10)]
+    assert second.position == store.wait_for(Position(version))
+    assert next(store.watch("told", after=first.id)).items == second.items
+    assert next(store.watch("told", after=begin.position.version)).items == first.items
+    totals = client.key_value_store("totals")
+    assert next(totals.watch("a")).position == totals.position()
+
+
+def test_without_a_stream_a_key_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`oriel get --watch` beside an older service, or one with too many streams."""
+    pauses: list[float] = []
+    monkeypatch.setattr(time, "sleep", pauses.append)
+    stub = _Stub([_TOLD[0]], (404, "unknown-route"))
+    transport = httpx.MockTransport(stub)
+    with Client("http://oriel", retries=_AT_ONCE, transport=transport) as client:
+        occasions = command._occasions(client.window_store("store"), "é")
+        assert len([*islice(occasions, 5)]) == 5
+    assert len(stub.asked) == 2
+    assert pauses.count(command._EVERY_S) == 3
