@@ -31,11 +31,16 @@ _DELTA_SETTINGS = {
 
 # Deadlines measure the machine, not the code. The blob lets anyone repeat a failure of CI.
 settings.register_profile(
-    "dev", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "dev",
+    max_examples=50,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=False)
-# `oriel test unit` tries fewer examples than the hundred of a whole run.
-settings.register_profile("unit", settings.get_profile("dev"), max_examples=40)
+# `oriel test unit` tries fewer examples than a whole run, `oriel test long` more.
+settings.register_profile("unit", settings.get_profile("dev"), max_examples=25)
+settings.register_profile("long", settings.get_profile("dev"), max_examples=500)
 # Processes that tests start find what pytest finds (pyproject.toml: pythonpath).
 _ROOT = Path(__file__).resolve().parents[1]
 os.environ["PYTHONPATH"] = os.pathsep.join([str(_ROOT / "src"), str(_ROOT)])

@@ -38,7 +38,8 @@ from tests.windows.test_fold_properties import left_out_of, with_values
 #: Random topologies by the hundred: for CI, not for the inner loop.
 pytestmark = pytest.mark.slow
 
-CASES = 14
+#: How many random topologies are tried: in every run, and in the long one.
+some_cases = pytest.mark.parametrize("number", [5, pytest.param(30, marks=pytest.mark.long)])
 FIRST_SEED = 9_100_000
 SCHEMA = "v DOUBLE, x DOUBLE, i BIGINT, j INT, s STRING"
 
@@ -211,11 +212,12 @@ def check_content(
         check_window(told, wanted[_place(row)])
 
 
+@some_cases
 @pytest.mark.parametrize("closed", [False, True], ids=["on update", "on close"])
 @pytest.mark.parametrize("kind", ["time", "sliding", "session", "none"])
-def test_any_cut_gives_the_content_of_the_slow_model(kind: str, closed: bool) -> None:
+def test_any_cut_gives_the_content_of_the_slow_model(kind: str, closed: bool, number: int) -> None:
     """Random topologies: any cut gives the same windows and counters, and they are the model's."""
-    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
+    for seed in range(FIRST_SEED, FIRST_SEED + number):
         case, random = random_topology(kind, seed), Random(seed + 3)
         if kind == "none" and closed:
             continue
@@ -256,9 +258,9 @@ def _cogroup_driver(windows: Windows, kind: str, *, closed: bool) -> TopologyTes
     return TopologyTestDriver(builder.build())
 
 
-def folds(kind: str, windows: str) -> Iterator[tuple[int, Any]]:
+def folds(kind: str, windows: str, number: int) -> Iterator[tuple[int, Any]]:
     """Random cases of the user's functions; a cogroup needs partitions of both inputs."""
-    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
+    for seed in range(FIRST_SEED, FIRST_SEED + number):
         case = FOLD_CASES[windows](seed, kind)
         if kind != "cogroup" or len(case.logs) > 1:
             yield seed, case
@@ -290,12 +292,15 @@ def is_left_out(letter: Mapping[str, Any]) -> bool:
     return str(letter["detail"]).startswith(LEFT_OUT)
 
 
+@some_cases
 @pytest.mark.parametrize("kind", ["aggregate", "two columns", "cogroup"])
 @pytest.mark.parametrize("windows", FOLD_CASES)
-def test_any_cut_calls_the_functions_as_the_slow_model_does(windows: str, kind: str) -> None:
+def test_any_cut_calls_the_functions_as_the_slow_model_does(
+    windows: str, kind: str, number: int
+) -> None:
     """Functions that raise, give null or tell the order of calls; partitions merged in order."""
     topic: Callable[[int], str] = (lambda p: f"t{p % 2}") if kind == "cogroup" else (lambda _: "t")
-    for seed, case in folds(kind, windows):
+    for seed, case in folds(kind, windows, number):
         random, outcome = Random(seed + 3), case.expected()
         closed = windows != "table" and seed % 3 == 0
         drivers = [fold_driver(case.windows, kind, closed=closed) for _ in range(2)]

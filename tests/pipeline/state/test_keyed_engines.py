@@ -123,8 +123,10 @@ def in_order(rows: pa.Table) -> list[str]:
     ("kind", "folds"), [*((kind, folds) for kind in WINDOWS for folds in (0, 1)), ("table", 0)]
 )
 @pytest.mark.parametrize("sharing", SHARING)
+# One emits on update, the other on close.
+@pytest.mark.parametrize("logs", [2, pytest.param(6, marks=pytest.mark.long)])
 def test_what_a_batch_does_not_touch_does_not_matter(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, sharing: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, sharing: str, logs: int
 ) -> None:
     """Each batch with the rows of its units only gives the changes and the state of all rows."""
     hashes, unit_step, slice_rows = SHARING[sharing]
@@ -136,7 +138,7 @@ def test_what_a_batch_does_not_touch_does_not_matter(
     monkeypatch.setattr(runs, "SLICE_BATCHES", 1)
     monkeypatch.setattr(segments, "MAX_SEGMENTS", 3)
     changes = 0
-    for seed in range(3):
+    for seed in range(logs):
         engine = engine_of(kind, folds=bool(folds), final_only=bool(seed % 2) and kind in WINDOWS)
         layout = Layout.of_engine(engine)
         delay = WINDOWS[kind].close_delay_ms if kind in WINDOWS else 0
