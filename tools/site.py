@@ -7,7 +7,9 @@ A link that leads nowhere, or a page that no menu has, fails the build.
 """
 
 import argparse
+import errno
 import logging
+import signal
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -41,7 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Abort:
         return 1
     except OSError as error:
-        print(f"oriel docs: {error}", file=sys.stderr)
+        if error.errno == errno.EADDRINUSE:
+            reason = f"port {options.port} is taken, give another one with --port"
+        else:
+            reason = str(error)
+        print(f"oriel docs: {reason}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         pass
@@ -84,4 +90,6 @@ class _QuietHandler(SimpleHTTPRequestHandler):
 
 
 if __name__ == "__main__":
+    # As Ctrl-C does, it leaves no folder behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.tidy.project import ROOT
-from tools.site import build_site, site_server
+from tools.site import build_site, main, site_server
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +58,16 @@ def test_a_page_is_served(site: Path) -> None:
         with urllib.request.urlopen(f"{root}/search/search_index.json", timeout=30) as index:  # noqa: S310
             assert b"inactivity gap" in index.read()
         server.shutdown()
+
+
+def test_a_port_that_is_taken_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The command ends with 1 and says what to give instead."""
+    monkeypatch.setattr("tools.site.build_site", lambda _folder: None)
+    with site_server(tmp_path, 0) as taken:
+        assert main(["--port", str(taken.server_port)]) == 1
+    assert "is taken, give another one with --port" in capsys.readouterr().err
 
 
 def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:

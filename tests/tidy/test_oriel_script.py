@@ -77,6 +77,13 @@ _VENV = "-m venv --clear ROOT/.venv"
 _SERVE = "-P -m oriel serve --data my data"
 
 
+def test_the_documentation_is_built_by_what_is_beside_the_package(house: House) -> None:
+    """`oriel docs` becomes the tool, with its arguments."""
+    house.add_python()
+    assert house.run("docs", "--build", "my site").returncode == 0
+    assert "-P -m tools.site --build my site" in house.calls()
+
+
 def test_without_python_it_says_what_to_do(house: House) -> None:
     """Where there is no Python and none may be installed, the message names the package."""
     told = house.run("serve", "--data", "x")
