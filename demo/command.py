@@ -217,7 +217,7 @@ def _wait_included(folder: DemoFolder, service: Service) -> None:
 def _invite(url: str, speed: float, rest: int) -> None:
     print(
         f"""
-  Dashboard        {url}/
+  Dashboard        {url}/#store={STORE}&key={KEY}
   Interface        {url}/openapi.json
   The half hour up to the newest departure of {KEY}:
 

@@ -75,9 +75,12 @@ def spark() -> "Iterator[SparkSession]":
     session.stop()
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> "Iterator[Chrome]":
-    """Yield headless Chromium under WebDriver; skip where it is missing (under CI: fail)."""
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Chrome]":
+    """Yield headless Chromium under WebDriver; skip where it is missing (under CI: fail).
+
+    All tests of a process share it: each opens the page that it is about.
+    """
     _require_browser()
     from selenium.webdriver import Chrome, ChromeOptions, ChromeService  # noqa: PLC0415
 
@@ -94,7 +97,7 @@ def browser(tmp_path: Path) -> "Iterator[Chrome]":
         "--disable-component-update",
         "--disable-sync",
         "--disable-quic",
-        f"--user-data-dir={tmp_path / 'chromium'}",
+        f"--user-data-dir={tmp_path_factory.mktemp('chromium')}",
     ):
         options.add_argument(argument)
     driver = Chrome(options=options, service=ChromeService(shutil.which("chromedriver")))
