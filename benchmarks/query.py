@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from benchmarks.http_load import Load, measure
+from benchmarks.peer_runs.http_load import Load, measure
 from oriel.storage import (
     COMMIT_INFO_KEY,
     STORE_PROPERTY,

@@ -367,3 +367,27 @@ def test_everybody_can_use_it(page: Dashboard, view: str) -> None:
         )
         assert page.run(script) == []
         assert page.run("return document.documentElement.scrollWidth <= innerWidth"), size
+
+
+_REACHABLE = """
+    const [selector] = arguments;
+    return [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility())
+        .map((e) => e.id || e.textContent.trim().slice(0, 40) || e.className);
+"""
+_REACHED = """
+    const e = document.activeElement;
+    return e.id || e.textContent.trim().slice(0, 40) || e.className;
+"""
+
+
+@pytest.mark.parametrize("view", ["overview", "sliding", "rows", "letters"])
+def test_the_keyboard_alone_reaches_everything(page: Dashboard, view: str) -> None:
+    """The tab key comes to each link, button, box, chart and table, in their order."""
+    page.open(**_VIEWS[view])
+    page.wait_for("#state", "live" if "store" in _VIEWS[view] else "every 2 s")
+    there = page.run(_REACHABLE, "a[href], button, input, select, summary, [tabindex='0']")
+    reached = []
+    for _ in there:
+        page.press("\ue004")  # tab
+        reached.append(page.run(_REACHED))
+    assert reached == there

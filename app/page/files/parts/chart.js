@@ -14,6 +14,14 @@ const SPAN_MIN_MS = 1000;
 const WHOLE_STEPS = Array.from({ length: 18 }, (_, power) => [1, 2, 5].map((n) => n * 10 ** power))
   .flat();
 
+const LINE = uPlot.paths.linear();
+const STEPS = uPlot.paths.stepped({ align: 1 });
+
+/* Steps; a line where they would be narrower than a pixel, of which uPlot draws what can be seen. */
+function stepsOrLine(plot, series, first, last) {
+  return (last - first > plot.width ? LINE : STEPS)(plot, series, first, last);
+}
+
 export class Chart {
   /* onPick(row) is told the window under the pointer or the keyboard's cursor, null for none;
      onZoom(fromMs, toMs) a span that was drawn with the pointer. */
@@ -76,7 +84,7 @@ export class Chart {
     const isSessions = window.kind === "session";
     const isPhone = matchMedia("(max-width: 720px)").matches;
     const paths = isSessions ? (plot, series, first, last) => this.bars(plot, series, first, last)
-      : window.kind === "hopping" ? uPlot.paths.linear() : uPlot.paths.stepped({ align: 1 });
+      : window.kind === "hopping" ? LINE : stepsOrLine;
     const axis = {
       stroke: colour("--soft"), font: "12px system-ui, sans-serif",
       grid: { stroke: colour("--grid"), width: 1 }, ticks: { show: false },

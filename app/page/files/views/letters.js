@@ -2,7 +2,7 @@
 
 import { link } from "../base/address.js";
 import { element, reconcile, setAttribute, setText } from "../base/dom.js";
-import { number, time, zoneName } from "../base/formats.js";
+import { clock, number, zoneName } from "../base/formats.js";
 import { get, pathOf } from "../base/service.js";
 import { Table } from "../parts/table.js";
 
@@ -92,7 +92,7 @@ export class Letters {
       { name: "detail", title: "what was wrong", kind: "text", cell: (letter) => letter.detail },
       { name: "store", title: "store", kind: "text", cell: (letter) => letter.store ?? "all" },
       { name: "timestamp_ms", title: `time (${zoneName()})`, kind: "time",
-        cell: ({ timestamp_ms: timeMs }) => timeMs === null ? "–" : time(timeMs) },
+        cell: ({ timestamp_ms: timeMs }) => timeMs === null ? "–" : clock(timeMs) },
     ], this.letters, {
       keyOf: ({ topic, partition, offset, store }) => `${topic}/${partition}/${offset}/${store}`,
       isWhole: this.cursor === null,
