@@ -29,7 +29,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from benchmarks.http_load import Load, measure
+from benchmarks.peer_runs.http_load import Load, measure
 from benchmarks.query_runs.services import Running, service
 from benchmarks.query_runs.tables import SLIDE_MS, STORE, BenchTable, key_name, make_table
 from benchmarks.query_runs.visibility import Visibility, commit_to_visible

@@ -79,35 +79,22 @@ def spark() -> "Iterator[SparkSession]":
     session.stop()
 
 
-@pytest.fixture
-def browser(tmp_path: Path) -> "Iterator[Chrome]":
-    """Yield headless Chromium under WebDriver; skip where it is missing (under CI: fail)."""
-    _require_browser()
-    from selenium.webdriver import Chrome, ChromeOptions, ChromeService  # noqa: PLC0415
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Chrome]":
+    """Yield headless Chromium under WebDriver; skip where it is missing (under CI: fail).
 
-    options = ChromeOptions()
-    options.binary_location = shutil.which("chromium") or ""
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",  # root in CI has no sandbox
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--no-first-run",
-        # No calls home: this is a test of our page.
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-        "--disable-quic",
-        f"--user-data-dir={tmp_path / 'chromium'}",
-    ):
-        options.add_argument(argument)
-    driver = Chrome(options=options, service=ChromeService(shutil.which("chromedriver")))
+    All tests of a process share it: each opens the page that it is about.
+    """
+    from tests.chromium import PROGRAMS, start_chromium  # noqa: PLC0415 - unit tests may lack it
+
+    _require_programs(PROGRAMS)
+    driver = start_chromium(tmp_path_factory.mktemp("chromium"))
     yield driver
     driver.quit()
 
 
-def _require_browser() -> None:
-    missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
+def _require_programs(names: tuple[str, ...]) -> None:
+    missing = [name for name in names if shutil.which(name) is None]
     if not missing:
         return
     reason = f"{' and '.join(missing)} not found (Debian: apt-get install chromium chromium-driver)"

@@ -6,6 +6,12 @@ from pydantic import BaseModel, ConfigDict, Field, RootModel
 
 Offsets = dict[str, dict[str, int]]
 
+_COMMITTED = (
+    "When the position's version was committed, in ms since the epoch; null where its entry has "
+    "left the log, or the table is among objects"
+)
+_INDEXED = "Windows or rows in the index, expired ones not yet deleted included"
+
 
 class Model(BaseModel):
     """Base of all models: no fields but those that are documented."""
@@ -260,9 +266,13 @@ class StoreSummary(Model):
     window: WindowKind | None
     aggregates: list[Aggregate]
     position: Position | None
+    committed_ms: int | None = Field(description=_COMMITTED)
     close_ms: int | None = Field(
         description="Every window that ends before this is final; null before the first batch"
     )
+    stream_time_ms: Offsets = Field(description="Topic -> partition -> greatest record time seen")
+    counters: dict[str, int] = Field(description="Running totals of records, as in the detail")
+    windows: int | None = Field(description=_INDEXED)
 
 
 class StoresAnswer(Model):
@@ -279,9 +289,7 @@ class IndexDetail(Model):
         "nothing was heard of it"
     )
     problem: str | None = Field(description="What failed, in words")
-    windows: int = Field(
-        description="Windows or rows in the index, expired ones not yet deleted included"
-    )
+    windows: int = Field(description=_INDEXED)
 
 
 class StoreDetail(Model):
@@ -290,6 +298,7 @@ class StoreDetail(Model):
     store: str
     definition: Definition
     position: Position
+    committed_ms: int | None = Field(description=_COMMITTED)
     stream_time_ms: Offsets = Field(description="Topic -> partition -> greatest record time seen")
     close_ms: int | None = Field(description="Every window that ends before this is final")
     counters: dict[str, int] = Field(

@@ -211,7 +211,7 @@ _RECORDS = (
         "/",
         tag="dashboard",
         summary="The dashboard, a web page",
-        description="One page that shows the windows of a store as they change.",
+        description="Stores, keys, windows and dead letters as they change.",
         answer=None,
     ),
     Operation(

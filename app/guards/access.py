@@ -31,7 +31,7 @@ ACCESS = "oriel.access"
 
 #: Pages and documents, which hold no data, and whether the process lives.
 _OPEN_PATHS = frozenset({b"/", b"/healthz", b"/openapi.json", b"/docs"})
-_OPEN_FOLDER = b"/docs/"
+_OPEN_FOLDERS = (b"/docs/", b"/page/")
 _SCHEME = b"bearer "
 #: Seconds for which a token that was good is taken as good.
 _RECENT_SECONDS = 1.0
@@ -95,7 +95,7 @@ class AccessGuard:
             Forbidden: its token doesn't reach the key, or what the path is about.
         """
         path = scope["raw_path"]
-        if path in _OPEN_PATHS or path.startswith(_OPEN_FOLDER):
+        if path in _OPEN_PATHS or path.startswith(_OPEN_FOLDERS):
             return
         access: Access | None = None
         try:

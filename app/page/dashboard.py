@@ -1,41 +1,71 @@
-"""The dashboard page at ``/``: one self-contained HTML file, no external resources."""
+"""The routes of the dashboard: the page at ``/`` and its own files below ``/page/``.
 
+Each file has a route by its name, made when the service starts: no request names a path on disk.
+"""
+
+from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from pathlib import Path
 
 import orjson
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
 
 from oriel.app.contract import OPERATIONS
 
-_PAGE = Path(__file__).with_name("dashboard.html")
-#: Where the page's script finds the operations: their paths, and the kinds of stores they fit.
-_OPERATIONS_HERE = b"{{operations}}"
+_FILES = Path(__file__).with_name("files")
+_PAGE = "dashboard.html"
+_MEDIA_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".txt": "text/plain; charset=utf-8",
+}
 
-#: The page may load nothing from elsewhere and run nothing but its own script.
+#: The page may load its own files and ask this service, and nothing else; nothing in it is inline.
 _POLICY = (
-    "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; "
-    "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'"
+    "default-src 'none'; connect-src 'self'; style-src 'self'; script-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 
 
 def dashboard_routes() -> APIRouter:
-    """Make the route of the page that shows the windows of a store as they change."""
+    """Make the routes of the page that shows stores and their windows as they change."""
     router = APIRouter()
+    page_path = OPERATIONS["dashboard"].path
+    for file in sorted(_FILES.rglob("*")):
+        if file.suffix not in _MEDIA_TYPES:
+            continue
+        name = file.relative_to(_FILES).as_posix()
+        path = page_path if name == _PAGE else f"/page/{name}"
+        router.add_api_route(path, _endpoint(file.read_bytes(), _MEDIA_TYPES[file.suffix]))
+    router.add_api_route("/page/operations.js", _endpoint(_operations(), _MEDIA_TYPES[".js"]))
+    return router
+
+
+def _operations() -> bytes:
+    """The operations' paths and the kinds of stores that they fit, as a module of the page."""
     operations = {
         name: {"path": operation.path, "storeKinds": sorted(operation.store_kinds)}
         for name, operation in OPERATIONS.items()
     }
-    before, after = _PAGE.read_bytes().split(_OPERATIONS_HERE)
-    page = before + orjson.dumps(operations) + after
+    return b"export const OPERATIONS = %b;\n" % orjson.dumps(operations)
+
+
+def _endpoint(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    """Make the endpoint of one file, which a browser keeps and asks about each time."""
+    tag = f'"{sha256(content).hexdigest()[:32]}"'
     headers = {
         "content-security-policy": _POLICY,
         "cache-control": "no-cache",
+        "etag": tag,
         "referrer-policy": "no-referrer",
     }
 
-    @router.get(OPERATIONS["dashboard"].path)
-    async def dashboard() -> Response:
-        return Response(page, headers=headers, media_type="text/html; charset=utf-8")
+    async def endpoint(request: Request) -> Response:
+        known = request.headers.getlist("if-none-match")
+        if any(tag in one or one.strip() == "*" for one in known):
+            return Response(status_code=304, headers=headers)
+        return Response(content, headers=headers, media_type=media_type)
 
-    return router
+    return endpoint

@@ -149,6 +149,14 @@ class StoreView:
             self._lag_of, self._lag_seen_at = version, now
         return self._lag
 
+    def committed_ms(self, version: int) -> int | None:
+        """When a version was committed, in ms since the epoch.
+
+        None where its entry is not there any more, or the table is among objects.
+        """
+        stamp = None if self._is_remote else self.log.stamp(version)
+        return None if stamp is None else stamp[1] // 1_000_000
+
     async def snapshot_at(self, query: Mapping[str, Any]) -> IndexSnapshot:
         """Begin reading a version that has the position which a request demands.
 

@@ -20,7 +20,7 @@ from oriel.app.reads import (
     refuse_wrong_kind,
 )
 from oriel.storage import StoreNotReady
-from oriel.storage.index import IndexSnapshot
+from oriel.storage.index import IndexSnapshot, IndexState
 from oriel.storage.table_store import TableStore
 from oriel.storage.tailer import StatusFile, StoreStatus
 
@@ -56,7 +56,7 @@ def store_routes(catalog: StoreCatalog, status_file: StatusFile) -> APIRouter:
         status = status_file.read().stores.get(view.name, _UNHEARD_OF)
         with view.snapshot() as snapshot:
             response.raw_headers += view.frame(snapshot.state).position
-            return _detail(view.name, snapshot, status)
+            return _detail(view, snapshot, status)
 
     _add_keys(router, catalog)
     _add_count(router, catalog)
@@ -116,7 +116,7 @@ def store_of(request: Request) -> str:
 def _summary(view: StoreView) -> dict[str, Any]:
     try:
         with view.snapshot() as snapshot:
-            state = snapshot.state
+            state, windows = snapshot.state, snapshot.window_count()
     except StoreNotReady as error:
         return _not_ready(view.name, str(error))
     return {
@@ -125,8 +125,8 @@ def _summary(view: StoreView) -> dict[str, Any]:
         "problem": None,
         "window": asdict(state.definition.window),
         "aggregates": [asdict(aggregate) for aggregate in state.definition.aggregates],
-        "position": position_of(state),
-        "close_ms": None if state.record is None else state.record.close_ms,
+        **_reached(view, state),
+        "windows": windows,
     }
 
 
@@ -138,21 +138,21 @@ def _not_ready(name: str, problem: str) -> dict[str, Any]:
         "window": None,
         "aggregates": [],
         "position": None,
+        "committed_ms": None,
+        "stream_time_ms": {},
         "close_ms": None,
+        "counters": {},
+        "windows": None,
     }
 
 
-def _detail(name: str, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str, Any]:
+def _detail(view: StoreView, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str, Any]:
     state = snapshot.state
-    record = state.record
     kind = state.definition.window.kind
     return {
-        "store": name,
+        "store": view.name,
         "definition": asdict(state.definition),
-        "position": position_of(state),
-        "stream_time_ms": {} if record is None else record.stream_time_ms,
-        "close_ms": None if record is None else record.close_ms,
-        "counters": {} if record is None else record.counters,
+        **_reached(view, state),
         "earliest_start_ms": snapshot.earliest_ms if kind.expires_by_start else None,
         "earliest_end_ms": snapshot.earliest_ms if kind.expires_by_end else None,
         "index": {
@@ -160,4 +160,16 @@ def _detail(name: str, snapshot: IndexSnapshot, status: StoreStatus) -> dict[str
             "problem": status.problem,
             "windows": snapshot.window_count(),
         },
+    }
+
+
+def _reached(view: StoreView, state: IndexState) -> dict[str, Any]:
+    """How far a store has come, in the log, in time and in records."""
+    record = state.record
+    return {
+        "position": position_of(state),
+        "committed_ms": view.committed_ms(state.version),
+        "stream_time_ms": {} if record is None else record.stream_time_ms,
+        "close_ms": None if record is None else record.close_ms,
+        "counters": {} if record is None else record.counters,
     }

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from confluent_kafka import Producer
 
-from benchmarks.http_load import Connection
 from benchmarks.peer_runs.cases import KEYS, KINDS, PARTITIONS, STORE, topology
 from benchmarks.peer_runs.figures import EVENT_LOG, ORIEL, PEER
+from benchmarks.peer_runs.http_load import Connection
 from benchmarks.peer_runs.kafka_streams_runs import Peer
 from benchmarks.peer_runs.processes import ORIEL_COMMAND, Failed, running
 from benchmarks.peer_runs.topics import make_topic

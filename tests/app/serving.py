@@ -73,6 +73,10 @@ class Serving:
         """Wait until the store is served at that version."""
         wait_until(lambda: self.version() >= version, f"version {version}")
 
+    def wait_until_ready(self, store: str) -> None:
+        """Wait until a store answers that was made while the service runs."""
+        wait_until(lambda: self.get(f"/v1/stores/{store}").status == 200, f"store {store}")
+
     def children(self) -> dict[str, int]:
         """Process ids of tailer and worker by module name."""
         listed = subprocess.run(

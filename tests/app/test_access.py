@@ -98,7 +98,7 @@ def guarded(tmp_path: Path) -> Iterator[Guarded]:
         opened.service.catalog.close()
 
 
-_NEED_NONE = ("/", "/docs", "/healthz", "/openapi.json")
+_NEED_NONE = ("/", "/page/main.js", "/docs", "/healthz", "/openapi.json")
 
 
 def test_every_path_needs_a_token_but_those_without_data(guarded: Guarded) -> None:

@@ -1,15 +1,17 @@
-"""The dashboard in real Chromium, over the real service."""
+"""The views of the dashboard in real Chromium, over the real service."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlencode
 
 import pytest
+from axe_core_python.selenium import Axe
 
 from oriel.storage import StoreKind, WindowSpec
+from tests.app.dashboard_driver import DESKTOP, PHONE, Dashboard
 from tests.app.serving import Serving
+from tests.storage.letter_tables import add_letters
 from tests.storage.store_tables import NONE, StoreTable, make_definition
 from tests.storage.waiting import wait_until
 
@@ -18,180 +20,309 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
+_MINUTE_MS = 60_000
+_START_MS = 1_357_034_400_000  # 2013-01-01 10:00
 _HOSTILE = "<img src=x onerror=\"document.title='owned'\">&amp;\"'"
+_TUMBLING = WindowSpec(StoreKind.TUMBLING, _MINUTE_MS, 0)
+_SESSIONS = WindowSpec(StoreKind.SESSION, 30 * _MINUTE_MS, _MINUTE_MS)
+_SLIDING = WindowSpec(StoreKind.SLIDING, 10 * _MINUTE_MS, 0)
+_VIEWS = {
+    "overview": {},
+    "windows": {"store": "departures", "key": "EWR"},
+    "sliding": {"store": "sliding", "key": "EWR"},
+    "sessions": {"store": "visits", "key": "EWR"},
+    "rows": {"store": "totals", "key": "EWR"},
+    "wall": {"view": "wall", "store": "departures"},
+    "letters": {"view": "letters"},
+}
 
 
-def _make_departures(data: Path, name: str = "departures") -> StoreTable:
-    """A store with a plain key of 30 windows, the last 5 open, and a hostile one."""
-    table = StoreTable(data, make_definition(name))
-    start_ms = 1_357_034_400_000
-    table.commit([
+def _make_stores(data: Path) -> None:
+    """A store of each kind: minutes of which 10:12 to 10:14 are missing and the last 5 are open."""
+    minutes = StoreTable(data, make_definition("departures", window=_TUMBLING))
+    minutes.commit([
         {
-            "key": "EWR", "start": start_ms + 60_000 * i, "n": (i * 7) % 13,
-            "mean": None if i == 12 else i / 3, "final": i < 25,
+            "key": "EWR", "start": _START_MS + _MINUTE_MS * i, "n": (i * 7) % 13,
+            "mean": None if i == 20 else i / 3, "final": i < 25,
         }
         for i in range(30)
+        if i not in {12, 13, 14}
     ])  # fmt: skip
-    table.commit([{"key": _HOSTILE, "start": 10, "n": 2**63 - 1, "last": _HOSTILE}])
-    return table
-
-
-def _serve(data: Path) -> Serving:
-    _make_departures(data)
-    serving = Serving(data)
-    wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
-    return serving
+    minutes.commit(
+        [
+            {"key": _HOSTILE, "start": 10, "n": 2**63 - 1, "last": _HOSTILE},
+            {"key": "JFK", "start": _START_MS, "n": 3},
+        ]
+    )
+    visits = StoreTable(data, make_definition("visits", window=_SESSIONS))
+    visits.commit([{"key": "EWR", "start": s, "end": s + 90_000} for s in (0, 86_400_000)])
+    sliding = StoreTable(data, make_definition("sliding", window=_SLIDING))
+    rows = [(0, 1, 10), (8, 4, 18), (11, 3, 18), (15, 1, 18)]
+    sliding.commit(
+        [
+            {"key": "EWR", "start": s * _MINUTE_MS, "n": n, "timestamp": t * _MINUTE_MS}
+            for s, n, t in rows
+        ]
+    )
+    totals = StoreTable(data, make_definition("totals", window=NONE))
+    totals.commit([{"key": "EWR", "n": 41}, {"key": "JFK", "n": 7}])
+    add_letters(data, {"offset": 17_494_801, "raw": b"{broken"}, {"offset": 2, "reason": "no-key"})
 
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    """The service over that store; tests add stores of other names, and leave this one alone."""
-    made = _serve(tmp_path_factory.mktemp("serving"))
+    """The service over these stores; tests add stores of other names, and leave these alone."""
+    data = tmp_path_factory.mktemp("serving") / "data"
+    _make_stores(data)
+    made = Serving(data)
+    wait_until(lambda: made.get("/readyz").status == 200, "readiness")
     yield made
     made.end()
 
 
 @pytest.fixture
-def ending(tmp_path: Path) -> Iterator[Serving]:
-    """Such a service for a test that ends it."""
-    made = _serve(tmp_path / "data")
-    yield made
-    made.end()
+def page(browser: "Chrome", serving: Serving) -> Iterator[Dashboard]:
+    """The page, which must not say an error in the console, whatever a test does."""
+    dashboard = Dashboard(browser, serving)
+    yield dashboard
+    assert dashboard.console() == []
 
 
-def _open(browser: "Chrome", serving: Serving, **choice: str) -> None:
-    browser.get(f"http://127.0.0.1:{serving.port}/#{urlencode(choice)}")
+def test_the_overview_shows_every_store(page: Dashboard) -> None:
+    """Kind, rows, age, clock and counters of each, and a line of a key; dead letters are a link."""
+    page.open()
+    page.wait_for("h1", "Stores")
+    wait_until(lambda: len(page.texts(".trend polyline[points]")) >= 3, "lines")
+    stores = {row[0].split(",")[0]: row for row in page.rows()}
+    departures = stores["departurestumbling"]
+    assert departures[0] == "departurestumbling, 1 min, grace 0 ms"
+    assert departures[1] == "29"
+    assert departures[2].endswith(" ago")
+    assert departures[3:6] == ["1970-01-01 00:00:01", "0", "0"]
+    assert "n, " in departures[6]
+    assert stores["slidingsliding"][0].endswith("sliding, 10 min difference, grace 0 ms")
+    assert stores["visitssessions"][0].endswith("sessions, 30 min gap, grace 1 min")
+    assert stores["totalsno windows"][1] == "2"
+    page.browser.find_element("link text", "visits").click()
+    page.wait_for("h1", "visits")
+    assert "store=visits" in page.browser.current_url
 
 
-def _texts(browser: "Chrome", selector: str) -> list[str]:
-    script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
-    return list(browser.execute_script(script, selector))
+def test_the_page_of_a_store_shows_the_windows_of_a_key(page: Dashboard) -> None:
+    """Chart, table with states, figure, offsets in one piece, how far it reaches."""
+    page.open(store="departures", key="EWR")
+    page.wait_for_windows(27)
+    rows = page.rows()
+    assert [row[1] for row in rows[:6]] == ["open"] * 5 + ["final"]
+    assert rows[0][0] == "2013-01-01 10:29:00"
+    options = "return [...document.getElementById('aggregate').options].map((o) => o.text)"
+    assert page.run(options) == ["n", "mean"]
+    assert page.text(".figure") == "8 records"
+    assert "10:30:00 UTC, still open" in page.text(".now .note")
+    words = page.text(".words")
+    assert "Includes all of events 0 below offset 200." in words
+    assert words.startswith("Last change ")
+    assert page.browser.title == "EWR · departures · Oriel"
 
 
-def _rows(browser: "Chrome") -> int:
-    return len(_texts(browser, "tbody tr"))
+_COLUMNS_OF_CHART = """
+    const [rows, done] = arguments;
+    import("/page/parts/chart.js").then(({ Chart }) => {
+        const chart = new Chart(() => {}, () => {});
+        document.body.append(chart.node);
+        chart.show({ rows, window: { kind: "tumbling", size_ms: 10 }, unit: "", isLocal: false,
+                     aggregate: { name: "n", type: "long" }, fromMs: null, toMs: null });
+        chart.node.remove();
+        done(chart.plot.data);
+    });
+"""
 
 
-def _facts(browser: "Chrome") -> dict[str, str]:
-    return dict(zip(_texts(browser, "dt"), _texts(browser, "dd"), strict=True))
+def test_a_missing_window_breaks_the_line(page: Dashboard) -> None:
+    """A step ends with its window; open windows are a line of their own, which joins the other."""
+    page.open(store="departures", key="EWR")
+    page.wait_for_windows(27)
+    final = {"window_start_ms": 0, "window_end_ms": 10, "n": 1, "final": True}
+    rows = [
+        final,
+        {**final, "window_start_ms": 30, "window_end_ms": 40, "n": 2},
+        {**final, "window_start_ms": 40, "window_end_ms": 50, "n": 3, "final": False},
+    ]
+    instants, finals, opens = page.browser.execute_async_script(_COLUMNS_OF_CHART, rows)
+    assert [round(1000 * instant) for instant in instants] == [0, 9, 20, 30, 40, 49]
+    assert finals == [1, 1, None, 2, 3, None]
+    assert opens == [None, None, None, None, 3, 3]
 
 
-def _alert(browser: "Chrome") -> str:
-    script = "const p = document.getElementById('problem'); return p.hidden ? '' : p.textContent"
-    return str(browser.execute_script(script))
+def test_hover_and_keyboard_reach_the_same_facts(page: Dashboard) -> None:
+    """The facts of a window stand in one line, for the pointer, the arrow keys and the reader."""
+    page.open(store="departures", key="EWR")
+    page.wait_for_windows(27)
+    page.run("document.querySelector('.chart').focus()")
+    page.press("\ue012")  # left, from the newest
+    page.wait_for(".readout", "n 1 records · 2013-01-01 10:28:00 ")
+    facts = page.text(".readout")
+    assert "10:29:00 (1 min) · open · newest record" in facts
+    assert page.attribute(".chart", "aria-valuetext") == facts
+    assert page.run("return document.querySelector('tr.picked').firstChild.textContent") == (
+        "2013-01-01 10:28:00"
+    )
+    page.press("\ue011")  # home
+    page.wait_for(".readout", "n 0 records · 2013-01-01 10:00:00 ")
+    script = """
+        const over = document.querySelector(".u-over");
+        const { right, top } = over.getBoundingClientRect();
+        const at = { clientX: right - 30, clientY: top + 20, bubbles: true };
+        over.dispatchEvent(new MouseEvent("mouseenter", at));
+        over.dispatchEvent(new MouseEvent("mousemove", at));
+    """
+    page.run(script)
+    page.wait_for(".readout", "2013-01-01 10:2")
 
 
-def test_it_shows_the_windows_of_a_key(browser: "Chrome", serving: Serving, tmp_path: Path) -> None:
-    """Table with final and open marks, a line for each numeric aggregate, position, counters."""
-    browser.set_window_size(1200, 1000)
-    _open(browser, serving, store="departures", key="EWR")
-    wait_until(lambda: _rows(browser) == 30, "30 rows")
-    assert _texts(browser, ".mark") == ["open"] * 5 + ["final"] * 25
-    assert _texts(browser, "#charts h2") == ["n", "mean"]
-    assert len(_texts(browser, "[data-chart=n] .dot")) == 30
-    assert len(_texts(browser, "[data-chart=mean] .dot")) == 29
-    facts = _facts(browser)
-    assert facts["Table version"] == "2"
-    assert facts["Includes records below"] == "events:0:200"
-    assert facts["Applied"] == "200"
-    assert "2013-01-01 10:29:00" in _texts(browser, "tbody tr")[0]
-    assert _alert(browser) == ""
-    assert browser.save_screenshot(str(tmp_path / "dashboard.png"))
+def test_keys_are_searched_as_one_types(page: Dashboard) -> None:
+    """The list follows; what is shown stays until a key is chosen, and the address has it then."""
+    page.open(store="departures", key="EWR")
+    page.wait_for_windows(27)
+    page.type_key("J")
+    wait_until(lambda: page.texts("[role=option]") == ["JFK"], "the offered key")
+    assert page.attribute(".chart", "data-windows") == "27"
+    page.press("\ue015", "\ue007")  # down, enter
+    page.wait_for_windows(1)
+    assert "key=JFK" in page.browser.current_url
+    page.type_key("Q")
+    page.wait_for("#offered", "No key begins with “Q”.")
+    page.press("\ue00c")  # escape
+    assert page.run("return document.getElementById('key').value") == "JFK"
+    page.browser.back()
+    page.wait_for_windows(27)
 
 
-def test_it_follows_new_versions(browser: "Chrome", serving: Serving) -> None:
-    """A commit appears without a reload."""
-    table = _make_departures(serving.data, "followed")
-    _open(browser, serving, store="followed", key="EWR")
-    wait_until(lambda: _rows(browser) == 30, "30 rows")
-    table.commit([{"key": "EWR", "start": 1_357_034_400_000 + 60_000 * 30}])
-    wait_until(lambda: _rows(browser) == 31, "31 rows")
-    assert _texts(browser, "dd")[0] == "3"
+def test_keys_that_are_numbers_are_all_offered(page: Dashboard) -> None:
+    """In their order, whatever is typed; one is asked for by its digits."""
+    store = StoreTable(page.serving.data, make_definition("numbers", key_type="long"))
+    store.commit([{"key": key, "start": 10} for key in ("-7", "9", "10")])
+    page.serving.wait_until_ready("numbers")
+    page.open(store="numbers", key="9")
+    page.wait_for_windows(1)
+    page.type_key("1")
+    wait_until(lambda: page.texts("[role=option]") == ["-7", "9", "10"], "all keys")
+    page.press("0", "\ue007")  # enter
+    wait_until(lambda: "key=10" in page.browser.current_url, "the other key")
+    page.wait_for("h2", "10")
 
 
-def test_text_from_the_store_stays_text(browser: "Chrome", serving: Serving) -> None:
+def test_a_key_without_windows_says_so(page: Dashboard) -> None:
+    """No empty chart, no alert."""
+    page.open(store="departures", key="nobody")
+    page.wait_for(".empty", "The key “nobody” has no windows here.")
+    assert page.texts(".chart") == []
+    assert page.text("#problem") == ""
+
+
+def test_text_from_the_store_stays_text(page: Dashboard) -> None:
     """Neither key nor value becomes markup; 64-bit integers keep all digits."""
-    _open(browser, serving, store="departures", key=_HOSTILE)
-    wait_until(lambda: _rows(browser) == 1, "one row")
-    row = _texts(browser, "tbody td")
+    page.open(store="departures", key=_HOSTILE)
+    page.wait_for("h2", _HOSTILE)
+    (row,) = page.rows()
     assert _HOSTILE in row
-    assert str(2**63 - 1) in row
-    assert browser.title == "Oriel"
-    assert _texts(browser, "img") == []
+    assert f"{2**63 - 1:,}" in row
+    assert page.browser.title.startswith("<img src=x")
+    assert page.run("return document.querySelectorAll('main img').length") == 0
 
 
-def test_it_begins_with_the_first_store_and_key_and_lets_you_pick(
-    browser: "Chrome", serving: Serving
-) -> None:
-    """No choice in the address: the first ones; typing another key shows that one."""
-    _open(browser, serving)
-    wait_until(lambda: _rows(browser) == 1, "the first key's row")
-    box = browser.find_element("id", "key")
-    assert box.get_property("value") == _HOSTILE
-    box.clear()
-    box.send_keys("EWR")
-    wait_until(lambda: _rows(browser) == 30, "30 rows")
-    assert "key=EWR" in browser.current_url
+def test_every_choice_is_a_link(page: Dashboard) -> None:
+    """Aggregate, range and span of time come from the address, and go there."""
+    page.open(store="departures", key="EWR", aggregate="mean", range="all")
+    page.wait_for_windows(27)
+    assert page.run("return document.getElementById('aggregate').value") == "mean"
+    assert page.run("return document.getElementById('range').value") == "all"
+    page.run("const box = document.getElementById('aggregate'); box.value = 'n';"
+             "box.dispatchEvent(new Event('change'))")  # fmt: skip
+    wait_until(lambda: "aggregate=n" in page.browser.current_url, "the address")
+    from_ms = _START_MS + 15 * _MINUTE_MS
+    page.open(store="departures", key="EWR", **{"from": from_ms, "to": from_ms + 4 * _MINUTE_MS})
+    page.wait_for_windows(5)
+    assert f"from_ms={from_ms}" in page.text(".share code")
 
 
-def test_errors_are_shown_kindly(browser: "Chrome", ending: Serving) -> None:
-    """A key without windows says so; a service that is gone says so and keeps what was there."""
-    _open(browser, ending, store="departures", key="JFK")
-    wait_until(lambda: "JFK" in "".join(_texts(browser, "#empty")), "the note")
-    _open(browser, ending, store="departures", key="EWR")
-    browser.refresh()
-    wait_until(lambda: _rows(browser) == 30, "30 rows")
-    ending.end()
-    wait_until(lambda: "can't be reached" in _alert(browser), "the alert")
-    assert _rows(browser) == 30
+def test_times_are_in_utc_or_local(page: Dashboard) -> None:
+    """The switch is remembered."""
+    page.browser.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "Asia/Kolkata"})
+    page.open(store="departures", key="EWR")
+    page.wait_for("td.time", "2013-01-01 10:29:00")
+    page.browser.find_element("id", "zone").click()
+    page.wait_for("td.time", "2013-01-01 15:59:00")
+    assert "(local time)" in page.text("th")
+    page.open(store="departures", key="EWR")
+    page.wait_for("td.time", "2013-01-01 15:59:00")
+    page.browser.find_element("id", "zone").click()
+    page.wait_for("td.time", "2013-01-01 10:29:00")
 
 
-def test_it_shows_sessions_with_start_and_end(browser: "Chrome", serving: Serving) -> None:
-    """The store's kind and parameters in words, sessions newest first."""
-    window = WindowSpec(StoreKind.SESSION, 1_800_000, 60_000)
-    visits = StoreTable(serving.data, make_definition("visits", window=window))
-    visits.commit([{"key": "EWR", "start": s, "end": s + 90_000} for s in (0, 86_400_000)])
-    _open(browser, serving, store="visits", key="EWR")
-    wait_until(lambda: _rows(browser) == 2, "2 rows")
-    assert _facts(browser)["Windows"] == "sessions, 30 min gap, grace 1 min"
-    heads = _texts(browser, "thead th")
-    assert heads[:2] == ["session start (UTC)", "session end (UTC)"]
-    row = _texts(browser, "tbody tr:first-child td")
-    assert row[:2] == ["1970-01-02 00:00:00", "1970-01-02 00:01:30"]
-    assert _texts(browser, "#caption") == ["Newest 2 sessions of EWR"]
-    assert len(_texts(browser, "[data-chart=n] .dot")) == 2
+def test_sessions_are_bars_over_time(page: Dashboard) -> None:
+    """They have a start and an end, and no line joins them."""
+    page.open(store="visits", key="EWR")
+    page.wait_for_windows(2)
+    assert page.texts("th")[0] == "session start (UTC)"
+    first = page.rows()[0]
+    assert (first[0], first[-2]) == ("1970-01-02 00:00:00", "1970-01-02 00:01:30")
+    assert "Sessions of EWR: newest 2, which are all" in page.texts("h2")
 
 
-def test_the_value_is_that_of_the_window_that_ends_at_the_newest_record(
-    browser: "Chrome", serving: Serving
-) -> None:
-    """Not of the one with the greatest start, which lacks what came before that record."""
-    store = StoreTable(serving.data, make_definition("newest"))
-    rows = [(0, 1, 10), (8, 4, 18), (11, 3, 18), (15, 1, 18)]
-    store.commit([{"key": "EWR", "start": s, "n": n, "timestamp": t} for s, n, t in rows])
-    _open(browser, serving, store="newest", key="EWR")
-    wait_until(lambda: _rows(browser) == 4, "4 rows")
-    (value,) = _texts(browser, "[data-chart=n] .value")
-    assert value.startswith("4 current")
+def test_the_timeline_shows_how_sliding_windows_overlap(page: Dashboard) -> None:
+    """A bar from start to end for each; the figure is of the window up to the newest record."""
+    page.open(store="sliding", key="EWR")
+    page.wait_for_windows(4)
+    assert page.text(".figure") == "4 records"
+    script = "return [...document.querySelectorAll('rect')].map((bar) => bar.getAttribute(%r))"
+    assert [float(x) for x in page.run(script % "x")] == [0, 320, 440, 600]
+    assert {float(width) for width in page.run(script % "width")} == {400}
+    assert set(page.run(script % "class")) == {"open"}
 
 
-def test_it_shows_the_row_of_a_store_without_windows(browser: "Chrome", serving: Serving) -> None:
-    """Values without lines and without window columns; it follows, and says when there is none."""
-    totals = StoreTable(serving.data, make_definition("totals", window=NONE))
-    totals.commit([{"key": "EWR", "n": 41}])
-    _open(browser, serving, store="totals", key="EWR")
-    wait_until(lambda: _rows(browser) == 1, "the row")
-    facts = _facts(browser)
-    assert facts["Windows"] == "none, one row a key"
-    assert "Final before" not in facts
-    assert _texts(browser, "thead th") == ["n", "mean", "last", "all", "newest record (UTC)"]
-    assert _texts(browser, "[data-chart=n] .value") == ["41"]
-    assert _texts(browser, "#charts svg") == []
+def test_a_store_without_windows_shows_its_rows(page: Dashboard) -> None:
+    """The row of the key, and those of keys that begin as one likes; it follows."""
+    totals = StoreTable(page.serving.data, make_definition("counts", window=NONE))
+    totals.commit([{"key": "EWR", "n": 41}, {"key": "JFK", "n": 7}])
+    page.serving.wait_until_ready("counts")
+    page.open(store="counts", key="EWR")
+    page.wait_for(".values", "41 records")
+    assert [row[:2] for row in page.rows()] == [["EWR", "41"], ["JFK", "7"]]
     totals.commit([{"key": "EWR", "n": 42}])
-    wait_until(lambda: _texts(browser, "[data-chart=n] .value") == ["42"], "the new value")
-    totals.commit([{"key": "EWR", "deleted": True}])
-    wait_until(lambda: "no rows" in "".join(_texts(browser, "#empty")), "the note")
-    assert _alert(browser) == ""
+    page.wait_for(".values", "42 records")
+    page.browser.find_element("id", "prefix").send_keys("J")
+    wait_until(lambda: [row[0] for row in page.rows()] == ["JFK"], "the row of JFK")
+
+
+def test_the_wall_shows_the_current_window_of_every_key(page: Dashboard) -> None:
+    """Tiles by value or by change, each a link to its key."""
+    wall = StoreTable(page.serving.data, make_definition("gates", window=_TUMBLING))
+    wall.commit([{"key": f"gate {i}", "start": _START_MS, "n": i} for i in range(5)])
+    page.serving.wait_until_ready("gates")
+    page.open(view="wall", store="gates")
+    wait_until(lambda: len(page.texts(".tiles a")) == 5, "tiles")
+    assert page.texts(".tiles .name") == [f"gate {i}" for i in (4, 3, 2, 1, 0)]
+    page.run("const box = document.getElementById('sort'); box.value = 'change';"
+             "box.dispatchEvent(new Event('change'))")  # fmt: skip
+    wait_until(lambda: "sort=change" in page.browser.current_url, "the address")
+    wall.commit([{"key": "gate 2", "start": _START_MS, "n": 9}])
+    wait_until(lambda: page.texts(".tiles .change")[0] == "▲ 7", "the change")
+    assert page.texts(".tiles .name")[0] == "gate 2"
+    page.browser.find_element("css selector", ".tiles a").click()
+    page.wait_for("h2", "Windows of gate 2")
+
+
+def test_dead_letters_are_listed_by_reason(page: Dashboard) -> None:
+    """Counts, places in one piece, the record; one is shown whole."""
+    page.open(view="letters")
+    page.wait_for(".reasons", "not-json 1")
+    assert page.rows()[0][:3] == ["t 0 17,494,801", "not-json", "{broken"]
+    page.browser.find_element("link text", "no-key 1").click()
+    wait_until(lambda: len(page.rows()) == 1, "one letter")
+    page.run("document.querySelector('table').focus()")
+    page.press("\ue015", "\ue007")  # down, enter
+    page.wait_for("dialog pre", '"reason": "no-key"')
 
 
 @pytest.mark.parametrize(
@@ -201,51 +332,76 @@ def test_it_shows_the_row_of_a_store_without_windows(browser: "Chrome", serving:
         (
             WindowSpec(StoreKind.HOPPING, 86_400_000, 1_500, 3_600_000),
             "window-close",
-            "hopping, 1 d every 1 h, grace 1500 ms",
-        ),
-        (
-            WindowSpec(StoreKind.SLIDING, 7_200_000, 1),
-            "window-update",
-            "sliding, 2 h difference, grace 1 ms",
+            "hopping, 1 d every 1 h, grace 1,500 ms",
         ),
     ],
 )
 def test_it_says_what_the_windows_are(
-    browser: "Chrome", serving: Serving, window: WindowSpec, emit: str, text: str
+    page: Dashboard, window: WindowSpec, emit: str, text: str
 ) -> None:
     """Kind and parameters in words, and whether only final rows are written."""
     store = f"other_{window.kind}"
     definition = replace(make_definition(store, window=window), emit=emit)
-    StoreTable(serving.data, definition).commit([{"key": "EWR", "start": 0}])
-    _open(browser, serving, store=store, key="EWR")
-    wait_until(lambda: _rows(browser) == 1, "the row")
-    facts = _facts(browser)
-    assert facts["Windows"] == text
-    assert facts.get("Rows") == ("only when final" if emit == "window-close" else None)
+    StoreTable(page.serving.data, definition).commit([{"key": "EWR", "start": 0}])
+    page.serving.wait_until_ready(store)
+    page.open(store=store, key="EWR")
+    page.wait_for(".title", text)
+    assert ("Has final windows only." in page.text(".words")) == (emit == "window-close")
 
 
-def test_nothing_comes_from_elsewhere(browser: "Chrome", serving: Serving) -> None:
-    """All that the page loads is from this service, and the console is clean."""
-    _open(browser, serving, store="departures", key="EWR")
-    wait_until(lambda: _rows(browser) == 30, "30 rows")
-    loaded = browser.execute_script("return performance.getEntries().map((e) => e.name)")
-    origin = f"http://127.0.0.1:{serving.port}/"
-    assert all(name.startswith(origin) for name in loaded if "://" in name)
-    console = browser.get_log("browser")  # type: ignore[no-untyped-call]
-    assert [entry for entry in console if entry["level"] == "SEVERE"] == []
+def test_nothing_comes_from_elsewhere(page: Dashboard) -> None:
+    """All that the page loads is from this service; a breach of its policy would be an error."""
+    page.open(store="departures", key="EWR")
+    page.wait_for_windows(27)
+    loaded = page.run("return performance.getEntries().map((e) => e.name)")
+    assert all(name.startswith(page.address) for name in loaded if "://" in name)
 
 
-def test_keys_that_are_numbers_are_typed_whole(browser: "Chrome", serving: Serving) -> None:
-    """What is no number yet is told; the keys that there are stay offered."""
-    table = StoreTable(serving.data, make_definition("numbers", key_type="long"))
-    table.commit([{"key": key, "start": 10} for key in ("-7", "9", "10")])
-    _open(browser, serving, store="numbers", key="9")
-    wait_until(lambda: _rows(browser) == 1, "one row")
-    box = browser.find_element("id", "key")
-    box.clear()
-    box.send_keys("-")
-    wait_until(lambda: "64-bit integers" in _alert(browser), "what keys look like")
-    box.send_keys("7")
-    wait_until(lambda: _alert(browser) == "" and _rows(browser) == 1, "the row of -7")
-    offered = "return [...document.querySelectorAll('#keys option')].map((e) => e.value)"
-    assert list(browser.execute_script(offered)) == ["-7", "9", "10"]
+@pytest.mark.parametrize("view", _VIEWS)
+def test_everybody_can_use_it(page: Dashboard, view: str) -> None:
+    """Axe finds nothing on desktop and phone in both themes; no text is under 12 px."""
+    page.open(**_VIEWS[view])
+    wait_until(lambda: page.text("#view") != "", "the view")
+    page.wait_for("#state", "live" if "store" in _VIEWS[view] else "every 2 s")
+    for size in (DESKTOP, PHONE):
+        for theme in ("light", "dark"):
+            page.look(size, theme)
+            page.run("document.querySelectorAll('details').forEach((e) => { e.open = true; })")
+            violations = Axe().run(page.browser)["violations"]
+            found = [
+                (v["id"], [(n["html"][:200], n["failureSummary"]) for n in v["nodes"]])
+                for v in violations
+            ]
+            assert found == [], (size, theme)
+        script = (
+            "return [...document.querySelectorAll('body *')].filter((e) => e.checkVisibility()"
+            " && [...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim())"
+            " && parseFloat(getComputedStyle(e).fontSize) < 12 && !e.matches('.state'))"
+            ".map((e) => e.outerHTML)"
+        )
+        assert page.run(script) == []
+        assert page.run("return document.documentElement.scrollWidth <= innerWidth"), size
+
+
+_REACHABLE = """
+    const [selector] = arguments;
+    return [...document.querySelectorAll(selector)].filter((e) => e.checkVisibility())
+        .map((e) => e.id || e.textContent.trim().slice(0, 40) || e.className);
+"""
+_REACHED = """
+    const e = document.activeElement;
+    return e.id || e.textContent.trim().slice(0, 40) || e.className;
+"""
+
+
+@pytest.mark.parametrize("view", ["overview", "sliding", "rows", "letters"])
+def test_the_keyboard_alone_reaches_everything(page: Dashboard, view: str) -> None:
+    """The tab key comes to each link, button, box, chart and table, in their order."""
+    page.open(**_VIEWS[view])
+    page.wait_for("#state", "live" if "store" in _VIEWS[view] else "every 2 s")
+    there = page.run(_REACHABLE, "a[href], button, input, select, summary, [tabindex='0']")
+    reached = []
+    for _ in there:
+        page.press("\ue004")  # tab
+        reached.append(page.run(_REACHED))
+    assert reached == there

@@ -30,6 +30,7 @@ def test_the_list_says_what_each_store_is_and_how_far_it_reaches(store: Served) 
     assert another == {
         "store": "another", "ready": False, "window": None, "aggregates": [], "position": None,
         "close_ms": None, "problem": "the index of store 'another' is being built; retry",
+        "committed_ms": None, "stream_time_ms": {}, "counters": {}, "windows": None,
     }  # fmt: skip
     assert ours["ready"] is True
     assert ours["window"] == {
@@ -38,6 +39,22 @@ def test_the_list_says_what_each_store_is_and_how_far_it_reaches(store: Served) 
     assert ours["aggregates"][0] == {"name": "n", "function": "count()", "type": "long"}
     assert ours["position"] == {"version": 1, "offsets": {"events": {"0": 100}}}
     assert ours["close_ms"] == -5
+    assert ours["stream_time_ms"] == {"events": {"0": 0}}
+    assert ours["counters"]["applied"] == 100
+    assert ours["windows"] == 1
+    assert ours["committed_ms"] == _entry_ms(store, 1)
+
+
+def _entry_ms(store: Served, version: int) -> int:
+    return store.table.entry(version).stat().st_mtime_ns // 1_000_000
+
+
+def test_a_version_that_left_the_log_has_no_time(store: Served) -> None:
+    """The entry's file says when it was committed; without it nothing does."""
+    store.commit({"key": "a", "start": 1})
+    assert store.get("/v1/stores/store").json["committed_ms"] == _entry_ms(store, 1)
+    store.table.entry(1).unlink()
+    assert store.get("/v1/stores/store").json["committed_ms"] is None
 
 
 def test_no_stores_is_an_empty_list(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from benchmarks.http_load import Connection
 from benchmarks.peer_runs import latency
+from benchmarks.peer_runs.http_load import Connection
 from benchmarks.peer_runs.latency import LogSink, found_after, producing
 from benchmarks.peer_runs.processes import Failed
 

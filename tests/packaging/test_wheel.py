@@ -17,10 +17,10 @@ ROOMS = ("app", "client", "demo", "pipeline", "storage")
 DATA = {
     "oriel/py.typed",
     "oriel/topology.md",
-    "oriel/app/page/dashboard.html",
     "oriel/pipeline/spark/log4j2.properties",
     "oriel/pipeline/spark/log4j2-file.properties",
 }
+PAGE = ROOT / "app" / "page" / "files"
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +79,10 @@ def test_the_wheel_has_all_modules_and_data_and_nothing_else(wheel: Path) -> Non
         assert len(templates) > 5
         for room in ROOMS:
             modules |= {f"oriel/{p.relative_to(ROOT)}" for p in (ROOT / room).rglob("*.py")}
-        assert files == modules | templates | DATA
+        page = {f"oriel/{p.relative_to(ROOT)}" for p in PAGE.rglob("*") if p.is_file()}
+        assert files == modules | templates | DATA | page
+        licences = {name.partition("/licenses/")[2] for name in archive.namelist()} - {""}
+        assert licences == {"LICENSE", "app/page/files/vendor/LICENSE-uplot.txt"}
         (entries,) = (name for name in archive.namelist() if name.endswith("entry_points.txt"))
         assert "oriel = oriel.__main__:main" in archive.read(entries).decode()
     assert wheel.name == f"oriel-{oriel.__version__}-py3-none-any.whl"

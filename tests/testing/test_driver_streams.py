@@ -83,7 +83,7 @@ def test_functions_are_called_by_partition_of_merged_topics(windows: str) -> Non
             functions.initializer, functions.aggregators[0], functions.merger, "text STRING"
         )
 
-    for seed, case in folds("aggregate", windows):
+    for seed, case in folds("aggregate", windows, CASES):
         driver = merged("s STRING", aggregate, case.windows)
         after(driver, cut(case.logs, Random(seed), topic_of))
         check_folded(everything(driver), case.expected(), closed=False)

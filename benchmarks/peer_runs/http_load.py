@@ -1,8 +1,9 @@
 """Load one HTTP service over keep-alive connections and measure each answer's latency.
 
-    python -m benchmarks.http_load HOST PORT CONNECTIONS SECONDS WARMUP_SECONDS [FIELD] < paths
+    python -m benchmarks.peer_runs.http_load HOST PORT CONNECTIONS SECONDS WARMUP [FIELD] < paths
 
-FIELD is one more field of each request's header, like ``Authorization: Bearer ...``.
+WARMUP is in seconds, too; FIELD is one more field of each request's header, like
+``Authorization: Bearer ...``.
 
 A raw-socket client in a process of its own: it builds each request once and reads no more of
 an answer than its status and length, so that it costs less CPU than the service it measures.
@@ -107,7 +108,7 @@ def measure(
 ) -> Load:
     """Run the load in a process of its own, after a warm-up of a fifth of the time."""
     command = [
-        sys.executable, "-m", "benchmarks.http_load",
+        sys.executable, "-m", "benchmarks.peer_runs.http_load",
         address[0], str(address[1]), str(connections), str(seconds), str(seconds / 5),
         *([] if field is None else [field]),
     ]  # fmt: skip

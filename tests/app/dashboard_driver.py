@@ -1,0 +1,103 @@
+"""The dashboard as a user has it: opened in Chromium, read and used."""
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+from tests.app.serving import Serving
+from tests.storage.waiting import wait_until
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
+
+DESKTOP = (1280, 900)
+PHONE = (390, 844)
+
+
+class Dashboard:
+    """The page of one service in a browser."""
+
+    def __init__(self, browser: "Chrome", serving: Serving) -> None:
+        """Nothing is opened yet."""
+        self.browser = browser
+        self.serving = serving
+        self.address = f"http://127.0.0.1:{serving.port}/"
+
+    def open(self, **choice: object) -> None:
+        """Load the page anew with a choice, on a desktop in light colours."""
+        self.look(DESKTOP)
+        self.browser.get("about:blank")
+        self.console()
+        self.browser.get(f"{self.address}#{urlencode(choice)}")
+
+    def look(self, size: tuple[int, int], theme: str = "light") -> None:
+        """Use a window of this size in pixels, and colours for light or dark."""
+        width, height = size
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def run(self, script: str, *arguments: object) -> Any:
+        """Run a script in the page."""
+        return self.browser.execute_script(script, *arguments)
+
+    def texts(self, selector: str) -> list[str]:
+        """The texts of all that fit a selector and are shown."""
+        script = (
+            "return [...document.querySelectorAll(arguments[0])]"
+            ".filter((e) => e.checkVisibility()).map((e) => e.textContent)"
+        )
+        return list(self.run(script, selector))
+
+    def text(self, selector: str) -> str:
+        """The text of what fits a selector, all of it in one; "" where nothing is shown."""
+        return "\n".join(self.texts(selector))
+
+    def wait_for(self, selector: str, text: str) -> None:
+        """Wait until a text stands in what fits a selector."""
+        wait_until(lambda: text in self.text(selector), f"{text!r} in {selector}")
+
+    def attribute(self, selector: str, name: str) -> str | None:
+        """An attribute of the first that fits a selector; None where it is not there."""
+        script = "return document.querySelector(arguments[0])?.getAttribute(arguments[1]) ?? null"
+        value: str | None = self.run(script, selector, name)
+        return value
+
+    def rows(self) -> list[list[str]]:
+        """The cells of the rows of the table that are drawn."""
+        script = (
+            "return [...document.querySelectorAll('tbody:not([aria-hidden]) tr')]"
+            ".filter((e) => e.checkVisibility())"
+            ".map((row) => [...row.children].map((cell) => cell.textContent))"
+        )
+        return [list(row) for row in self.run(script)]
+
+    def wait_for_windows(self, count: int) -> None:
+        """Wait until the chart shows so many windows."""
+        wait_until(
+            lambda: self.attribute(".chart", "data-windows") == str(count), f"{count} windows"
+        )
+
+    def press(self, *keys: str) -> None:
+        """Press keys, one after the other, wherever the focus is."""
+        from selenium.webdriver import ActionChains  # noqa: PLC0415
+
+        actions = ActionChains(self.browser)
+        for key in keys:
+            actions.send_keys(key)
+        actions.perform()
+
+    def type_key(self, text: str) -> None:
+        """Type into the box of keys, over what is there."""
+        self.browser.find_element("id", "key").click()
+        is_selected = (
+            "const box = document.activeElement;"
+            "return box.id === 'key' && box.selectionEnd - box.selectionStart === box.value.length"
+        )
+        wait_until(lambda: bool(self.run(is_selected)), "the box of keys")
+        self.press(*text)
+
+    def console(self) -> list[str]:
+        """What the console said of errors since the last look."""
+        entries = self.browser.get_log("browser")  # type: ignore[no-untyped-call]
+        return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]

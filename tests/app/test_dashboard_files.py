@@ -1,0 +1,72 @@
+"""The files of the dashboard as the service gives them out."""
+
+import re
+
+import pytest
+
+from oriel.app.page import dashboard
+from tests.app.api_client import Served
+
+_FILES = {
+    path.relative_to(dashboard._FILES).as_posix()
+    for path in dashboard._FILES.rglob("*")
+    if path.is_file()
+}
+
+
+def test_every_file_has_a_route_and_a_type(empty_store: Served) -> None:
+    """Browsers run no module of another type; the licence of what others wrote is there, too."""
+    types = {
+        "js": "text/javascript",
+        "css": "text/css",
+        "svg": "image/svg+xml",
+        "txt": "text/plain",
+    }
+    for name in _FILES - {"dashboard.html"} | {"operations.js"}:
+        answer = empty_store.get(f"/page/{name}")
+        assert answer.status == 200, name
+        assert answer.headers["content-type"].split(";")[0] == types[name.rpartition(".")[2]]
+        assert "content-security-policy" in answer.headers
+    assert "MIT License" in empty_store.get("/page/vendor/LICENSE-uplot.txt").body.decode()
+
+
+def test_the_page_runs_nothing_that_stands_in_it(empty_store: Served) -> None:
+    """No inline script or style is allowed, and there is none; nothing comes from elsewhere."""
+    answer = empty_store.get("/")
+    policy = answer.headers["content-security-policy"]
+    assert "unsafe" not in policy
+    assert policy.startswith("default-src 'none'; ")
+    page = answer.body.decode()
+    assert not re.search(r"<script(?![^>]* src=)|<style| style=| on\w+=|https?://", page)
+
+
+@pytest.mark.parametrize("path", ["/", "/page/main.js"])
+def test_a_browser_that_has_a_file_is_told_so(empty_store: Served, path: str) -> None:
+    """By its tag, of which a cache may name several; another version has another tag."""
+    first = empty_store.get(path)
+    assert first.headers["cache-control"] == "no-cache"
+    tag = first.headers["etag"]
+    again = empty_store.get(path, [("If-None-Match", f'"older", W/{tag}')])
+    assert (again.status, again.body) == (304, b"")
+    assert again.headers["etag"] == tag
+    assert empty_store.get(path, [("If-None-Match", '"older"')]).status == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/page/", "/page/dashboard.html", "/page/dashboard.py", "/page/../dashboard.py",
+        "/page/%2e%2e/dashboard.py", "/page/..%2fdashboard.py", "/page//etc/passwd",
+        "/page/base/../main.js", "/page/MAIN.JS", "/page/main.js/",
+    ],
+)  # fmt: skip
+def test_nothing_leads_out_of_the_folder(empty_store: Served, path: str) -> None:
+    """There is a route for each file and no other."""
+    assert empty_store.get(path).status == 404
+
+
+def test_the_page_knows_the_paths_of_the_operations(empty_store: Served) -> None:
+    """They come as a module, so that page and service can't differ."""
+    module = empty_store.get("/page/operations.js").body.decode()
+    assert module.startswith("export const OPERATIONS = {")
+    assert '"currentAll":{"path":"/v1/stores/{store}/currentAll"' in module
