@@ -145,6 +145,9 @@ class PageRun:
             if arguments not in self._live:
                 self._live.append([*arguments])
             options.append("--once")
+            if self._log_bytes() == self._observed_bytes:
+                # It has nothing to do before the log grows.
+                return 0, "", ""
         if command == "run":
             self._observed_bytes = self._log_bytes()
         if command == "get":
