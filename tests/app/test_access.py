@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jwt
 import orjson
@@ -429,3 +430,25 @@ def test_no_origin_is_told_where_none_is_set(store: Served) -> None:
     """The default."""
     answer = store.get(ROOT, [("Origin", "https://app.example")])
     assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_prefix_of_composites_reaches_their_first_component(tmp_path: Path) -> None:
+    """Compared as texts, up to the comma; a component that begins alike is not reached."""
+    with served(tmp_path) as made:
+        keys = ('["a",2]', '["a",10]', '["ab",1]')
+        definition = make_definition("pairs", key_type="[text, long]")
+        made.add(definition, *({"key": key, "start": 10} for key in keys))
+        made.service.catalog.close()
+        guarded = Guarded(tmp_path)
+        bearer = guarded.make("one", "--key-prefix", '["a",')
+        guarded.reload()
+        pairs = "/v1/stores/pairs"
+        listed = guarded.get(f"{pairs}/keys?prefix={quote(keys[0][:5])}", bearer)
+        assert listed.json["keys"] == ['["a",2]', '["a",10]']
+        assert guarded.get(f"{pairs}/latest/{quote(keys[1])}", bearer).status == 200
+        for target in (
+            "keys", f"keys?prefix={quote(keys[2][:6])}", f"keys?prefix={quote(keys[2][:3])}",
+            f"latest/{quote(keys[2])}", f"fetchRange?key_from={quote(keys[0])}",
+        ):  # fmt: skip
+            assert_problem(guarded.get(f"{pairs}/{target}", bearer), 403, "forbidden")
+        guarded.service.catalog.close()
