@@ -26,6 +26,9 @@ class Dashboard:
         """Load the page anew with a choice, on a desktop in light colours."""
         self.look(DESKTOP)
         self.browser.get("about:blank")
+        # Where the pointer is nothing changes its place.
+        away = {"type": "mouseMoved", "x": 1, "y": 1}
+        self.browser.execute_cdp_cmd("Input.dispatchMouseEvent", away)
         self.console()
         self.browser.get(f"{self.address}#{urlencode(choice)}")
 

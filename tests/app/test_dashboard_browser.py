@@ -309,6 +309,8 @@ def test_the_wall_shows_the_current_window_of_every_key(page: Dashboard) -> None
     wall.commit([{"key": "gate 2", "start": _START_MS, "n": 9}])
     wait_until(lambda: page.texts(".tiles .change")[0] == "▲ 7", "the change")
     assert page.texts(".tiles .name")[0] == "gate 2"
+    page.run("document.querySelector('.tiles a').focus()")
+    page.wait_for(".readout", "gate 2: 9 records; 2013-01-01 10:00:00")
     page.browser.find_element("css selector", ".tiles a").click()
     page.wait_for("h2", "Windows of gate 2")
 

@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -145,20 +146,40 @@ def test_the_table_scrolls_through_all_pages(page: Dashboard) -> None:
     assert page.attribute(".chart", "data-windows") == "100"
 
 
+@contextmanager
+def _blocked(page: Dashboard, address: str) -> Iterator[None]:
+    """Let no request of the page through whose address fits."""
+    page.browser.execute_cdp_cmd("Network.enable", {})
+    page.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": [address]})
+    try:
+        yield
+    finally:
+        page.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+
+
 def test_it_asks_where_there_is_no_stream(page: Dashboard) -> None:
     """A proxy may not let event streams through."""
     table = _make(page.serving.data, "asked")
     page.serving.wait_until_ready("asked")
-    blocked = {"urls": ["*/watch?*"]}
-    page.browser.execute_cdp_cmd("Network.enable", {})
-    page.browser.execute_cdp_cmd("Network.setBlockedURLs", blocked)
-    try:
+    with _blocked(page, "*/watch?*"):
         page.open(store="asked", key="EWR")
         page.wait_for("#state", "asking every 2 s")
         table.commit([{"key": "EWR", "start": _START_MS + _MINUTE_MS * 30, "n": 99}])
         page.wait_for(".figure", "99 records")
-    finally:
-        page.browser.execute_cdp_cmd("Network.setBlockedURLs", {"urls": []})
+    assert all("ERR_BLOCKED_BY_CLIENT" in line for line in page.console())
+
+
+def test_a_change_that_could_not_be_taken_is_made_up_for(page: Dashboard) -> None:
+    """The stream has told it and does not tell it again: the page reads anew until it can."""
+    table = _make(page.serving.data, "failed")
+    _open(page, "failed")
+    with _blocked(page, "*/v1/stores/failed"):
+        table.commit([{"key": "EWR", "start": _START_MS + _MINUTE_MS * 30, "n": 99}])
+        page.wait_for("#problem", "can't be reached")
+        assert page.attribute(".chart", "data-windows") == "30"
+    page.wait_for(".figure", "99 records")
+    page.wait_for_windows(31)
+    wait_until(lambda: page.text("#problem") == "", "the end of the problem")
     assert all("ERR_BLOCKED_BY_CLIENT" in line for line in page.console())
 
 

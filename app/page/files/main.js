@@ -20,7 +20,10 @@ const STATES = {
   lost: ["no connection", "The page goes on asking."],
 };
 
+const RETRY_MS = 1000;
+
 const byId = (id) => document.getElementById(id);
+const wait = (ms) => new Promise((resolve) => setTimeout(resolve, ms));
 
 class Page {
   constructor() {
@@ -86,7 +89,8 @@ class Page {
     this.events = [];
   }
 
-  /* Events are taken together while the view is busy with those before. */
+  /* Events are taken together while the view is busy with those before. What could not be taken
+     is made up for by reading anew, again and again until that works. */
   async take(event) {
     this.events.push(event);
     if (this.isTaking) return;
@@ -97,9 +101,13 @@ class Page {
         await this.view.apply(this.events.splice(0));
         if (loading === this.loading) this.showProblem(null);
       } catch (error) {
-        if (loading === this.loading) this.showProblem(error);
+        if (loading === this.loading) {
+          this.showProblem(error);
+          if (error.code !== "unauthorized") this.events.unshift({ name: "reset" });
+          await wait(RETRY_MS);
+        }
       }
-      await new Promise((resolve) => setTimeout(resolve, this.view.minGapMs ?? 50));
+      await wait(this.view.minGapMs ?? 50);
     }
     this.isTaking = false;
   }
@@ -137,7 +145,7 @@ class Page {
     setText(byId("problem").firstElementChild, error.title ?? "The page failed");
     setText(byId("problem").lastElementChild, error.message);
     if (!this.isPaused) this.showState("lost");
-    if (error.code === "unauthorized") byId("ask").showModal();
+    if (error.code === "unauthorized" && !byId("ask").open) byId("ask").showModal();
   }
 }
 

@@ -56,7 +56,7 @@ export class History {
     if (this.isWhole) return;
     const query = { limit, to_ms: this.toMs, cursor: this.cursor };
     const page = await get(pathOf("backwardFetch", this.place, query));
-    // The version of the first page: events since then are all applied.
+    // Behind it, or behind the last event, changes are to be followed.
     if (this.version < 0) this.version = page.position.version;
     this.merge(page.windows);
     this.cursor = page.next_cursor;
@@ -77,8 +77,10 @@ export class History {
 
      A page under way comes first: it may be of an older version than the change, while changes
      in their order always end at the newest. */
-  async apply({ windows = [], removed = [] }) {
+  async apply({ position, windows = [], removed = [] }) {
     await this.loading;
+    // More of the same version may follow; to take it twice does no harm.
+    this.version = Math.max(this.version, position.version - 1);
     const isOurs = (row) => row.key === this.place.key
       && (this.toMs === null || row.window_start_ms <= this.toMs)
       && (this.isWhole || this.rows.length === 0 || isNewer(row, this.rows.at(-1)));

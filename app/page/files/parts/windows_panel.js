@@ -1,12 +1,13 @@
 /* The windows or sessions of a key: the current one, the chart, how they overlap, all of them. */
 
 import { go } from "../base/address.js";
-import { element, reconcile, setText } from "../base/dom.js";
+import { element, setText } from "../base/dom.js";
 import { brief, clock, duration, span, time, unitOf, value, withUnit, zoneName } from "../base/formats.js";
 import { parse, pathOf } from "../base/service.js";
 import { currentOf, History, idOf, nounOf, numericAggregates } from "../base/windows.js";
 import { Chart } from "./chart.js";
 import { capital } from "./facts.js";
+import { select } from "./select.js";
 import { Share } from "./share.js";
 import { Table } from "./table.js";
 import { Timeline } from "./timeline.js";
@@ -249,23 +250,6 @@ export function valueColumns(definition) {
     name, title: name, cell: (row) => value(row[name]),
     kind: /^(string|array|boolean)/.test(type) ? "text" : "number",
   }));
-}
-
-/* A labelled box of choices that keeps itself as it is while nothing changes. */
-export function select(id, title, onChange) {
-  const box = element("select", { id });
-  box.addEventListener("change", () => onChange(box.value));
-  return {
-    label: element("label", {}, title, box),
-    show(choices, chosen) {
-      reconcile(box, choices, ([name]) => name, () => element("option"), (option, [name, text]) => {
-        option.value = name;
-        setText(option, text);
-      });
-      if (chosen !== undefined && box.value !== chosen) box.value = chosen;
-      box.parentElement.hidden = choices.length === 0;
-    },
-  };
 }
 
 function legend() {

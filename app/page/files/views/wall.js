@@ -5,7 +5,7 @@ import { element, reconcile, setAttribute, setText } from "../base/dom.js";
 import { isNumber, number, shortNumber, span, time, unitOf, windowText, withUnit } from "../base/formats.js";
 import { fits, get, pathOf } from "../base/service.js";
 import { nounOf, numericAggregates } from "../base/windows.js";
-import { select } from "../parts/windows_panel.js";
+import { select } from "../parts/select.js";
 
 const TILES_MAX = 2000;
 const PAGE_ROWS = 1000;
@@ -29,14 +29,22 @@ export class Wall {
       page.load();
     });
     this.note = element("p", { class: "note words" });
+    this.readout = element("output", { class: "readout", "aria-live": "polite" });
     this.tiles = element("ul", { class: "tiles" });
+    // The pointer and the keyboard reach the same facts.
+    for (const name of ["pointerover", "focusin"]) {
+      this.tiles.addEventListener(name, (event) => {
+        const anchor = event.target.closest("a");
+        if (anchor) setText(this.readout, `${anchor.firstChild.textContent}: ${anchor.facts}`);
+      });
+    }
     this.node = element("div", {},
       element("div", { class: "head" },
         element("div", { class: "title" }, this.title, this.kind, this.back),
         element("div", { class: "controls" },
           element("label", {}, "Keys that begin with", this.prefix),
           this.aggregates.label, this.sorts.label)),
-      this.note, this.tiles);
+      this.note, this.readout, this.tiles);
   }
 
   async show(choice) {
@@ -94,11 +102,12 @@ export class Wall {
       const amount = isNumber(content) ? Number(content) : null;
       return { row, amount, change: this.changeOf(row.key, amount) };
     });
-    items.sort(ORDERS[this.choice.sort ?? "value"]);
+    this.sort(items);
     const amounts = items.map((item) => item.amount).filter((amount) => amount !== null);
     const low = amounts.reduce((least, amount) => Math.min(least, amount), Infinity);
     const high = amounts.reduce((most, amount) => Math.max(most, amount), -Infinity);
-    reconcile(this.tiles, items, (item) => item.row.key, (item) => this.tile(item.row.key),
+    // A tile is a place: moving a thousand elements about would hold up the frame.
+    reconcile(this.tiles, items, (_, place) => place, makeTile,
       (tile, item) => this.fill(tile, item, (item.amount - low) / (high - low || 1)));
     const what = kind === "none" ? "row" : `current ${nounOf(kind, 1)}`;
     const count = this.hasMore ? `the first ${number(rows.length)} keys (narrow them by what they `
@@ -106,6 +115,17 @@ export class Wall {
     setText(this.note, rows.length === 0 ? "No key begins so."
       : `${aggregate?.function ?? "The newest record"} in the ${what} of ${count}. A change is told `
         + "against a minute ago, or the opening of this page.");
+  }
+
+  /* Sorts as chosen; while somebody is at the tiles each key keeps its place. */
+  sort(items) {
+    const { sort = "value" } = this.choice;
+    if (sort === this.sorted && this.tiles.matches(":hover, :focus-within")) {
+      const placeOf = (item) => this.places.get(item.row.key) ?? Infinity;
+      items.sort((a, b) => placeOf(a) - placeOf(b) || 0);
+    } else items.sort(ORDERS[sort]);
+    this.sorted = sort;
+    this.places = new Map(items.map((item, place) => [item.row.key, place]));
   }
 
   /* The change of a key's value since a minute ago, as far as this page has seen it. */
@@ -120,22 +140,19 @@ export class Wall {
     return amount - seen[0].amount;
   }
 
-  tile(key) {
-    const { store } = this.choice;
-    return element("li", {}, element("a", { href: link({ store, key, aggregate: this.aggregate?.name }) },
-      element("span", { class: "name" }, key || "(the empty key)"),
-      element("span", { class: "amount" }), element("span", { class: "change" })));
-  }
-
   fill(tile, { row, amount, change }, share) {
     const anchor = tile.firstChild;
-    const [, value, delta] = anchor.children;
+    const [name, value, delta] = anchor.children;
+    const { key } = row;
+    setText(name, key || "(the empty key)");
+    setAttribute(anchor, "href",
+      link({ store: this.choice.store, key, aggregate: this.aggregate?.name }));
     setText(value, amount === null ? "–" : shortNumber(amount));
     const sign = change > 0 ? "▲" : "▼";
     setText(delta, change === 0 ? "" : `${sign} ${shortNumber(Math.abs(change))}`);
     setAttribute(anchor, "data-strength",
       amount === null ? 0 : Math.round(share * (STRENGTHS - 1)));
-    setAttribute(anchor, "title", this.facts(row, amount));
+    anchor.facts = this.facts(row, amount);
     setAttribute(anchor, "class", row.final === false ? "open" : null);
   }
 
@@ -144,6 +161,11 @@ export class Wall {
     return row.window_start_ms === undefined ? `${shown}; newest record ${time(row.timestamp_ms)}`
       : `${shown}; ${span(row.window_start_ms, row.window_end_ms)}, ${row.final ? "final" : "open"}`;
   }
+}
+
+function makeTile() {
+  return element("li", {}, element("a", {}, element("span", { class: "name" }),
+    element("span", { class: "amount" }), element("span", { class: "change" })));
 }
 
 const byKey = (a, b) => a.row.key < b.row.key ? -1 : 1;
