@@ -31,7 +31,7 @@ def send_flights(
         sent = _counts(bootstrap, topic, int(partition.max()) + 1)
         producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
         failures: list[str] = []
-        started = said = time.monotonic()
+        started = line_at = time.monotonic()
         for done, (number, line) in enumerate(_still_to_send(partition, lines, sent)):
             # By the clock, not by steps: a slow moment is caught up with.
             while done >= (time.monotonic() - started) * per_second:
@@ -47,8 +47,8 @@ def send_flights(
             )
             if failures:
                 break
-            if time.monotonic() - said >= _LINE_SECONDS:
-                said = time.monotonic()
+            if time.monotonic() - line_at >= _LINE_SECONDS:
+                line_at = time.monotonic()
                 say(f"{sum(sent) + done + 1:,} of {len(lines):,} flights are sent to {topic}")
         unsent = producer.flush(_ANSWER_SECONDS)
     except (KafkaException, BufferError) as error:

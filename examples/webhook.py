@@ -45,8 +45,8 @@ class Delivered:
         """What the file says; without one, nothing was told."""
         if not file.exists():
             return cls(file)
-        told = orjson.loads(file.read_bytes())
-        return cls(file, told["version"], set(told["keys"]))
+        fields = orjson.loads(file.read_bytes())
+        return cls(file, fields["version"], set(fields["keys"]))
 
     def note(self, key: str) -> None:
         """Remember that the webhook was told of one window."""
@@ -75,23 +75,25 @@ class Alert:
     to: str
 
 
-def tell_new(service: httpx.Client, webhook: httpx.Client, alert: Alert, told: Delivered) -> int:
-    """Tell the webhook of all windows that became final since ``told``; return how many.
+def tell_new(
+    service: httpx.Client, webhook: httpx.Client, alert: Alert, delivered: Delivered
+) -> int:
+    """Tell the webhook of all windows that became final since ``delivered``; return how many.
 
     Raises:
         Undelivered: it does not answer, or refuses one.
         httpx.HTTPError: the service does not answer.
     """
-    number, version = 0, told.version
-    for reached, windows in _final_windows(service, alert.store, told.version):
+    number, version = 0, delivered.version
+    for reached, windows in _final_windows(service, alert.store, delivered.version):
         version = reached
         for window in windows:
             key = f"{alert.store}/{window['key']}/{window['window_start_ms']}"
-            if window[alert.column] < alert.below and key not in told.keys:
+            if window[alert.column] < alert.below and key not in delivered.keys:
                 _post(webhook, alert.to, key, {"store": alert.store, "window": window})
-                told.note(key)
+                delivered.note(key)
                 number += 1
-    told.advance(version)
+    delivered.advance(version)
     return number
 
 
@@ -149,11 +151,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--once", action="store_true", help="tell of what there is, and end")
     options = parser.parse_args(arguments)
     alert = Alert(options.store, options.column, options.below, options.to)
-    told = Delivered.read(options.state)
+    delivered = Delivered.read(options.state)
     with httpx.Client(base_url=options.service) as service, httpx.Client() as webhook:
         while True:
             try:
-                tell_new(service, webhook, alert, told)
+                tell_new(service, webhook, alert, delivered)
             except Undelivered as error:
                 sys.stderr.write(f"{error}\n")
                 return 1

@@ -53,8 +53,10 @@ class Progress:
         batches = f"batch {batch}" if is_one else f"batches {self._first_since} to {batch}"
         self._printed, self._printed_totals, self._first_since = now, totals, None
         line = f"{batches}: {'; '.join(parts)}{self._pace(now)}"
-        told = {name: total | {"open": stores[name].open_records} for name, total in totals.items()}
-        say("batch", line, batch=batch, stores=told, since_last=since)
+        fields = {
+            name: total | {"open": stores[name].open_records} for name, total in totals.items()
+        }
+        say("batch", line, batch=batch, stores=fields, since_last=since)
 
     @property
     def batches(self) -> int:

@@ -52,7 +52,11 @@ def has_tables_or_indexes(layout: DataLayout) -> bool:
     """Whether there is anything to follow, or ever was: else the data folder may be misspelt."""
     if is_object(layout.tables):
         return True
-    return layout.tables.is_dir() or layout.indexes.is_dir()
+    try:
+        return layout.tables.is_dir() or layout.indexes.is_dir()
+    except PermissionError:
+        # There may be: whoever reads them says that it can't.
+        return True
 
 
 @dataclass

@@ -44,22 +44,23 @@ class Stack:
         self.url = f"http://127.0.0.1:{self.port}"
         self.children: dict[str, Child] = {}
 
-    def here(self, words: list[str]) -> list[str]:
+    def on_this_machine(self, words: list[str]) -> list[str]:
         """Words of a command with this machine's places in those of the containers."""
         places = {"broker:9092": self.broker, "/data": str(self.data), "8080": str(self.port)}
-        here = []
+        changed = []
         for word in words:
-            default = re.sub(r"\$\{SPEED:-\d+\}", _SPEED, word)
-            here.append(re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", default))
+            filled = re.sub(r"\$\{SPEED:-\d+\}", _SPEED, word)
+            filled = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", filled)
             for container, machine in places.items():
-                here[-1] = here[-1].replace(container, machine)
-        return here
+                filled = filled.replace(container, machine)
+            changed.append(filled)
+        return changed
 
     def is_healthy(self, service: str) -> bool:
         """What the service's own health check says."""
         kind, program, *arguments = SERVICES[service]["healthcheck"]["test"]
         assert (kind, program) == ("CMD", "python")
-        command = [sys.executable, *self.here(arguments)]
+        command = [sys.executable, *self.on_this_machine(arguments)]
         return subprocess.run(command, check=False, capture_output=True).returncode == 0
 
     def answer(self, path: str, host: str = "api") -> httpx.Response | None:
@@ -116,7 +117,7 @@ def _start_broker(folder: Path, stack: ExitStack) -> int:
 
 def _make_topics(stack: Stack) -> None:
     """Do what the service ``topics`` does, by Kafka's client: its tool is not among the jars."""
-    options = dict(word.removeprefix("--").split("=") for word in stack.here(
+    options = dict(word.removeprefix("--").split("=") for word in stack.on_this_machine(
         [word for word in SERVICES["topics"]["command"] if "=" in word]
     ))  # fmt: skip
     topic = NewTopic(options["topic"], int(options["partitions"]), 1)
@@ -130,15 +131,15 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("stack")
     fetch_connector()
     with ExitStack() as exits:
-        made = Stack(folder, _start_broker(folder, exits))
-        _make_topics(made)
+        services = Stack(folder, _start_broker(folder, exits))
+        _make_topics(services)
         for service, command in (("api", "serve"), ("producer", "demo"), ("pipeline", "run")):
-            words = made.here(SERVICES[service]["command"])
+            words = services.on_this_machine(SERVICES[service]["command"])
             words = [str(ROOT / word) if word.endswith(".py") else word for word in words]
-            made.children[service] = exits.enter_context(
-                running(service, [command, *words], made.logs)
+            services.children[service] = exits.enter_context(
+                running(service, [command, *words], services.logs)
             )
-        yield made
+        yield services
 
 
 @pytest.mark.e2e

@@ -136,8 +136,10 @@ def test_the_command_ends_with_a_line_and_a_code(
 ) -> None:  # fmt: skip
     """What it is told of the alert reaches the one function that does the work."""
 
-    def tell(_service: httpx.Client, _hook: httpx.Client, alert: Alert, told: Delivered) -> int:
-        assert (alert, told.version) == (ALERT, 0)
+    def tell(
+        _service: httpx.Client, _hook: httpx.Client, alert: Alert, delivered: Delivered
+    ) -> int:
+        assert (alert, delivered.version) == (ALERT, 0)
         if failure is not None:
             raise failure
         return 1
