@@ -7,6 +7,7 @@ wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way ou
 expressions and schemas fit together is found out by the rooms that have Spark.
 """
 
+from oriel.pipeline.language.builder import StreamsBuilder
 from oriel.pipeline.language.consumed import (
     JSON_RECORDS,
     SINGLE_VALUES,
@@ -30,7 +31,6 @@ from oriel.pipeline.language.names import (
 )
 from oriel.pipeline.language.schemas import arrow_schema
 from oriel.pipeline.language.serdes import AvroSerde, ProtobufSerde, Serde, Serdes, ValueSerde
-from oriel.pipeline.language.streams import StreamsBuilder
 from oriel.pipeline.language.topology import (
     Columns,
     Filter,

@@ -52,7 +52,7 @@ class Guarded:
 
     def make(self, name: str, *options: str) -> str:
         """Make a token as `oriel token` does."""
-        return _made(self.file, name, *options)
+        return token_in(self.file, name, *options)
 
     def get(self, target: str, bearer: str | None, method: str = "GET") -> Answer:
         """Ask with a token, or with none."""
@@ -79,7 +79,8 @@ class Guarded:
         self.service._access._recent_until = 0.0
 
 
-def _made(file: Path, *options: str) -> str:
+def token_in(file: Path, *options: str) -> str:
+    """A token that is made as `oriel token` makes it, and stands in this file."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         assert token.main([*options, "--file", str(file)]) == 0
@@ -394,44 +395,6 @@ def test_keys_come_from_an_address(provider: Provider) -> None:
     assert verifier.access_of(provider.token()) is not None
 
 
-def test_pages_of_told_origins_may_read(tmp_path: Path) -> None:
-    """Without a token for the browser's own question; other origins get no word of it."""
-    origin = "https://app.example"
-    settings = ServiceSettings(
-        tokens=str(tmp_path / "tokens.toml"), cors_origins=(origin,), allowed_hosts=("*",)
-    )
-    bearer = _made(tmp_path / "tokens.toml", "all")
-    with served(tmp_path) as made:
-        made.commit({"key": "a", "start": 1})
-        made.service.catalog.close()
-        service = Service(tmp_path, settings)
-        client = ApiClient(service)
-        ask = [("Access-Control-Request-Method", "GET")]
-        ask += [("Access-Control-Request-Headers", "authorization")]
-        target = f"{ROOT}/latest/a"
-        asked = client.get(target, [("Origin", origin), *ask], "OPTIONS")
-        assert (asked.status, asked.headers["access-control-allow-origin"]) == (200, origin)
-        sent = [("Authorization", f"Bearer {bearer}")]
-        read = client.get(target, [("Origin", origin), *sent])
-        assert (read.status, read.headers["access-control-allow-origin"]) == (200, origin)
-        exposed = read.headers["access-control-expose-headers"].lower().split(", ")
-        csv = client.get(f"{ROOT}/fetch/a?limit=1", [("Accept", "text/csv"), *sent])
-        assert {name for name in csv.headers if name.startswith("oriel-")} <= {*exposed}
-        assert {"etag", "oriel-next-cursor", "oriel-owner", "retry-after"} <= {*exposed}
-        refused = client.get(target, [("Origin", origin)])
-        assert refused.headers["access-control-allow-origin"] == origin
-        assert_problem(refused, 401, "unauthorized")
-        other = client.get(target, [("Origin", "https://other.example"), *sent])
-        assert "access-control-allow-origin" not in other.headers
-        service.catalog.close()
-
-
-def test_no_origin_is_told_where_none_is_set(store: Served) -> None:
-    """The default."""
-    answer = store.get(ROOT, [("Origin", "https://app.example")])
-    assert "access-control-allow-origin" not in answer.headers
-
-
 def test_a_prefix_of_composites_reaches_their_first_component(tmp_path: Path) -> None:
     """Compared as texts, up to the comma; a component that begins alike is not reached."""
     with served(tmp_path) as made:
@@ -439,7 +402,7 @@ def test_a_prefix_of_composites_reaches_their_first_component(tmp_path: Path) ->
         definition = make_definition("pairs", key_type="[text, long]")
         made.add(definition, *({"key": key, "start": 10} for key in keys))
         made.service.catalog.close()
-        guarded = Guarded(tmp_path)
+        guarded = Guarded(made)
         bearer = guarded.make("one", "--key-prefix", '["a",')
         guarded.reload()
         pairs = "/v1/stores/pairs"

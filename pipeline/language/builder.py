@@ -1,0 +1,94 @@
+"""The topology language, in Kafka Streams' words.
+
+    builder = StreamsBuilder()
+    (
+        builder.stream("flights", schema="carrier STRING, dep_delay DOUBLE")
+        .filter("dep_delay IS NOT NULL")
+        .group_by_key()
+        .windowed_by(SlidingWindows.of_time_difference_and_grace(1_800_000, 7_200_000))
+        .aggregate(departures=count(), mean_delay=avg("dep_delay"))
+        .materialize("departures_by_origin")
+    )
+    topology = builder.build()
+
+Row-wise steps are Spark column expressions, given as SQL text or as a ``Column``. Each
+call returns a new object, so a stream may be used for several stores.
+"""
+
+from typing import Literal
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.consumed import JSON_RECORDS, Consumed, checked_consumed
+from oriel.pipeline.language.grouped import Registry
+from oriel.pipeline.language.names import check_topic
+from oriel.pipeline.language.streams import KStream, SourceTable
+from oriel.pipeline.language.topology import Input, Source, Topology
+
+
+class StreamsBuilder:
+    """Where a topology begins; ``build`` ends it."""
+
+    def __init__(self) -> None:
+        """Begin an empty topology."""
+        self.registry = Registry()
+
+    def stream(self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS) -> KStream:
+        """Read ``topic``; ``schema`` names the value's columns in Spark's DDL.
+
+        For example ``"carrier STRING, dep_delay DOUBLE"``. A record whose value does not fit goes
+        to the dead letters. ``consumed`` says in what bytes keys and values are, what the
+        records' time is, and which headers are columns.
+
+        Raises:
+            InvalidTopology: the topic's name is not valid (Kafka's rule), the schema is empty or
+                no text, or does not fit ``consumed``. (Whether it can be read shows when the
+                topology is run.)
+        """
+        source = _source("stream", topic, schema, consumed)
+        return KStream(self.registry, (Input(source, (), ()),))
+
+    def table(self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS) -> SourceTable:
+        """Read ``topic`` as a table: a key's newest record is its row, no value deletes it.
+
+        Raises:
+            InvalidTopology: the topic's name is not valid (Kafka's rule), the schema is empty or
+                no text, or does not fit ``consumed``.
+        """
+        source = _source("table", topic, schema, consumed)
+        return SourceTable(self.registry, Input(source, (), ()))
+
+    def build(self) -> Topology:
+        """Return the topology.
+
+        Raises:
+            InvalidTopology: there is no store, an aggregation was never materialized, or a store
+                is written to a topic that the topology reads.
+        """
+        if self.registry.waiting:
+            lost = "; ".join(self.registry.waiting.values())
+            message = f"aggregation without a store, add .materialize(name): {lost}"
+            raise InvalidTopology(message)
+        if not self.registry.stores:
+            message = "the topology has no store: end an aggregation with .materialize(name)"
+            raise InvalidTopology(message)
+        topology = Topology(tuple(self.registry.stores))
+        for store in topology.stores:
+            for publication in store.publications:
+                if publication.topic in topology.topics:
+                    message = (
+                        f"to({publication.topic!r}): the topology reads this topic, so it would "
+                        "read what it writes; use another one"
+                    )
+                    raise InvalidTopology(message)
+        return topology
+
+
+def _source(
+    step: Literal["stream", "table"], topic: str, schema: str, consumed: Consumed
+) -> Source:
+    for argument, text in (("topic", topic), ("schema", schema)):
+        if not isinstance(text, str) or not text.strip():
+            message = f"{step}: {argument} must be a text that is not empty, not {text!r}"
+            raise InvalidTopology(message)
+    check_topic(topic)
+    return Source(topic, schema, step, checked_consumed(f"{step}({topic!r})", schema, consumed))
