@@ -235,13 +235,13 @@ class CompositeKeys(KeyType):
         if not prefix:
             return b""
         values = self._values(f"{prefix[:-1]}]", None) if prefix.endswith(",") else None
-        is_part = values is not None and 0 < len(values) < len(self._components)
-        if values is not None and is_part and f"{self._text(values)[:-1]}," == prefix:
+        if values and len(values) < len(self._components) and self._beginning(values) == prefix:
             return self._escaped_values(values)
+        first = self._example()[:-1]
+        example = f", like {self._beginning(first)}" if first else "; these have one"
         message = (
             f"{_shown(prefix)} is no beginning of keys of this store, which are of the type "
-            f"{self.name}: a prefix is of whole components and ends with their comma, like "
-            f"{self._example()[:-1].rpartition(',')[0]},"
+            f"{self.name}: a prefix is of whole components and ends with their comma{example}"
         )
         raise UnfitKey(message)
 
@@ -295,13 +295,17 @@ class CompositeKeys(KeyType):
     def _text(self, values: list[str | int]) -> str:
         return orjson.dumps(values).decode()
 
-    def _example(self) -> str:
-        return self._text(["a" if each == TextKeys.name else 1 for each in self._components])
+    def _beginning(self, values: list[str | int]) -> str:
+        """What the texts of all keys with these first components begin with."""
+        return f"{self._text(values)[:-1]},"
+
+    def _example(self) -> list[str | int]:
+        return ["a" if component == TextKeys.name else 1 for component in self._components]
 
     def _what_is(self) -> str:
         return (
             f": its keys are of the type {self.name}, as a JSON array without blanks, like "
-            f"{self._example()}"
+            f"{self._text(self._example())}"
         )
 
 

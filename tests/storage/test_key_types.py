@@ -148,6 +148,14 @@ def test_what_is_no_key_is_refused_one_by_one_and_in_columns(name: str) -> None:
     assert not any(of_type.fitting(column).to_pylist())
 
 
+def test_a_prefix_that_does_not_fit_is_told_what_fits() -> None:
+    """By an example, where there is one."""
+    with pytest.raises(UnfitKey, match=r'with their comma, like \["a",1,$'):
+        key_type("[text, long, text]").escaped_prefix('["a"')
+    with pytest.raises(UnfitKey, match="these have one"):
+        key_type("[text]").escaped_prefix('["a",')
+
+
 def test_a_key_that_is_spelled_otherwise_is_told_its_spelling() -> None:
     """What a program's own JSON writer does with blanks and characters."""
     with pytest.raises(UnfitKey, match=r'write \["é",1\]'):
