@@ -12,7 +12,7 @@ from oriel.app.guards.token import main as make_token
 from oriel.storage import StoreKind, WindowSpec
 from tests.app.dashboard_driver import Dashboard
 from tests.app.serving import Serving
-from tests.storage.store_tables import StoreTable, make_definition
+from tests.storage.store_tables import NONE, StoreTable, make_definition
 from tests.storage.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -254,6 +254,31 @@ def test_a_service_with_tokens_asks_for_one(
         assert all("401" in line for line in page.console())
         browser.refresh()
         page.wait_for_windows(31)
+    finally:
+        page.run("sessionStorage.clear()")
+        browser.get("about:blank")
+        serving.end()
+
+
+def test_a_token_for_some_keys_shows_these(
+    browser: "Chrome", tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lists of all keys are refused: the rows that are listed begin with the key."""
+    data = tmp_path / "data"
+    totals = StoreTable(data, make_definition("totals", window=NONE))
+    totals.commit([{"key": "EWR", "n": 41}, {"key": "JFK", "n": 7}])
+    tokens = tmp_path / "tokens.toml"
+    make_token(["ana", "--file", str(tokens), "--key-prefix", "EWR"])
+    token = next(word for word in capsys.readouterr().out.split() if word.startswith("oriel_"))
+    serving = Serving(data, "--tokens", str(tokens))
+    page = Dashboard(browser, serving)
+    try:
+        page.open(store="totals", key="EWR")
+        page.wait_for("#ask h2", "asks for a token")
+        browser.find_element("id", "token-text").send_keys(token, "\ue007")  # enter
+        page.wait_for(".values", "41 records")
+        assert [row[0] for row in page.rows()] == ["EWR"]
+        page.console()
     finally:
         page.run("sessionStorage.clear()")
         browser.get("about:blank")

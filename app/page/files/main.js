@@ -33,10 +33,12 @@ class Page {
     this.events = [];
     this.loading = 0;
     addEventListener("hashchange", () => this.load());
-    document.addEventListener("visibilitychange", () => document.hidden ? this.unfollow() : this.load());
+    document.addEventListener("visibilitychange",
+      () => document.hidden ? this.unfollow() : this.load());
     setInterval(() => { if (!this.isPaused) this.view?.tick?.(); }, 1000);
     byId("pause").addEventListener("click", () => this.pause(!this.isPaused));
-    byId("zone").addEventListener("click", () => this.useZone(this.zone === "utc" ? "local" : "utc"));
+    byId("zone").addEventListener("click",
+      () => this.useZone(this.zone === "utc" ? "local" : "utc"));
     byId("token").addEventListener("submit", () => {
       setToken(byId("token-text").value.trim());
       this.load();

@@ -13,7 +13,8 @@ const SUFFIXES = new Map(Object.entries({
 
 const integers = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 const decimals = new Intl.NumberFormat("en-US", { maximumSignificantDigits: 7 });
-const compact = new Intl.NumberFormat("en-US", { notation: "compact", maximumSignificantDigits: 4 });
+const compact = new Intl.NumberFormat("en-US",
+  { notation: "compact", maximumSignificantDigits: 4 });
 
 let zone = "utc";
 

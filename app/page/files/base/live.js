@@ -11,8 +11,9 @@ const RETRY_MS = [250, 500, 1000, 2000, 5000];
 
 export class Live {
   /* onEvent(event) is told { name: "change" | "reset" | "poll", data } with the event's JSON,
-     onState "live", "polling" (there is no stream) or "asking" (there is none to be had). It begins behind a version that was read; with key null it watches all keys, with
-     store null there is no stream: it polls. */
+     onState "live", "polling" (the stream is away) or "asking" (there is none to be had). It begins
+     behind a version that was read; with key null it watches all keys, with store null there is
+     no stream: it polls. */
   constructor({ store, key, version }, onEvent, onState) {
     this.watched = { store, key };
     this.onEvent = onEvent;

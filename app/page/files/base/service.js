@@ -4,7 +4,7 @@ import { OPERATIONS } from "../operations.js";
 
 const TOKEN_HERE = "oriel-token";
 
-export class Problem extends Error {
+class Problem extends Error {
   constructor(title, detail, code = "") {
     super(detail);
     this.title = title;

@@ -2,8 +2,6 @@
 
 import { get, pathOf } from "./service.js";
 
-export const TIME_FIELDS = ["window_start_ms", "window_end_ms", "timestamp_ms"];
-
 /* More in one page would hold up the frame in which it is read. */
 const PAGE_ROWS = 5000;
 const NUMBER_TYPES = /^(byte|short|integer|long|float|double|decimal)/;

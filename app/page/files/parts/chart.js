@@ -17,7 +17,7 @@ const WHOLE_STEPS = Array.from({ length: 18 }, (_, power) => [1, 2, 5].map((n) =
 const LINE = uPlot.paths.linear();
 const STEPS = uPlot.paths.stepped({ align: 1 });
 
-/* Steps; a line where they would be narrower than a pixel, of which uPlot draws what can be seen. */
+/* Steps; where they would be narrower than a pixel a line, of which uPlot draws what one sees. */
 function stepsOrLine(plot, series, first, last) {
   return (last - first > plot.width ? LINE : STEPS)(plot, series, first, last);
 }
@@ -98,7 +98,10 @@ export class Chart {
       legend: { show: false },
       cursor: { y: false, points: { size: 9 }, drag: { x: true, y: false, setScale: false } },
       select: { over: true },
-      scales: { x: { time: true, auto: false }, y: { range: (_, low, high) => around(low, high, isSessions) } },
+      scales: {
+        x: { time: true, auto: false },
+        y: { range: (_, low, high) => around(low, high, isSessions) },
+      },
       axes: [
         { ...axis, values: (plot, splits) => timeLabels(splits), space: isPhone ? 80 : 110 },
         { ...axis, values: (plot, splits) => splits.map(shortNumber), size: isPhone ? 44 : 60,

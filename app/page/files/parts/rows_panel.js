@@ -2,7 +2,9 @@
 
 import { go } from "../base/address.js";
 import { element, reconcile, setText } from "../base/dom.js";
-import { brief, clock, isNumber, time, unitOf, value, withUnit, zoneName } from "../base/formats.js";
+import {
+  brief, clock, isNumber, time, unitOf, value, withUnit, zoneName,
+} from "../base/formats.js";
 import { get, pathOf } from "../base/service.js";
 import { Share } from "./share.js";
 import { Table } from "./table.js";
@@ -33,7 +35,12 @@ export class RowsPanel {
 
   async show(choice, detail) {
     Object.assign(this, { choice, detail });
-    await this.readRows();
+    await this.readRows().catch((error) => {
+      if (error.code !== "forbidden" || this.prefix.value === choice.key) throw error;
+      // A token for some keys does not list all of them.
+      this.prefix.value = choice.key;
+      return this.readRows();
+    });
     // The key itself comes first among those that begin with it.
     const { rows } = await get(this.path(choice.key, 1, null));
     this.newest = rows.length > 0 && rows[0].key === choice.key ? rows[0] : null;

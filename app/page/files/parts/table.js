@@ -18,6 +18,7 @@ export class Table {
     this.table = element("table", { role: "grid", tabindex: 0, "aria-label": label },
       element("thead", {}, this.head), this.above, this.body, this.below);
     this.node = element("div", { class: "scroll" }, this.table);
+    this.idStart = label.replaceAll(" ", "-");
     this.items = [];
     this.columns = [];
     /* The row of the keyboard's cursor. */
@@ -62,7 +63,7 @@ export class Table {
     const isActive = this.active !== null && this.keyOf(item) === this.active;
     const classes = [this.isPicked(item) && "picked", isActive && "active"].filter(Boolean);
     setAttribute(row, "class", classes.join(" ") || null);
-    setAttribute(row, "id", `${this.table.getAttribute("aria-label")}-${number}`.replaceAll(" ", "-"));
+    setAttribute(row, "id", `${this.idStart}-${number}`);
     if (isActive) setAttribute(this.table, "aria-activedescendant", row.id);
     reconcile(row, this.columns, (column) => column.name,
       (column) => element("td", { class: column.kind }),

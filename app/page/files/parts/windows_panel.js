@@ -2,7 +2,9 @@
 
 import { go } from "../base/address.js";
 import { element, setText } from "../base/dom.js";
-import { brief, clock, duration, span, time, unitOf, value, withUnit, zoneName } from "../base/formats.js";
+import {
+  brief, clock, duration, span, time, unitOf, value, withUnit, zoneName,
+} from "../base/formats.js";
 import { parse, pathOf } from "../base/service.js";
 import { currentOf, History, idOf, nounOf, numericAggregates } from "../base/windows.js";
 import { Chart } from "./chart.js";
@@ -44,7 +46,8 @@ export class WindowsPanel {
     this.share = new Share((error) => page.showProblem(error));
     this.caption = element("h2");
     this.chartCard = element("section", { class: "card", "aria-label": "Chart" },
-      element("div", { class: "now" }, element("div", {}, this.figure, this.figureOf), this.readout),
+      element("div", { class: "now" },
+        element("div", {}, this.figure, this.figureOf), this.readout),
       this.chart.node, legend());
     this.node = element("div", { class: "panel" }, this.note, this.chartCard, this.overlap,
       element("section", { class: "card", "aria-label": "Windows" }, this.caption, this.table.node,
@@ -97,7 +100,8 @@ export class WindowsPanel {
     else {
       await history.reach(Infinity, 1);
       const lastMs = history.rows[0]?.window_end_ms ?? 0;
-      await history.reach(name === "all" ? -Infinity : lastMs - Number(amount), DRAWN_MAX, progress);
+      const fromMs = name === "all" ? -Infinity : lastMs - Number(amount);
+      await history.reach(fromMs, DRAWN_MAX, progress);
     }
   }
 
@@ -128,7 +132,8 @@ export class WindowsPanel {
     this.shown = shown;
     const isEmpty = history.rows.length === 0;
     this.note.hidden = !isEmpty;
-    setText(this.note, `The key “${choice.key}” has no ${nounOf(kind)} here. Search for another one.`);
+    setText(this.note,
+      `The key “${choice.key}” has no ${nounOf(kind)} here. Search for another one.`);
     this.chartCard.hidden = isEmpty || this.aggregate === null;
     this.overlap.hidden = isEmpty || !["hopping", "sliding"].includes(kind);
     this.keepPicked();
@@ -255,5 +260,6 @@ export function valueColumns(definition) {
 function legend() {
   return element("p", { class: "legend", "aria-hidden": "true" },
     element("span", { class: "final" }, "final"), element("span", { class: "open" }, "still open"),
-    element("span", { class: "hint" }, "Drag to choose a span; arrow keys go from window to window."));
+    element("span", { class: "hint" },
+      "Drag to choose a span; arrow keys go from window to window."));
 }

@@ -21,7 +21,8 @@ export class Letters {
     this.closer = element("button", { type: "button" }, "Close");
     this.dialog = element("dialog", { "aria-label": "Dead letter" }, this.whole, this.closer);
     this.closer.addEventListener("click", () => this.dialog.close());
-    this.card = element("section", { class: "card", "aria-label": "Dead letters" }, this.table.node);
+    this.card = element("section", { class: "card", "aria-label": "Dead letters" },
+      this.table.node);
     this.node = element("div", {},
       element("div", { class: "head" }, element("h1", {}, "Dead letters")),
       this.reasons, this.note, this.card, this.dialog);

@@ -89,7 +89,8 @@ export class Overview {
   tick() {
     for (const row of this.body.children) {
       const committedMs = row.summary.committed_ms;
-      setText(row.children[2], committedMs === null ? "–" : `${age(Date.now() - committedMs)} ago`);
+      setText(row.children[2],
+        committedMs === null ? "–" : `${age(Date.now() - committedMs)} ago`);
     }
   }
 

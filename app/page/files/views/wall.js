@@ -2,7 +2,9 @@
 
 import { complete, go, link } from "../base/address.js";
 import { element, reconcile, setAttribute, setText } from "../base/dom.js";
-import { isNumber, number, shortNumber, span, time, unitOf, windowText, withUnit } from "../base/formats.js";
+import {
+  isNumber, number, shortNumber, span, time, unitOf, windowText, withUnit,
+} from "../base/formats.js";
 import { fits, get, pathOf } from "../base/service.js";
 import { nounOf, numericAggregates } from "../base/windows.js";
 import { select } from "../parts/select.js";
@@ -113,8 +115,8 @@ export class Wall {
     const count = this.hasMore ? `the first ${number(rows.length)} keys (narrow them by what they `
       + "begin with)" : rows.length === 1 ? "one key" : `${number(rows.length)} keys`;
     setText(this.note, rows.length === 0 ? "No key begins so."
-      : `${aggregate?.function ?? "The newest record"} in the ${what} of ${count}. A change is told `
-        + "against a minute ago, or the opening of this page.");
+      : `${aggregate?.function ?? "The newest record"} in the ${what} of ${count}. A change is `
+        + "told against a minute ago, or the opening of this page.");
   }
 
   /* Sorts as chosen; while somebody is at the tiles each key keeps its place. */
@@ -159,7 +161,8 @@ export class Wall {
   facts(row, amount) {
     const shown = amount === null ? "no value" : withUnit(number(amount), unitOf(this.aggregate));
     return row.window_start_ms === undefined ? `${shown}; newest record ${time(row.timestamp_ms)}`
-      : `${shown}; ${span(row.window_start_ms, row.window_end_ms)}, ${row.final ? "final" : "open"}`;
+      : `${shown}; ${span(row.window_start_ms, row.window_end_ms)}, `
+        + (row.final ? "final" : "open");
   }
 }
 
