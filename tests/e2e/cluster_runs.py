@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pyarrow as pa
@@ -15,6 +16,7 @@ import pyarrow.csv as pa_csv
 
 from oriel.storage import uri
 from oriel.storage.delta import open_delta, table_folders
+from tests.e2e.runs_in_one_process import Runs
 from tests.e2e.standalone_cluster import StandaloneCluster
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -59,8 +61,18 @@ def run_to_the_end(
                 on_first_batch()
         summary = run.stdout.read()
     assert run.returncode == 0, "".join(told)[-3000:]
-    found = orjson.loads(summary.splitlines()[-1])
-    return FinishedRun(found["seconds"], found["batches"], found["stores"], digests_of(data))
+    return _finished(orjson.loads(summary.splitlines()[-1]), data)
+
+
+def run_here(topology: Path, data: Path, options: Sequence[str], runs: Runs) -> FinishedRun:
+    """Run all there is on this machine, in the process of all runs that end by themselves."""
+    ended = runs.run(str(topology), "--data", str(data), "--once", *options)
+    assert ended.code == 0, ended.told
+    return _finished(ended.summary, data)
+
+
+def _finished(summary: Mapping[str, Any], data: Path) -> FinishedRun:
+    return FinishedRun(summary["seconds"], summary["batches"], summary["stores"], digests_of(data))
 
 
 def digests_of(data: Path) -> dict[str, str]:

@@ -2,14 +2,17 @@
 
 import io
 import json
+import os
+import signal
 import subprocess
 import sys
+import tempfile
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from tests.spark_packages import fetch_connector
 
@@ -33,9 +36,10 @@ class Ended(NamedTuple):
 class Runs:
     """A process that runs a command when it is asked to."""
 
-    def __init__(self, process: "subprocess.Popen[str]") -> None:
-        """Ask ``process``."""
+    def __init__(self, process: "subprocess.Popen[str]", log: IO[str]) -> None:
+        """Ask ``process``; what Spark says there goes to ``log``."""
         self._process = process
+        self._log = log
 
     def run(self, *arguments: str) -> Ended:
         """Run ``oriel run ARGUMENTS`` to its end."""
@@ -51,7 +55,12 @@ class Runs:
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps([module, arguments]) + "\n")
         self._process.stdin.flush()
-        code, output, told = json.loads(self._process.stdout.readline())
+        line = self._process.stdout.readline()
+        if not line:
+            self._log.seek(0)
+            message = f"the process of all runs has ended: {self._log.read()[-3000:]}"
+            raise RuntimeError(message)
+        code, output, told = json.loads(line)
         return Ended(code, output, told.removeprefix("starting Spark\n").splitlines())
 
 
@@ -61,14 +70,16 @@ def running_process(*, kafka: bool = False) -> Iterator[Runs]:
     if kafka:
         fetch_connector()
     command = [sys.executable, "-P", "-m", "tests.e2e.runs_in_one_process"]
-    with subprocess.Popen(
+    with tempfile.TemporaryFile("w+") as log, subprocess.Popen(
         [*command, *(["kafka"] if kafka else [])],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True,
+        start_new_session=True,
     ) as process:  # fmt: skip
         try:
-            yield Runs(process)
+            yield Runs(process, log)
         finally:
-            process.kill()
+            # With its Java, whose producers for Kafka would try, and tell so, a while longer.
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def _main(options: list[str]) -> None:

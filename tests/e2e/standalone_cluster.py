@@ -19,10 +19,11 @@ from pathlib import Path
 
 import pyspark
 
+from tests import java
+
 _SPARK_HOME = Path(pyspark.__file__).parent
 _WAIT_SECONDS = 60
 _POLL_SECONDS = 0.05
-_QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 _MASTER = "org.apache.spark.deploy.master.Master"
 _WORKER = "org.apache.spark.deploy.worker.Worker"
@@ -73,7 +74,7 @@ class StandaloneCluster:
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.executor.memory": "768m",
-            "spark.executor.extraJavaOptions": _QUICK_JAVA,
+            "spark.executor.extraJavaOptions": java.options(),
             # A name that each machine looks up for itself.
             "spark.pyspark.python": "python3",
         }
@@ -104,14 +105,16 @@ def _start(folder: Path, name: str, options: list[str]) -> "subprocess.Popen[byt
     """Start one of Spark's processes, as of a machine that has nothing but ``folder``."""
     (folder / "tmp").mkdir(parents=True)
     _make_environment(folder / "env")
-    java = os.environ.get("JAVA_HOME") or str(Path(shutil.which("java") or "").resolve().parents[1])
+    java_home = os.environ.get("JAVA_HOME") or str(
+        Path(shutil.which("java") or "").resolve().parents[1]
+    )
     environment = {
         "PATH": os.pathsep.join([f"{folder}/env/bin", "/usr/bin", "/bin"]),
         "HOME": str(folder),
-        "JAVA_HOME": java,
+        "JAVA_HOME": java_home,
         "SPARK_HOME": str(_SPARK_HOME),
         "SPARK_LOCAL_DIRS": str(folder / "tmp"),
-        "SPARK_DAEMON_JAVA_OPTS": _QUICK_JAVA,
+        "SPARK_DAEMON_JAVA_OPTS": java.options(),
         "TMPDIR": str(folder / "tmp"),
     }
     command = [str(_SPARK_HOME / "bin" / "spark-class"), name]

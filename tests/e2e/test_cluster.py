@@ -7,9 +7,10 @@ from random import Random
 
 import pytest
 
-from tests.e2e.cluster_runs import FinishedRun, run_to_the_end
+from tests.e2e.cluster_runs import FinishedRun, run_here, run_to_the_end
 from tests.e2e.event_logs import random_logs
 from tests.e2e.kinds_topology import TOPIC
+from tests.e2e.runs_in_one_process import Runs
 from tests.e2e.standalone_cluster import running_cluster
 from tests.object_store import ObjectStore
 from tests.pipeline.run.inputs_topology import random_topics
@@ -54,9 +55,9 @@ def options(log: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def local(options: list[str], tmp_path_factory: pytest.TempPathFactory) -> FinishedRun:
+def local(options: list[str], tmp_path_factory: pytest.TempPathFactory, runs: Runs) -> FinishedRun:
     """Run on one machine."""
-    return run_to_the_end(TOPOLOGY, tmp_path_factory.mktemp("local") / "data", options)
+    return run_here(TOPOLOGY, tmp_path_factory.mktemp("local") / "data", options, runs)
 
 
 def test_a_cluster_that_loses_a_worker_leaves_the_tables_of_one_machine(

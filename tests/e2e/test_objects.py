@@ -16,7 +16,8 @@ from oriel.__main__ import main
 from oriel.storage import DataLayout, current_files, uri
 from oriel.storage.delta import DeltaLog, open_delta
 from tests.app.serving import Serving
-from tests.e2e.cluster_runs import digests_of, run_to_the_end
+from tests.e2e.cluster_runs import digests_of, run_here
+from tests.e2e.runs_in_one_process import Runs
 from tests.object_store import ObjectStore
 from tests.storage.waiting import wait_until, wait_while_it_runs
 
@@ -68,8 +69,8 @@ class LiveRun:
 class Finished:
     """What runs over S3 left, and what they said."""
 
-    def __init__(self, folder: Path, store: ObjectStore) -> None:
-        """Kill a run, start another and fence it off by a third."""
+    def __init__(self, folder: Path, store: ObjectStore, runs: Runs) -> None:
+        """Kill a run, start another and fence it off by a third; ``runs`` does one without S3."""
         self.data = store.data("runs")
         self.log = folder / "log"
         topology, log = folder / "topology.py", self.log / "events"
@@ -79,7 +80,7 @@ class Finished:
         options = ["--event-log", str(self.log), "--max-batch-bytes", str(_BATCH_BYTES)]
         options += ["--cores", "2"]
         self.options = [str(topology), *options]
-        self.local = run_to_the_end(topology, folder / "local", options)
+        self.local = run_here(topology, folder / "local", options, runs)
         over_s3 = [*self.options, "--data", uri(self.data)]
         killed = LiveRun(folder / "killed.err", *over_s3)
         killed.wait_for("batch 0:")
@@ -123,9 +124,11 @@ def _lines(random: Random) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore) -> Finished:
+def finished(
+    tmp_path_factory: pytest.TempPathFactory, object_store: ObjectStore, runs: Runs
+) -> Finished:
     """Run it once."""
-    return Finished(tmp_path_factory.mktemp("objects"), object_store)
+    return Finished(tmp_path_factory.mktemp("objects"), object_store, runs)
 
 
 def test_a_killed_run_goes_on_and_leaves_the_rows_of_a_local_run(finished: Finished) -> None:
