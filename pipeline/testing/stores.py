@@ -12,7 +12,7 @@ Rules of all three stores:
   sessions by end and then start. A backward method gives exactly the reverse. (Kafka promises an
   order within one key only.)
 - A key is its text, ``"7"`` of a 64-bit integer; what is no key of the store's type raises
-  ``UnfitKey``, and so does a prefix of which the keys don't lie together (docs/keys.md).
+  IllegalArgument, and so does a prefix of which the keys don't lie together (docs/keys.md).
 - A window that retention has expired is in no answer.
 - Each answer is a list of copies, taken at the time of the call: later records don't change it.
 """
@@ -26,6 +26,7 @@ from typing import overload
 
 from oriel.pipeline.testing.rows import KeyValue, StoreRows, WindowedValue
 from oriel.pipeline.windows import IllegalArgument, IllegalArgumentType
+from oriel.storage import UnfitKey
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ class _ReadOnlyStore:
             if bound is not None and not isinstance(bound, str):
                 message = f"{name} must be a string or None (no bound), not {bound!r}"
                 raise IllegalArgumentType(message)
-        ordered = self._rows.key_type.escaped
+        ordered = self._ordered
         least = b"" if key_from is None else ordered(key_from)
         greatest = None if key_to is None else ordered(key_to)
         if greatest is not None and least > greatest:
@@ -69,12 +70,19 @@ class _ReadOnlyStore:
         """Return ``key``, which names one key of the store.
 
         Raises:
-            TypeError: it is None or no string.
-            UnfitKey: it is no key of the store's type.
+            IllegalArgumentType: it is None or no string.
+            IllegalArgument: it is no key of the store's type.
         """
         text = _checked_text(key)
-        self._rows.key_type.escaped(text)
+        self._ordered(text)
         return text
+
+    def _ordered(self, key: str) -> bytes:
+        """The bytes that keys are in order of."""
+        try:
+            return self._rows.key_type.escaped(key)
+        except UnfitKey as error:
+            raise IllegalArgument(str(error)) from error
 
 
 class _WindowedStore(_ReadOnlyStore, ABC):
@@ -297,7 +305,10 @@ class ReadOnlyKeyValueStore(_ReadOnlyStore):
             IllegalArgumentType: the prefix is None or no string.
         """
         text = _checked_text(prefix, "prefix")
-        self._rows.key_type.escaped_prefix(text)
+        try:
+            self._rows.key_type.escaped_prefix(text)
+        except UnfitKey as error:
+            raise IllegalArgument(str(error)) from error
         return list(self._entries(k for k in self._keys(None, None) if k.startswith(text)))
 
     def approximate_num_entries(self) -> int:
