@@ -124,6 +124,10 @@ class Side:
     source: Source
     steps: tuple[Step, ...]
 
+    def __str__(self) -> str:
+        """The side as it is written."""
+        return ".".join(map(str, (self.source, *self.steps)))
+
     @property
     def group_by(self) -> "tuple[str | Column, ...]":
         """Empty: the record's own key."""
@@ -210,6 +214,14 @@ class Input:
         chosen = (step.key for step in reversed(steps) if isinstance(step, MapValues) and step.key)
         return self.group_by or next(chosen, ())
 
+    def __str__(self) -> str:
+        """The stream as it is written, a joined one with both sides."""
+        read = (
+            f"({self.join.left}).{self.join} of ({self.join.right})" if self.join else self.source
+        )
+        grouped = f"group_by({grouping_text(self.group_by)})" if self.group_by else "group_by_key()"
+        return ".".join(map(str, (read, *self.steps, grouped)))
+
     @property
     def grouping(self) -> str:
         """How the records are joined and grouped; another join is another text."""
@@ -239,6 +251,11 @@ class Columns:
 
     of_stream: tuple[Mapping[str, Aggregate], ...]
 
+    def __str__(self) -> str:
+        """The columns as they are written."""
+        named = (pair for aggregates in self.of_stream for pair in aggregates.items())
+        return ", ".join(f"{name}={aggregate.call}" for name, aggregate in named)
+
     @property
     def names(self) -> list[str]:
         """The store's columns, in order."""
@@ -257,6 +274,10 @@ class Functions:
     merger: Merger | None
     schema: str | None
     step: str
+
+    def __str__(self) -> str:
+        """The step, and what it gives."""
+        return f"{self.step}(functions){f': {self.schema}' if self.schema else ''}"
 
 
 @dataclass(frozen=True)
@@ -310,6 +331,16 @@ class Store:
         return self.inputs[0].key_type
 
     @property
+    def kind(self) -> str:
+        """Its windows and what differs from the default, for people."""
+        return ", ".join([
+            "no windows" if self.windows.kind == "none" else repr(self.windows),
+            *([] if self.emit == EmitStrategy.on_window_update() else [self.emit.name]),
+            *([] if self.retention_ms is None else [f"retention_ms={self.retention_ms}"]),
+            *([] if self.key_type is TEXT else [f"keys: {self.key_type.name}"]),
+        ])  # fmt: skip
+
+    @property
     def grouped_by(self) -> str:
         """How the records are joined and grouped; kept in the table, to refuse another topology."""
         return "; ".join(dict.fromkeys(origin.grouping for origin in self.inputs))
@@ -330,3 +361,44 @@ class Topology:
     def topics(self) -> tuple[str, ...]:
         """The distinct topics, in the order of first use."""
         return tuple(dict.fromkeys(source.topic for source in self.sources))
+
+    def describe(self) -> str:
+        """The topology in words, as in Kafka: each store with what it reads and writes."""
+        lines = ["Topology"]
+        for store in self.stores:
+            lines.append(f"  Store: {store.name} ({store.kind})")
+            # The inputs of a table have no grouping.
+            is_table = isinstance(store.aggregation, TableRows)
+            for origin in store.inputs:
+                read: object = Side(origin.source, origin.steps) if is_table else origin
+                lines.append(f"    Input: {read}")
+            is_single = is_table and len(store.inputs) == 1
+            lines.append(f"    Rows: {'of the table' if is_single else store.aggregation}")
+            for publication in store.publications:
+                final = ", final rows only" if publication.final_only else ""
+                lines.append(f"    Sink: topic {publication.topic!r}{final}")
+        return "\n".join(lines) + "\n"
+
+    def to_mermaid(self) -> str:
+        """A drawing of the topology in Mermaid's language, which many pages of text draw."""
+        lines = ["flowchart LR"]
+        numbers = {topic: number for number, topic in enumerate(self.topics)}
+        lines += [f"    topic{number}[({_quoted(topic)})]" for topic, number in numbers.items()]
+        for number, store in enumerate(self.stores):
+            lines.append(f"    store{number}[{_quoted(f'{store.name}<br>{store.kind}')}]")
+            for origin in store.inputs:
+                join = origin.join
+                sides = (join.left, join.right) if join else (Side(origin.source, origin.steps),)
+                for side in sides:
+                    steps = _quoted("<br>".join(map(str, (*side.steps, *([join] if join else ())))))
+                    label = f"|{steps}|" if len(steps) > len('""') else ""
+                    lines.append(f"    topic{numbers[side.source.topic]} -->{label} store{number}")
+            for place, publication in enumerate(store.publications):
+                sink = f"sink{number}_{place}[({_quoted(publication.topic)})]"
+                lines.append(f"    store{number} --> {sink}")
+        return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    """A label of Mermaid's."""
+    return '"' + text.replace("&", "&amp;").replace('"', "&quot;") + '"'

@@ -1,0 +1,79 @@
+"""Topologies in words and as drawings."""
+
+import pytest
+
+from oriel import (
+    EmitStrategy,
+    JoinWindows,
+    Serdes,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    count,
+    sum,
+)
+
+
+@pytest.fixture(scope="module")
+def topology() -> Topology:
+    """A store of each way to make one."""
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", "city STRING, amount DOUBLE").filter('city <> "x"')
+    web = builder.stream("web", "city STRING, amount DOUBLE")
+    sliding = SlidingWindows.of_time_difference_and_grace(10, 5)
+    revenue = orders.merge(web).group_by("city").windowed_by(sliding)
+    revenue.emit(EmitStrategy.on_window_close()).aggregate(
+        n=count(), revenue=sum("amount")
+    ).materialize("revenue", retention_ms=100).to("out", final_only=True)
+    paid = builder.stream("paid", "ms BIGINT").map_values("ms")
+    both = orders.left_join(paid, JoinWindows.of_time_difference_and_grace(5, 0))
+    hour = TimeWindows.of_size_and_grace(60, 0)
+    both.group_by_key().windowed_by(hour).count().materialize("both", key_serde=Serdes.long())
+    users = builder.table("users", "name STRING")
+    users.filter("name IS NOT NULL").outer_join(builder.table("cities", "c INT")).materialize("u")
+    builder.table("users", "name STRING").materialize("names")
+    web.group_by_key().reduce(lambda one, _: one).materialize("newest")
+    return builder.build()
+
+
+def test_it_is_described_store_by_store(topology: Topology) -> None:
+    """Inputs as they are written, windows, what is computed, where it is written to."""
+    assert (
+        topology.describe()
+        == """\
+Topology
+  Store: revenue (SlidingWindows(time_difference_ms=10, grace_ms=5), window-close, retention_ms=100)
+    Input: stream('orders').filter('city <> "x"').group_by(city)
+    Input: stream('web').group_by(city)
+    Rows: n=count(), revenue=sum(amount)
+    Sink: topic 'out', final rows only
+  Store: both (TimeWindows(size_ms=60, grace_ms=0, advance_ms=60), keys: long)
+    Input: (stream('orders').filter('city <> "x"')).left_join('paid') of \
+(stream('paid').map_values('ms')).group_by_key()
+    Rows: count=count()
+  Store: u (no windows)
+    Input: table('users').filter('name IS NOT NULL') of the table
+    Input: table('cities')
+    Rows: outer_join of tables
+  Store: names (no windows)
+    Input: table('users')
+    Rows: of the table
+  Store: newest (no windows)
+    Input: stream('web').group_by_key()
+    Rows: reduce(functions)
+"""
+    )
+
+
+def test_it_is_drawn_from_topics_to_stores_and_sinks(topology: Topology) -> None:
+    """Each topic once, an arrow for each reading with its steps, labels without loose quotes."""
+    lines = topology.to_mermaid().splitlines()
+    assert lines[0] == "flowchart LR"
+    assert '    topic0[("orders")]' in lines
+    assert '    store4["newest<br>no windows"]' in lines
+    assert "    topic0 -->|\"filter('city <> &quot;x&quot;')\"| store0" in lines
+    assert "    topic1 --> store0" in lines
+    assert "    topic2 -->|\"map_values('ms')<br>left_join('paid')\"| store1" in lines
+    assert '    store0 --> sink0_0[("out")]' in lines
+    assert len(lines) == len(set(lines)) == 1 + 5 + 5 + 8 + 1
