@@ -16,6 +16,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from shutil import which
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -27,8 +28,7 @@ from tests.documentation.pages import Block
 from tests.e2e.runs_in_one_process import Runs
 from tests.storage.waiting import WAIT_SECONDS, wait_until
 
-_HANDING_OVER = f"""\
-#!{sys.executable} -S
+_HANDING_OVER = """\
 import json, os, socket, sys
 
 with socket.socket(socket.AF_UNIX) as asked:
@@ -56,14 +56,16 @@ class PageRun:
         self._scope: dict[str, Any] = {}
         tools = folder.with_name(f"{folder.name}-tools")
         tools.mkdir()
-        for program, text in {
-            tools / "oriel": _HANDING_OVER,
-            folder / "oriel": _HANDING_OVER,
-            tools / "python": f'#!/bin/sh\nexec {sys.executable} "$@"\n',
+        handing_over, python = tools / "handing_over.py", quote(sys.executable)
+        handing_over.write_text(_HANDING_OVER)
+        for program, command in {
+            tools / "oriel": f"{python} -S {quote(str(handing_over))}",
+            folder / "oriel": f"{python} -S {quote(str(handing_over))}",
+            tools / "python": python,
             # An answer that is an error is one for the test, too.
-            tools / "curl": f'#!/bin/sh\nexec {which("curl")} -sS --fail-with-body "$@"\n',
+            tools / "curl": f"{which('curl')} -sS --fail-with-body",
         }.items():
-            program.write_text(text)
+            program.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
             program.chmod(0o755)
         # The path of a socket has to be short, whatever the folder's.
         self._socket_folder = TemporaryDirectory(prefix="oriel-")

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote, split
 
 import httpx
 import pytest
@@ -34,7 +35,7 @@ def printed(
 def _commands(printed: str) -> list[str]:
     """The indented lines, with this interpreter in the place of the script, which may install."""
     lines = re.findall(r"^  (\S.*)$", printed, flags=re.MULTILINE)
-    script, python = str(ROOT / "oriel"), f"{sys.executable} -P -m"
+    script, python = quote(str(ROOT / "oriel")), f"{quote(sys.executable)} -P -m"
     return [
         line.replace(f"{script} test", f"{python} pytest -p no:randomly").replace(
             script, f"{python} oriel"
@@ -61,7 +62,7 @@ def _environment() -> dict[str, str]:
 def _started(command: str, folder: Path) -> Iterator[None]:
     """Let a command run for the time of the block."""
     with subprocess.Popen(
-        command.split(), cwd=folder, env=_environment(), stdout=subprocess.DEVNULL
+        split(command), cwd=folder, env=_environment(), stdout=subprocess.DEVNULL
     ) as process:
         try:
             yield

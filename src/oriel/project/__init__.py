@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from string import Template
 
 import oriel
@@ -92,5 +93,6 @@ def _commands(folder: Path) -> tuple[str, str]:
     script = checkout / "oriel"
     if (checkout / "pyproject.toml").is_file() and script.is_file():
         # The script runs tests with the checkout's packages, from the checkout's folder.
-        return str(script), f"{script} test {folder}"
+        called = quote(str(script))
+        return called, f"{called} test {quote(str(folder))}"
     return "oriel", "python -m pytest"
