@@ -221,10 +221,13 @@ class Compaction:
             return 0
         ranges = self._known_ranges()
         earliest = self._earliest(definition)
+        settled = self._settled()
         gone = {
             path
             for path, each in ranges.items()
-            if each.clock is not None and each.clock.greatest < earliest
+            if each.clock is not None
+            and each.clock.greatest < earliest
+            and (each.revisions is None or each.revisions.greatest <= settled)
         }
         while True:
             # As with a single row: an older one of its window must not show again.
@@ -260,7 +263,13 @@ class Compaction:
             ],
             kind=None if definition is None else definition.window.kind,
             earliest=0 if definition is None else self._earliest(definition),
+            settled=self._settled(),
         )
+
+    def _settled(self) -> int:
+        """The newest revision that the pipeline has written; those of others may be ahead of it."""
+        record = self._files.record
+        return -1 if record is None else record.batch
 
     def _earliest(self, definition: StoreDefinition) -> int:
         """The least time in microseconds that is kept: what retention hides, and no more.

@@ -7,7 +7,8 @@ read. What is dropped of a piece:
 * rows that a higher revision of the same window supersedes (rows of one revision stay beside each
   other: which of them counts, the index decides);
 * ``deleted`` rows and rows that expired, if no older row of their window can be in a file that
-  is not merged: else that row would show again (of expired ones, once retention is longer).
+  is not merged: else that row would show again (of expired ones, once retention is longer). One of
+  a revision that the pipeline has not come to yet stays: its next batches are older than that.
 
 A row with the greatest time that retention counts by is kept even if it is deleted: the store
 clock of an index that is built anew is read from the table's rows (semantics 7).
@@ -35,13 +36,15 @@ class Merge:
 
     ``ranges`` are of the files by path, ``outside`` of files that are not merged and may have
     rows older than some of these. ``earliest`` is the least time that is visible, in
-    microseconds, ``kind`` None for a table whose rows are all kept.
+    microseconds, ``kind`` None for a table whose rows are all kept. ``settled`` is the newest
+    revision of the pipeline's: it writes no row of this one or below any more.
     """
 
     ranges: Mapping[str, FileRanges]
     outside: Sequence[FileRanges]
     kind: StoreKind | None
     earliest: int
+    settled: int
 
 
 def merged_pieces(
@@ -176,6 +179,7 @@ def _wanted(rows: pa.Table, merge: Merge) -> pa.Table:
         greatest = max(r.clock.greatest for r in merge.ranges.values() if r.clock is not None)
         is_done = pc.or_(is_done, pc.less(times, merge.earliest))
         is_done = pc.and_(is_done, pc.less(times, greatest))
+    is_done = pc.and_(is_done, pc.less_equal(rows["revision"], merge.settled))
     for outside in merge.outside:
         if not pc.any(is_done).as_py():
             return rows

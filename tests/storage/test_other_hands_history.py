@@ -4,6 +4,7 @@ And it is the same whether it was followed, restarted or built anew (docs/decisi
 """
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,6 +134,22 @@ class History:
 
 def _nothing() -> None:
     """Nobody is in the way."""
+
+
+def test_a_removal_ahead_of_the_pipeline_stays(tmp_path: Path) -> None:
+    """Compaction may not drop it: the next batch's row of the window is older, and shows again."""
+    history = History(Followed(tmp_path, retention_ms=_RETENTION_MS))
+    gone: Row = {"key": "b", "start": 1, "n": 0, "deleted": True, "revision": 2}
+    with check_in_this_process():
+        history.happen("batch", [{"key": "a", "start": 2}])
+        history.happen("append", [gone])
+        history.followed.catch_up()
+        history.happen("compact", -1)
+        history.happen("batch", [{"key": "b", "start": 1}])
+        history.assert_one_rule()
+        history.followed.folder.remove()
+        history.assert_one_rule()
+    history.followed.tailer.close()
 
 
 @pytest.mark.slow
