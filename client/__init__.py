@@ -20,7 +20,6 @@ from oriel.client.errors import (
     UnexpectedAnswer,
     UnknownStore,
 )
-from oriel.client.exchange import Retries
 from oriel.client.protocol import Key
 from oriel.client.records import Change, Page, Position, Removed, Row, StoreSummary, Window
 from oriel.client.results import AsyncResults, Results
@@ -32,6 +31,7 @@ from oriel.client.stores import (
     ReadOnlySessionStore,
     ReadOnlyWindowStore,
 )
+from oriel.client.transport import Retries
 
 __all__ = [
     "AsyncClient",

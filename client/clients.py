@@ -6,8 +6,6 @@ from typing import Any, Self
 import httpx
 
 from oriel.client import store_reads
-from oriel.client.connection import AsyncConnection, Connection, Service, Token
-from oriel.client.exchange import Retries
 from oriel.client.protocol import Address
 from oriel.client.records import StoreSummary
 from oriel.client.stores import (
@@ -18,6 +16,7 @@ from oriel.client.stores import (
     ReadOnlySessionStore,
     ReadOnlyWindowStore,
 )
+from oriel.client.transport import AsyncConnection, Connection, Retries, Service, Token
 
 TIMEOUT_S = 10.0
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypedDict, TypeVar
 
-from oriel.client.protocol import PAGE_SIZE, Address, Key, PagedRead, Read, Request, key_text
+from oriel.client.protocol import PAGE_SIZE, Address, Key, PagedRead, Read, Request
 from oriel.client.records import Row, Time, Window, row_of, time_text, window_of
 
 T = TypeVar("T")
@@ -62,8 +62,7 @@ def items_of_keys(
     columns: Sequence[str] | None,
 ) -> PagedRead[T]:
     """Items of the keys that a request lists, in their order."""
-    request = replace(address.request(name), keys=tuple(map(key_text, keys)))
-    request = request.asking(columns=_names(columns))
+    request = address.listing(name, keys).asking(columns=_names(columns))
     return PagedRead(request, field, item, wait_s=address.wait_s, sized=False)
 
 

@@ -1,7 +1,7 @@
 """What a read is: a request, and how its answer is understood. Nothing is sent here."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -77,6 +77,10 @@ class Address:
     store: str
     position: Position = _ANY_POSITION
     wait_s: float = 0.0
+
+    def listing(self, name: str, keys: Sequence[Key]) -> Request:
+        """A request that lists keys."""
+        return replace(self.request(name), keys=tuple(map(key_text, keys)))
 
     def request(self, *parts: Key) -> Request:
         """A request below the store's path, with the demand for the position."""

@@ -1,7 +1,6 @@
 """Reads of windows and sessions. Bounds of times and keys are inclusive, and None is no bound."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Unpack
 
 from oriel.client.paging import (
@@ -14,7 +13,7 @@ from oriel.client.paging import (
     windows,
     with_columns,
 )
-from oriel.client.protocol import Address, Key, PagedRead, Read, key_text
+from oriel.client.protocol import Address, Key, PagedRead, Read
 from oriel.client.records import Time, Window, time_text, window_of
 
 
@@ -146,8 +145,7 @@ def fetch_of_keys(
     **paging: Unpack[RowPaging],
 ) -> PagedRead[Window]:
     """``fetch`` of each of these keys, one key after the other in their order."""
-    request = replace(address.request("fetchOfKeys"), keys=tuple(map(key_text, keys)))
-    request = starting(request, time_from, time_to)
+    request = starting(address.listing("fetchOfKeys", keys), time_from, time_to)
     return with_columns(address, request, "windows", window_of, paging)
 
 
@@ -159,8 +157,7 @@ def backward_fetch_of_keys(
     **paging: Unpack[RowPaging],
 ) -> PagedRead[Window]:
     """``backward_fetch`` of each of these keys, one key after the other in their order."""
-    request = replace(address.request("backwardFetchOfKeys"), keys=tuple(map(key_text, keys)))
-    request = starting(request, time_from, time_to)
+    request = starting(address.listing("backwardFetchOfKeys", keys), time_from, time_to)
     return with_columns(address, request, "windows", window_of, paging)
 
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from oriel.demo.errors import CheckFailed
 from oriel.demo.expected import Rules, departed, windows_between
-from oriel.demo.flight_data import ORIGINS
+from oriel.demo.records import ORIGINS
 
 _LATEST_MS = 2**62
 

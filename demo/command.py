@@ -18,13 +18,11 @@ from deltalake import DeltaTable
 
 from oriel.demo.check import check_windows
 from oriel.demo.errors import DemoError
-from oriel.demo.event_log import TOPIC, append_lines, log_sizes, to_lines
 from oriel.demo.expected import Rules
-from oriel.demo.flight_data import read_flights
 from oriel.demo.folder import DemoFolder, fresh_folder
-from oriel.demo.live import replay
 from oriel.demo.processes import HOST, IMPORT_ROOT, Child, choose_port, running
 from oriel.demo.progress import Progress, last_commit, say
+from oriel.demo.records import TOPIC, append_lines, log_sizes, read_flights, replay, to_lines
 from oriel.demo.service import Service
 from oriel.storage import DataLayout
 

@@ -162,9 +162,10 @@ class EventStreams:
                 # What is missing comes behind the id of the last event, from another worker.
                 return
             known, table = at.version, table_id
+            look_seconds = HEARTBEAT_SECONDS if self._access is None else _ACCESS_SECONDS
             await view.watcher.wait(
                 lambda state: state.version > known or state.table_id != table,  # noqa: B023
-                min(_ACCESS_SECONDS, sign_at - now, watched.until - now),
+                min(look_seconds, sign_at - now, watched.until - now),
             )
 
     def _check_access(self, watched: _Watched) -> None:

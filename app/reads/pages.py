@@ -219,12 +219,14 @@ def page_of_listed(
     fetch: Callable[[WindowRange], WindowPage], snapshot: IndexSnapshot, request: ReadRequest
 ) -> ReadPage:
     """One step of a page of the keys that the body lists, in its order, each with all it has."""
-    (listed,) = request.path
-    key_type = snapshot.state.definition.keys
-    keys = [key_type.written(value) for value in listed]
+    budget = request.budget
+    if budget is None:
+        # Once, in front of all steps.
+        key_type = snapshot.state.definition.keys
+        request = request._replace(path=(tuple(map(key_type.written, request.path[0])),))
+    (keys,) = request.path
     query = request.query
     cursors = cursors_of(snapshot, request)
-    budget = request.budget
     if budget is None:
         budget = whole_budget(query.get("limit", PAGE_ROWS_MAX))
         at, after = cursors.read_listed(query["cursor"])

@@ -15,7 +15,6 @@ from typing import Any
 
 from oriel.client.clients import Client
 from oriel.client.errors import OrielError, ServiceUnreachable, UnknownStore
-from oriel.client.exchange import Retries
 from oriel.client.paging import in_form
 from oriel.client.protocol import CSV, NDJSON, PAGE_SIZE_MAX
 from oriel.client.records import Window, json_of
@@ -29,6 +28,7 @@ from oriel.client.terminal.tables import (
     time_of,
     windows_table,
 )
+from oriel.client.transport import Retries
 
 TOKEN_VARIABLE = "ORIEL_TOKEN"  # noqa: S105 - the name of it
 

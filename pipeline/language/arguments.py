@@ -240,9 +240,4 @@ def aggregation_text(aggregation: Aggregation) -> str:
     """How the aggregation is written, for messages: ``aggregate(n=count())``."""
     if not isinstance(aggregation, Columns):
         return "aggregate(functions)"
-    calls = (
-        f"{name}={aggregate.call}"
-        for aggregates in aggregation.of_stream
-        for name, aggregate in aggregates.items()
-    )
-    return f"aggregate({', '.join(calls)})"
+    return f"aggregate({aggregation})"

@@ -94,8 +94,8 @@ class RowSteps:
             store, rows.drop(*self._meta, *SCOPE).schema, step_of
         )
         program = arrow_program(self._rows, self._records)
-        #: The same steps over Arrow tables; None: only Spark can run them (decision 0021).
         self._typed_keys = TypedKeys.of(origin)
+        #: The same steps over Arrow tables; None: only Spark can run them (decision 0021).
         self.arrow = (
             None
             if program is None

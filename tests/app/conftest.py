@@ -2,10 +2,16 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.app.api_client import Served, served
+from tests.app.dashboard_driver import Dashboard
+from tests.app.serving import Serving
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome
 
 
 @pytest.fixture
@@ -40,3 +46,11 @@ def changing(store: Served) -> Served:
     """The same store for one test, which may change or break it."""
     store.commit(*_WINDOWS)
     return store
+
+
+@pytest.fixture
+def page(browser: "Chrome", serving: Serving) -> Iterator[Dashboard]:
+    """The page of a file's own ``serving``; no test may make it say an error in the console."""
+    dashboard = Dashboard(browser, serving)
+    yield dashboard
+    assert dashboard.console() == []

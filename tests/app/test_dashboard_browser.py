@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from axe_core_python.selenium import Axe
@@ -14,9 +13,6 @@ from tests.app.serving import Serving
 from tests.storage.letter_tables import add_letters
 from tests.storage.store_tables import NONE, StoreTable, make_definition
 from tests.storage.waiting import wait_until
-
-if TYPE_CHECKING:
-    from selenium.webdriver import Chrome
 
 pytestmark = pytest.mark.browser
 
@@ -78,14 +74,6 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     wait_until(lambda: made.get("/readyz").status == 200, "readiness")
     yield made
     made.end()
-
-
-@pytest.fixture
-def page(browser: "Chrome", serving: Serving) -> Iterator[Dashboard]:
-    """The page, which must not say an error in the console, whatever a test does."""
-    dashboard = Dashboard(browser, serving)
-    yield dashboard
-    assert dashboard.console() == []
 
 
 def test_the_overview_shows_every_store(page: Dashboard) -> None:

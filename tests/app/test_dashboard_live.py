@@ -41,14 +41,6 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     made.end()
 
 
-@pytest.fixture
-def page(browser: "Chrome", serving: Serving) -> Iterator[Dashboard]:
-    """The page, which must not say an error in the console, whatever a test does."""
-    dashboard = Dashboard(browser, serving)
-    yield dashboard
-    assert dashboard.console() == []
-
-
 def _open(page: Dashboard, store: str, windows: int = 30) -> None:
     page.serving.wait_until_ready(store)
     page.open(store=store, key="EWR")

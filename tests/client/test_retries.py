@@ -28,9 +28,9 @@ from oriel.client import (
     UnexpectedAnswer,
 )
 from oriel.client.errors import problem_of
-from oriel.client.exchange import Pause, Send, exchange
 from oriel.client.protocol import Address, Answer
 from oriel.client.store_reads import stores, wait_for
+from oriel.client.transport.exchange import Pause, Send, exchange
 from oriel.client.window_reads import latest
 
 _STORES = Answer(200, {}, b'{"stores": []}')

@@ -28,8 +28,8 @@ from oriel.client import (
 )
 from oriel.client.protocol import Address
 from oriel.client.store_reads import watch_windows
-from oriel.client.streaming import Following
 from oriel.client.terminal import command
+from oriel.client.transport.streaming import Following
 from tests.client.conftest import Running
 
 #: Attempts without any pause between them.

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pytest
 
-from oriel.demo.event_log import append_lines, log_sizes, to_lines
-from oriel.demo.flight_data import ORIGINS, read_flights, scheduled_ms
+from oriel.demo.records.event_log import append_lines, log_sizes, to_lines
+from oriel.demo.records.flight_data import ORIGINS, read_flights, scheduled_ms
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,8 @@ import pytest
 from oriel.demo import command
 from oriel.demo.errors import DemoError
 from oriel.demo.folder import fresh_folder
-from oriel.demo.live import replay
 from oriel.demo.processes import HOST, choose_port, free_port, running
+from oriel.demo.records.live import replay
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from oriel.demo.event_log import append_lines, to_lines
-from oriel.demo.flight_data import read_flights
+from oriel.demo.records.event_log import append_lines, to_lines
+from oriel.demo.records.flight_data import read_flights
 from tests.app.serving import Serving
 from tests.documentation.pages import Block, blocks, pages
 from tests.e2e.documented_commands import PageRun

@@ -25,9 +25,8 @@ FLOORS = {
     "client": (
         "terminal",
         "clients",
-        "connection stores",
-        "streaming",
-        "store_reads window_reads row_reads exchange results",
+        "transport stores",
+        "store_reads window_reads row_reads results",
         "paging",
         "protocol",
         "errors frames records",

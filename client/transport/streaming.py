@@ -1,6 +1,6 @@
 """Streams of changes: events out of bytes, and when a broken stream is asked for again.
 
-As in ``oriel.client.exchange`` nothing is sent here, so that both clients have one story.
+As in ``oriel.client.transport.exchange`` nothing is sent here, so that both clients have one story.
 """
 
 import json
@@ -10,9 +10,9 @@ from random import Random
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from oriel.client.errors import OrielError, ServiceUnreachable, UnexpectedAnswer, problem_of
-from oriel.client.exchange import Retries, pause_before_retry_s
 from oriel.client.protocol import Stream
 from oriel.client.records import Change, Removed, position_of
+from oriel.client.transport.exchange import Retries, pause_before_retry_s
 
 T = TypeVar("T")
 

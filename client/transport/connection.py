@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 import httpx
 
 from oriel.client.errors import OrielError, ServiceUnreachable
-from oriel.client.exchange import Exchange, Pause, Retries, Send, error_of, exchange
 from oriel.client.protocol import Answer, Read, Request, Stream
 from oriel.client.records import Change
-from oriel.client.streaming import SILENCE_S, Following
+from oriel.client.transport.exchange import Exchange, Pause, Retries, Send, error_of, exchange
+from oriel.client.transport.streaming import SILENCE_S, Following
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from oriel.demo.event_log import append_lines
+from oriel.demo.records.event_log import append_lines
 
 _STEP_SECONDS = 0.2
 
