@@ -136,7 +136,7 @@ def test_prometheus_reads_its_configuration_and_rules() -> None:
     """As its own tool says."""
     promtool = shutil.which("promtool")
     if promtool is None:
-        # Not installed by `oriel test`: with Debian's package comes a Prometheus that starts.
+        # .ci/run installs it. `oriel test` does not: with the package comes a whole Prometheus.
         pytest.skip("promtool not found (Debian: it is in the package prometheus)")
     for check in (["config", "prometheus.yml"], ["rules", "alerts.yml"]):
         told = subprocess.run(
