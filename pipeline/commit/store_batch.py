@@ -105,7 +105,7 @@ def prepared_batch(
     return PreparedBatch(
         record=record,
         segments={report.task: report.segments for report in reports} or plan.segments,
-        join_segments={join.input_number: _segments(join, upstream) for join in joins},
+        join_segments={join.number: _segments(join, upstream) for join in joins},
         files=[file for report in reports for file in report.files],
         dead_letters=[*stamp_letters, *(file for r in reports for file in r.dead_letters)],
         changed=sum(report.changed for report in reports),
@@ -145,9 +145,7 @@ def _clock_notes(plan: BatchPlan, upstream: Reports, previous: PreparedBatch | N
 def _segments(join: JoinPlan, upstream: Reports) -> Segments:
     """The state files of a join's tasks after the batch."""
     by_task = {
-        report.task: report.segments
-        for report in upstream.joins
-        if report.input_number == join.input_number
+        report.task: report.segments for report in upstream.joins if report.number == join.number
     }
     return by_task or join.segments
 

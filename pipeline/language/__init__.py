@@ -49,6 +49,7 @@ from oriel.pipeline.language.topology import (
     TableUpdates,
     Topology,
     grouping_text,
+    pairing_join,
 )
 
 __all__ = [
@@ -85,6 +86,7 @@ __all__ = [
     "check_topic",
     "function_texts",
     "grouping_text",
+    "pairing_join",
     "refuse_hidden",
     "refuse_taken",
     "schema_text",

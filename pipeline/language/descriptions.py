@@ -18,7 +18,6 @@ from oriel.pipeline.language.topology import (
     Join,
     Side,
     Source,
-    Step,
     Store,
 )
 
@@ -90,21 +89,13 @@ def _default(field: Any) -> object:
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
-def _input_text(origin: Input) -> str:
+def _input_text(origin: Input | Side) -> str:
     read = origin.source.topic if origin.join is None else _join_text(origin.join)
-    return read + _steps_text(origin.steps)
+    return "".join([read, *(f".{step}" for step in origin.steps)])
 
 
 def _join_text(join: Join) -> str:
-    return f"({_side_text(join.left)}).{join} with ({_side_text(join.right)})"
-
-
-def _side_text(side: Side) -> str:
-    return side.source.topic + _steps_text(side.steps)
-
-
-def _steps_text(steps: tuple[Step, ...]) -> str:
-    return "".join(f".{step}" for step in steps)
+    return f"({_input_text(join.left)}).{join} with ({_input_text(join.right)})"
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -21,6 +21,7 @@ from oriel.pipeline.language.topology import (
     TableLookup,
     TableRows,
     TableUpdates,
+    pairing_join,
 )
 from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows
 
@@ -204,13 +205,15 @@ class KStream:
             raise InvalidTopology(message)
         joins: list[Join] = []
         for left, right in product(self.origins, others):
-            sides = _side(step, left), _side(step, right)
+            sides = _side(left), _side(right)
             if isinstance(other, SourceTable):
                 if windows is not None or how == "outer":
                     message = f"{step}: a table is read as it is now; join or left_join, no windows"
                     raise InvalidTopology(message)
                 joins.append(TableLookup(*sides, how))
             elif isinstance(windows, JoinWindows):
+                for side in sides:
+                    _refuse_results(step, side)
                 joins.append(StreamJoin(*sides, how, windows))
             else:
                 message = f"{step}: two streams need JoinWindows, not {windows!r}"
@@ -314,7 +317,7 @@ class SourceTable:
         """
         if self.other is None:
             return KStream(self.registry, (self.origin,))
-        left, right = _side("to_stream", self.origin), _side("to_stream", self.other)
+        left, right = _side(self.origin), _side(self.other)
         updates = TableUpdates(left, right, self.how)
         return KStream(self.registry, (Input(left.source, (), (), updates),))
 
@@ -383,8 +386,19 @@ def _check_builder(step: str, registry: Registry, other: Registry) -> None:
         raise InvalidTopology(message)
 
 
-def _side(step: str, origin: Input) -> Side:
-    if origin.join is not None:
-        message = f"{step}: a side that is itself a join ({origin.join}) can't be joined again"
+def _side(origin: Input) -> Side:
+    return Side(origin.source, origin.steps, origin.join)
+
+
+def _refuse_results(step: str, side: Side) -> None:
+    """Refuse a side of a join of streams whose records are pairs, not records of one topic.
+
+    What a stream looked up is its own record still: it has a place in one log, and a clock.
+    """
+    join = pairing_join(side)
+    if join is not None:
+        message = (
+            f"{step}: a side that is itself a join ({join}) can't be joined with a stream; "
+            "look tables up behind it, or put the streams together with cogroup"
+        )
         raise InvalidTopology(message)
-    return Side(origin.source, origin.steps)

@@ -119,14 +119,18 @@ class Source:
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a join: a source with row-wise steps; joined by the records' own key."""
+    """One side of a join: a source, or a join in front, with row-wise steps; joined by key.
+
+    With ``join`` the records are that join's results, and ``source`` is its left side's.
+    """
 
     source: Source
     steps: tuple[Step, ...]
+    join: "Join | None" = None
 
     def __str__(self) -> str:
         """The side as it is written."""
-        return ".".join(map(str, (self.source, *self.steps)))
+        return ".".join(map(str, (_read(self), *self.steps)))
 
     @property
     def group_by(self) -> "tuple[str | Column, ...]":
@@ -210,39 +214,68 @@ class Input:
     @property
     def key_columns(self) -> "tuple[str | Column, ...]":
         """What the key is made of, by the grouping or a step; empty: the record's own key."""
-        steps = (*(self.join.left.steps if self.join else ()), *self.steps)
+        steps = _steps_in_front(self)
         chosen = (step.key for step in reversed(steps) if isinstance(step, MapValues) and step.key)
         return self.group_by or next(chosen, ())
 
     def __str__(self) -> str:
         """The stream as it is written, a joined one with both sides."""
-        read = (
-            f"({self.join.left}).{self.join} of ({self.join.right})" if self.join else self.source
-        )
         grouped = f"group_by({grouping_text(self.group_by)})" if self.group_by else "group_by_key()"
-        return ".".join(map(str, (read, *self.steps, grouped)))
+        return ".".join(map(str, (_read(self), *self.steps, grouped)))
 
     @property
     def grouping(self) -> str:
         """How the records are joined and grouped; another join is another text."""
         grouped = grouping_text(self.group_by)
-        if self.join is None:
-            return grouped
-        within = ""
-        if isinstance(self.join, StreamJoin):
-            windows = self.join.windows
-            within = (
-                f" within -{windows.before_ms} and +{windows.after_ms} ms, "
-                f"grace {windows.grace_ms} ms"
-            )
-        return f"{self.join}{within}: {grouped}"
+        return grouped if self.join is None else f"{_joins_text(self.join)}: {grouped}"
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """The sources that are read for this input."""
-        if self.join is None:
-            return (self.source,)
-        return (self.join.left.source, self.join.right.source)
+        return tuple(side.source for side, _ in self.read_sides)
+
+    @property
+    def read_sides(self) -> "tuple[tuple[Side, Join | None], ...]":
+        """What is read for this input, left first, each with the join that it is a side of."""
+        return _read_sides(Side(self.source, self.steps, self.join), None)
+
+
+def _read(stream: Side | Input) -> str:
+    """What stands in front of the steps of a stream, a join with both sides."""
+    join = stream.join
+    return str(stream.source) if join is None else f"({join.left}).{join} of ({join.right})"
+
+
+def _read_sides(side: Side, join: Join | None) -> tuple[tuple[Side, Join | None], ...]:
+    if side.join is None:
+        return ((side, join),)
+    return (*_read_sides(side.join.left, side.join), *_read_sides(side.join.right, side.join))
+
+
+def _steps_in_front(stream: Side | Input) -> tuple[Step, ...]:
+    """The steps on the way of a stream's records; through joins by the left side, as its key."""
+    return (*(_steps_in_front(stream.join.left) if stream.join else ()), *stream.steps)
+
+
+def pairing_join(stream: Side | Input) -> Join | None:
+    """The join whose results a stream's records are, if they are any.
+
+    None: they are records of a source; what they look up in tables only adds columns.
+    """
+    join = stream.join
+    return pairing_join(join.left) if isinstance(join, TableLookup) else join
+
+
+def _joins_text(join: Join) -> str:
+    """A join as a store's table remembers it, behind those in front of it."""
+    texts = [_joins_text(side.join) for side in (join.left, join.right) if side.join is not None]
+    within = ""
+    if isinstance(join, StreamJoin):
+        windows = join.windows
+        within = (
+            f" within -{windows.before_ms} and +{windows.after_ms} ms, grace {windows.grace_ms} ms"
+        )
+    return ".".join([*texts, f"{join}{within}"])
 
 
 @dataclass(frozen=True)
@@ -387,9 +420,7 @@ class Topology:
         for number, store in enumerate(self.stores):
             lines.append(f"    store{number}[{_quoted(f'{store.name}<br>{store.kind}')}]")
             for origin in store.inputs:
-                join = origin.join
-                sides = (join.left, join.right) if join else (Side(origin.source, origin.steps),)
-                for side in sides:
+                for side, join in origin.read_sides:
                     steps = _quoted("<br>".join(map(str, (*side.steps, *([join] if join else ())))))
                     label = f"|{steps}|" if len(steps) > len('""') else ""
                     lines.append(f"    topic{numbers[side.source.topic]} -->{label} store{number}")

@@ -27,7 +27,14 @@ from oriel.pipeline.plan.clocks import (
     WallClock,
 )
 from oriel.pipeline.plan.engine import aggregate_calls, assemble
-from oriel.pipeline.plan.store import InputPlan, Steps, StorePlans, reasons_by_store
+from oriel.pipeline.plan.store import (
+    InputPlan,
+    JoinInput,
+    SidePlan,
+    Steps,
+    StorePlans,
+    reasons_by_store,
+)
 
 __all__ = [
     "KEY_GROUP",
@@ -41,9 +48,11 @@ __all__ = [
     "ClockSettings",
     "Clocks",
     "InputPlan",
+    "JoinInput",
     "JoinPlan",
     "PreparedBatch",
     "Segments",
+    "SidePlan",
     "StampPlan",
     "Steps",
     "StorePlans",

@@ -81,9 +81,15 @@ class StampPlan:
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """The join of one input: its engine, its two stamps and the state files of its tasks."""
+    """One join of a store: its engine, its two stamps and the state files of its tasks.
 
-    input_number: int
+    ``number`` tells a store's joins apart: an input's own has the input's, those in front of it
+    have numbers behind all inputs. ``gives_records``: its results are records of a stream with
+    more columns, each counted once where its way ends; those of other joins are no records.
+    """
+
+    number: int
+    gives_records: bool
     stage: JoinStage
     left: StampPlan
     right: StampPlan
@@ -235,7 +241,7 @@ class PreparedBatch:
     """One store's part of one batch, computed and ready to commit.
 
     ``segments`` are the state files of each task of the window engine, ``join_segments`` those
-    of each task of each input's join, by the input's number. ``files`` and ``dead_letters`` are
+    of each task of each join, by the join's number. ``files`` and ``dead_letters`` are
     what the commit adds to the tables, ``changed`` the number of changed windows and
     ``open_records`` that of rows in the state; ``clock_notes`` tell of the clocks.
     """
@@ -261,8 +267,8 @@ class PreparedBatch:
             record=CommitRecord(**fields["record"]),
             segments=_by_task(fields["segments"]),
             join_segments={
-                int(input_number): _by_task(segments)
-                for input_number, segments in fields.get("join_segments", {}).items()
+                int(number): _by_task(segments)
+                for number, segments in fields.get("join_segments", {}).items()
             },
             files=[AddedFile(**file) for file in fields["files"]],
             dead_letters=[AddedFile(**file) for file in fields["dead_letters"]],

@@ -17,11 +17,10 @@ from oriel.pipeline.language import (
     Columns,
     Functions,
     Store,
-    StreamJoin,
     TableRows,
-    TableUpdates,
     arrow_schema,
     check_names,
+    pairing_join,
 )
 from oriel.pipeline.windows import (
     Aggregate,
@@ -80,7 +79,7 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         raise InvalidTopology(message) from error
     check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))
     _check_types(store, assembly.engine.aggregate_types)
-    if any(isinstance(definition.join, StreamJoin | TableUpdates) for definition in store.inputs):
+    if any(map(pairing_join, store.inputs)):
         # Several results of a join can share the place of one record: suborder tells them apart.
         assembly.engine.order_by_suborder()
     return assembly

@@ -14,6 +14,7 @@ from oriel.pipeline.language import Join, StreamJoin, TableLookup, TableUpdates
 from oriel.pipeline.windows import (
     NULL_VALUE,
     SIDE_FIELDS,
+    SUBORDER,
     Clocks,
     IllegalArgument,
     JoinEngine,
@@ -62,7 +63,9 @@ class JoinStage:
         self.state_schema = self._engine.state_schema
         self.result_schema = self._engine.result_schema
         #: What both sides' stamps send, whichever of it the engine reads.
-        self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, KEY_GROUP, *left, *right])
+        self.record_schema = pa.schema(
+            [*SIDE_FIELDS, SUBORDER, NULL_VALUE, KEY_GROUP, *left, *right]
+        )
 
     def empty_state(self) -> pa.Table:
         """The state before the first record."""

@@ -22,6 +22,7 @@ from oriel.pipeline.language import (
     TableRows,
     TableUpdates,
     Topology,
+    pairing_join,
     refuse_hidden,
 )
 from oriel.pipeline.plan.batch import (
@@ -72,21 +73,38 @@ StepsOf = Callable[[Input | Side, Source | pa.Schema], Steps]
 
 @dataclass(frozen=True)
 class SidePlan:
-    """One side of a join: its steps and its stamp; a table may have records without a value."""
+    """One side of a join: its steps and its stamp; a table may have records without a value.
+
+    ``join``: what is in front of the steps, where the side is itself a join.
+    """
 
     source: Source
     steps: Steps
     stamp: StampPlan
     is_table: bool
+    join: "JoinInput | None"
 
 
 @dataclass(frozen=True)
 class JoinInput:
-    """The join of an input."""
+    """A join in front of an input or of another join's side; see ``JoinPlan``."""
 
+    number: int
     stage: JoinStage
     left: SidePlan
     right: SidePlan
+
+    @property
+    def gives_records(self) -> bool:
+        """Whether results are a stream's records that looked up a table, maybe several."""
+        front = self.left.join
+        return self.stage.is_lookup and (front is None or front.gives_records)
+
+    @property
+    def joins(self) -> "list[JoinInput]":
+        """This join behind all that are in front of it."""
+        fronts = (side.join for side in (self.left, self.right) if side.join is not None)
+        return [*(join for front in fronts for join in front.joins), self]
 
 
 @dataclass(frozen=True)
@@ -97,6 +115,25 @@ class InputPlan:
     steps: Steps
     stamp: StampPlan
     join: JoinInput | None
+
+    @property
+    def sides(self) -> list[SidePlan]:
+        """The sides of all its joins."""
+        joins = self.join.joins if self.join else []
+        return [side for join in joins for side in (join.left, join.right)]
+
+
+@dataclass(frozen=True)
+class _Staged:
+    """A join that is checked: its engine, and steps and a join in front of each side.
+
+    Stamps come later: how long windows wait for a clock, all joins behind it know.
+    """
+
+    join: Join
+    stage: JoinStage
+    steps: tuple[Steps, Steps]
+    fronts: "tuple[_Staged | None, _Staged | None]"
 
 
 class StorePlans:
@@ -119,7 +156,9 @@ class StorePlans:
         self._steps_of = steps_of
         self._source_reasons = dict(source_reasons)
         self.clocks: list[ClockPlan] = []
-        inputs = [self._planned(definition) for definition in store.inputs]
+        #: How many joins are in front of others.
+        self._fronts = 0
+        inputs = [self._planned(*numbered) for numbered in enumerate(store.inputs)]
         self.assembly: Assembly = assemble(store, [plan.steps.values for plan in inputs])
         for columns in self.assembly.columns:
             refuse_hidden(store.name, columns)
@@ -143,7 +182,7 @@ class StorePlans:
                 null_values=takes_null or is_table,
                 keeps_raw=self.assembly.keeps_raw,
             )
-            for side in (plan.join.left, plan.join.right) if plan.join else ():
+            for side in plan.sides:
                 # All columns of a side go on: steps behind the join may read them.
                 names = side.steps.values.names
                 side.steps.select(names, null_values=side.is_table)
@@ -182,53 +221,78 @@ class StorePlans:
         )
         joins = [
             JoinPlan(
-                input_number=number,
-                stage=input_plan.join.stage,
-                left=input_plan.join.left.stamp,
-                right=input_plan.join.right.stamp,
-                segments=previous.join_segments.get(number, {}) if previous else {},
+                number=join.number,
+                gives_records=join.gives_records,
+                stage=join.stage,
+                left=join.left.stamp,
+                right=join.right.stamp,
+                segments=previous.join_segments.get(join.number, {}) if previous else {},
             )
-            for number, input_plan in enumerate(self.inputs)
-            if input_plan.join is not None
+            for input_plan in self.inputs
+            for join in (input_plan.join.joins if input_plan.join else ())
         ]
         return plan, joins
 
-    def _planned(self, definition: Input) -> InputPlan:
+    def _planned(self, number: int, definition: Input) -> InputPlan:
         """Check the steps of an input; what its stamp adds for the engine is not known yet."""
         if definition.join is None:
             steps = self._steps_of(definition, definition.source)
             stamp = self._stamp(definition.source, 0, {})
             return InputPlan(definition.source, steps, stamp, None)
-        join = self._join(definition.join)
-        steps = self._steps_of(definition, hops.joined_schema(join.stage.result_schema))
+        staged = self._staged(definition.join)
+        join = self._joined(staged, number, 0)
+        steps = self._steps_of(definition, hops.joined_schema(staged.stage.result_schema))
         # A result is late by the times of its records; what a stream looked up is its record,
         # whose clock goes on behind the lookup.
         stamp = StampPlan(join.left.stamp.clock, {}, {}, SourceReasons.NOT_REPORTED)
         return InputPlan(definition.source, steps, stamp, join)
 
-    def _join(self, join: Join) -> JoinInput:
-        """Check the steps of both sides, and that they can be joined."""
-        left, right = (self._steps_of(side, side.source) for side in (join.left, join.right))
+    def _staged(self, join: Join) -> "_Staged":
+        """Check the steps of both sides, and that they can be joined; joins in front first."""
+        sides = join.left, join.right
+        fronts = [self._staged(side.join) if side.join else None for side in sides]
+        left, right = (
+            self._steps_of(
+                side, hops.joined_schema(front.stage.result_schema) if front else side.source
+            )
+            for side, front in zip(sides, fronts, strict=True)
+        )
         for steps in (left, right):
             refuse_hidden(self.store.name, steps.values.names)
         stage = JoinStage(self.store.name, join, left.values, right.values)
-        is_lookup = isinstance(join, TableLookup)
-        # The stream's records reach the engine only if they find a row: their clock is behind
-        # the lookup. The table is read as it is, so nothing waits for its clock.
-        left_stamp = replace(
-            self._stamp(join.left.source, stage.delay_ms, {"side": pa.scalar(LEFT, pa.int8())}),
-            moves_clock=not is_lookup,
-        )
-        right_delay_ms = None if is_lookup else stage.delay_ms
-        right_stamp = self._stamp(
-            join.right.source, right_delay_ms, {"side": pa.scalar(RIGHT, pa.int8())}
-        )
-        of_tables = isinstance(join, TableUpdates)
-        return JoinInput(
-            stage,
-            SidePlan(join.left.source, left, left_stamp, is_table=of_tables),
-            SidePlan(join.right.source, right, right_stamp, is_table=of_tables or is_lookup),
-        )
+        return _Staged(join, stage, (left, right), (fronts[0], fronts[1]))
+
+    def _joined(self, staged: "_Staged", number: int, behind_ms: int) -> JoinInput:
+        """The join ``number`` with its stamps; what is behind it waits ``behind_ms`` more."""
+        join, stage = staged.join, staged.stage
+        is_lookup, of_tables = isinstance(join, TableLookup), isinstance(join, TableUpdates)
+        delay_ms = behind_ms + stage.delay_ms
+        sides = []
+        for side, place, steps, front in zip(
+            (join.left, join.right), (LEFT, RIGHT), staged.steps, staged.fronts, strict=True
+        ):
+            is_table = of_tables or (is_lookup and place == RIGHT)
+            constants = {"side": pa.scalar(place, pa.int8())}
+            if front is None:
+                # A table that is looked up is read as it is, so nothing waits for its clock.
+                waits_ms = None if is_lookup and is_table else delay_ms
+                stamp = self._stamp(side.source, waits_ms, constants)
+                front_join = None
+            else:
+                self._fronts += 1
+                front_number = len(self.store.inputs) + self._fronts - 1
+                front_join = self._joined(front, front_number, delay_ms)
+                stamp = StampPlan(
+                    front_join.left.stamp.clock, {}, constants, SourceReasons.NOT_REPORTED,
+                    origin=_origin(side),
+                )  # fmt: skip
+            # A stream's records reach the engine only if they find a row: their clock is behind
+            # the last lookup. Behind a join of streams none moves any more.
+            is_stream = front_join is None or front_join.gives_records
+            moves_clock = is_stream and not (is_lookup and place == LEFT)
+            stamp = replace(stamp, moves_clock=moves_clock)
+            sides.append(SidePlan(side.source, steps, stamp, is_table, front_join))
+        return JoinInput(number, stage, *sides)
 
     def _stamp(
         self, source: Source, delay_ms: int | None, constants: Mapping[str, Any]
@@ -294,10 +358,10 @@ def clocks_before(
     return clocks
 
 
-def _origin(definition: Input) -> Origin | None:
-    """Whose places a join's results have; what a stream looked up is its own record."""
-    if definition.join is None or isinstance(definition.join, TableLookup):
+def _origin(stream: Input | Side) -> Origin | None:
+    """Whose places a stream's records have that are a join's results."""
+    join = pairing_join(stream)
+    if join is None:
         return None
-    right_suborder = 1 if isinstance(definition.join, TableUpdates) else RIGHT_ALONE
-    left, right = definition.join.left, definition.join.right
-    return Origin(left.source.topic, right.source.topic, right_suborder)
+    right_suborder = 1 if isinstance(join, TableUpdates) else RIGHT_ALONE
+    return Origin(join.left.source.topic, join.right.source.topic, right_suborder)

@@ -440,8 +440,5 @@ def _all_by_arrow(plans: Iterable[StorePlans]) -> bool:
         steps.arrow is not None
         for store in plans
         for input_plan in store.inputs
-        for steps in (
-            input_plan.steps,
-            *((input_plan.join.left.steps, input_plan.join.right.steps) if input_plan.join else ()),
-        )
+        for steps in (input_plan.steps, *(side.steps for side in input_plan.sides))
     )

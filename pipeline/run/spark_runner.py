@@ -8,7 +8,7 @@ one, to name the store and the step in one line.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
@@ -25,7 +25,7 @@ from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import ExpressionFailed
 from oriel.pipeline.hops import REPORT, TASK
 from oriel.pipeline.language import Source
-from oriel.pipeline.plan import Steps, StorePlans
+from oriel.pipeline.plan import InputPlan, SidePlan, Steps, StorePlans
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.sources import Decoder, Log, SparkDecoder, spark_refuse_ahead
 from oriel.pipeline.spark import first_line
@@ -252,14 +252,16 @@ def refuse_failing(
 def steps_of(plans: StorePlans, runner: SparkRunner) -> Iterator[tuple[str, RowSteps, DataFrame]]:
     """The steps of a store with what they read; of those behind a join, a row of nulls."""
     for input_plan in plans.inputs:
-        join = input_plan.join
-        for side in (join.left, join.right) if join is not None else (input_plan,):
-            if isinstance(side.steps, RowSteps):
-                yield plans.store.name, side.steps, runner.records(side.source)
-        if join is not None and isinstance(input_plan.steps, RowSteps):
-            # A join's results are gone with its tasks. What fails on every record, like a
-            # pattern that is none, fails on a row of nulls too.
-            yield plans.store.name, input_plan.steps, input_plan.steps.a_null_row()
+        read: Sequence[SidePlan | InputPlan] = (*input_plan.sides, input_plan)
+        for plan in read:
+            if not isinstance(plan.steps, RowSteps):
+                continue
+            if plan.join is None:
+                yield plans.store.name, plan.steps, runner.records(plan.source)
+            else:
+                # A join's results are gone with its tasks. What fails on every record, like a
+                # pattern that is none, fails on a row of nulls too.
+                yield plans.store.name, plan.steps, plan.steps.a_null_row()
 
 
 def warm_up(spark: SparkSession, cores: int) -> None:

@@ -46,9 +46,10 @@ def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
         for piece in joined.pieces:
             yield _result_rows(plan, join, piece)
         counters = _joined_counters(join, records, joined)
-        report = JoinReport(join.input_number, task, version.names, version.rows, counters)
-        # Every join task got the reports of all stamps; that one passes them on is enough.
-        onwards = Reports(upstream.stamps if task == 0 else [], [report])
+        report = JoinReport(join.number, task, version.names, version.rows, counters)
+        # Every join task got the same reports; that one passes them on is enough.
+        upstream = upstream if task == 0 else Reports()
+        onwards = Reports(upstream.stamps, [*upstream.joins, report])
         yield report_rows(onwards, join.joined_schema, plan.tasks)
 
     return joining
@@ -69,13 +70,13 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
     """What became of the records whose way ends here.
 
     They have become part of the join's state, or of results, which are no records. What a
-    stream looked up goes on as the record that it is, and is counted where its way ends.
+    stream looked up goes on as the record that it is, and is counted where its way ends; so
+    goes a result of a join in front, which is counted nowhere.
     """
     if join.stage.is_lookup:
         of_table = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
-        return Counters(
-            applied=of_table, late=joined.late, filtered=joined.filtered, table_records=of_table
-        )
+        filtered = joined.filtered if join.gives_records else 0
+        return Counters(applied=of_table, filtered=filtered, table_records=of_table)
     applied = len(records) - joined.late - joined.filtered
     return Counters(applied=applied, late=joined.late, filtered=joined.filtered)
 

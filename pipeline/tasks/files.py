@@ -66,7 +66,7 @@ class FolderFiles:
         self._refuse_not_shared(self.state)
         before, after = map(join.stream_times_ms, clocks)
         share = (task, plan.tasks)
-        name = f"{_name(plan, task)}-join-{join.input_number}"
+        name = f"{_name(plan, task)}-join-{join.number}"
         engine = join.stage.streams
         if engine is not None:
             # Streams: only the records that may be partners of the batch's or leave with it.

@@ -100,7 +100,7 @@ class StampReport:
 class JoinReport:
     """What one join task did: its state files and records in them, and its counts."""
 
-    input_number: int
+    number: int
     task: int
     segments: list[str]
     open_records: int

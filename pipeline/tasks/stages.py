@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from oriel.pipeline.hops import REPORT_SCHEMA
 from oriel.pipeline.language import Source
-from oriel.pipeline.plan import BatchPlan, InputPlan, JoinPlan, Steps, StorePlans
+from oriel.pipeline.plan import BatchPlan, JoinInput, JoinPlan, Steps, StorePlans
 from oriel.pipeline.tasks.engines import join_task, windows_task
 from oriel.pipeline.tasks.reports import TaskFunction, WindowsReport
 from oriel.pipeline.tasks.stamp import (
@@ -69,37 +69,46 @@ def run_stages(runner: Runner[Rows], stores: Sequence[StoreWork]) -> dict[str, l
 def _stages(runner: Runner[Rows], work: StoreWork) -> Rows:
     """One store's stages, up to the rows in which its window engine's tasks report."""
     plans, plan, joins = work.plans, work.plan, work.joins
-    join_of = {join.input_number: join for join in joins}
-    stamped = [
-        _joined(runner, input_plan, plan, join_of[number])
-        if number in join_of
-        else runner.map(
-            runner.read(input_plan.source, input_plan.steps),
-            stamp_for_windows(plan, input_plan.stamp),
-            plan.stamped_schema,
-        )
-        for number, input_plan in enumerate(plans.inputs)
-    ]
+    join_of = {join.number: join for join in joins}
+    stamped = []
+    for input_plan in plans.inputs:
+        if input_plan.join is None:
+            rows = runner.read(input_plan.source, input_plan.steps)
+            stamp = stamp_for_windows(plan, input_plan.stamp)
+        else:
+            join = join_of[input_plan.join.number]
+            rows = _joined(runner, input_plan.join, plan, join_of)
+            if join.gives_records:
+                # The stream's clock goes on here, so the records of a partition meet again.
+                rows = runner.by_task(rows, plan.tasks)
+                stamp = stamp_looked_up(plan, input_plan.stamp)
+            else:
+                stamp = stamp_results(plan, input_plan.stamp)
+            rows = runner.step(rows, input_plan.steps)
+        stamped.append(runner.map(rows, stamp, plan.stamped_schema))
     rows = runner.by_task(reduce(runner.union, stamped), plan.tasks)
     return runner.map(rows, windows_task(plan), REPORT_SCHEMA)
 
 
-def _joined(runner: Runner[Rows], input_plan: InputPlan, plan: BatchPlan, join: JoinPlan) -> Rows:
-    """Both sides through the join, its results through the steps behind it."""
-    assert input_plan.join is not None
-    left, right = (
-        runner.map(
-            runner.read(side.source, side.steps),
-            stamp_for_join(plan, side.stamp, join.arriving_schema),
-            join.arriving_schema,
-        )
-        for side in (input_plan.join.left, input_plan.join.right)
-    )
-    arriving = runner.by_task(runner.union(left, right), plan.tasks)
-    results = runner.map(arriving, join_task(plan, join), join.joined_schema)
-    stamp = stamp_results
-    if join.stage.is_lookup:
-        # The stream's clock goes on here, so the records of a partition have to meet again.
-        results, stamp = runner.by_task(results, plan.tasks), stamp_looked_up
-    rows = runner.step(results, input_plan.steps)
-    return runner.map(rows, stamp(plan, input_plan.stamp), plan.stamped_schema)
+def _joined(
+    runner: Runner[Rows], join_input: JoinInput, plan: BatchPlan, join_of: Mapping[int, JoinPlan]
+) -> Rows:
+    """Both sides through a join, a side that is itself a join first; its results."""
+    join = join_of[join_input.number]
+    sides = []
+    for side in (join_input.left, join_input.right):
+        if side.join is None:
+            rows = runner.read(side.source, side.steps)
+            stamp = stamp_for_join(plan, side.stamp, join.arriving_schema)
+        else:
+            rows = _joined(runner, side.join, plan, join_of)
+            if side.stamp.moves_clock:
+                # As in front of a window engine: this join goes by the stream's clock.
+                rows = runner.by_task(rows, plan.tasks)
+                stamp = stamp_looked_up(plan, side.stamp, join.arriving_schema)
+            else:
+                stamp = stamp_results(plan, side.stamp, join.arriving_schema)
+            rows = runner.step(rows, side.steps)
+        sides.append(runner.map(rows, stamp, join.arriving_schema))
+    arriving = runner.by_task(reduce(runner.union, sides), plan.tasks)
+    return runner.map(arriving, join_task(plan, join), join.joined_schema)

@@ -55,48 +55,55 @@ def stamp_for_join(plan: BatchPlan, stamp: StampPlan, schema: pa.Schema) -> Task
         for batch in batches:
             if batch.num_rows:
                 stamper.counters += Counters(input=batch.num_rows)
-                usable = stamper.usable(pa.table(batch))
-                stream_time_ms = pa.array(stamper.stream_time_ms(usable))
-                yield stamper.sent(usable.append_column("stream_time_ms", stream_time_ms))
+                yield stamper.to_join(pa.table(batch))
         yield stamper.report_rows()
 
     return stamping
 
 
-def stamp_results(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
-    """Return the task from a join's results to the window engine's tasks.
+def stamp_results(
+    plan: BatchPlan, stamp: StampPlan, to_join: pa.Schema | None = None
+) -> TaskFunction:
+    """Return the task from a join's results to the window engine's tasks, or another join's.
 
-    A result's lateness is that of its records, so no clock moves here, and results come in any
-    order. Reports of tasks in front go through to the task that they are for.
+    ``to_join`` are the columns that the other join's tasks take. A result's lateness is that of its
+    records, so no clock moves here, and results come in any order; so do records that look up one
+    table behind another. Reports of tasks in front go through to the task that they are for.
     """
 
     def stamping(batches: Batches) -> Batches:
-        stamper = _Stamper(plan, stamp, plan.stamped_schema)
+        stamper = _Stamper(plan, stamp, to_join or plan.stamped_schema)
         for batch in batches:
             if batch.num_rows:
                 reports, results = split_reports(pa.table(batch))
                 if len(reports):
                     yield stamper.passed_on(reports)
-                yield stamper.results_to_windows(results)
+                if to_join is None:
+                    yield stamper.results_to_windows(results)
+                else:
+                    yield stamper.sent(stamper.usable_again(results))
         yield stamper.report_rows()
 
     return stamping
 
 
-def stamp_looked_up(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
+def stamp_looked_up(
+    plan: BatchPlan, stamp: StampPlan, to_join: pa.Schema | None = None
+) -> TaskFunction:
     """Return the task from records that looked up a table to the window engine's tasks.
 
     They are the stream's records with more columns, one task for each partition of theirs, and
     were counted when they came. Only those that found a row and passed the steps behind the
-    lookup move the clock, as in Kafka Streams, where the windowed operator has it.
+    lookup move the clock, as in Kafka Streams, where the windowed operator has it. ``to_join``:
+    that is a join of streams, whose tasks take these columns.
     """
 
     def stamping(batches: Batches) -> Batches:
         reports, rows = split_reports(pa.Table.from_batches(batches))
-        stamper = _Stamper(plan, stamp, plan.stamped_schema)
+        stamper = _Stamper(plan, stamp, to_join or plan.stamped_schema)
         # The lookup's tasks mix partitions; a clock is a running max in offset order.
         rows = rows.sort_by([("partition", "ascending"), ("offset", "ascending")])
-        yield stamper.to_windows(rows)
+        yield stamper.to_windows(rows) if to_join is None else stamper.to_join(rows)
         # Every task got the same reports; that one passes them on is enough.
         texts = reports[REPORT.name].to_pylist() if reports[TASK.name][0].as_py() == 0 else []
         yield stamper.report_rows(Reports.from_texts(texts))
@@ -144,14 +151,31 @@ class _Stamper:
         self.counters += Counters(late=len(usable) - len(accepted))
         return self.sent(accepted)
 
-    def results_to_windows(self, results: pa.Table) -> pa.RecordBatch:
-        """A join's results that some window can still take, each with its close time."""
+    def to_join(self, rows: pa.Table) -> pa.RecordBatch:
+        """The rows that can be joined, each with its stream time."""
+        usable = self.usable(rows)
+        stream_time_ms = pa.array(self.stream_time_ms(usable), pa.int64())
+        if "stream_time_ms" in usable.column_names:
+            usable = usable.drop_columns("stream_time_ms")
+        return self.sent(usable.append_column("stream_time_ms", stream_time_ms))
+
+    def usable_again(self, results: pa.Table) -> pa.Table:
+        """A join's results that are neither bad nor filtered out.
+
+        Where they are a stream's records, those that are are counted; others are no records.
+        """
+        if self._stamp.origin is None:
+            return self.usable(results)
         is_bad = pc.is_valid(results["reason"])
         bad = results.filter(is_bad)
-        if len(bad) and self._stamp.origin is not None:
+        if len(bad):
             self._dead_letters += self._plan.dead_letters.of_results(self._stamp.origin, bad)
             self.counters += Counters(rejected_results=len(bad))
-        usable = results.filter(pc.and_(pc.invert(is_bad), results["keep"]))
+        return results.filter(pc.and_(pc.invert(is_bad), results["keep"]))
+
+    def results_to_windows(self, results: pa.Table) -> pa.RecordBatch:
+        """A join's results that some window can still take, each with its close time."""
+        usable = self.usable_again(results)
         accepted = self._accepted(usable, np.asarray(usable["stream_time_ms"]))
         self.counters += Counters(late_results=len(usable) - len(accepted))
         return self.sent(accepted)

@@ -87,7 +87,7 @@ class MemoryFiles:
         """See ``TaskFiles``."""
         state = self._read(join.segments, task, join.stage.state_schema)
         joined = join.stage.process(state, records, join.stream_times_ms(clocks[1]))
-        return joined, self._written(f"{plan.batch}-join-{join.input_number}", joined.state)
+        return joined, self._written(f"{plan.batch}-join-{join.number}", joined.state)
 
     def write_changes(self, _plan: BatchPlan, _task: int, changes: pa.Table) -> list[AddedFile]:
         """See ``TaskFiles``; there is no file."""

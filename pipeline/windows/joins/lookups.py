@@ -35,8 +35,9 @@ class TableLookupEngine(JoinEngine):
     """Join of a stream with a table.
 
     The state is the table's records (``TableRecords.newest``). A result is the stream's record,
-    in the stream's order, with its own time (semantics 5), place and stream time; its suborder
-    is 0, as a record finds one row at most. An inner join filters those that find none.
+    in the stream's order, with its own time (semantics 5), place and stream time, and with the
+    suborder that it had as a result of another join, else 0: a record finds one row at most. An
+    inner join filters those that find none.
     """
 
     def __init__(
@@ -55,7 +56,9 @@ class TableLookupEngine(JoinEngine):
         values = joined_values(how, LookupHow, own, carried, (stream, table))
         self._inner = how == "inner"
         self._stream_values, self._table_values = stream.names, table.names
-        self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, *(carried or ()), *values])
+        self.record_schema = pa.schema(
+            [*SIDE_FIELDS, SUBORDER, NULL_VALUE, *(carried or ()), *values]
+        )
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), *values[len(stream) :]])
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
 
@@ -86,7 +89,7 @@ class TableLookupEngine(JoinEngine):
         # A null row number takes a null: a left join's record without a row.
         columns = {
             **{field.name: stream[field.name] for field in SIDE_FIELDS},
-            SUBORDER.name: pa.array(np.zeros(len(stream), dtype=np.int64)),
+            SUBORDER.name: pc.fill_null(stream[SUBORDER.name], 0),
             **{name: stream[name] for name in self._stream_values},
             **{name: rows[name].take(row_number) for name in self._table_values},
         }

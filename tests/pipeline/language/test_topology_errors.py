@@ -244,11 +244,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a join of a join": (
         lambda: stream().join(stream("u"), WITHIN).join(stream("x"), WITHIN),
-        r"join: a side that is itself a join \(join\('u'\)\) can't be joined again",
+        r"join: a side that is itself a join \(join\('u'\)\) can't be joined with a stream; look",
     ),
     "a join with a join": (
-        lambda: stream().left_join(stream("u").left_join(table()), WITHIN),
-        r"left_join: a side that is itself a join \(left_join\(table 'u'\)\) can't be joined again",
+        lambda: stream().left_join(stream("u").outer_join(stream("x"), WITHIN), WITHIN),
+        r"left_join: a side that is itself a join \(outer_join\('x'\)\) can't be joined with a str",
     ),
     "a table with a stream": (
         lambda: table().join(stream()),  # type: ignore[arg-type]

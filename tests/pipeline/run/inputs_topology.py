@@ -82,6 +82,12 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
         )
     named = orders.left_join(users).group_by(text("coalesce(name, '?')"))
     named.aggregate(n=count(), ids=collect_list("id")).materialize("named")
+    looked_up = orders.left_join(users).select_key(text("key")).join(paid, WITHIN)
+    looked_up = looked_up.left_join(users.map_values(alias=text("name")))
+    looked_up.group_by(text("city")).windowed_by(WINDOWS).aggregate(
+        n=count(), ids=collect_list("id"), pids=collect_list("pid"), names=collect_list("name"),
+        aliases=collect_list("alias"),
+    ).materialize("chained")  # fmt: skip
     folded = orders.group_by_key().windowed_by(WINDOWS)
     folded.aggregate(start, append, put_together, "s STRING").materialize("folded")
     accounts = builder.table("accounts", "balance STRING")
@@ -218,6 +224,16 @@ class Model:
             row["timestamp"] = max(row["timestamp"], time)
         clocks = [clock(self.logs[topic]) for topic in ("orders", "paid")]
         return _rows(rows, min(clocks) - GRACE_MS - JOIN_DELAYS[how]), model, late
+
+    def chained(self) -> list[Row]:
+        """The rows of the inner join, with the names that its orders' keys have in ``users``."""
+        users = counting(self.logs["users"])
+        key_of = {one.value: one.key for one in arrivals(self.logs["orders"])}
+        rows, _, _ = self.joined("inner")
+        for row in rows:
+            found = [users.get(key_of[order]) for order in row["ids"]]
+            row["names"] = row["aliases"] = [user.value for user in found if user and user.value]
+        return rows
 
     def folded(self) -> tuple[list[Row], list[tuple[int, int, str]]]:
         """The rows of the functions, and partition, offset and id of what they raised on."""

@@ -74,6 +74,20 @@ def test_windows_behind_a_join_hold_what_the_slow_model_joins(whole: Done, how: 
     }  # fmt: skip
 
 
+def test_joins_stand_behind_each_other(whole: Done) -> None:
+    """A lookup, a new key, a join of streams, another lookup: each record counts once."""
+    rows = whole.model.chained()
+    assert any(row["names"] for row in rows)
+    assert whole.stores.newest("chained") == rows
+    _, model, late_results = whole.model.joined("inner")
+    late = len(model.left_late) + len(model.right_late)
+    # The rows of users are looked up twice.
+    assert whole.stores.counters("chained") == {
+        "input": 176, "applied": 172 - late, "late": late, "dead_lettered": 4, "filtered": 0,
+        "late_results": late_results, "rejected_results": 0, "table_records": 32,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("store", "wanted"),
     [
@@ -129,8 +143,11 @@ def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
     ]
     keyless = [(letter[0], letter[3]) for letter in letters if letter[4] == "null-key"]
     assert sorted(keyless) == [
-        *(("orders", name) for name in ("cogroup", "folded", "inner", "left", "named", "outer")),
-        *(("paid", name) for name in ("cogroup", "inner", "left", "merged", "outer")),
+        *(
+            ("orders", name)
+            for name in ("chained", "cogroup", "folded", "inner", "left", "named", "outer")
+        ),
+        *(("paid", name) for name in ("chained", "cogroup", "inner", "left", "merged", "outer")),
     ]
     assert len(letters) == len(set(letters))
 

@@ -1,0 +1,283 @@
+"""Joins behind joins in the test driver, each against the same joins one by one."""
+
+from collections.abc import Callable, Iterable, Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from oriel import JoinWindows, StreamsBuilder, TimeWindows, collect_list, count
+from oriel.pipeline.language.streams import KStream
+from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
+from tests.testing.driver_runs import driver_of, tumbling
+
+WITHIN = JoinWindows.of_time_difference_and_grace(10, 5)
+KEYS = "abc"
+#: Random logs of each test.
+CASES = 4
+
+
+def test_a_record_is_enriched_by_one_table_after_the_other() -> None:
+    """The second lookup goes by a column that the first one brought; each record counts once."""
+
+    def define(builder: StreamsBuilder) -> None:
+        orders = builder.stream("orders", "amount BIGINT")
+        users = builder.table("users", "city STRING")
+        cities = builder.table("cities", "country STRING")
+        placed = orders.join(users).select_key("city").left_join(cities)
+        placed.group_by("coalesce(country, '?')").aggregate(
+            n=count(), amounts=collect_list("amount")
+        ).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("cities", Record("rome", {"country": "it"}, 50))
+    driver.pipe_input("users", [
+        Record("ada", {"city": "rome"}, 5), Record("bob", {"city": "oslo"}, 6),
+        Record("cy", {"city": None}, 7),
+    ])  # fmt: skip
+    amounts = (("ada", 1), ("bob", 2), ("nobody", 3), ("cy", 4), ("ada", 5))
+    driver.pipe_input("orders", [Record(key, {"amount": n}, 10 + n) for key, n in amounts])
+    assert driver.key_value_store("s").all() == [
+        KeyValue("?", {"n": 1, "amounts": [2]}, 12),
+        KeyValue("it", {"n": 2, "amounts": [1, 5]}, 15),
+    ]
+    # Rows of tables are applied; nobody's order finds none, that of no city has no key.
+    assert driver.counters("s") == Counters(input=9, applied=7, late=0, dropped=1, filtered=1)
+    letters = [(one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")]
+    assert letters == [("orders", 3, "null-key")]
+
+
+def test_a_changed_chain_is_another_definition() -> None:
+    """What a store remembers has each join of the chain, in order."""
+
+    def chain(how: str) -> Any:
+        builder = StreamsBuilder()
+        first = getattr(builder.stream("s", "v INT"), how)(builder.table("a", "x INT"))
+        first.filter("x > 1").join(builder.table("b", "y INT")).group_by_key().count().materialize(
+            "n"
+        )
+        return builder.build()
+
+    assert chain("join").stores[0].grouped_by == "join(table 'a').join(table 'b'): key"
+    assert chain("left_join").stores[0].grouped_by == "left_join(table 'a').join(table 'b'): key"
+    described = chain("join").describe()
+    assert "((stream('s')).join(table 'a') of (table('a')).filter('x > 1'))" in described
+    drawn = chain("join").to_mermaid()
+    assert all(f"topic{number} -->" in drawn for number in range(3))
+
+
+Rows = list[dict[str, Any]]
+#: A topic's name with one record, in the order of arrival.
+Arrivals = list[tuple[str, Record]]
+
+
+def arrivals(random: Random, topics: dict[str, str]) -> Arrivals:
+    """Records of topics, each with one value column; a table's may be deletions."""
+    found: Arrivals = []
+    times = dict.fromkeys(topics, 0)
+    for number in range(45):
+        topic = random.choice([*topics, *[name for name in topics if name.startswith("s")] * 2])
+        times[topic] += random.choice((0, 1, 3, 12))
+        time = max(0, times[topic] - random.choice((0, 0, 2, 9)))
+        value = {topics[topic]: f"{topic}{number}"}
+        is_deleted = topic.startswith("t") and random.random() < 0.2
+        found.append((topic, Record(random.choice(KEYS), None if is_deleted else value, time)))
+    return found
+
+
+def pieces(log: Arrivals, random: Random | None) -> Iterator[tuple[str, list[Record]]]:
+    """Batches of one topic each: a record each, or a random number of neighbours of one topic."""
+    batch: tuple[str, list[Record]] | None = None
+    for topic, record in log:
+        if batch is None or random is None or batch[0] != topic or random.random() < 0.3:
+            if batch is not None:
+                yield batch
+            batch = topic, []
+        batch[1].append(record)
+    if batch is not None:
+        yield batch
+
+
+class Table:
+    """A table as it is now: a key's last record is its row."""
+
+    def __init__(self, column: str) -> None:
+        """Begin without rows."""
+        self._column = column
+        self._rows: dict[str, Any] = {}
+
+    def put(self, record: Record) -> None:
+        """Take a record of the table."""
+        assert record.key is not None
+        self._rows[record.key] = None if record.value is None else record.value[self._column]
+
+    def looked_up(self, record: Record, *, inner: bool) -> Iterable[Record]:
+        """The record with the row of its key, nothing where an inner join finds none."""
+        assert record.key is not None
+        row = self._rows.get(record.key)
+        if row is not None or not inner:
+            yield Record(
+                record.key, {**(record.value or {}), self._column: row}, record.timestamp_ms
+            )
+
+
+def held(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
+    """The windows of the store ``s``."""
+    return [
+        (one.key, one.window_start_ms, one.timestamp_ms, one.final, one.value)
+        for one in driver.window_store("s").all()
+    ]
+
+
+def grouped(stream: KStream, columns: str) -> None:
+    """A store of what came out, a list for each column; steps that need no Spark."""
+    told = stream.map_values(**{name: f"coalesce({name}, '-')" for name in columns})
+    lists = {name: collect_list(name) for name in columns}
+    told.group_by_key().windowed_by(tumbling(20, 4)).aggregate(**lists).materialize("s")
+
+
+def chain_of_lookups(builder: StreamsBuilder) -> None:
+    """Two lookups and a filter between them."""
+    first = builder.stream("s0", "v STRING").join(builder.table("t0", "x STRING"))
+    second = first.filter("x > 't02'").left_join(builder.table("t1", "y STRING"))
+    grouped(second, "vxy")
+
+
+def test_a_chain_of_lookups_is_one_lookup_after_the_other() -> None:
+    """Only what comes through all of it moves the clock of the windows, under any cut."""
+    schema = "v STRING, x STRING, y STRING"
+    for seed in range(CASES):
+        log = arrivals(Random(seed), {"s0": "v", "t0": "x", "t1": "y"})
+        plain = driver_of(lambda builder: grouped(builder.stream("s", schema), "vxy"))
+        tables = {"t0": Table("x"), "t1": Table("y")}
+        for topic, record in log:
+            if topic in tables:
+                tables[topic].put(record)
+                continue
+            for first in tables["t0"].looked_up(record, inner=True):
+                assert first.value is not None
+                if first.value["x"] > "t02":
+                    plain.pipe_input("s", list(tables["t1"].looked_up(first, inner=False)))
+        for cut in (None, Random(seed)):
+            driver = driver_of(chain_of_lookups)
+            for topic, records in pieces(log, cut):
+                driver.pipe_input(topic, records)
+            assert held(driver) == held(plain), f"seed {seed}"
+            ours, theirs = driver.counters("s"), plain.counters("s")
+            of_tables = sum(topic in tables for topic, _ in log)
+            assert (ours.applied, ours.late) == (theirs.applied + of_tables, theirs.late)
+
+
+Chain = Callable[[KStream, KStream, Any, Any], KStream]
+#: Joins of streams with lookups in front and behind, and the same with lookups first of all.
+CHAINS: dict[str, Chain] = {
+    "in front of both sides": lambda left, right, x, y: (
+        left.left_join(x).join(right.left_join(y), WITHIN)
+    ),
+    "in front, outer": lambda left, right, x, y: (
+        left.join(x).outer_join(right.join(y), WITHIN)
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+def test_streams_join_behind_lookups(chain: str) -> None:
+    """As if what the lookups give were topics of their own: pairs, clocks and lonely records."""
+    inner = chain != "in front of both sides"
+
+    def define(builder: StreamsBuilder) -> None:
+        left, right = builder.stream("s0", "v STRING"), builder.stream("s1", "w STRING")
+        tables = builder.table("t0", "x STRING"), builder.table("t1", "y STRING")
+        grouped(CHAINS[chain](left, right, *tables), "vxwy")
+
+    def define_plain(builder: StreamsBuilder) -> None:
+        left = builder.stream("p0", "v STRING, x STRING")
+        right = builder.stream("p1", "w STRING, y STRING")
+        joined = left.outer_join(right, WITHIN) if inner else left.join(right, WITHIN)
+        grouped(joined, "vxwy")
+
+    for seed in range(CASES):
+        log = arrivals(Random(seed), {"s0": "v", "s1": "w", "t0": "x", "t1": "y"})
+        plain = driver_of(define_plain)
+        tables = {"t0": Table("x"), "t1": Table("y")}
+        for topic, record in log:
+            if topic in tables:
+                tables[topic].put(record)
+            else:
+                found = tables[f"t{topic[1]}"].looked_up(record, inner=inner)
+                plain.pipe_input(f"p{topic[1]}", list(found))
+        for cut in (None, Random(seed)):
+            driver = driver_of(define)
+            for topic, records in pieces(log, cut):
+                driver.pipe_input(topic, records)
+            assert held(driver) == held(plain), f"seed {seed}"
+            assert driver.counters("s").late_results == plain.counters("s").late_results
+
+
+@pytest.mark.parametrize("how", ["join", "left_join", "outer_join"])
+def test_pairs_of_streams_look_a_table_up(how: str) -> None:
+    """Each pair by its key, also records that are alone; with a table that stays as it is."""
+
+    def define(builder: StreamsBuilder, *, looks_up: bool) -> None:
+        left, right = builder.stream("s0", "v STRING"), builder.stream("s1", "w STRING")
+        pairs = getattr(left, how)(right, WITHIN)
+        if looks_up:
+            pairs = pairs.left_join(builder.table("t0", "x STRING"))
+            pairs = pairs.filter("x IS NOT NULL").map_values("v", "w")
+        grouped(pairs, "vw")
+
+    for seed in range(CASES):
+        log = arrivals(Random(seed), {"s0": "v", "s1": "w"})
+        looked_up = driver_of(lambda builder: define(builder, looks_up=True))
+        plain = driver_of(lambda builder: define(builder, looks_up=False))
+        # A key without a row finds none.
+        looked_up.pipe_input("t0", [Record(key, {"x": "row"}, 1) for key in KEYS[:2]])
+        for topic, records in pieces(log, Random(seed)):
+            looked_up.pipe_input(topic, records)
+            plain.pipe_input(topic, records)
+        assert held(looked_up) == [one for one in held(plain) if one[0] in KEYS[:2]]
+        ours, theirs = looked_up.counters("s"), plain.counters("s")
+        # Results are no records: those that are filtered are not counted.
+        assert (ours.applied - 2, ours.late, ours.filtered) == (
+            theirs.applied, theirs.late, theirs.filtered,
+        )  # fmt: skip
+
+
+def test_updates_of_two_tables_look_a_third_one_up() -> None:
+    """The joined row after each update, with what the key has in the third table then."""
+
+    def define(builder: StreamsBuilder) -> None:
+        left, right = builder.table("t0", "x STRING"), builder.table("t1", "y STRING")
+        updates = left.join(right).to_stream().left_join(builder.table("t2", "z STRING"))
+        told = updates.map_values(told="concat_ws('/', x, y, z)").group_by_key()
+        told.aggregate(all=collect_list("told")).materialize("s")
+
+    driver = driver_of(define)
+    for topic, column, value in (
+        ("t0", "x", "x1"), ("t1", "y", "y1"), ("t2", "z", "z1"), ("t0", "x", "x2"),
+    ):  # fmt: skip
+        driver.pipe_input(topic, Record("k", {column: value}, 1))
+    assert driver.key_value_store("s").get("k") == KeyValue("k", {"all": ["x1/y1", "x2/y1/z1"]}, 1)
+    driver.pipe_input("t2", Record("k", None, 2))
+    driver.pipe_input("t1", Record("k", {"y": "y2"}, 3))
+    found = driver.key_value_store("s").get("k")
+    assert found is not None
+    assert found.value["all"][-1] == "x2/y2"
+
+
+def test_windows_wait_for_the_joins_behind_a_lookup() -> None:
+    """A looked up record can come out alone so late that its window has to stay open for it."""
+
+    def define(builder: StreamsBuilder) -> None:
+        left, right = builder.stream("s0", "v STRING"), builder.stream("s1", "w STRING")
+        joined = left.left_join(builder.table("t0", "x STRING")).left_join(right, WITHIN)
+        windowed = joined.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10))
+        windowed.aggregate(all=collect_list("v")).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("s0", Record("k", {"v": "alone"}, 5))
+    driver.pipe_input("s1", Record("other", {"w": "x"}, 31))
+    driver.pipe_input("s0", Record("other", {"v": "y"}, 31))
+    assert [(one.key, one.value["all"], one.final) for one in driver.window_store("s").all()] == [
+        ("k", ["alone"], False), ("other", ["y"], False),
+    ]  # fmt: skip
