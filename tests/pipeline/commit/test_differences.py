@@ -128,6 +128,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (MapValues, "key"): _of_step(MapValues(("*",), {}, ("v",)), MapValues(("*",), {}, ("v + 1",))),
     (Side, "source"): _of_join(STREAMS, right=Side(Source("x", "w INT"), ())),
     (Side, "steps"): _of_join(STREAMS, left=OTHER_LEFT),
+    (Side, "join"): _of_join(LOOKUP, left=replace(LEFT, join=LOOKUP)),
     (StreamJoin, "left"): _of_join(STREAMS, left=OTHER_LEFT),
     (StreamJoin, "right"): _of_join(STREAMS, right=OTHER_RIGHT),
     (StreamJoin, "how"): _of_join(STREAMS, how="left"),
