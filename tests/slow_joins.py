@@ -19,6 +19,7 @@ Tables: of each partition the last record of a key, of these the one with the gr
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 Record = tuple[str, int, str | None]
 Logs = Mapping[int, Sequence[Record]]
@@ -138,6 +139,30 @@ def joined_tables(left_logs: Logs, right_logs: Logs, how: str) -> dict[str, Row]
         if wanted[how]:
             newest_time = max(record.time for record in sides if record is not None)
             rows[key] = (values[0], values[1], newest_time)
+    return rows
+
+
+def joined_by_tree(tables: Sequence[Logs], tree: Any) -> dict[str, tuple[list[str | None], int]]:
+    """Join tables by a tree of (how, left, right) over their numbers: values by table, and time."""
+    counted = [counting(logs) for logs in tables]
+
+    def values(part: Any, key: str) -> dict[int, str] | None:
+        if isinstance(part, int):
+            record = counted[part].get(key)
+            return None if record is None or record.value is None else {part: record.value}
+        how, left, right = part[0], values(part[1], key), values(part[2], key)
+        if left is None and (how != "outer" or right is None):
+            return None
+        if right is None and how == "inner":
+            return None
+        return {**(left or {}), **(right or {})}
+
+    rows: dict[str, tuple[list[str | None], int]] = {}
+    for key in {key for table in counted for key in table}:
+        row = values(tree, key)
+        if row is not None:
+            times = [table[key].time for table in counted if key in table]
+            rows[key] = [row.get(number) for number in range(len(tables))], max(times)
     return rows
 
 

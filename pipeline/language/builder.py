@@ -55,7 +55,7 @@ class StreamsBuilder:
                 no text, or does not fit ``consumed``.
         """
         source = _source("table", topic, schema, consumed)
-        return SourceTable(self.registry, Input(source, (), ()))
+        return SourceTable(self.registry, (Input(source, (), ()),))
 
     def build(self) -> Topology:
         """Return the topology.

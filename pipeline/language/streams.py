@@ -23,7 +23,7 @@ from oriel.pipeline.language.topology import (
     TableUpdates,
     pairing_join,
 )
-from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows
+from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows, TableJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -187,14 +187,14 @@ class KStream:
         windows: JoinWindows | None,
     ) -> "KStream":
         step = "join" if how == "inner" else f"{how}_join"
-        if isinstance(other, SourceTable) and other.other is not None:
+        if isinstance(other, SourceTable) and not isinstance(other.rows, int):
             message = f"{step}: the table is itself a join; join with its tables one by one"
             raise InvalidTopology(message)
         if not isinstance(other, KStream | SourceTable):
             message = f"{step}: expects a stream or a table of this builder, not {other!r}"
             raise InvalidTopology(message)
         _check_builder(step, self.registry, other.registry)
-        others = other.origins if isinstance(other, KStream) else (other.origin,)
+        others = other.origins if isinstance(other, KStream) else other.tables
         # Joining merged streams is merging joined ones, while each record's partners are looked
         # for in one stream: else it would come without a partner from each that has none.
         if (len(others) > 1 and how != "inner") or (len(self.origins) > 1 and how == "outer"):
@@ -265,12 +265,14 @@ class BranchedKStream:
 
 @dataclass(frozen=True)
 class SourceTable:
-    """A topic read as a table, or two joined by key; ``materialize`` keeps its rows in a store."""
+    """A topic read as a table, or several joined by key; ``materialize`` keeps its rows in a store.
+
+    ``rows`` joins the ``tables`` by their numbers; of one table it is 0.
+    """
 
     registry: Registry
-    origin: Input
-    other: Input | None = None
-    how: Literal["inner", "left", "outer"] = "left"
+    tables: tuple[Input, ...]
+    rows: TableJoin | int = 0
     store_name: str | None = None
 
     def filter(self, condition: "str | Column") -> "SourceTable":
@@ -314,11 +316,20 @@ class SourceTable:
         Of one topic: its records. Of two joined tables: the joined row after each record of
         either, if there is one then; the time is the greater of the record's and of the row
         that the other table has now (it counts how their batches came, as in Kafka).
+
+        Raises:
+            InvalidTopology: more than two tables are joined.
         """
-        if self.other is None:
-            return KStream(self.registry, (self.origin,))
-        left, right = _side(self.origin), _side(self.other)
-        updates = TableUpdates(left, right, self.how)
+        if isinstance(self.rows, int):
+            return KStream(self.registry, self.tables)
+        if len(self.tables) > 2:
+            message = (
+                "to_stream: more than two tables have no stream of updates; materialize them, or "
+                "look the others up behind to_stream() of two"
+            )
+            raise InvalidTopology(message)
+        left, right = map(_side, self.tables)
+        updates = TableUpdates(left, right, self.rows.how)
         return KStream(self.registry, (Input(left.source, (), (), updates),))
 
     def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> "SourceTable":
@@ -327,11 +338,10 @@ class SourceTable:
         Raises:
             InvalidTopology: the name is no store name or taken, or the serde is none of a key.
         """
-        sides = (self.origin,) if self.other is None else (self.origin, self.other)
-        inputs = with_key_type(store_name, sides, key_serde)
+        inputs = with_key_type(store_name, self.tables, key_serde)
         name = self.registry.new_store_name(store_name)
         emit = EmitStrategy.on_window_update()
-        store = Store(name, inputs, NoWindows(), TableRows(self.how), emit, None)
+        store = Store(name, inputs, NoWindows(), TableRows(self.rows), emit, None)
         self.registry.stores.append(store)
         return replace(self, store_name=name)
 
@@ -345,13 +355,14 @@ class SourceTable:
         return self
 
     def _with_step(self, called: str, step: Step) -> "SourceTable":
-        if self.other is not None:
+        if not isinstance(self.rows, int):
             message = (
                 f"{called}: the table is itself a join; do this with its tables before, or behind "
                 "to_stream()"
             )
             raise InvalidTopology(message)
-        return replace(self, origin=replace(self.origin, steps=(*self.origin.steps, step)))
+        (table,) = self.tables
+        return replace(self, tables=(replace(table, steps=(*table.steps, step)),))
 
     def _joined(
         self, how: Literal["inner", "left", "outer"], other: "SourceTable"
@@ -361,10 +372,9 @@ class SourceTable:
             message = f"{step}: a table is joined with a table, not with {other!r}"
             raise InvalidTopology(message)
         _check_builder(step, self.registry, other.registry)
-        if self.other is not None or other.other is not None:
-            message = f"{step}: a table that is itself a join can't be joined again"
-            raise InvalidTopology(message)
-        return SourceTable(self.registry, self.origin, other.origin, how)
+        others = _numbered(other.rows, len(self.tables))
+        rows = TableJoin(how, self.rows, others)
+        return SourceTable(self.registry, (*self.tables, *other.tables), rows)
 
 
 def _checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Column"]) -> MapValues:
@@ -384,6 +394,13 @@ def _check_builder(step: str, registry: Registry, other: Registry) -> None:
     if registry is not other:
         message = f"{step}: the two sides are of different builders; make them with one"
         raise InvalidTopology(message)
+
+
+def _numbered(rows: TableJoin | int, first: int) -> TableJoin | int:
+    """The same tables with numbers from ``first``."""
+    if isinstance(rows, int):
+        return rows + first
+    return TableJoin(rows.how, _numbered(rows.left, first), _numbered(rows.right, first))
 
 
 def _side(origin: Input) -> Side:

@@ -14,6 +14,7 @@ from oriel.pipeline.windows import (
     EmitStrategy,
     JoinWindows,
     Merger,
+    TableJoin,
     Windows,
 )
 from oriel.storage import TEXT, KeyType
@@ -315,13 +316,25 @@ class Functions:
 
 @dataclass(frozen=True)
 class TableRows:
-    """The rows of a table, or of two joined by key, as they are; no aggregation."""
+    """The rows of a table, or of several joined by key, as they are; no aggregation.
 
-    how: Literal["inner", "left", "outer"]
+    ``join`` joins the store's inputs by their numbers; of one table it is 0.
+    """
+
+    join: TableJoin | int
 
     def __str__(self) -> str:
-        """The step of two tables."""
-        return f"{_verb(self.how)} of tables"
+        """How rows come about."""
+        if isinstance(self.join, int):
+            return "of the table"
+        if self.is_pair:
+            return f"{_verb(self.join.how)} of tables"
+        return f"joins of tables: {self.join}"
+
+    @property
+    def is_pair(self) -> bool:
+        """Whether it is of two tables, of which numbers say nothing."""
+        return isinstance(self.join, TableJoin) and (self.join.left, self.join.right) == (0, 1)
 
 
 Aggregation = Columns | Functions | TableRows
@@ -405,8 +418,7 @@ class Topology:
             for origin in store.inputs:
                 read: object = Side(origin.source, origin.steps) if is_table else origin
                 lines.append(f"    Input: {read}")
-            is_single = is_table and len(store.inputs) == 1
-            lines.append(f"    Rows: {'of the table' if is_single else store.aggregation}")
+            lines.append(f"    Rows: {store.aggregation}")
             for publication in store.publications:
                 final = ", final rows only" if publication.final_only else ""
                 lines.append(f"    Sink: topic {publication.topic!r}{final}")

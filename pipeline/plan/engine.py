@@ -71,10 +71,9 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
     except IllegalArgument as error:
         message = f"store {store.name!r}, aggregate: {error}"
         if isinstance(store.aggregation, TableRows):
-            # Tables have no steps that could rename columns.
             message = (
-                f"store {store.name!r}, {store.aggregation}: {error}; leave the column out of a "
-                "table's schema"
+                f"store {store.name!r}, {store.aggregation}: {error}; rename columns with "
+                "map_values before"
             )
         raise InvalidTopology(message) from error
     check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))
@@ -227,9 +226,8 @@ def _of_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:
 
 
 def _with_rows(rows: TableRows, values: Sequence[pa.Schema]) -> Assembly:
-    left, right = values[0], values[1] if len(values) > 1 else pa.schema([])
-    wide = [pa.schema([(f.name, widened(f.type)) for f in schema]) for schema in (left, right)]
-    engine = TableRowsEngine(rows.how, wide[0], wide[1], pa.schema([KEY_GROUP]))
+    wide = [pa.schema([(f.name, widened(f.type)) for f in schema]) for schema in values]
+    engine = TableRowsEngine(rows.join, wide, pa.schema([KEY_GROUP]))
     names = tuple({name: name for name in schema.names} for schema in values)
     return Assembly(engine, names, (None,) * len(values), keeps_raw=False)
 

@@ -133,7 +133,8 @@ def grouped(stream: KStream, columns: str) -> None:
     """A store of what came out, a list for each column; steps that need no Spark."""
     told = stream.map_values(**{name: f"coalesce({name}, '-')" for name in columns})
     lists = {name: collect_list(name) for name in columns}
-    told.group_by_key().windowed_by(tumbling(20, 4)).aggregate(**lists).materialize("s")
+    windowed = told.group_by_key().windowed_by(tumbling(20, 4))
+    windowed.aggregate(None, None, None, None, **lists).materialize("s")
 
 
 def chain_of_lookups(builder: StreamsBuilder) -> None:

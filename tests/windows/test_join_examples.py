@@ -15,6 +15,7 @@ from oriel.pipeline.windows import (
     RIGHT,
     JoinResult,
     StreamJoinEngine,
+    TableJoin,
     TableLookupEngine,
     TableRowsEngine,
 )
@@ -240,12 +241,12 @@ def test_unknown_joins_and_common_names_are_refused() -> None:
     with pytest.raises(IllegalArgument, match="'side' is there twice"):
         TableLookupEngine("left", LEFT_VALUES, pa.schema([("side", pa.int64())]))
     with pytest.raises(IllegalArgument, match="'offset' is there twice"):
-        TableRowsEngine("left", LEFT_VALUES, pa.schema([("offset", pa.int64())]))
+        TableRowsEngine(TableJoin("left", 0, 1), (LEFT_VALUES, pa.schema([("offset", pa.int64())])))
 
 
 def table_join(how: How, steps: Sequence[tuple[int, str | None, int]]) -> list[Any]:
     """What each record of two tables changes: (l, r, timestamp), or the timestamp deleted."""
-    engine = TableRowsEngine(how, LEFT_VALUES, RIGHT_VALUES)
+    engine = TableRowsEngine(TableJoin(how, 0, 1), (LEFT_VALUES, RIGHT_VALUES))
     state = engine.empty_state()
     updates = []
     for offset, (side, value, time) in enumerate(steps):

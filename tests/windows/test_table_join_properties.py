@@ -8,7 +8,14 @@ from typing import Any, get_args
 import pyarrow as pa
 import pytest
 
-from oriel.pipeline.windows import FOREVER_MS, LEFT, RIGHT, TableLookupEngine, TableRowsEngine
+from oriel.pipeline.windows import (
+    FOREVER_MS,
+    LEFT,
+    RIGHT,
+    TableJoin,
+    TableLookupEngine,
+    TableRowsEngine,
+)
 from oriel.pipeline.windows.joins.lookups import LookupHow
 from oriel.pipeline.windows.joins.sides import How
 from tests.slow_joins import Logs, Row, arrivals, counting, joined_tables, newest
@@ -53,7 +60,7 @@ def random_case(seed: int) -> Case:
 
 def run_tables(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> Outcome:
     """Feed two tables by batches; after each, rows and changes must be the model's."""
-    engine = TableRowsEngine(case.how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
+    engine = TableRowsEngine(TableJoin(case.how, 0, 1), (LEFT_VALUES, RIGHT_VALUES), CARRIED)
     state = engine.empty_state()
     rows: dict[str, Row] = {}
     counted: tuple[Any, Any] = ({}, {})

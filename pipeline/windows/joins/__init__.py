@@ -4,7 +4,7 @@ Records of both sides come in as one Arrow table with the column ``side``; joine
 with the place and the stream time by which the windows behind the join put them in order and
 judge them. There is one engine for each pair of inputs: two streams (``StreamJoinEngine``), a
 stream with a table (``TableLookupEngine``), the updates of two tables (``TableUpdatesEngine``),
-which are ``JoinEngine`` all three; and a table itself, of one topic or of two
+which are ``JoinEngine`` all three; and a table itself, of one topic or of several
 (``TableRowsEngine``), which is a store's ``WindowEngine``.
 """
 
@@ -15,6 +15,7 @@ from oriel.pipeline.windows.joins.sides import (
     Clocks,
     JoinEngine,
     JoinResult,
+    TableJoin,
 )
 from oriel.pipeline.windows.joins.streams import (
     MATCHED,
@@ -34,6 +35,7 @@ __all__ = [
     "JoinEngine",
     "JoinResult",
     "StreamJoinEngine",
+    "TableJoin",
     "TableLookupEngine",
     "TableRowsEngine",
     "TableUpdatesEngine",

@@ -113,16 +113,27 @@ def joined_values(
 ) -> list[pa.Field]:
     """The value columns of both ``sides``, left first, each of which can be missing.
 
-    ``hows`` is the ``Literal`` of the joins there are; beside the values a join's tables have
-    the columns ``own`` and ``carried``.
+    ``hows`` is the ``Literal`` of the joins there are; see ``values_beside``.
 
     Raises:
-        IllegalArgument: ``how`` is unknown, or two columns have one name; case does not tell
-            names apart, as in Spark.
+        IllegalArgument: ``how`` is unknown, or two columns have one name.
     """
     if how not in get_args(hows):
         message = f"a join is one of {', '.join(get_args(hows))}, not {how!r}"
         raise IllegalArgument(message)
+    return values_beside(own, carried, sides)
+
+
+def values_beside(
+    own: tuple[pa.Field, ...], carried: pa.Schema | None, sides: Iterable[pa.Schema]
+) -> list[pa.Field]:
+    """The value columns of ``sides`` in order, each of which can be missing.
+
+    Beside the values a join's tables have the columns ``own`` and ``carried``.
+
+    Raises:
+        IllegalArgument: two columns have one name; case does not tell names apart, as in Spark.
+    """
     values = [field for side in sides for field in side]
     seen: set[str] = set()
     for name in (field.name for field in (*own, *(carried or ()), *values)):
@@ -134,6 +145,39 @@ def joined_values(
             raise IllegalArgument(message)
         seen.add(name.lower())
     return [field.with_nullable(nullable=True) for field in values]
+
+
+@dataclass(frozen=True)
+class TableJoin:
+    """Tables joined by key: ``left`` with ``right``, each a table by its number, or a join."""
+
+    how: How
+    left: "TableJoin | int"
+    right: "TableJoin | int"
+
+    def __str__(self) -> str:
+        """The join with the tables' numbers, from 1."""
+        left, right = (
+            f"({part})" if isinstance(part, TableJoin) else str(part + 1)
+            for part in (self.left, self.right)
+        )
+        return f"{left} {self.how} {right}"
+
+
+def table_rows(part: TableJoin | int, has_row: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Which tables' rows the row of each key is made of; none where there is no row.
+
+    ``has_row`` says by [table, key] whether a table has one, and so is what is returned.
+    """
+    if isinstance(part, int):
+        only = np.zeros_like(has_row)
+        only[part] = has_row[part]
+        return only
+    left, right = table_rows(part.left, has_row), table_rows(part.right, has_row)
+    exists = has_joined_row(part.how, np.any(left, axis=0), np.any(right, axis=0))
+    # An inner join has no row of one table alone, also within another join.
+    rows: NDArray[np.bool_] = (left | right) & exists
+    return rows
 
 
 def has_joined_row(how: How, left: Flags, right: Flags) -> Flags:
@@ -181,7 +225,7 @@ class TableRecords:
         """The numbers of the last record of each key, side and partition: the next state."""
         return _greatest((self.key_code, self.side, self.partition), (self.offset,))
 
-    def counting(self, newest: Ints) -> NDArray[np.int64]:
+    def counting(self, newest: Ints, sides: int = 2) -> NDArray[np.int64]:
         """The number of the record that counts, by [side, key code]; -1 where there is none.
 
         ``newest`` has one record for each key, side and partition. A deletion counts like any
@@ -192,7 +236,7 @@ class TableRecords:
         # is not the order of arrival.
         by = (self.timestamp_ms[newest], self.partition[newest])
         chosen = newest[_greatest(groups, by)]
-        counting = np.full((2, len(self.keys)), -1, dtype=np.int64)
+        counting = np.full((sides, len(self.keys)), -1, dtype=np.int64)
         counting[self.side[chosen], self.key_code[chosen]] = chosen
         return counting
 

@@ -1,28 +1,30 @@
-"""A table as a store: a topic's newest row of each key, or two such tables joined by key.
+"""A table as a store: a topic's newest row of each key, or several such tables joined by key.
 
 The store's rows are the table's own: nothing is aggregated, nothing closes, nothing is late.
 Which record of a key counts is a property of the records alone (see ``sides``), so the rows are
-a function of the two logs, whatever the batch cuts.
+a function of the logs, whatever the batch cuts.
 
-A row of two joined tables has the greatest timestamp of the two records that count for its
-key, a deletion's included. Where both sides come in order of time, this is Kafka Streams'
-max(updating record, other row) (semantics 5); elsewhere Kafka's time depends on which side came
-last, and this one does not.
+A row of joined tables has the greatest timestamp of the records that count for its key, a
+deletion's included. Where all come in order of time, this is Kafka Streams' max(updating record,
+other row) (semantics 5); elsewhere Kafka's time depends on which table's record came last, and this
+one does not.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.definitions import FOREVER_MS, LEFT, RIGHT, NoWindows
+from oriel.pipeline.windows.definitions import FOREVER_MS, NoWindows
 from oriel.pipeline.windows.engines import EngineResult, WindowEngine
 from oriel.pipeline.windows.joins.sides import (
     SIDE,
     TABLE_FIELDS,
-    How,
+    TableJoin,
     TableRecords,
-    has_joined_row,
-    joined_values,
     split_by_key,
+    table_rows,
+    values_beside,
 )
 from oriel.pipeline.windows.records import INPUT, NULL_VALUE, RECORD_FIELDS, changed_rows
 
@@ -31,25 +33,27 @@ _DELETED = pa.field("deleted", pa.bool_())
 
 
 class TableRowsEngine(WindowEngine):
-    """The rows of one table (``right`` has no columns then), or of two joined by key.
+    """The rows of one table, or of several joined by key.
 
-    The state is both tables' records (``TableRecords.newest``), told apart by ``side``; those
-    of one side have nulls in the other side's columns.
+    The state is all tables' records (``TableRecords.newest``), told apart by ``side``; those of
+    one table have nulls in the others' columns.
     """
 
     def __init__(
-        self, how: How, left: pa.Schema, right: pa.Schema, carried: pa.Schema | None = None
+        self,
+        join: TableJoin | int,
+        tables: Sequence[pa.Schema],
+        carried: pa.Schema | None = None,
     ) -> None:
-        """``left`` and ``right`` are the value columns of the inputs 0 and 1.
+        """``tables`` are the value columns of the inputs, by whose numbers ``join`` joins them.
 
         Raises:
-            IllegalArgument: ``how`` is unknown, or two columns have one name.
+            IllegalArgument: two columns have one name.
         """
-        own = (*TABLE_FIELDS, SIDE, _DELETED)
-        values = joined_values(how, How, own, carried, (left, right))
+        values = values_beside((*TABLE_FIELDS, SIDE, _DELETED), carried, tables)
         self.windows = NoWindows()
-        self._how = how
-        self._values_of_side = (left.names, right.names)
+        self._join = join
+        self._values_of = [table.names for table in tables]
         self.aggregate_types = {field.name: field.type for field in values}
         self.record_schema = pa.schema(
             [*RECORD_FIELDS, *(carried or ()), INPUT, NULL_VALUE, *values]
@@ -66,7 +70,7 @@ class TableRowsEngine(WindowEngine):
         """
         del previous_close_ms, close_ms
         batch = self._read(batch)
-        # The store's input 0 is the left side, 1 the right one.
+        # The number of a store's input is that of its table.
         arrived = pa.table(
             [batch[INPUT.name if name == SIDE.name else name] for name in self.state_schema.names],
             schema=self.state_schema,
@@ -75,20 +79,21 @@ class TableRowsEngine(WindowEngine):
         records = TableRecords.of(pa.concat_tables([touched, arrived]))
         newest = records.newest()
         # The state's rows stand first, and there is one of each key, side and partition.
-        before, after = records.counting(np.arange(len(touched))), records.counting(newest)
-        had_row, has_row = records.has_row(before), records.has_row(after)
-        existed = has_joined_row(self._how, had_row[LEFT], had_row[RIGHT])
-        exists = has_joined_row(self._how, has_row[LEFT], has_row[RIGHT])
+        before, after = (
+            records.counting(rows, len(self._values_of))
+            for rows in (np.arange(len(touched)), newest)
+        )
+        # Of which tables a row is: one that is gone has no values, though some may have theirs.
+        had, has = (table_rows(self._join, records.has_row(rows)) for rows in (before, after))
+        existed, exists = np.any(had, axis=0), np.any(has, axis=0)
 
         # Codes go by the keys' bytes, and changes come in that order.
         codes = np.flatnonzero((before != after).any(axis=0) & (existed | exists))
         after, deleted = after[:, codes], ~exists[codes]
-        # A row that is gone has no values, though one of its sides may still have some.
-        has_values = has_row[:, codes] & ~deleted
         values = {
-            name: records.rows[name].take(pa.array(after[side], mask=~has_values[side]))
-            for side in (LEFT, RIGHT)
-            for name in self._values_of_side[side]
+            name: records.rows[name].take(pa.array(after[table], mask=~has[table, codes]))
+            for table, names in enumerate(self._values_of)
+            for name in names
         }
         changes = changed_rows(
             records.keys.take(pa.array(codes)),

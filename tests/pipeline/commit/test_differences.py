@@ -24,6 +24,7 @@ from oriel.pipeline.language import (
     TableUpdates,
     schema_text,
 )
+from oriel.pipeline.windows import TableJoin
 from oriel.storage import LONG, IncompatibleStore, StoreDefinition
 
 SOURCE = Source("t", "v INT")
@@ -146,8 +147,8 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (Functions, "merger"): _of_functions(merger=other_told),
     (Functions, "schema"): _of_functions(schema="n INT"),
     (Functions, "step"): _of_functions(step="cogroup"),
-    (TableRows, "how"): (store(*TWO, aggregation=TableRows("inner")),
-                         store(*TWO, aggregation=TableRows("left"))),
+    (TableRows, "join"): (store(*TWO, aggregation=TableRows(TableJoin("inner", 0, 1))),
+                          store(*TWO, aggregation=TableRows(TableJoin("left", 0, 1)))),
 }  # fmt: skip
 #: Fields that may change: they have no influence on what is in the rows.
 FREE = {(Store, "name"), (Store, "retention_ms"), (Store, "publications")}

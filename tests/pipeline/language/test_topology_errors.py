@@ -254,9 +254,9 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: table().join(stream()),  # type: ignore[arg-type]
         r"join: a table is joined with a table, not with ",
     ),
-    "a table that is a join": (
-        lambda: table().outer_join(table()).left_join(table()),
-        r"left_join: a table that is itself a join can't be joined again",
+    "updates of three tables": (
+        lambda: table().outer_join(table()).left_join(table()).to_stream(),
+        r"to_stream: more than two tables have no stream of updates; materialize them, or look",
     ),
     "a table of nothing": (
         lambda: StreamsBuilder().table("", "v INT"),

@@ -70,7 +70,9 @@ def both(_key: str, left: int, right: int) -> int:
 def engine_of(kind: str, *, folds: bool, final_only: bool) -> WindowEngine:
     """A store's engine."""
     if kind == "table":
-        return TableRowsEngine("outer", VALUES, pa.schema([("x", pa.int64())]), CARRIED)
+        return TableRowsEngine(
+            w.TableJoin("outer", 0, 1), (VALUES, pa.schema([("x", pa.int64())])), CARRIED
+        )
     aggregates: Any = {"n": w.count(), "all": w.collect_list("v"), "last": w.last("v")}
     if folds:
         aggregates = Fold(lambda: 1, (added,), both, {"sum": pa.int64()}, step="s")
