@@ -54,6 +54,7 @@ def function_texts(store: Store) -> tuple[str, ...]:
     named = [
         ("initializer", aggregation.initializer),
         *(("aggregator", function) for function in aggregation.aggregators),
+        ("subtractor", aggregation.subtractor),
         ("merger", aggregation.merger),
     ]
     texts = [f"{role} {_name(function)}" for role, function in named if function is not None]
@@ -96,7 +97,8 @@ def _input_text(origin: Input) -> str:
 
 
 def _join_text(join: Join) -> str:
-    return f"({_side_text(join.left)}).{join} with ({_side_text(join.right)})"
+    other = f" with ({_side_text(join.right)})" if join.right else ""
+    return f"({_side_text(join.left)}).{join}{other}"
 
 
 def _side_text(side: Side) -> str:

@@ -184,7 +184,24 @@ class TableUpdates:
         return f"{_verb(self.how)}(table {self.right.source.topic!r}).to_stream()"
 
 
-Join = StreamJoin | TableLookup | TableUpdates
+@dataclass(frozen=True)
+class TableChanges:
+    """What each record changes of a table, or of two joined by key: the old row, and the new one.
+
+    A table that is not joined has no ``right`` side, and its ``how`` means nothing.
+    """
+
+    left: Side
+    right: Side | None = None
+    how: Literal["inner", "left", "outer"] = "left"
+
+    def __str__(self) -> str:
+        """The step, as ``TableUpdates`` has it."""
+        joined = f"{_verb(self.how)}(table {self.right.source.topic!r})." if self.right else ""
+        return f"{joined}changes()"
+
+
+Join = StreamJoin | TableLookup | TableUpdates | TableChanges
 
 
 def _verb(how: str) -> str:
@@ -216,9 +233,10 @@ class Input:
 
     def __str__(self) -> str:
         """The stream as it is written, a joined one with both sides."""
-        read = (
-            f"({self.join.left}).{self.join} of ({self.join.right})" if self.join else self.source
-        )
+        read: object = self.source
+        if self.join is not None:
+            other = f" of ({self.join.right})" if self.join.right else ""
+            read = f"({self.join.left}).{self.join}{other}"
         grouped = f"group_by({grouping_text(self.group_by)})" if self.group_by else "group_by_key()"
         return ".".join(map(str, (read, *self.steps, grouped)))
 
@@ -240,9 +258,13 @@ class Input:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The sources that are read for this input."""
-        if self.join is None:
-            return (self.source,)
-        return (self.join.left.source, self.join.right.source)
+        return tuple(side.source for side in self.sides) or (self.source,)
+
+    @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides of the join, the left one first; none without a join."""
+        both = (self.join.left, self.join.right) if self.join else ()
+        return tuple(side for side in both if side is not None)
 
 
 @dataclass(frozen=True)
@@ -266,7 +288,8 @@ class Columns:
 class Functions:
     """A user's own functions, an aggregator for each stream.
 
-    ``schema`` is the aggregate's DDL, None for the value's (reduce).
+    ``schema`` is the aggregate's DDL, None for the value's (reduce). ``subtractor`` takes a
+    table's old rows away; its new ones are the aggregator's.
     """
 
     initializer: Callable[[], Any] | None
@@ -274,6 +297,7 @@ class Functions:
     merger: Merger | None
     schema: str | None
     step: str
+    subtractor: Aggregator | None = None
 
     def __str__(self) -> str:
         """The step, and what it gives."""
@@ -388,8 +412,7 @@ class Topology:
             lines.append(f"    store{number}[{_quoted(f'{store.name}<br>{store.kind}')}]")
             for origin in store.inputs:
                 join = origin.join
-                sides = (join.left, join.right) if join else (Side(origin.source, origin.steps),)
-                for side in sides:
+                for side in origin.sides or (Side(origin.source, origin.steps),):
                     steps = _quoted("<br>".join(map(str, (*side.steps, *([join] if join else ())))))
                     label = f"|{steps}|" if len(steps) > len('""') else ""
                     lines.append(f"    topic{numbers[side.source.topic]} -->{label} store{number}")

@@ -81,18 +81,20 @@ class StampPlan:
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """The join of one input: its engine, its two stamps and the state files of its tasks."""
+    """The join of one input: its engine, the stamps of its sides, the state files of its tasks."""
 
     input_number: int
     stage: JoinStage
     left: StampPlan
-    right: StampPlan
+    right: StampPlan | None
     segments: Segments
 
     def stream_times_ms(self, clocks: Clocks) -> tuple[int, int]:
         """The least stream time of each side's partitions, -1 where none is known."""
         left, right = (
-            min(clocks[stamp.clock.name].values(), default=NO_STREAM_TIME_MS)
+            NO_STREAM_TIME_MS
+            if stamp is None
+            else min(clocks[stamp.clock.name].values(), default=NO_STREAM_TIME_MS)
             for stamp in (self.left, self.right)
         )
         return left, right
@@ -103,8 +105,9 @@ class JoinPlan:
         Raises:
             InvalidTopology: there is one; the message names the store and the step.
         """
-        for topic in (self.left.clock.topic, self.right.clock.topic):
-            self.stage.refuse_places(topic, ends.get(topic, {}))
+        for stamp in (self.left, self.right):
+            if stamp is not None:
+                self.stage.refuse_places(stamp.clock.topic, ends.get(stamp.clock.topic, {}))
 
     @cached_property
     def arriving_schema(self) -> pa.Schema:

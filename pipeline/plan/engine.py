@@ -18,6 +18,7 @@ from oriel.pipeline.language import (
     Functions,
     Store,
     StreamJoin,
+    TableChanges,
     TableRows,
     TableUpdates,
     arrow_schema,
@@ -80,7 +81,8 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         raise InvalidTopology(message) from error
     check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))
     _check_types(store, assembly.engine.aggregate_types)
-    if any(isinstance(definition.join, StreamJoin | TableUpdates) for definition in store.inputs):
+    several = StreamJoin | TableUpdates | TableChanges
+    if any(isinstance(definition.join, several) for definition in store.inputs):
         # Several results of a join can share the place of one record: suborder tells them apart.
         assembly.engine.order_by_suborder()
     return assembly
@@ -166,7 +168,9 @@ def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -
                 # An unknown column is told of with the stream's own names.
                 aggregate.output_type(values[number])
                 column = own[aggregate.column]
-            aggregates[name] = replace(aggregate, column=column)
+            of_table = isinstance(store.inputs[0].join, TableChanges)
+            kept = aggregate.of_changes() if of_table else aggregate
+            aggregates[name] = replace(kept, column=column)
     markers = tuple(f"_{number}_" if several else None for number in range(len(values)))
     schema = _renamed(values, names)
     for marker in markers:
@@ -206,6 +210,7 @@ def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Sche
         types={field.name: widened(field.type) for field in schema},
         step=f"store {store.name!r}, {functions.step}",
         bare=functions.schema is not None,
+        subtractor=functions.subtractor,
     )
     # A function can raise on a record in a sliding window that comes to be much later.
     carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]

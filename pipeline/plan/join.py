@@ -19,6 +19,7 @@ from oriel.pipeline.windows import (
     JoinEngine,
     JoinResult,
     StreamJoinEngine,
+    TableChangesEngine,
     TableLookupEngine,
     TableUpdatesEngine,
     refuse_large_places,
@@ -29,7 +30,7 @@ class JoinStage:
     """One join of a topology; holds no state between calls."""
 
     def __init__(self, store: str, join: Join, left: pa.Schema, right: pa.Schema) -> None:
-        """Join value columns ``left`` with ``right``.
+        """Join value columns ``left`` with ``right``; one table alone has none on the right.
 
         Raises:
             InvalidTopology: two columns have one name, or a name that the join needs.
@@ -45,8 +46,13 @@ class JoinStage:
                 self._engine = self.streams
             elif isinstance(join, TableLookup):
                 self._engine = TableLookupEngine(join.how, left, right, carried)
-            else:
+            elif isinstance(join, TableUpdates):
                 self._engine = TableUpdatesEngine(join.how, left, right, carried)
+            else:
+                is_joined = join.right is not None
+                self._engine = TableChangesEngine(
+                    join.how, left, right, carried, is_joined=is_joined
+                )
         except IllegalArgument as error:
             way_out = (
                 # Tables have no steps that could rename columns.

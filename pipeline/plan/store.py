@@ -18,6 +18,7 @@ from oriel.pipeline.language import (
     Side,
     Source,
     Store,
+    TableChanges,
     TableLookup,
     TableRows,
     TableUpdates,
@@ -41,7 +42,14 @@ from oriel.pipeline.plan.clocks import (
 )
 from oriel.pipeline.plan.engine import Assembly, assemble
 from oriel.pipeline.plan.join import JoinStage
-from oriel.pipeline.windows import LEFT, NEVER_CLOSED_MS, NO_STREAM_TIME_MS, RIGHT, RIGHT_ALONE
+from oriel.pipeline.windows import (
+    LEFT,
+    NEVER_CLOSED_MS,
+    NO_STREAM_TIME_MS,
+    RIGHT,
+    RIGHT_ALONE,
+    RIGHT_CHANGES,
+)
 from oriel.storage import Offsets
 
 
@@ -82,11 +90,16 @@ class SidePlan:
 
 @dataclass(frozen=True)
 class JoinInput:
-    """The join of an input."""
+    """The join of an input; the changes of one table have no ``right`` side."""
 
     stage: JoinStage
     left: SidePlan
-    right: SidePlan
+    right: SidePlan | None
+
+    @property
+    def sides(self) -> tuple[SidePlan, ...]:
+        """The sides that there are, the left one first."""
+        return (self.left,) if self.right is None else (self.left, self.right)
 
 
 @dataclass(frozen=True)
@@ -143,7 +156,7 @@ class StorePlans:
                 null_values=takes_null or is_table,
                 keeps_raw=self.assembly.keeps_raw,
             )
-            for side in (plan.join.left, plan.join.right) if plan.join else ():
+            for side in plan.join.sides if plan.join else ():
                 # All columns of a side go on: steps behind the join may read them.
                 names = side.steps.values.names
                 side.steps.select(names, null_values=side.is_table)
@@ -185,7 +198,7 @@ class StorePlans:
                 input_number=number,
                 stage=input_plan.join.stage,
                 left=input_plan.join.left.stamp,
-                right=input_plan.join.right.stamp,
+                right=input_plan.join.right.stamp if input_plan.join.right else None,
                 segments=previous.join_segments.get(number, {}) if previous else {},
             )
             for number, input_plan in enumerate(self.inputs)
@@ -208,6 +221,8 @@ class StorePlans:
 
     def _join(self, join: Join) -> JoinInput:
         """Check the steps of both sides, and that they can be joined."""
+        if isinstance(join, TableChanges):
+            return self._changes(join)
         left, right = (self._steps_of(side, side.source) for side in (join.left, join.right))
         for steps in (left, right):
             refuse_hidden(self.store.name, steps.values.names)
@@ -229,6 +244,25 @@ class StorePlans:
             SidePlan(join.left.source, left, left_stamp, is_table=of_tables),
             SidePlan(join.right.source, right, right_stamp, is_table=of_tables or is_lookup),
         )
+
+    def _changes(self, join: TableChanges) -> JoinInput:
+        """Check the steps of a table, or of two, and that their rows can be told as they change."""
+        sides = (join.left,) if join.right is None else (join.left, join.right)
+        steps = [self._steps_of(side, side.source) for side in sides]
+        for each in steps:
+            refuse_hidden(self.store.name, each.values.names)
+        right = steps[1].values if len(steps) > 1 else pa.schema([])
+        stage = JoinStage(self.store.name, join, steps[0].values, right)
+        plans = [
+            SidePlan(
+                side.source,
+                each,
+                self._stamp(side.source, stage.delay_ms, {"side": pa.scalar(number, pa.int8())}),
+                is_table=True,
+            )
+            for number, side, each in zip((LEFT, RIGHT), sides, steps, strict=False)
+        ]
+        return JoinInput(stage, plans[0], plans[1] if len(plans) > 1 else None)
 
     def _stamp(
         self, source: Source, delay_ms: int | None, constants: Mapping[str, Any]
@@ -298,6 +332,8 @@ def _origin(definition: Input) -> Origin | None:
     """Whose places a join's results have; what a stream looked up is its own record."""
     if definition.join is None or isinstance(definition.join, TableLookup):
         return None
+    topics = [side.source.topic for side in definition.sides]
+    if isinstance(definition.join, TableChanges):
+        return Origin(topics[0], topics[-1], RIGHT_CHANGES, subtracts=True)
     right_suborder = 1 if isinstance(definition.join, TableUpdates) else RIGHT_ALONE
-    left, right = definition.join.left, definition.join.right
-    return Origin(left.source.topic, right.source.topic, right_suborder)
+    return Origin(topics[0], topics[1], (right_suborder,))

@@ -442,6 +442,6 @@ def _all_by_arrow(plans: Iterable[StorePlans]) -> bool:
         for input_plan in store.inputs
         for steps in (
             input_plan.steps,
-            *((input_plan.join.left.steps, input_plan.join.right.steps) if input_plan.join else ()),
+            *(side.steps for side in (input_plan.join.sides if input_plan.join else ())),
         )
     )

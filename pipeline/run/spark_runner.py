@@ -253,7 +253,7 @@ def steps_of(plans: StorePlans, runner: SparkRunner) -> Iterator[tuple[str, RowS
     """The steps of a store with what they read; of those behind a join, a row of nulls."""
     for input_plan in plans.inputs:
         join = input_plan.join
-        for side in (join.left, join.right) if join is not None else (input_plan,):
+        for side in join.sides if join is not None else (input_plan,):
             if isinstance(side.steps, RowSteps):
                 yield plans.store.name, side.steps, runner.records(side.source)
         if join is not None and isinstance(input_plan.steps, RowSteps):

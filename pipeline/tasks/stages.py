@@ -87,15 +87,15 @@ def _stages(runner: Runner[Rows], work: StoreWork) -> Rows:
 def _joined(runner: Runner[Rows], input_plan: InputPlan, plan: BatchPlan, join: JoinPlan) -> Rows:
     """Both sides through the join, its results through the steps behind it."""
     assert input_plan.join is not None
-    left, right = (
+    sides = [
         runner.map(
             runner.read(side.source, side.steps),
             stamp_for_join(plan, side.stamp, join.arriving_schema),
             join.arriving_schema,
         )
-        for side in (input_plan.join.left, input_plan.join.right)
-    )
-    arriving = runner.by_task(runner.union(left, right), plan.tasks)
+        for side in input_plan.join.sides
+    ]
+    arriving = runner.by_task(reduce(runner.union, sides), plan.tasks)
     results = runner.map(arriving, join_task(plan, join), join.joined_schema)
     stamp = stamp_results
     if join.stage.is_lookup:

@@ -27,7 +27,7 @@ from oriel.pipeline.tasks.reports import (
     report_rows,
     split_reports,
 )
-from oriel.pipeline.windows import Ints, StreamClock
+from oriel.pipeline.windows import Ints, StreamClock, takes_away
 
 
 def stamp_for_windows(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
@@ -148,6 +148,8 @@ class _Stamper:
         """A join's results that some window can still take, each with its close time."""
         is_bad = pc.is_valid(results["reason"])
         bad = results.filter(is_bad)
+        if self._stamp.origin is not None and self._stamp.origin.subtracts:
+            bad = bad.filter(pa.array(~takes_away(bad)))
         if len(bad) and self._stamp.origin is not None:
             self._dead_letters += self._plan.dead_letters.of_results(self._stamp.origin, bad)
             self.counters += Counters(rejected_results=len(bad))

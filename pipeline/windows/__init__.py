@@ -59,6 +59,7 @@ from oriel.pipeline.windows.joins import (
     JoinEngine,
     JoinResult,
     StreamJoinEngine,
+    TableChangesEngine,
     TableLookupEngine,
     TableRowsEngine,
     TableUpdatesEngine,
@@ -70,10 +71,12 @@ from oriel.pipeline.windows.records import (
     NOTHING_OBSERVED_MS,
     NULL_VALUE,
     REJECTED_SCHEMA,
+    RIGHT_CHANGES,
     STATUS_COLUMNS,
     WINDOW_COLUMNS,
     StreamClock,
     close_time_ms,
+    takes_away,
 )
 
 __all__ = [
@@ -90,6 +93,7 @@ __all__ = [
     "RESULT_FIELDS",
     "RIGHT",
     "RIGHT_ALONE",
+    "RIGHT_CHANGES",
     "RULES",
     "SIDE_FIELDS",
     "STATUS_COLUMNS",
@@ -117,6 +121,7 @@ __all__ = [
     "SlidingWindows",
     "StreamClock",
     "StreamJoinEngine",
+    "TableChangesEngine",
     "TableLookupEngine",
     "TableRowsEngine",
     "TableUpdatesEngine",
@@ -140,6 +145,7 @@ __all__ = [
     "refuse_large_places",
     "stddev",
     "sum",
+    "takes_away",
     "to_ms",
     "widened",
 ]

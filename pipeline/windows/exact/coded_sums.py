@@ -51,6 +51,18 @@ def sum_codes(numbers: NDArray[Any], ranges: Ranges) -> pa.Array:
     return _encoded(sums, dict(zip(_NON_FINITE, counts, strict=True)))
 
 
+def net_sum_codes(numbers: NDArray[Any], signs: Ints, ranges: Ranges) -> pa.Array:
+    """The exact sum of each range of int64 or doubles, each taken with its sign, 1 or -1.
+
+    What isn't finite is counted with its sign, too: infinity that is taken away again is gone.
+    """
+    sums = limb_sums([_scaled(numbers * signs)], ranges)
+    if numbers.dtype.kind == "i" or np.isfinite(numbers).all():
+        return _encoded(sums, {})
+    counts = (ranges.totals(flags * signs) for flags in non_finite_flags(numbers))
+    return _encoded(sums, dict(zip(_NON_FINITE, counts, strict=True)))
+
+
 def square_codes(numbers: NDArray[Any], ranges: Ranges) -> pa.Array:
     """The exact sum of the squares of each range's finite numbers."""
     return _encoded(limb_sums(_scaled(numbers).squares(), ranges), {})

@@ -123,6 +123,8 @@ class JoinRun:
         """What the stamps of both sides send; each partition is one task, even without a record."""
         tables = []
         for side, stamp in enumerate((join.left, join.right)):
+            if stamp is None:
+                continue
             values = self._of_topic[self.topics[side]]
             tables += [
                 _stamped(plan, join, stamp, values, rows) for rows in self._rows(side, taken)
