@@ -82,8 +82,18 @@ def test_windows_behind_a_join_hold_what_the_slow_model_joins(whole: Done, how: 
         ("both_tables", lambda model: model.tables("outer")),
         ("common_rows", lambda model: model.tables("inner")),
         ("some_users", Model.some_users),
+        ("newest_by_city", Model.newest_by_city),
+        ("names", Model.names),
     ],
-    ids=["filter", "stream-table", "table-table outer", "table-table inner", "table filter"],
+    ids=[
+        "filter",
+        "stream-table",
+        "table-table outer",
+        "table-table inner",
+        "table filter",
+        "table groups",
+        "table groups by functions",
+    ],
 )
 def test_stores_without_windows_hold_all_records(
     whole: Done, store: str, wanted: Callable[[Model], Any]
@@ -129,7 +139,18 @@ def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
     ]
     keyless = [(letter[0], letter[3]) for letter in letters if letter[4] == "null-key"]
     assert sorted(keyless) == [
-        *(("orders", name) for name in ("cogroup", "folded", "inner", "left", "named", "outer")),
+        *(
+            ("orders", name)
+            for name in (
+                "cogroup",
+                "folded",
+                "inner",
+                "left",
+                "named",
+                "newest_by_city",
+                "outer",
+            )
+        ),
         *(("paid", name) for name in ("cogroup", "inner", "left", "merged", "outer")),
     ]
     assert len(letters) == len(set(letters))
