@@ -256,8 +256,9 @@ def checked_table_aggregation(
             if not aggregate.is_subtractable:
                 message = (
                     f"aggregate: {name}={aggregate.call} of a table can't be kept up: what it was "
-                    "without a row that is gone is not known. count, sum and avg can; else give "
-                    "functions, initializer, adder and subtractor, that keep what they need"
+                    "without a row that is gone is not known. count, sum, avg and stddev "
+                    "can; else give functions, initializer, adder and subtractor, that keep what "
+                    "they need"
                 )
                 raise InvalidTopology(message)
         return aggregation

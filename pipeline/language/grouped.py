@@ -180,7 +180,9 @@ class KGroupedTable:
         schema: str | None = None,
         **aggregates: Aggregate,
     ) -> "KTable":
-        """Aggregate the rows of each group: by ``count``, ``sum`` and ``avg``, or by functions.
+        """Aggregate the rows of each group: by functions, or declarative ones.
+
+        These are ``count``, ``sum``, ``avg`` and ``stddev``.
 
         ``adder(key, row, aggregate)`` and ``subtractor(key, row, aggregate)`` get the group's key
         and give the aggregate with the row and without it; None removes the group's row. They
@@ -208,7 +210,7 @@ class KGroupedTable:
         if len(self.origin.sides) > 1:
             message = (
                 f"{step}: the rows of two joined tables change in an order that their topics don't "
-                "say, and functions need one; use count, sum and avg, which need none"
+                "say, and functions need one; use count, sum, avg, stddev, which don't"
             )
             raise InvalidTopology(message)
 

@@ -11,7 +11,14 @@ import pytest
 from oriel import IllegalArgument
 from oriel.pipeline.windows import LEFT, RIGHT, TableChangesEngine
 from oriel.pipeline.windows.arrays import Ranges
-from oriel.pipeline.windows.exact import merged_codes, net_sum_codes, rounded, sum_codes
+from oriel.pipeline.windows.exact import (
+    merged_codes,
+    net_square_codes,
+    net_sum_codes,
+    rounded,
+    square_codes,
+    sum_codes,
+)
 from tests.slow_joins import Arrived
 from tests.slow_table_groups import updates
 from tests.windows.join_batches import saved_and_loaded, to_table
@@ -142,6 +149,15 @@ def test_results_follow_from_each_partitions_log_alone() -> None:
         assert sorted(found, key=lambda r: r[1:]) == sorted(expected, key=lambda r: r[1:]), seed
         told += len(found)
     assert told > 500
+
+
+def test_net_sums_and_squares_take_the_least_integer_away() -> None:
+    """It has no negative one in 64 bits."""
+    numbers, signs = np.array([-(2**63), 7, -(2**63)]), np.array([1, 1, -1])
+    one = Ranges(np.array([0]), np.array([3]))
+    seven, alone = np.array([7]), Ranges(np.array([0]), np.array([1]))
+    assert net_sum_codes(numbers, signs, one) == sum_codes(seven, alone)
+    assert net_square_codes(numbers, signs, one) == square_codes(seven, alone)
 
 
 def test_net_sums_are_the_sums_of_what_is_left() -> None:

@@ -19,6 +19,7 @@ from oriel.pipeline.windows.arrays import Ints, Ranges, lexsort, lists, range_ex
 from oriel.pipeline.windows.exact import (
     CODES,
     merged_codes,
+    net_square_codes,
     net_sum_codes,
     square_codes,
     sum_codes,
@@ -149,6 +150,10 @@ def _net_high_sums(values: Values) -> pa.Array:
 
 def _net_exact_sums(values: Values) -> pa.Array:
     return net_sum_codes(values.numbers, values.signs, values.ranges)
+
+
+def _net_exact_squares(values: Values) -> pa.Array:
+    return net_square_codes(values.numbers, values.signs, values.ranges)
 
 
 # The least and the greatest value.
@@ -293,6 +298,7 @@ NET = {
     LOW_SUM.name: PartRule("NetLowSumPart", pa.int64(), _net_low_sums, _added),
     HIGH_SUM.name: PartRule("NetHighSumPart", pa.int64(), _net_high_sums, _added),
     EXACT_SUM.name: PartRule("NetExactSumPart", CODES, _net_exact_sums, merged_codes),
+    SQUARES.name: PartRule("NetSquaresPart", CODES, _net_exact_squares, merged_codes),
 }
 
 #: The parts whose size has nothing to do with that of the window, and which give the very results

@@ -8,6 +8,7 @@ and the standard deviation that such sums give.
 from oriel.pipeline.windows.exact.coded_sums import (
     CODES,
     merged_codes,
+    net_square_codes,
     net_sum_codes,
     rounded,
     sample_deviation,
@@ -20,6 +21,7 @@ from oriel.pipeline.windows.exact.sums import rounded_sums
 __all__ = [
     "CODES",
     "merged_codes",
+    "net_square_codes",
     "net_sum_codes",
     "rounded",
     "rounded_sums",

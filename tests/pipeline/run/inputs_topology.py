@@ -323,9 +323,11 @@ class Model:
         for partition, log in self.logs["users"].items():
             logs[partition] = []
             for key, time, name in log:
-                group = "y" if name is None or name[-1] not in "13" else "x"
-                logs[partition].append((key, time, name and (group, len(numbers))))
-                numbers.append(name or "")
+                row = None
+                if name is not None:
+                    row = "x" if name[-1] in "13" else "y", len(numbers)
+                    numbers.append(name)
+                logs[partition].append((key, time, row))
         calls = Functions(
             start,
             lambda number, text: f"{text}+{numbers[int(number or 0)]}",
