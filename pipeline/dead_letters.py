@@ -105,12 +105,14 @@ class Origin:
     """The topics whose records a join's results are made of.
 
     A result has the place of its left record, or where it has none that of the right one; then
-    its ``suborder`` is ``right_suborder``.
+    its ``suborder`` is one of ``right_suborders``. ``subtracts``: results are changes of a table,
+    of which those that take an old row away are no news: the row was told of when it came.
     """
 
     left_topic: str
     right_topic: str
-    right_suborder: int
+    right_suborders: tuple[int, ...]
+    subtracts: bool = False
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,9 @@ class DeadLetters:
     def of_results(self, origin: Origin, rows: pa.Table) -> list[pa.Table]:
         """Letters of a join's bad results, each of the topic whose record's place it has."""
         rows = _with_message(rows)
-        of_right = pc.fill_null(pc.equal(rows["suborder"], origin.right_suborder), False)  # noqa: FBT003
+        of_right = pc.is_in(
+            rows["suborder"], value_set=pa.array(origin.right_suborders, pa.int64())
+        )
         left, right = rows.filter(pc.invert(of_right)), rows.filter(of_right)
         return [
             self.of_records(origin.left_topic, left),

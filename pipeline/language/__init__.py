@@ -44,12 +44,14 @@ from oriel.pipeline.language.topology import (
     Step,
     Store,
     StreamJoin,
+    TableChanges,
     TableLookup,
     TableRows,
     TableUpdates,
     Topology,
     grouping_text,
     pairing_join,
+    sides_of,
 )
 
 __all__ = [
@@ -75,6 +77,7 @@ __all__ = [
     "Store",
     "StreamJoin",
     "StreamsBuilder",
+    "TableChanges",
     "TableLookup",
     "TableRows",
     "TableUpdates",
@@ -90,6 +93,7 @@ __all__ = [
     "refuse_hidden",
     "refuse_taken",
     "schema_text",
+    "sides_of",
     "source_texts",
     "step_texts",
     "until_window_closes",

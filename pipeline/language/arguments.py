@@ -236,6 +236,68 @@ def checked_reducer(reducer: Callable[[Any, Any], Any]) -> Functions:
     return Functions(None, (aggregator,), merger, None, "reduce")
 
 
+def checked_table_aggregation(
+    initializer: Callable[[], Any] | None,
+    adder: Aggregator | None,
+    subtractor: Aggregator | None,
+    merger: Merger | None,
+    schema: str | None,
+    aggregates: Mapping[str, Aggregate],
+) -> Columns | Functions:
+    """Return the aggregation of a table's rows: declarative, or functions with a subtractor.
+
+    Raises:
+        InvalidTopology: neither or both are given, one is wrong, or an aggregate is declared of
+            which rows that are gone can't be taken away.
+    """
+    if adder is None and subtractor is None:
+        aggregation = checked_aggregation(initializer, None, merger, schema, aggregates)
+        for name, aggregate in aggregates.items():
+            if not aggregate.is_subtractable:
+                message = (
+                    f"aggregate: {name}={aggregate.call} of a table can't be kept up: what it was "
+                    "without a row that is gone is not known. count, sum, avg and stddev "
+                    "can; else give functions, initializer, adder and subtractor, that keep what "
+                    "they need"
+                )
+                raise InvalidTopology(message)
+        return aggregation
+    if not callable(adder) or not callable(subtractor):
+        message = (
+            "aggregate: a table's rows go, too, so give both adder and subtractor, functions of "
+            f"(key, value, aggregate), not {adder!r} and {subtractor!r}"
+        )
+        raise InvalidTopology(message)
+    functions = checked_aggregation(initializer, adder, merger, schema, aggregates)
+    assert isinstance(functions, Functions), "an aggregator makes them functions"
+    return replace(functions, subtractor=subtractor)
+
+
+def checked_table_reducers(
+    adder: Callable[[Any, Any], Any], subtractor: Callable[[Any, Any], Any]
+) -> Functions:
+    """Return the aggregation of Kafka's reduce of a table.
+
+    Raises:
+        InvalidTopology: one is no function.
+    """
+    functions = checked_reducer(adder)
+    if not callable(subtractor):
+        message = f"reduce: expects functions (kept value, row's value), not {subtractor!r}"
+        raise InvalidTopology(message)
+
+    def aggregator(_key: str, value: Any, aggregate: Any) -> Any:
+        return adder(aggregate, value)
+
+    def subtract(_key: str, value: Any, aggregate: Any) -> Any:
+        return subtractor(aggregate, value)
+
+    for function, of_user in ((aggregator, adder), (subtract, subtractor)):
+        # A store remembers its functions by their names, and these have to be the user's.
+        function.__qualname__ = getattr(of_user, "__qualname__", type(of_user).__qualname__)
+    return replace(functions, aggregators=(aggregator,), subtractor=subtract)
+
+
 def aggregation_text(aggregation: Aggregation) -> str:
     """How the aggregation is written, for messages: ``aggregate(n=count())``."""
     if not isinstance(aggregation, Columns):

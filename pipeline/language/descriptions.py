@@ -53,6 +53,7 @@ def function_texts(store: Store) -> tuple[str, ...]:
     named = [
         ("initializer", aggregation.initializer),
         *(("aggregator", function) for function in aggregation.aggregators),
+        ("subtractor", aggregation.subtractor),
         ("merger", aggregation.merger),
     ]
     texts = [f"{role} {_name(function)}" for role, function in named if function is not None]
@@ -95,7 +96,8 @@ def _input_text(origin: Input | Side) -> str:
 
 
 def _join_text(join: Join) -> str:
-    return f"({_input_text(join.left)}).{join} with ({_input_text(join.right)})"
+    other = f" with ({_input_text(join.right)})" if join.right else ""
+    return f"({_input_text(join.left)}).{join}{other}"
 
 
 def _name(function: Callable[..., Any]) -> str:

@@ -17,6 +17,8 @@ from oriel.pipeline.language.arguments import (
     checked_reducer,
     checked_retention,
     checked_strategy,
+    checked_table_aggregation,
+    checked_table_reducers,
     checked_windows,
     with_key_type,
 )
@@ -137,6 +139,83 @@ class KGroupedStream:
             InvalidTopology: neither or both are given.
         """
         return CogroupedKStream(self.registry, (), (), ()).cogroup(self, aggregator, **aggregates)
+
+
+@dataclass(frozen=True)
+class KGroupedTable:
+    """The rows of a table grouped: each counts for the group that it is in now, as in Kafka.
+
+    A row that becomes another is subtracted from its group, then the new one is added to its own;
+    a row that is deleted is subtracted. A group keeps its row when its last member goes.
+    """
+
+    registry: Registry
+    origin: Input
+
+    def count(self) -> "KTable":
+        """Count the rows of each group, in a column named ``count`` (BIGINT); 0 if all are gone."""
+        return self.aggregate(count=count())
+
+    def reduce(
+        self, adder: Callable[[Any, Any], Any], subtractor: Callable[[Any, Any], Any]
+    ) -> "KTable":
+        """Keep one value a group: the first row as it is, then ``adder(kept, new row)``.
+
+        ``subtractor(kept, old row)`` takes away a row that goes. Values are dicts of the table's
+        columns, which become the store's columns. What is kept of several partitions is put
+        together by ``adder``, too. If either returns None, the group's row goes.
+
+        Raises:
+            InvalidTopology: one is no function, or the table is a join of two.
+        """
+        self._refuse_functions("reduce")
+        return self._table(checked_table_reducers(adder, subtractor))
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any] | None = None,
+        adder: Aggregator | None = None,
+        subtractor: Aggregator | None = None,
+        merger: Merger | None = None,
+        schema: str | None = None,
+        **aggregates: Aggregate,
+    ) -> "KTable":
+        """Aggregate the rows of each group: by functions, or declarative ones.
+
+        These are ``count``, ``sum``, ``avg`` and ``stddev``.
+
+        ``adder(key, row, aggregate)`` and ``subtractor(key, row, aggregate)`` get the group's key
+        and give the aggregate with the row and without it; None removes the group's row. They
+        are called in the order of offsets of a partition. ``merger(key, left, right)`` puts two
+        aggregates together, for groups whose rows come from several partitions. For
+        ``initializer`` and ``schema`` see ``TimeWindowedKStream.aggregate``.
+
+        Raises:
+            InvalidTopology: as there; an aggregate can't be subtracted (``min``, ``max``,
+                ``first``, ``last``, lists); or there are functions and the table is a join of two.
+        """
+        aggregation = checked_table_aggregation(
+            initializer, adder, subtractor, merger, schema, aggregates
+        )
+        if not aggregates:
+            self._refuse_functions("aggregate")
+        return self._table(aggregation)
+
+    def _refuse_functions(self, step: str) -> None:
+        """Functions are called in an order, and two topics have none between them.
+
+        Raises:
+            InvalidTopology: the table is a join of two.
+        """
+        if len(self.origin.sides) > 1:
+            message = (
+                f"{step}: the rows of two joined tables change in an order that their topics don't "
+                "say, and functions need one; use count, sum, avg, stddev, which don't"
+            )
+            raise InvalidTopology(message)
+
+    def _table(self, aggregation: Aggregation) -> "KTable":
+        return _table(self.registry, ((self.origin,),), NoWindows(), aggregation)
 
 
 @dataclass(frozen=True)

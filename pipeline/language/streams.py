@@ -1,5 +1,6 @@
 """Streams and tables of topics: row-wise steps, joins, and the groupings behind them."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -7,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions, with_key_type
-from oriel.pipeline.language.grouped import KGroupedStream, Registry
+from oriel.pipeline.language.grouped import KGroupedStream, KGroupedTable, Registry
 from oriel.pipeline.language.serdes import StoreKeySerde
 from oriel.pipeline.language.topology import (
     Filter,
@@ -18,9 +19,11 @@ from oriel.pipeline.language.topology import (
     Step,
     Store,
     StreamJoin,
+    TableChanges,
     TableLookup,
     TableRows,
     TableUpdates,
+    grouping_text,
     pairing_join,
 )
 from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows, TableJoin
@@ -309,6 +312,34 @@ class SourceTable:
     def outer_join(self, other: "SourceTable") -> "SourceTable":
         """``left_join``, and rows of the other table without one in this."""
         return self._joined("outer", other)
+
+    def group_by(self, *columns: "str | Column") -> "KGroupedTable":
+        """Group the rows by columns or expressions, as ``KStream.group_by`` makes keys of them.
+
+        A row is in one group, and leaves it when it becomes another or is deleted. A row for
+        which an expression is null is in no group: its record goes to the dead letters.
+
+        Raises:
+            InvalidTopology: no column is named, one is neither SQL text nor a ``Column``, or one
+                reads ``timestamp_ms``.
+        """
+        if not columns:
+            message = "group_by: name at least one column or expression"
+            raise InvalidTopology(message)
+        require_expressions("group_by", *columns)
+        if re.search(r"\btimestamp_ms\b", grouping_text(columns), re.IGNORECASE):
+            message = (
+                "group_by: a row leaves the group that it was in, so its group can't depend on the "
+                "update's timestamp_ms; keep a time with the row, map_values('*', t='timestamp_ms')"
+            )
+            raise InvalidTopology(message)
+        if len(self.tables) > 2:
+            message = "group_by: more than two joined tables can't be grouped"
+            raise InvalidTopology(message)
+        left, *others = map(_side, self.tables)
+        how = "left" if isinstance(self.rows, int) else self.rows.how
+        changes = TableChanges(left, others[0] if others else None, how)
+        return KGroupedTable(self.registry, Input(left.source, (), columns, changes))
 
     def to_stream(self) -> "KStream":
         """Every update of the table as a record of a stream.

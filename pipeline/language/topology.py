@@ -189,7 +189,29 @@ class TableUpdates:
         return f"{_verb(self.how)}(table {self.right.source.topic!r}).to_stream()"
 
 
-Join = StreamJoin | TableLookup | TableUpdates
+@dataclass(frozen=True)
+class TableChanges:
+    """What each record changes of a table, or of two joined by key: the old row, and the new one.
+
+    A table that is not joined has no ``right`` side, and its ``how`` means nothing.
+    """
+
+    left: Side
+    right: Side | None = None
+    how: Literal["inner", "left", "outer"] = "left"
+
+    def __str__(self) -> str:
+        """The step, as ``TableUpdates`` has it."""
+        joined = f"{_verb(self.how)}(table {self.right.source.topic!r})." if self.right else ""
+        return f"{joined}changes()"
+
+
+Join = StreamJoin | TableLookup | TableUpdates | TableChanges
+
+
+def sides_of(join: Join) -> tuple[Side, ...]:
+    """The sides of a join, the left one first; the changes of one table have one."""
+    return (join.left,) if join.right is None else (join.left, join.right)
 
 
 def _verb(how: str) -> str:
@@ -236,6 +258,11 @@ class Input:
         return tuple(side.source for side, _ in self.read_sides)
 
     @property
+    def sides(self) -> tuple[Side, ...]:
+        """The sides of all its joins, those of joins in front first; none without a join."""
+        return _sides(self.join)
+
+    @property
     def read_sides(self) -> "tuple[tuple[Side, Join | None], ...]":
         """What is read for this input, left first, each with the join that it is a side of."""
         return _read_sides(Side(self.source, self.steps, self.join), None)
@@ -244,13 +271,22 @@ class Input:
 def _read(stream: Side | Input) -> str:
     """What stands in front of the steps of a stream, a join with both sides."""
     join = stream.join
-    return str(stream.source) if join is None else f"({join.left}).{join} of ({join.right})"
+    if join is None:
+        return str(stream.source)
+    other = f" of ({join.right})" if join.right else ""
+    return f"({join.left}).{join}{other}"
+
+
+def _sides(join: Join | None) -> tuple[Side, ...]:
+    sides = sides_of(join) if join else ()
+    return (*(front for side in sides for front in _sides(side.join)), *sides)
 
 
 def _read_sides(side: Side, join: Join | None) -> tuple[tuple[Side, Join | None], ...]:
     if side.join is None:
         return ((side, join),)
-    return (*_read_sides(side.join.left, side.join), *_read_sides(side.join.right, side.join))
+    sides = (_read_sides(each, side.join) for each in sides_of(side.join))
+    return tuple(read for of_side in sides for read in of_side)
 
 
 def _steps_in_front(stream: Side | Input) -> tuple[Step, ...]:
@@ -269,7 +305,7 @@ def pairing_join(stream: Side | Input) -> Join | None:
 
 def _joins_text(join: Join) -> str:
     """A join as a store's table remembers it, behind those in front of it."""
-    texts = [_joins_text(side.join) for side in (join.left, join.right) if side.join is not None]
+    texts = [_joins_text(side.join) for side in sides_of(join) if side.join is not None]
     within = ""
     if isinstance(join, StreamJoin):
         windows = join.windows
@@ -300,7 +336,8 @@ class Columns:
 class Functions:
     """A user's own functions, an aggregator for each stream.
 
-    ``schema`` is the aggregate's DDL, None for the value's (reduce).
+    ``schema`` is the aggregate's DDL, None for the value's (reduce). ``subtractor`` takes a
+    table's old rows away; its new ones are the aggregator's.
     """
 
     initializer: Callable[[], Any] | None
@@ -308,6 +345,7 @@ class Functions:
     merger: Merger | None
     schema: str | None
     step: str
+    subtractor: Aggregator | None = None
 
     def __str__(self) -> str:
         """The step, and what it gives."""

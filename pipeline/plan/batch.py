@@ -81,7 +81,7 @@ class StampPlan:
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """One join of a store: its engine, its two stamps and the state files of its tasks.
+    """One join of a store: its engine, the stamps of its sides, the state files of its tasks.
 
     ``number`` tells a store's joins apart: an input's own has the input's, those in front of it
     have numbers behind all inputs. ``gives_records``: its results are records of a stream with
@@ -91,17 +91,16 @@ class JoinPlan:
     number: int
     gives_records: bool
     stage: JoinStage
-    left: StampPlan
-    right: StampPlan
+    stamps: tuple[StampPlan, ...]
     segments: Segments
 
     def stream_times_ms(self, clocks: Clocks) -> tuple[int, int]:
         """The least stream time of each side's partitions, -1 where none is known."""
-        left, right = (
+        left, *others = (
             min(clocks[stamp.clock.name].values(), default=NO_STREAM_TIME_MS)
-            for stamp in (self.left, self.right)
+            for stamp in self.stamps
         )
-        return left, right
+        return left, others[0] if others else NO_STREAM_TIME_MS
 
     def refuse_places(self, ends: Offsets) -> None:
         """Refuse partitions, and offsets in them, that are too large for the join.
@@ -109,8 +108,8 @@ class JoinPlan:
         Raises:
             InvalidTopology: there is one; the message names the store and the step.
         """
-        for topic in (self.left.clock.topic, self.right.clock.topic):
-            self.stage.refuse_places(topic, ends.get(topic, {}))
+        for stamp in self.stamps:
+            self.stage.refuse_places(stamp.clock.topic, ends.get(stamp.clock.topic, {}))
 
     @cached_property
     def arriving_schema(self) -> pa.Schema:

@@ -17,6 +17,7 @@ from oriel.pipeline.language import (
     Columns,
     Functions,
     Store,
+    TableChanges,
     TableRows,
     arrow_schema,
     check_names,
@@ -164,7 +165,9 @@ def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -
                 # An unknown column is told of with the stream's own names.
                 aggregate.output_type(values[number])
                 column = own[aggregate.column]
-            aggregates[name] = replace(aggregate, column=column)
+            of_table = isinstance(store.inputs[0].join, TableChanges)
+            kept = aggregate.of_changes() if of_table else aggregate
+            aggregates[name] = replace(kept, column=column)
     markers = tuple(f"_{number}_" if several else None for number in range(len(values)))
     schema = _renamed(values, names)
     for marker in markers:
@@ -204,6 +207,7 @@ def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Sche
         types={field.name: widened(field.type) for field in schema},
         step=f"store {store.name!r}, {functions.step}",
         bare=functions.schema is not None,
+        subtractor=functions.subtractor,
     )
     # A function can raise on a record in a sliding window that comes to be much later.
     carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]

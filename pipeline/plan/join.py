@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import KEY_GROUP
-from oriel.pipeline.language import Join, StreamJoin, TableLookup
+from oriel.pipeline.language import Join, StreamJoin, TableLookup, TableUpdates
 from oriel.pipeline.windows import (
     NULL_VALUE,
     SIDE_FIELDS,
@@ -20,6 +20,7 @@ from oriel.pipeline.windows import (
     JoinEngine,
     JoinResult,
     StreamJoinEngine,
+    TableChangesEngine,
     TableLookupEngine,
     TableUpdatesEngine,
     refuse_large_places,
@@ -30,7 +31,7 @@ class JoinStage:
     """One join of a topology; holds no state between calls."""
 
     def __init__(self, store: str, join: Join, left: pa.Schema, right: pa.Schema) -> None:
-        """Join value columns ``left`` with ``right``.
+        """Join value columns ``left`` with ``right``; one table alone has none on the right.
 
         Raises:
             InvalidTopology: two columns have one name, or a name that the join needs.
@@ -46,8 +47,13 @@ class JoinStage:
                 self._engine = self.streams
             elif isinstance(join, TableLookup):
                 self._engine = TableLookupEngine(join.how, left, right, carried)
-            else:
+            elif isinstance(join, TableUpdates):
                 self._engine = TableUpdatesEngine(join.how, left, right, carried)
+            else:
+                is_joined = join.right is not None
+                self._engine = TableChangesEngine(
+                    join.how, left, right, carried, is_joined=is_joined
+                )
         except IllegalArgument as error:
             message = f"{self._step}: {error}; rename columns with map_values before"
             raise InvalidTopology(message) from error

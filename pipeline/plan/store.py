@@ -18,12 +18,14 @@ from oriel.pipeline.language import (
     Side,
     Source,
     Store,
+    TableChanges,
     TableLookup,
     TableRows,
     TableUpdates,
     Topology,
     pairing_join,
     refuse_hidden,
+    sides_of,
 )
 from oriel.pipeline.plan.batch import (
     BatchPlan,
@@ -42,7 +44,14 @@ from oriel.pipeline.plan.clocks import (
 )
 from oriel.pipeline.plan.engine import Assembly, assemble
 from oriel.pipeline.plan.join import JoinStage
-from oriel.pipeline.windows import LEFT, NEVER_CLOSED_MS, NO_STREAM_TIME_MS, RIGHT, RIGHT_ALONE
+from oriel.pipeline.windows import (
+    LEFT,
+    NEVER_CLOSED_MS,
+    NO_STREAM_TIME_MS,
+    RIGHT,
+    RIGHT_ALONE,
+    RIGHT_CHANGES,
+)
 from oriel.storage import Offsets
 
 
@@ -87,23 +96,25 @@ class SidePlan:
 
 @dataclass(frozen=True)
 class JoinInput:
-    """A join in front of an input or of another join's side; see ``JoinPlan``."""
+    """A join in front of an input or of another join's side; see ``JoinPlan``.
+
+    The changes of one table have one side, all others two, the left one first.
+    """
 
     number: int
     stage: JoinStage
-    left: SidePlan
-    right: SidePlan
+    sides: tuple[SidePlan, ...]
 
     @property
     def gives_records(self) -> bool:
         """Whether results are a stream's records that looked up a table, maybe several."""
-        front = self.left.join
+        front = self.sides[0].join
         return self.stage.is_lookup and (front is None or front.gives_records)
 
     @property
     def joins(self) -> "list[JoinInput]":
         """This join behind all that are in front of it."""
-        fronts = (side.join for side in (self.left, self.right) if side.join is not None)
+        fronts = (side.join for side in self.sides if side.join is not None)
         return [*(join for front in fronts for join in front.joins), self]
 
 
@@ -120,7 +131,7 @@ class InputPlan:
     def sides(self) -> list[SidePlan]:
         """The sides of all its joins."""
         joins = self.join.joins if self.join else []
-        return [side for join in joins for side in (join.left, join.right)]
+        return [side for join in joins for side in join.sides]
 
 
 @dataclass(frozen=True)
@@ -132,8 +143,8 @@ class _Staged:
 
     join: Join
     stage: JoinStage
-    steps: tuple[Steps, Steps]
-    fronts: "tuple[_Staged | None, _Staged | None]"
+    steps: tuple[Steps, ...]
+    fronts: "tuple[_Staged | None, ...]"
 
 
 class StorePlans:
@@ -224,8 +235,7 @@ class StorePlans:
                 number=join.number,
                 gives_records=join.gives_records,
                 stage=join.stage,
-                left=join.left.stamp,
-                right=join.right.stamp,
+                stamps=tuple(side.stamp for side in join.sides),
                 segments=previous.join_segments.get(join.number, {}) if previous else {},
             )
             for input_plan in self.inputs
@@ -244,32 +254,35 @@ class StorePlans:
         steps = self._steps_of(definition, hops.joined_schema(staged.stage.result_schema))
         # A result is late by the times of its records; what a stream looked up is its record,
         # whose clock goes on behind the lookup.
-        stamp = StampPlan(join.left.stamp.clock, {}, {}, SourceReasons.NOT_REPORTED)
+        stamp = StampPlan(join.sides[0].stamp.clock, {}, {}, SourceReasons.NOT_REPORTED)
         return InputPlan(definition.source, steps, stamp, join)
 
     def _staged(self, join: Join) -> "_Staged":
         """Check the steps of both sides, and that they can be joined; joins in front first."""
-        sides = join.left, join.right
-        fronts = [self._staged(side.join) if side.join else None for side in sides]
-        left, right = (
+        sides = sides_of(join)
+        fronts = tuple(self._staged(side.join) if side.join else None for side in sides)
+        steps = tuple(
             self._steps_of(
                 side, hops.joined_schema(front.stage.result_schema) if front else side.source
             )
             for side, front in zip(sides, fronts, strict=True)
         )
-        for steps in (left, right):
-            refuse_hidden(self.store.name, steps.values.names)
-        stage = JoinStage(self.store.name, join, left.values, right.values)
-        return _Staged(join, stage, (left, right), (fronts[0], fronts[1]))
+        for each in steps:
+            refuse_hidden(self.store.name, each.values.names)
+        left, *others = (each.values for each in steps)
+        right = others[0] if others else pa.schema([])
+        stage = JoinStage(self.store.name, join, left, right)
+        return _Staged(join, stage, steps, fronts)
 
     def _joined(self, staged: "_Staged", number: int, behind_ms: int) -> JoinInput:
         """The join ``number`` with its stamps; what is behind it waits ``behind_ms`` more."""
         join, stage = staged.join, staged.stage
-        is_lookup, of_tables = isinstance(join, TableLookup), isinstance(join, TableUpdates)
+        is_lookup = isinstance(join, TableLookup)
+        of_tables = isinstance(join, TableUpdates | TableChanges)
         delay_ms = behind_ms + stage.delay_ms
         sides = []
-        for side, place, steps, front in zip(
-            (join.left, join.right), (LEFT, RIGHT), staged.steps, staged.fronts, strict=True
+        for place, side, steps, front in zip(
+            (LEFT, RIGHT), sides_of(join), staged.steps, staged.fronts, strict=False
         ):
             is_table = of_tables or (is_lookup and place == RIGHT)
             constants = {"side": pa.scalar(place, pa.int8())}
@@ -283,7 +296,7 @@ class StorePlans:
                 front_number = len(self.store.inputs) + self._fronts - 1
                 front_join = self._joined(front, front_number, delay_ms)
                 stamp = StampPlan(
-                    front_join.left.stamp.clock, {}, constants, SourceReasons.NOT_REPORTED,
+                    front_join.sides[0].stamp.clock, {}, constants, SourceReasons.NOT_REPORTED,
                     origin=_origin(side),
                 )  # fmt: skip
             # A stream's records reach the engine only if they find a row: their clock is behind
@@ -292,7 +305,7 @@ class StorePlans:
             moves_clock = is_stream and not (is_lookup and place == LEFT)
             stamp = replace(stamp, moves_clock=moves_clock)
             sides.append(SidePlan(side.source, steps, stamp, is_table, front_join))
-        return JoinInput(number, stage, *sides)
+        return JoinInput(number, stage, tuple(sides))
 
     def _stamp(
         self, source: Source, delay_ms: int | None, constants: Mapping[str, Any]
@@ -363,5 +376,8 @@ def _origin(stream: Input | Side) -> Origin | None:
     join = pairing_join(stream)
     if join is None:
         return None
+    topics = [side.source.topic for side in sides_of(join)]
+    if isinstance(join, TableChanges):
+        return Origin(topics[0], topics[-1], RIGHT_CHANGES, subtracts=True)
     right_suborder = 1 if isinstance(join, TableUpdates) else RIGHT_ALONE
-    return Origin(join.left.source.topic, join.right.source.topic, right_suborder)
+    return Origin(topics[0], topics[1], (right_suborder,))

@@ -96,7 +96,7 @@ def _joined(
     """Both sides through a join, a side that is itself a join first; its results."""
     join = join_of[join_input.number]
     sides = []
-    for side in (join_input.left, join_input.right):
+    for side in join_input.sides:
         if side.join is None:
             rows = runner.read(side.source, side.steps)
             stamp = stamp_for_join(plan, side.stamp, join.arriving_schema)

@@ -27,7 +27,7 @@ from oriel.pipeline.tasks.reports import (
     report_rows,
     split_reports,
 )
-from oriel.pipeline.windows import Ints, StreamClock
+from oriel.pipeline.windows import Ints, StreamClock, takes_away
 
 
 def stamp_for_windows(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
@@ -168,6 +168,8 @@ class _Stamper:
             return self.usable(results)
         is_bad = pc.is_valid(results["reason"])
         bad = results.filter(is_bad)
+        if self._stamp.origin.subtracts:
+            bad = bad.filter(pa.array(~takes_away(bad)))
         if len(bad):
             self._dead_letters += self._plan.dead_letters.of_results(self._stamp.origin, bad)
             self.counters += Counters(rejected_results=len(bad))

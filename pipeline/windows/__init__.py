@@ -59,6 +59,7 @@ from oriel.pipeline.windows.joins import (
     JoinEngine,
     JoinResult,
     StreamJoinEngine,
+    TableChangesEngine,
     TableJoin,
     TableLookupEngine,
     TableRowsEngine,
@@ -71,11 +72,13 @@ from oriel.pipeline.windows.records import (
     NOTHING_OBSERVED_MS,
     NULL_VALUE,
     REJECTED_SCHEMA,
+    RIGHT_CHANGES,
     STATUS_COLUMNS,
     SUBORDER,
     WINDOW_COLUMNS,
     StreamClock,
     close_time_ms,
+    takes_away,
 )
 
 __all__ = [
@@ -92,6 +95,7 @@ __all__ = [
     "RESULT_FIELDS",
     "RIGHT",
     "RIGHT_ALONE",
+    "RIGHT_CHANGES",
     "RULES",
     "SIDE_FIELDS",
     "STATUS_COLUMNS",
@@ -120,6 +124,7 @@ __all__ = [
     "SlidingWindows",
     "StreamClock",
     "StreamJoinEngine",
+    "TableChangesEngine",
     "TableJoin",
     "TableLookupEngine",
     "TableRowsEngine",
@@ -144,6 +149,7 @@ __all__ = [
     "refuse_large_places",
     "stddev",
     "sum",
+    "takes_away",
     "to_ms",
     "widened",
 ]

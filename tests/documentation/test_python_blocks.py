@@ -26,8 +26,7 @@ _PAGES = [page for page in pages() if _python_blocks(page)]
 def _needs_spark(topology: Topology) -> bool:
     """Whether a step has an expression, or may have one."""
     inputs = [one for store in topology.stores for one in store.inputs]
-    joins = [one.join for one in inputs if one.join is not None]
-    in_front = [side.steps for join in joins for side in (join.left, join.right)]
+    in_front = [side.steps for one in inputs for side in one.sides]
     return any([*in_front, *(one.steps for one in inputs)])
 
 

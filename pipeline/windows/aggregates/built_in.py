@@ -7,7 +7,7 @@ partition, offset), whatever the order of arrival.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from oriel.pipeline.windows.aggregates.parts import (
     LEAST,
     LIST,
     LOW_SUM,
+    NET,
     SQUARES,
     WHOLE_SUM,
     Part,
@@ -104,6 +105,19 @@ class Aggregate:
                 return rule
         message = f"{self.call}: can't take a column of type {column_type}; cast it in map_values"
         raise IllegalArgument(message)
+
+    @property
+    def is_subtractable(self) -> bool:
+        """Whether the rows that a table no longer has can be taken away from it."""
+        return all(part.name in NET for rule in self.rules for part in rule.parts)
+
+    def of_changes(self) -> "Aggregate":
+        """The same aggregate of a table's rows, kept up by its changes; if it is subtractable."""
+        rules = (
+            replace(rule, parts=tuple(NET[part.name] for part in rule.parts), directly=None)
+            for rule in self.rules
+        )
+        return replace(self, rules=tuple(rules))
 
     def parts(self, column_type: pa.DataType) -> tuple[Part, ...]:
         """What has to be kept of the records, in the order in which ``finish`` takes them."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.arrays import Flags, Floats, Ints, Ranges, heads, prefix_sums, ranked
 from oriel.pipeline.windows.exact import rounded_sums
+from oriel.pipeline.windows.records import takes_away
 
 
 class Values:
@@ -60,6 +61,13 @@ class Values:
     def is_floating(self) -> bool:
         """Whether the column holds floating point numbers."""
         return bool(pa.types.is_floating(self.column.type))
+
+    @cached_property
+    def signs(self) -> Ints:
+        """Of changes of a table, -1 for each value of an old row and 1 for each of a new one."""
+        assert self._records is not None, "parts of changes are merged, not worked out again"
+        signs: Ints = np.where(takes_away(self._records), -1, 1)[self.rows]
+        return signs
 
     @property
     def is_number(self) -> bool:

@@ -16,7 +16,14 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.aggregates.members import Members, Values
 from oriel.pipeline.windows.arrays import Ints, Ranges, lexsort, lists, range_extremes
-from oriel.pipeline.windows.exact import CODES, merged_codes, square_codes, sum_codes
+from oriel.pipeline.windows.exact import (
+    CODES,
+    merged_codes,
+    net_square_codes,
+    net_sum_codes,
+    square_codes,
+    sum_codes,
+)
 
 #: A type, or how it follows from the type of the column that is read.
 TypeRule: TypeAlias = pa.DataType | Callable[[pa.DataType], pa.DataType]
@@ -120,6 +127,33 @@ def _exact_sums(values: Values) -> pa.Array:
 
 def _exact_squares(values: Values) -> pa.Array:
     return square_codes(values.numbers, values.ranges)
+
+
+# The same of a table's changes: what new rows add less what old rows had added.
+
+
+def _net_sizes(values: Values) -> pa.Array:
+    return pa.array(values.ranges.totals(values.signs))
+
+
+def _net_integer_sums(values: Values) -> pa.Array:
+    return pa.array(values.ranges.totals(values.integers * values.signs))
+
+
+def _net_low_sums(values: Values) -> pa.Array:
+    return pa.array(values.ranges.totals((values.integers & (2**32 - 1)) * values.signs))
+
+
+def _net_high_sums(values: Values) -> pa.Array:
+    return pa.array(values.ranges.totals((values.integers >> 32) * values.signs))
+
+
+def _net_exact_sums(values: Values) -> pa.Array:
+    return net_sum_codes(values.numbers, values.signs, values.ranges)
+
+
+def _net_exact_squares(values: Values) -> pa.Array:
+    return net_square_codes(values.numbers, values.signs, values.ranges)
 
 
 # The least and the greatest value.
@@ -254,6 +288,18 @@ FIRST = PartRule("FirstPart", _located_type, _first, _merged_first)
 LAST = PartRule("LastPart", _located_type, _last, _merged_last)
 #: Every value with its coordinates, in their order.
 LIST = PartRule("ListPart", _located_list_type, _located_lists, _merged_lists)
+
+#: By the name of a part of records, what is kept instead of a table's changes. Old rows can be
+#: taken away from these parts exactly; from the others they can't: when the least value goes, the
+#: next one is not known.
+NET = {
+    COUNT.name: PartRule("NetCountPart", pa.int64(), _net_sizes, _added),
+    WHOLE_SUM.name: PartRule("NetWholeSumPart", pa.int64(), _net_integer_sums, _added),
+    LOW_SUM.name: PartRule("NetLowSumPart", pa.int64(), _net_low_sums, _added),
+    HIGH_SUM.name: PartRule("NetHighSumPart", pa.int64(), _net_high_sums, _added),
+    EXACT_SUM.name: PartRule("NetExactSumPart", CODES, _net_exact_sums, merged_codes),
+    SQUARES.name: PartRule("NetSquaresPart", CODES, _net_exact_squares, merged_codes),
+}
 
 #: The parts whose size has nothing to do with that of the window, and which give the very results
 #: that the values give: what comes in pieces is merged by them.

@@ -8,6 +8,8 @@ and the standard deviation that such sums give.
 from oriel.pipeline.windows.exact.coded_sums import (
     CODES,
     merged_codes,
+    net_square_codes,
+    net_sum_codes,
     rounded,
     sample_deviation,
     sample_deviations,
@@ -19,6 +21,8 @@ from oriel.pipeline.windows.exact.sums import rounded_sums
 __all__ = [
     "CODES",
     "merged_codes",
+    "net_square_codes",
+    "net_sum_codes",
     "rounded",
     "rounded_sums",
     "sample_deviation",

@@ -56,6 +56,27 @@ def square_codes(numbers: NDArray[Any], ranges: Ranges) -> pa.Array:
     return _encoded(limb_sums(_scaled(numbers).squares(), ranges), {})
 
 
+def net_sum_codes(numbers: NDArray[Any], signs: Ints, ranges: Ranges) -> pa.Array:
+    """The exact sum of each range of int64 or doubles, each taken with its sign, 1 or -1.
+
+    What isn't finite is counted with its sign, too: infinity that is taken away again is gone.
+    """
+    added, gone = _by_sign(numbers, signs)
+    sums = _difference(limb_sums([added], ranges), limb_sums([gone], ranges))
+    if numbers.dtype.kind == "i" or np.isfinite(numbers).all():
+        return _encoded(sums, {})
+    counts = (ranges.totals(flags * signs) for flags in non_finite_flags(numbers))
+    return _encoded(sums, dict(zip(_NON_FINITE, counts, strict=True)))
+
+
+def net_square_codes(numbers: NDArray[Any], signs: Ints, ranges: Ranges) -> pa.Array:
+    """The exact sum of the squares of each range's finite numbers, each with its number's sign."""
+    added, gone = _by_sign(numbers, signs)
+    return _encoded(
+        _difference(limb_sums(added.squares(), ranges), limb_sums(gone.squares(), ranges)), {}
+    )
+
+
 def merged_codes(codes: pa.Array, ranges: Ranges) -> pa.Array:
     """Add the sums of each range of rows."""
     return _encoded(*_added(codes, ranges))
@@ -116,6 +137,14 @@ def _scaled(numbers: NDArray[Any]) -> Scaled:
     if numbers.dtype.kind == "f":
         return Scaled.of_doubles(np.where(np.isfinite(numbers), numbers, 0.0))
     return Scaled.of_integers(numbers)
+
+
+def _by_sign(numbers: NDArray[Any], signs: Ints) -> tuple[Scaled, Scaled]:
+    """The numbers to add and those to subtract; 0 in the place of the others.
+
+    Not the numbers times their signs: the least int64 has no negative one.
+    """
+    return _scaled(np.where(signs > 0, numbers, 0)), _scaled(np.where(signs < 0, numbers, 0))
 
 
 def _each(length: int) -> Ranges:

@@ -40,7 +40,8 @@ class Fold:
     value is the first aggregate. ``aggregators`` has one function for each input stream,
     ``(key, value, aggregate) -> aggregate``. ``merger`` is ``(key, left, right) -> aggregate``.
     ``types`` are the columns of the aggregate: with one column (and ``bare``) the functions
-    see its value, else a dict. ``step`` names the place in the topology, for messages.
+    see its value, else a dict. ``step`` names the place in the topology, for messages. With a
+    ``subtractor``, also ``(key, value, aggregate) -> aggregate``, records are a table's changes.
 
     An aggregate is None where there is no row: before the first record of a reduce, and after a
     function returned None.
@@ -52,6 +53,7 @@ class Fold:
     types: Mapping[str, pa.DataType]
     step: str
     bare: bool = True
+    subtractor: Aggregator | None = None
 
     def fold_partition(self, partition: int) -> int:
         """The number under which records of ``partition`` are folded together, in offset order.
@@ -90,6 +92,22 @@ class Fold:
                 # Reduce: the first value is stored as it is, the reducer isn't called.
                 return self._typed(value)
             return self._typed(self.aggregators[stream](key, value, self._copy(aggregate)))
+        except Exception as error:
+            raise self._rejected(error) from error
+
+    def subtracted(self, key: str, value: Any, aggregate: Any) -> Any:
+        """The aggregate without a row that a table no longer has; None removes the group's row.
+
+        Without an aggregate there is nothing to subtract from, and nothing is called, as in Kafka.
+
+        Raises:
+            Rejected: the function raised, or returned what the types don't allow.
+        """
+        assert self.subtractor is not None, "only changes of a table subtract"
+        if aggregate is None:
+            return None
+        try:
+            return self._typed(self.subtractor(key, value, self._copy(aggregate)))
         except Exception as error:
             raise self._rejected(error) from error
 

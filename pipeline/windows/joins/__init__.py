@@ -3,11 +3,13 @@
 Records of both sides come in as one Arrow table with the column ``side``; joined rows go out,
 with the place and the stream time by which the windows behind the join put them in order and
 judge them. There is one engine for each pair of inputs: two streams (``StreamJoinEngine``), a
-stream with a table (``TableLookupEngine``), the updates of two tables (``TableUpdatesEngine``),
-which are ``JoinEngine`` all three; and a table itself, of one topic or of several
-(``TableRowsEngine``), which is a store's ``WindowEngine``.
+stream with a table (``TableLookupEngine``), the updates of two tables (``TableUpdatesEngine``), and
+what is no join, but takes the same way, the changes of a table (``TableChangesEngine``, also of
+two). These are ``JoinEngine`` all. A table itself, of one topic or of several
+(``TableRowsEngine``), is a store's ``WindowEngine``.
 """
 
+from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
@@ -35,6 +37,7 @@ __all__ = [
     "JoinEngine",
     "JoinResult",
     "StreamJoinEngine",
+    "TableChangesEngine",
     "TableJoin",
     "TableLookupEngine",
     "TableRowsEngine",

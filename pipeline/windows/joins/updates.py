@@ -37,17 +37,24 @@ from oriel.pipeline.windows.records import NULL_VALUE
 
 
 @dataclass(frozen=True)
-class _Histories:
+class Histories:
     """Old rows and new records by key, each key's in the order of effect; ``new`` says which.
 
-    ``last`` marks the last of each key. ``newest`` has, by [side, record], the number of the row
+    ``head`` marks the first of each key. ``newest`` has, by [side, record], the number of the row
     that its key has on that side after the record; -1 where there is none.
     """
 
     records: pa.Table
     new: Flags
-    last: Flags
+    head: Flags
     newest: Ints
+
+    @property
+    def state(self) -> pa.Table:
+        """The newest rows of each key."""
+        last = np.append(self.head[1:], True)[: len(self.head)]
+        rows = np.concatenate([side[last & (side >= 0)] for side in self.newest])
+        return self.records.take(pa.array(rows))
 
 
 class TableUpdatesEngine(JoinEngine):
@@ -83,34 +90,41 @@ class TableUpdatesEngine(JoinEngine):
         del clocks
         batch = self._read(batch)
         other_keys, touched = split_by_key(state, batch["key"])
-        histories = _histories(touched, batch)
-        newest = histories.newest
-        left, right = newest >= 0
-        updates = np.flatnonzero(histories.new & has_joined_row(self._how, left, right))
-        results = self._results(histories, updates)
-        rows = np.concatenate([side[histories.last & (side >= 0)] for side in newest])
-        state = pa.concat_tables([other_keys, histories.records.take(pa.array(rows))])
-        return JoinResult(state.combine_chunks(), [results], filtered=len(batch) - len(results))
+        histories = self._histories(touched, batch)
+        told, rows, suborder = self._told(histories)
+        results = self._results(histories.records, told, rows, suborder)
+        state = pa.concat_tables([other_keys, histories.state]).combine_chunks()
+        return JoinResult(state, [results], filtered=len(batch) - len(np.unique(told)))
 
-    def _results(self, histories: _Histories, updates: Ints) -> pa.Table:
-        """The joined rows after the records with the numbers ``updates``."""
-        records = histories.records
-        updates = updates[np.lexsort(_effect_keys(records.take(pa.array(updates))))]
-        own = records.take(pa.array(updates))
-        newest = histories.newest[:, updates]
+    def _histories(self, old_rows: pa.Table, batch: pa.Table) -> Histories:
+        """The histories of each key."""
+        return histories_of(old_rows, batch)
+
+    def _told(self, histories: Histories) -> tuple[Ints, Ints, Ints]:
+        """The number of each result's record, the rows of both sides in it, and its suborder."""
+        left, right = histories.newest >= 0
+        told = np.flatnonzero(histories.new & has_joined_row(self._how, left, right))
+        side = np.asarray(histories.records["side"])[told]
+        return told, histories.newest[:, told], side.astype(np.int64)
+
+    def _results(self, records: pa.Table, told: Ints, rows: Ints, suborder: Ints) -> pa.Table:
+        """Joined rows in the order of effect, as ``_told`` says."""
+        order = np.lexsort((suborder, *_effect_keys(records.take(pa.array(told)))))
+        told, rows, suborder = told[order], rows[:, order], suborder[order]
+        own = records.take(pa.array(told))
         of_left = np.asarray(own["side"]) == LEFT
-        other_row = np.where(of_left, newest[RIGHT], newest[LEFT])
+        other_row = np.where(of_left, rows[RIGHT], rows[LEFT])
         time_ms = np.asarray(records["timestamp_ms"])
         columns = [
             own["key"],
             # A deleted row lends no time: -1 is before every time.
-            np.maximum(time_ms[updates], np.where(other_row < 0, -1, time_ms[other_row])),
+            np.maximum(time_ms[told], np.where(other_row < 0, -1, time_ms[other_row])),
             own["partition"],
             own["offset"],
-            own["side"].cast(pa.int64()),
+            suborder,
             own["stream_time_ms"],
             *(
-                records[name].take(pa.array(newest[side], mask=newest[side] < 0))
+                records[name].take(pa.array(rows[side], mask=rows[side] < 0))
                 for side in (LEFT, RIGHT)
                 for name in self._values_of_side[side]
             ),
@@ -118,10 +132,15 @@ class TableUpdatesEngine(JoinEngine):
         return pa.table(columns, schema=self.result_schema)
 
 
-def _histories(old_rows: pa.Table, batch: pa.Table) -> _Histories:
-    """Sort old rows and new records by (key, order of effect), and find both sides' newest."""
+def histories_of(old_rows: pa.Table, batch: pa.Table, *, by_partition: bool = False) -> Histories:
+    """Sort old rows and new records by (key, order of effect), and find both sides' newest.
+
+    ``by_partition``: a key has a history in each partition that it comes from.
+    """
     records = pa.concat_tables([old_rows, batch]).combine_chunks()
-    (key_code,), _ = coded_keys(records["key"])
+    (key_code,), keys = coded_keys(records["key"])
+    if by_partition:
+        key_code = key_code + len(keys) * np.asarray(records["partition"]).astype(np.int64)
     new = np.arange(len(records)) >= len(old_rows)
     # Old rows took effect in an earlier batch, whatever their stream time: ``new`` comes first.
     order = np.lexsort((*_effect_keys(records), new, key_code))
@@ -136,7 +155,7 @@ def _histories(old_rows: pa.Table, batch: pa.Table) -> _Histories:
         # The last record of the side so far, of any key: one before the key's first is another's.
         last = np.maximum.accumulate(np.where(record_side == side, number, -1))
         newest[side] = np.where((last < first_of_key) | deletes[last], -1, last)
-    return _Histories(records, new[order], np.append(head[1:], True)[: len(head)], newest)
+    return Histories(records, new[order], head, newest)
 
 
 def _effect_keys(records: pa.Table) -> tuple[Ints, ...]:

@@ -19,12 +19,14 @@ from oriel.pipeline.windows.records.rows import (
     PLACE_FIELDS,
     RECORD_FIELDS,
     REJECTED_SCHEMA,
+    RIGHT_CHANGES,
     STATUS_COLUMNS,
     SUBORDER,
     WINDOW_COLUMNS,
     arrival_keys,
     changed_rows,
     rows_schema,
+    takes_away,
     window_order,
 )
 
@@ -37,6 +39,7 @@ __all__ = [
     "PLACE_FIELDS",
     "RECORD_FIELDS",
     "REJECTED_SCHEMA",
+    "RIGHT_CHANGES",
     "STATUS_COLUMNS",
     "SUBORDER",
     "WINDOW_COLUMNS",
@@ -46,5 +49,6 @@ __all__ = [
     "close_time_ms",
     "greatest_ms",
     "rows_schema",
+    "takes_away",
     "window_order",
 ]

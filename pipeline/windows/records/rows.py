@@ -30,8 +30,11 @@ RECORD_FIELDS = (*PLACE_FIELDS, pa.field("close_ms", pa.int64()))
 
 #: Which stream of a cogroup a record is from, counted from 0.
 INPUT = pa.field("input", pa.int8())
-#: The order of records that share a place: results of a join that share their left record.
+#: The order of records that share a place: results of a join that share their left record, or
+#: changes of a table that one record makes.
 SUBORDER = pa.field("suborder", pa.int64())
+#: The suborders of changes that a record of the right one of two tables makes; ``takes_away``.
+RIGHT_CHANGES = (2, 3)
 
 #: Records that a user's function raised on, altogether or in some window; ``detail`` says where
 #: and how.
@@ -65,6 +68,15 @@ def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
     """
     names = [name for name in ("suborder", "offset", "partition") if name in records.column_names]
     return tuple(np.asarray(pc.fill_null(records[name], 0)) for name in names)
+
+
+def takes_away(changes: pa.Table) -> Flags:
+    """Which of a table's changes take an old row away; the others put a new one there.
+
+    A record's old row has suborder 0 and its new one 1; of a right table these are 2 and 3.
+    """
+    old: Flags = np.asarray(changes[SUBORDER.name]) % 2 == 0
+    return old
 
 
 def window_order(group: Ints, records: pa.Table) -> Ints:

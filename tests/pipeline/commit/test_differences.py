@@ -19,6 +19,7 @@ from oriel.pipeline.language import (
     Source,
     Store,
     StreamJoin,
+    TableChanges,
     TableLookup,
     TableRows,
     TableUpdates,
@@ -77,6 +78,7 @@ def joined(join: Any) -> Store:
 STREAMS = StreamJoin(LEFT, RIGHT, "inner", JoinWindows.of_time_difference_and_grace(5, 0))
 LOOKUP = TableLookup(LEFT, RIGHT, "inner")
 UPDATES = TableUpdates(LEFT, RIGHT, "inner")
+CHANGED = TableChanges(LEFT, RIGHT, "inner")
 OTHER_LEFT, OTHER_RIGHT = Side(SOURCE, (Filter("v > 2"),)), Side(OTHER, (Filter("w > 0"),))
 OTHER_WINDOWS = JoinWindows.of_time_difference_and_grace(6, 0)
 PLAIN = Input(SOURCE, (), ())
@@ -140,6 +142,9 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (TableUpdates, "left"): _of_join(UPDATES, left=OTHER_LEFT),
     (TableUpdates, "right"): _of_join(UPDATES, right=OTHER_RIGHT),
     (TableUpdates, "how"): _of_join(UPDATES, how="left"),
+    (TableChanges, "left"): _of_join(CHANGED, left=OTHER_LEFT),
+    (TableChanges, "right"): _of_join(CHANGED, right=None),
+    (TableChanges, "how"): _of_join(CHANGED, how="left"),
     (Columns, "of_stream"): (store(*TWO, aggregation=TWO_COLUMNS),
                              store(*TWO, aggregation=Columns(({"n": count(), "m": count()}, {})))),
     (Functions, "initializer"): _of_functions(initializer=other_made),
@@ -147,6 +152,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (Functions, "merger"): _of_functions(merger=other_told),
     (Functions, "schema"): _of_functions(schema="n INT"),
     (Functions, "step"): _of_functions(step="cogroup"),
+    (Functions, "subtractor"): _of_functions(subtractor=other_told),
     (TableRows, "join"): (store(*TWO, aggregation=TableRows(TableJoin("inner", 0, 1))),
                           store(*TWO, aggregation=TableRows(TableJoin("left", 0, 1)))),
 }  # fmt: skip

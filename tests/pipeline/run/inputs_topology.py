@@ -1,12 +1,15 @@
 """A topology with every kind of input, and what its stores must hold: plain recomputation."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import add
 from random import Random
-from typing import Any
+from typing import Any, TypeGuard
 
 from oriel import JoinWindows, StreamsBuilder, TimeWindows, Topology, collect_list, count, sum
 from tests.pipeline.run.topic_logs import Record, Topics, offsets, random_times
 from tests.slow_joins import Arrived, Joined, Span, arrivals, clock, counting, joined, joined_tables
+from tests.slow_table_groups import Functions, folded, members
 
 SIZE_MS, GRACE_MS = 20, 30
 WINDOWS = TimeWindows.of_size_and_grace(SIZE_MS, GRACE_MS)
@@ -39,6 +42,16 @@ def append(_key: str, value: Any, aggregate: str) -> str:
         message = f"{value['id']} is unlucky"
         raise ValueError(message)
     return f"{aggregate},{value['id']}"
+
+
+def with_name(_key: str, value: Any, aggregate: str) -> str:
+    """Tell of a user who comes."""
+    return f"{aggregate}+{value['name']}"
+
+
+def without_name(_key: str, value: Any, aggregate: str) -> str:
+    """Tell of a user who goes."""
+    return f"{aggregate}-{value['name']}"
 
 
 def put_together(_key: str, left: str, right: str) -> str:
@@ -94,6 +107,10 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
     users.outer_join(accounts).materialize("both_tables")
     users.join(accounts).materialize("common_rows")
     users.filter(text("name") + " LIKE 'u0%'").materialize("some_users")
+    bought = builder.table("orders", ORDERS).filter(many).group_by(text("city"))
+    bought.aggregate(n=count(), total=sum("amount")).materialize("newest_by_city")
+    ending = users.group_by("CASE WHEN name LIKE '%1' OR name LIKE '%3' THEN 'x' ELSE 'y' END")
+    ending.aggregate(start, with_name, without_name, put_together, "s STRING").materialize("names")
     return builder.build()
 
 
@@ -302,6 +319,42 @@ class Model:
             if (user.value or "").startswith("u0")
         ]
 
+    def newest_by_city(self) -> list[Row]:
+        """Of each partition and key the newest order, if it is worth more than 5, by city."""
+        logs = {
+            partition: [(r[0], r[1], _worth(r[2])) for r in records if _has_key(r)]
+            for partition, records in self._topics["orders"].items()
+        }
+        groups = sorted(members(logs).items())
+        return [
+            {"key": city, "n": len(one.numbers), "total": _total(one.numbers),
+             "timestamp": one.time, "deleted": False}
+            for city, one in groups
+        ]  # fmt: skip
+
+    def names(self) -> list[Row]:
+        """The users who came and went, by how their names end."""
+        numbers: list[str] = []
+        logs: dict[int, list[tuple[str, int, tuple[str, float] | None]]] = {}
+        for partition, log in self.logs["users"].items():
+            logs[partition] = []
+            for key, time, name in log:
+                row = None
+                if name is not None:
+                    row = "x" if name[-1] in "13" else "y", len(numbers)
+                    numbers.append(name)
+                logs[partition].append((key, time, row))
+        calls = Functions(
+            start,
+            lambda number, text: f"{text}+{numbers[int(number or 0)]}",
+            lambda number, text: f"{text}-{numbers[int(number or 0)]}",
+            lambda left, right: f"{left};{right}",
+        )
+        return [
+            {"key": group, "s": text, "timestamp": time, "deleted": False}
+            for group, (text, time) in sorted(folded(logs, calls).items())
+        ]
+
     def _with_keyless(self) -> Mapping[int, Sequence[tuple[str, int, str | None]]]:
         return {
             partition: [
@@ -311,6 +364,19 @@ class Model:
             ]
             for partition, records in self._topics["orders"].items()
         }
+
+
+def _has_key(record: Record | bytes) -> TypeGuard[tuple[str, int, Mapping[str, Any] | None]]:
+    return not isinstance(record, bytes) and record[0] is not None
+
+
+def _worth(order: Mapping[str, Any] | None) -> tuple[str, float] | None:
+    return (order["city"], order["amount"]) if order and order["amount"] > 5 else None
+
+
+def _total(numbers: Iterable[float | None]) -> int | None:
+    found = [int(number) for number in numbers if number is not None]
+    return reduce(add, found) if found else None
 
 
 def _text(value: Mapping[str, Any] | None, column: str) -> str | None:

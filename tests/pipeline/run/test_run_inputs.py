@@ -96,8 +96,18 @@ def test_joins_stand_behind_each_other(whole: Done) -> None:
         ("both_tables", lambda model: model.tables("outer")),
         ("common_rows", lambda model: model.tables("inner")),
         ("some_users", Model.some_users),
+        ("newest_by_city", Model.newest_by_city),
+        ("names", Model.names),
     ],
-    ids=["filter", "stream-table", "table-table outer", "table-table inner", "table filter"],
+    ids=[
+        "filter",
+        "stream-table",
+        "table-table outer",
+        "table-table inner",
+        "table filter",
+        "table groups",
+        "table groups by functions",
+    ],
 )
 def test_stores_without_windows_hold_all_records(
     whole: Done, store: str, wanted: Callable[[Model], Any]
@@ -145,7 +155,16 @@ def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
     assert sorted(keyless) == [
         *(
             ("orders", name)
-            for name in ("chained", "cogroup", "folded", "inner", "left", "named", "outer")
+            for name in (
+                "chained",
+                "cogroup",
+                "folded",
+                "inner",
+                "left",
+                "named",
+                "newest_by_city",
+                "outer",
+            )
         ),
         *(("paid", name) for name in ("chained", "cogroup", "inner", "left", "merged", "outer")),
     ]

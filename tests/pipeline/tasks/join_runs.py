@@ -122,7 +122,7 @@ class JoinRun:
     def _arrived(self, plan: BatchPlan, join: JoinPlan, taken: Taken) -> list[pa.Table]:
         """What the stamps of both sides send; each partition is one task, even without a record."""
         tables = []
-        for side, stamp in enumerate((join.left, join.right)):
+        for side, stamp in enumerate(join.stamps):
             values = self._of_topic[self.topics[side]]
             tables += [
                 _stamped(plan, join, stamp, values, rows) for rows in self._rows(side, taken)

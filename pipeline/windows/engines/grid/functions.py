@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from oriel.pipeline.windows.arrays import Ints, coded_keys, heads
 from oriel.pipeline.windows.definitions import EmitStrategy, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines.contract import EngineResult
 from oriel.pipeline.windows.engines.grid.declarative import GridEngine, WindowGrid
@@ -33,6 +34,7 @@ from oriel.pipeline.windows.records import (
     changed_rows,
     greatest_ms,
     rows_schema,
+    takes_away,
 )
 
 #: A window: key and start in ms.
@@ -129,7 +131,9 @@ class TimeFoldEngine(GridEngine):
         values = fold_values(batch, self._values)
         names = ("key", "timestamp_ms", "partition", "input")
         keys, times, partitions, inputs = (batch[name].to_pylist() for name in names)
-        for row in np.lexsort(arrival_keys(batch)).tolist():
+        order = np.lexsort(arrival_keys(batch))
+        subtracts, completes = self._changes_in(batch, order)
+        for row in order.tolist():
             key, timestamp_ms, fold_partition = (
                 keys[row],
                 times[row],
@@ -142,10 +146,14 @@ class TimeFoldEngine(GridEngine):
                     window = (key, start_ms)
                     old = parts.get(window, {}).get(fold_partition)
                     aggregate = None if old is None else old.aggregate
-                    result = self._fold.applied(inputs[row], key, values[row], aggregate)
+                    if subtracts[row]:
+                        result = self._fold.subtracted(key, values[row], aggregate)
+                    else:
+                        result = self._fold.applied(inputs[row], key, values[row], aggregate)
                     newest_ms = timestamp_ms
-                    # Behind a removed row the time begins anew, as the aggregate does.
-                    if old is not None and aggregate is not None:
+                    # Behind a removed row the time begins anew, as the aggregate does; not within
+                    # one update, whose subtractor removed it for the adder behind.
+                    if old is not None and (aggregate is not None or completes[row]):
                         newest_ms = max(old.timestamp_ms, timestamp_ms)
                     new_parts[window] = _Part(result, newest_ms)
             except Rejected as error:
@@ -155,6 +163,22 @@ class TimeFoldEngine(GridEngine):
             for window, part in new_parts.items():
                 parts.setdefault(window, {})[fold_partition] = part
         return changed, rejected
+
+    def _changes_in(self, batch: pa.Table, order: Ints) -> tuple[list[bool], list[bool]]:
+        """Which records are old rows, to subtract, and which new rows complete an update.
+
+        These stand in ``order`` right behind the old row of the same record, in the same group.
+        """
+        if self._fold.subtractor is None:
+            none = [False] * len(batch)
+            return none, none
+        old = takes_away(batch)
+        completes = np.zeros(len(batch), dtype=np.bool_)
+        (key_code,), _ = coded_keys(batch["key"])
+        places = (key_code, *(np.asarray(batch[name]) for name in ("partition", "offset")))
+        is_same = ~heads(*(place[order] for place in places))[1:]
+        completes[order[1:]] = is_same & old[order[:-1]] & ~old[order[1:]]
+        return old.tolist(), completes.tolist()
 
     def _open_windows(self, parts: _Parts, close_ms: int) -> set[_Window]:
         """Which of the windows are not final."""

@@ -1,0 +1,563 @@
+"""Grouped tables in the test driver: Kafka's examples, random logs against the slow models."""
+
+import math
+from collections.abc import Callable, Sequence
+from random import Random
+from statistics import stdev
+from typing import Any
+
+import pytest
+
+from oriel import (
+    InvalidTopology,
+    Serdes,
+    StreamsBuilder,
+    approx_quantile,
+    avg,
+    collect_list,
+    count,
+    first,
+    last,
+    max,
+    min,
+    stddev,
+    sum,
+)
+from oriel.pipeline.language.grouped import KGroupedTable
+from oriel.testing import Counters, Record, TopologyTestDriver
+from tests.slow_table_groups import Functions, Logs, folded, members
+from tests.testing.driver_runs import driver_of
+
+SCHEMA = "g STRING, n BIGINT, d DOUBLE"
+#: Which expression of the group Arrow runs, and which one only Spark knows.
+EXPRESSIONS = ["g", "reverse(reverse(g))"]
+
+
+def grouped(builder: StreamsBuilder, by: str = "g") -> KGroupedTable:
+    """The topic ``t`` as a table, grouped."""
+    return builder.table("t", SCHEMA).group_by(by)
+
+
+def put(key: str | None, group: str | None, number: int | None, time_ms: int) -> Record:
+    """A record that puts a row there."""
+    double = None if number is None else number / 10
+    return Record(key, {"g": group, "n": number, "d": double}, time_ms)
+
+
+def deletion(key: str, time_ms: int) -> Record:
+    """A record that deletes a row."""
+    return Record(key, None, time_ms)
+
+
+def held(driver: TopologyTestDriver, store: str = "s") -> dict[str, Any]:
+    """The rows and times of a store, a value alone if there is only one."""
+    return {
+        row.key: (next(iter(row.value.values())) if len(row.value) == 1 else row.value,
+                  row.timestamp_ms)
+        for row in driver.key_value_store(store).all()
+    }  # fmt: skip
+
+
+def text_of(value: dict[str, Any]) -> str:
+    """A row as the examples write it."""
+    return str(value["n"])
+
+
+def started() -> str:
+    """The aggregate of a group without rows."""
+    return "0"
+
+
+def with_row(_key: str, value: dict[str, Any], text: str) -> str:
+    """An adder that tells of its calls."""
+    return f"{text}+{text_of(value)}"
+
+
+def without_row(_key: str, value: dict[str, Any], text: str) -> str:
+    """A subtractor that tells of its calls."""
+    return f"{text}-{text_of(value)}"
+
+
+def put_together(_key: str, left: str, right: str) -> str:
+    """A merger that tells of its calls."""
+    return f"({left})({right})"
+
+
+def told(table: KGroupedTable) -> Any:
+    """The aggregation by calls that tell of themselves."""
+    return table.aggregate(started, with_row, without_row, put_together, "text STRING")
+
+
+def test_an_update_subtracts_the_old_row_and_adds_the_new_one() -> None:
+    """KTableAggregateTest, testAggBasic: by the key itself, with times behind (KIP-259)."""
+    driver = driver_of(lambda builder: told(grouped(builder, "key")).materialize("s"))
+    piped = [
+        ("A", 1, 10, "0+1", 10), ("B", 2, 15, "0+2", 15), ("A", 3, 20, "0+1-1+3", 20),
+        ("B", 4, 18, "0+2-2+4", 18), ("C", 5, 5, "0+5", 5), ("D", 6, 25, "0+6", 25),
+        ("B", 7, 15, "0+2-2+4-4+7", 18), ("C", 8, 10, "0+5-5+8", 10),
+    ]  # fmt: skip
+    for key, number, time_ms, text, row_ms in piped:
+        driver.pipe_input("t", put(key, "any", number, time_ms))
+        (row,) = driver.read_output("s")
+        assert (row["key"], row["text"], row["timestamp_ms"]) == (key, text, row_ms)
+
+
+def test_a_row_that_changes_its_group_is_two_updates() -> None:
+    """KTableAggregateTest, testAggRepartition: the old group first; a deletion subtracts only."""
+    driver = driver_of(lambda builder: told(grouped(builder)).materialize("s"))
+    piped: list[tuple[Record, dict[str, Any]]] = [
+        (put("A", "1", 1, 10), {"1": ("0+1", 10)}),
+        (deletion("A", 15), {"1": ("0+1-1", 15)}),
+        (put("A", "1", 1, 12), {"1": ("0+1-1+1", 15)}),
+        (put("B", "2", 2, 20), {"2": ("0+2", 20)}),
+        (put(None, "3", 3, 25), {}),
+        (put("B", "4", 4, 23), {"2": ("0+2-2", 23), "4": ("0+4", 23)}),
+        (put("B", "7", 7, 22), {"4": ("0+4-4", 23), "7": ("0+7", 22)}),
+    ]
+    for record, changed in piped:
+        driver.pipe_input("t", record)
+        rows = driver.read_output("s")
+        assert {row["key"]: (row["text"], row["timestamp_ms"]) for row in rows} == changed
+
+
+def test_a_group_without_members_keeps_its_row_and_counts_0() -> None:
+    """KTableAggregateTest, testCount, and what is there when all rows have gone."""
+    driver = driver_of(lambda builder: grouped(builder).count().materialize("s"))
+    reader = driver.create_output_reader("s")
+    colours = [("A", "green", 10), ("B", "green", 9), ("A", "blue", 12), ("C", "yellow", 15),
+               ("D", "green", 11)]  # fmt: skip
+    for key, colour, time_ms in colours:
+        driver.pipe_input("t", put(key, colour, 1, time_ms))
+    assert [(row["key"], row["count"], row["timestamp_ms"]) for row in reader.read_rows()] == [
+        ("green", 1, 10), ("green", 2, 10), ("blue", 1, 12), ("green", 1, 12), ("yellow", 1, 15),
+        ("green", 2, 12),
+    ]  # fmt: skip
+    driver.pipe_input("t", [deletion("A", 30), deletion("B", 1), put("D", "yellow", 1, 40)])
+    assert held(driver) == {"green": (0, 40), "blue": (0, 30), "yellow": (2, 40)}
+
+
+def test_sums_and_means_are_those_of_the_rows_that_are_there() -> None:
+    """Without values they are null; a null is not counted by count(column)."""
+
+    def define(builder: StreamsBuilder) -> None:
+        grouped(builder).aggregate(
+            rows=count(), numbers=count("n"), n=sum("n"), mean=avg("n"), d=sum("d"), mid=avg("d")
+        ).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [put("A", "x", 1, 1), put("B", "x", 4, 2), put("C", "x", None, 3)])
+    sums = {"rows": 3, "numbers": 2, "n": 5, "mean": 2.5, "d": 0.5, "mid": 0.25}
+    assert held(driver) == {"x": (sums, 3)}
+    driver.pipe_input("t", [deletion("A", 4), deletion("B", 4)])
+    nothing = {"rows": 1, "numbers": 0, "n": None, "mean": None, "d": None, "mid": None}
+    assert held(driver) == {"x": (nothing, 4)}
+
+
+def test_what_is_gone_leaves_no_trace_in_sums() -> None:
+    """Neither rounding, nor integers whose sum wrapped."""
+
+    def define(builder: StreamsBuilder) -> None:
+        grouped(builder).aggregate(
+            d=sum("d"), n=sum("n"), mean=avg("n"), dev=stddev("n"), dev_d=stddev("d")
+        ).materialize("s")
+
+    driver = driver_of(define)
+    huge, least = 2**63 - 1, -(2**63)
+    rows = [(0.1, 3), (1e300, huge), (1e-300, huge), (-1e300, least), (0.2, least), (0.3, 5)]
+    for number, (double, whole) in enumerate(rows):
+        driver.pipe_input("t", Record(f"k{number}", {"g": "x", "d": double, "n": whole}, 1))
+    driver.pipe_input("t", [deletion(f"k{number}", 2) for number in (4, 2, 1, 3)])
+    fresh = driver_of(define)
+    for key, (double, whole) in (("A", rows[0]), ("B", rows[-1])):
+        fresh.pipe_input("t", Record(key, {"g": "x", "d": double, "n": whole}, 2))
+    assert held(driver) == held(fresh)
+    assert held(driver)["x"][0]["dev"] == math.sqrt(2)
+
+
+def test_reduce_begins_with_the_first_row() -> None:
+    """And may remove the group's row; the next one begins anew, with its own time."""
+
+    def plus(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+        return {**kept, "n": kept["n"] + new["n"]}
+
+    def minus(kept: dict[str, Any], old: dict[str, Any]) -> dict[str, Any] | None:
+        return {**kept, "n": kept["n"] - old["n"]} if kept["n"] > old["n"] else None
+
+    driver = driver_of(lambda builder: grouped(builder).reduce(plus, minus).materialize("s"))
+
+    def numbers() -> dict[str, tuple[int, int]]:
+        return {key: (row["n"], time_ms) for key, (row, time_ms) in held(driver).items()}
+
+    driver.pipe_input("t", [put("A", "x", 5, 10), put("B", "x", 7, 20)])
+    assert numbers() == {"x": (12, 20)}
+    driver.pipe_input("t", put("A", "x", 6, 5))
+    assert numbers() == {"x": (13, 20)}
+    driver.pipe_input("t", [deletion("B", 30), deletion("A", 31)])
+    assert numbers() == {}
+    assert driver.read_output("s")[-1]["deleted"]
+    driver.pipe_input("t", put("A", "x", 2, 7))
+    assert numbers() == {"x": (2, 7)}
+
+
+def test_an_update_whose_subtractor_removes_the_row_keeps_its_time() -> None:
+    """It is one update of Kafka's: the adder behind begins anew, the time does not."""
+
+    def gone(_key: str, _value: Any, _text: str) -> None:
+        return None
+
+    def define(builder: StreamsBuilder) -> None:
+        grouped(builder).aggregate(started, with_row, gone, None, "t STRING").materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [put("A", "x", 1, 50), put("A", "x", 2, 5)])
+    assert held(driver) == {"x": ("0+2", 50)}
+    driver.pipe_input("t", deletion("A", 60))
+    driver.pipe_input("t", put("A", "x", 3, 5))
+    assert held(driver) == {"x": ("0+3", 5)}
+
+
+def random_logs(random: Random, groups: str = "xyz") -> Logs:
+    """Few keys, disorder, deletions, rows without a group or a number, some partitions."""
+    logs: dict[int, list[Any]] = {}
+    for partition in range(random.choice((1, 1, 2, 3))):
+        logs[partition] = []
+        for _ in range(random.choice((0, 3, 10, 25))):
+            group = random.choice([None, *groups]) if random.random() < 0.9 else "w"
+            number = random.choice((None, *range(-3, 9)))
+            row = None if random.random() < 0.25 else (group, number)
+            logs[partition].append((random.choice("abcd"), random.randint(0, 40), row))
+    return logs
+
+
+def pipe_cut(driver: TopologyTestDriver, logs: Logs, random: Random) -> None:
+    """Pipe the logs in any interleaving, cut anywhere."""
+    position = dict.fromkeys(logs, 0)
+    while left := [p for p, log in logs.items() if position[p] < len(log)]:
+        partition = random.choice(left)
+        end = position[partition] + random.randint(1, 6)
+        batch = logs[partition][position[partition] : end]
+        position[partition] = end
+        driver.pipe_input("t", [_record(*entry) for entry in batch], partition)
+
+
+def _record(key: str, time_ms: int, row: Any) -> Record:
+    return deletion(key, time_ms) if row is None else put(key, row[0], row[1], time_ms)
+
+
+def declarative(by: str) -> Callable[[StreamsBuilder], None]:
+    """All aggregates that a table can have."""
+
+    def define(builder: StreamsBuilder) -> None:
+        grouped(builder, by).aggregate(
+            rows=count(), numbers=count("n"), n=sum("n"), mean=avg("n"), d=sum("d"), mid=avg("d"),
+            dev=stddev("d"),
+        ).materialize("s")  # fmt: skip
+
+    return define
+
+
+def of_members(numbers: Sequence[float | None]) -> dict[str, Any]:
+    """The aggregates of a group's rows."""
+    n = [int(number) for number in numbers if number is not None]
+    exact = math.fsum(number / 10 for number in n)
+    return {
+        "rows": len(numbers), "numbers": len(n),
+        "n": math.fsum(n) if n else None, "mean": math.fsum(n) / len(n) if n else None,
+        "d": exact if n else None, "mid": exact / len(n) if n else None,
+        "dev": pytest.approx(stdev(number / 10 for number in n), rel=1e-15, abs=0)
+        if len(n) > 1 else None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("by", "cases"), [(EXPRESSIONS[0], 60), (EXPRESSIONS[1], 4)])
+def test_any_cut_gives_the_aggregates_of_the_rows_that_are_there(by: str, cases: int) -> None:
+    """To the last bit, with Arrow's steps and with Spark's."""
+    for seed in range(cases):
+        random = Random(seed)
+        logs = random_logs(random)
+        driver = driver_of(declarative(by))
+        pipe_cut(driver, logs, random)
+        expected = {g: (of_members(one.numbers), one.time) for g, one in members(logs).items()}
+        assert held(driver) == expected, f"seed {seed}"
+
+
+#: Calls that tell of themselves; some aggregates are removed, by the adder and by the subtractor.
+TOLD = Functions(
+    started,
+    lambda number, text: None if number == 8 else f"{text}+{_shown(number)}",
+    lambda number, text: None if number == 0 else f"{text}-{_shown(number)}",
+    lambda left, right: f"({left})({right})",
+)
+
+
+def _shown(number: float | None) -> str:
+    return "None" if number is None else str(int(number))
+
+
+def random_functions(builder: StreamsBuilder) -> None:
+    """The same as users write them."""
+
+    def adder(_key: str, value: dict[str, Any], text: str) -> str | None:
+        return TOLD.adder(value["n"], text)
+
+    def subtractor(_key: str, value: dict[str, Any], text: str) -> str | None:
+        return TOLD.subtractor(value["n"], text)
+
+    grouped(builder).aggregate(started, adder, subtractor, put_together, "text STRING").materialize(
+        "s"
+    )
+
+
+def test_any_cut_calls_functions_as_kafka_does_in_each_partition() -> None:
+    """In the order of offsets, whatever the batches and the interleaving."""
+    for seed in range(80):
+        random = Random(seed)
+        logs = random_logs(random)
+        driver = driver_of(random_functions)
+        pipe_cut(driver, logs, random)
+        assert held(driver) == folded(logs, TOLD), f"seed {seed}"
+
+
+def _subtractor_first(logs: Logs) -> Any:
+    calls = Functions(TOLD.initializer, TOLD.subtractor, TOLD.adder, TOLD.merger)
+    return folded(logs, calls)
+
+
+def _forgets_the_old_row(logs: Logs) -> Any:
+    return folded({p: [(f"{n}", t, row) for n, (_, t, row) in enumerate(log)]
+                   for p, log in logs.items()}, TOLD)  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", [_subtractor_first, _forgets_the_old_row])
+def test_a_wrong_model_is_noticed(wrong: Callable[[Logs], Any]) -> None:
+    """The canary: a model with another rule disagrees, so the alarm works."""
+    for seed in range(20):
+        random = Random(seed)
+        logs = random_logs(random)
+        driver = driver_of(random_functions)
+        pipe_cut(driver, logs, random)
+        if held(driver) != wrong(logs):
+            return
+    pytest.fail("twenty logs did not notice a wrong model")
+
+
+def test_a_filtered_table_loses_rows_and_a_mapped_one_changes_them() -> None:
+    """A row that the filter no longer wants is subtracted, as if it were deleted."""
+
+    def define(builder: StreamsBuilder) -> None:
+        table = builder.table("t", SCHEMA).filter("n > 0").map_values(h="upper(g)", m="n * 2")
+        table.group_by("h").aggregate(rows=count(), m=sum("m")).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [put("A", "x", 1, 1), put("B", "x", 2, 2), put("C", "y", -1, 3)])
+    assert held(driver) == {"X": ({"rows": 2, "m": 6}, 2)}
+    driver.pipe_input("t", [put("A", "x", -1, 4), put("C", "y", 5, 5)])
+    assert held(driver) == {"X": ({"rows": 1, "m": 4}, 4), "Y": ({"rows": 1, "m": 10}, 5)}
+    assert driver.counters("s").filtered == 1, "of a row that never was nothing changes"
+
+
+def test_a_row_without_a_group_is_one_dead_letter() -> None:
+    """When it comes; when it goes there is nothing to tell."""
+    driver = driver_of(lambda builder: grouped(builder).count().materialize("s"))
+    driver.pipe_input("t", [put("A", None, 1, 1), put("A", "x", 2, 2), put("A", None, 3, 3)])
+    assert held(driver) == {"x": (0, 3)}
+    letters = driver.dead_letters("s")
+    assert [(one["topic"], one["offset"], one["reason"]) for one in letters] == [
+        ("t", 0, "null-key"), ("t", 2, "null-key"),
+    ]  # fmt: skip
+    assert driver.counters("s") == Counters(
+        input=3, applied=3, late=0, dropped=0, filtered=0, dropped_results=2
+    )
+
+
+def test_a_function_that_raises_leaves_the_group_as_it_was() -> None:
+    """Its row is told of with the step; the other groups of the record are not touched."""
+
+    def unlucky(key: str, value: dict[str, Any], text: str) -> str:
+        if value["n"] == 13:
+            message = "unlucky"
+            raise ValueError(message)
+        return without_row(key, value, text)
+
+    def define(builder: StreamsBuilder) -> None:
+        grouped(builder).aggregate(started, with_row, unlucky, None, "t STRING").materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [put("A", "x", 13, 1), put("A", "y", 2, 2)])
+    assert held(driver) == {"x": ("0+13", 1), "y": ("0+2", 2)}
+    (letter,) = driver.dead_letters("s")
+    assert (letter["offset"], letter["reason"]) == (1, "function-raised")
+    assert letter["detail"] == "store 's', aggregate: ValueError: unlucky"
+
+
+def test_groups_of_several_partitions_need_a_merger() -> None:
+    """Said with the way out; reduce merges by its adder, declarative aggregates need nothing."""
+
+    def define(builder: StreamsBuilder) -> None:
+        grouped(builder).aggregate(started, with_row, without_row, None, "t STRING").materialize(
+            "s"
+        )
+
+    driver = driver_of(define)
+    driver.pipe_input("t", put("A", "x", 1, 1), partition=0)
+    with pytest.raises(Exception, match=r"several partitions.*give the aggregation a merger"):
+        driver.pipe_input("t", put("B", "x", 1, 1), partition=1)
+
+    def plus(kept: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+        return {**kept, "n": kept["n"] + new["n"]}
+
+    def minus(kept: dict[str, Any], old: dict[str, Any]) -> dict[str, Any]:
+        return {**kept, "n": kept["n"] - old["n"]}
+
+    driver = driver_of(lambda builder: grouped(builder).reduce(plus, minus).materialize("s"))
+    for partition in (0, 1):
+        driver.pipe_input("t", put(f"k{partition}", "x", 5, 1), partition=partition)
+    driver.pipe_input("t", put("k1", "x", 7, 1), partition=1)
+    assert held(driver)["x"][0]["n"] == 12
+
+
+def test_groups_have_typed_keys() -> None:
+    """Composite ones, too; a row that fits no such key is in no group."""
+
+    def define(builder: StreamsBuilder) -> None:
+        table = builder.table("t", SCHEMA)
+        table.group_by("n").count().materialize("s", key_serde=Serdes.long())
+        both = table.group_by("g", "n").count()
+        both.materialize("both", key_serde=(Serdes.string(), Serdes.long()))
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [put("A", "x", 10, 1), put("B", "x", 9, 1), put("A", "x", 9, 2)])
+    assert [(row.key, row.value["count"]) for row in driver.key_value_store("s").all()] == [
+        ("9", 2), ("10", 0),
+    ]  # fmt: skip
+    assert [row.key for row in driver.key_value_store("both").all()] == ['["x",9]', '["x",10]']
+
+
+def joined(how: str, groups: str) -> Callable[[StreamsBuilder], None]:
+    """Two joined tables, grouped by a column of either."""
+
+    def define(builder: StreamsBuilder) -> None:
+        left, right = builder.table("t", SCHEMA), builder.table("u", "h STRING, m BIGINT")
+        kinds = {"inner": left.join, "left": left.left_join, "outer": left.outer_join}
+        kinds[how](right).group_by(groups).aggregate(
+            rows=count(), n=sum("n"), m=sum("m")
+        ).materialize("s")
+
+    return define
+
+
+def test_joined_rows_change_groups_with_either_side() -> None:
+    """A left join: the right row moves it; the time is the greater of both rows'."""
+    driver = driver_of(joined("left", "coalesce(h, 'none')"))
+    driver.pipe_input("t", put("A", "x", 1, 10))
+    assert held(driver) == {"none": ({"rows": 1, "n": 1, "m": None}, 10)}
+    driver.pipe_input("u", Record("A", {"h": "p", "m": 5}, 3))
+    assert held(driver) == {
+        "none": ({"rows": 0, "n": None, "m": None}, 10), "p": ({"rows": 1, "n": 1, "m": 5}, 10),
+    }  # fmt: skip
+    driver.pipe_input("u", Record("A", {"h": "q", "m": 6}, 20))
+    driver.pipe_input("t", deletion("A", 15))
+    assert held(driver)["p"] == ({"rows": 0, "n": None, "m": None}, 20)
+    assert held(driver)["q"] == ({"rows": 0, "n": None, "m": None}, 20)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "outer"])
+def test_joined_rows_are_counted_as_they_are_in_the_end(how: str) -> None:
+    """Whatever the cuts and which side came first, as each key comes from one partition."""
+    for seed in range(20):
+        random = Random(seed)
+        driver = driver_of(joined(how, "coalesce(g, '?')"))
+        tables: tuple[dict[str, Any], dict[str, Any]] = {}, {}
+        for _ in range(random.randint(1, 8)):
+            side, batch = random.choice((0, 1)), []
+            for _ in range(random.randint(1, 6)):
+                key, time_ms, n = random.choice("abc"), random.randint(0, 30), random.randint(0, 9)
+                row: Any = {"g": random.choice("xy"), "n": n, "d": 0.0}
+                row = row if side == 0 else {"h": "h", "m": n}
+                row = row if random.random() < 0.7 else None
+                tables[side].pop(key, None)
+                tables[side].update({} if row is None else {key: row})
+                batch.append(Record(key, row, time_ms))
+            driver.pipe_input("tu"[side], batch)
+        groups: dict[str, list[Any]] = {}
+        left, right = tables
+        keys = {"inner": left.keys() & right.keys(), "left": left.keys()}
+        for key in keys.get(how, left.keys() | right.keys()):
+            group = left[key]["g"] if key in left else "?"
+            groups.setdefault(group, []).append((left.get(key), right.get(key)))
+        expected = {
+            group: {
+                "rows": len(rows),
+                "n": sum_or_none([one["n"] for one, _ in rows if one]),
+                "m": sum_or_none([other["m"] for _, other in rows if other]),
+            }
+            for group, rows in groups.items()
+        }
+        found = {group: row for group, (row, _) in held(driver).items() if row["rows"]}
+        assert found == expected, f"seed {seed}"
+
+
+def sum_or_none(numbers: Sequence[int]) -> int | None:
+    """A sum that is null without numbers."""
+    total = 0
+    for number in numbers:
+        total += number
+    return total if numbers else None
+
+
+@pytest.mark.parametrize(
+    "aggregate",
+    [min("n"), max("n"), first("n"), last("n"), collect_list("n"), approx_quantile("n", 0.5)],
+    ids=str,
+)  # fmt: skip
+def test_what_can_not_be_subtracted_is_refused(aggregate: Any) -> None:
+    """With the reason and the way out."""
+    table = grouped(StreamsBuilder())
+    with pytest.raises(InvalidTopology, match=r"what it was without a row that is gone.*adder"):
+        table.aggregate(n=count(), other=aggregate)
+
+
+def test_wrong_arguments_are_told() -> None:
+    """Half a pair of functions, no functions, no expression, the time of the update."""
+    builder = StreamsBuilder()
+    table = builder.table("t", SCHEMA)
+    by_g = table.group_by("g")
+    with pytest.raises(InvalidTopology, match="both adder and subtractor"):
+        by_g.aggregate(started, with_row, schema="t STRING")
+    with pytest.raises(InvalidTopology, match="either functions with a schema or declarative"):
+        by_g.aggregate(started, with_row, without_row, None, "t STRING", n=count())
+    with pytest.raises(InvalidTopology, match="schema must name"):
+        by_g.aggregate(started, with_row, without_row)
+    with pytest.raises(InvalidTopology, match=r"reduce: expects .* not 'x'"):
+        by_g.reduce(with_row, "x")  # type: ignore[arg-type]
+    with pytest.raises(InvalidTopology, match="name at least one column"):
+        table.group_by()
+    with pytest.raises(InvalidTopology, match="expects SQL text"):
+        table.group_by(started)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTopology, match=r"timestamp_ms; .*map_values\('\*', t="):
+        table.group_by("cast(Timestamp_ms / 1000 AS BIGINT)")
+    two = table.join(builder.table("u", "m INT")).group_by("g")
+    with pytest.raises(InvalidTopology, match=r"two joined tables .* use count, sum, avg, stddev"):
+        two.reduce(with_row, with_row)  # type: ignore[arg-type]
+    with pytest.raises(InvalidTopology, match="two joined tables"):
+        two.aggregate(started, with_row, without_row, None, "t STRING")
+
+
+def test_a_topology_tells_of_it() -> None:
+    """In words and in a drawing; it is told apart from the updates as a stream."""
+
+    def define(builder: StreamsBuilder) -> None:
+        table = builder.table("t", SCHEMA)
+        table.filter("n > 0").group_by("g").count().materialize("rows")
+        table.to_stream().group_by("g").count().materialize("updates")
+        table.join(builder.table("u", "m INT")).group_by("g").count().materialize("both")
+
+    builder = StreamsBuilder()
+    define(builder)
+    topology = builder.build()
+    words = topology.describe()
+    assert "Input: (table('t').filter('n > 0') of the table).changes().group_by(g)" in words
+    assert "Input: table('t').group_by(g)" in words
+    assert "Input: (table('t')).join(table 'u').changes() of (table('u')).group_by(g)" in words
+    assert "filter('n &gt; 0')" not in topology.to_mermaid()
+    assert "<br>changes()" in topology.to_mermaid()

@@ -1,0 +1,179 @@
+"""Changes of a table as the engine tells them, and the parts that are kept of them."""
+
+import math
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from oriel import IllegalArgument
+from oriel.pipeline.windows import LEFT, RIGHT, TableChangesEngine
+from oriel.pipeline.windows.arrays import Ranges
+from oriel.pipeline.windows.exact import (
+    merged_codes,
+    net_square_codes,
+    net_sum_codes,
+    rounded,
+    square_codes,
+    sum_codes,
+)
+from tests.slow_joins import Arrived
+from tests.slow_table_groups import updates
+from tests.windows.join_batches import saved_and_loaded, to_table
+from tests.windows.test_table_join_properties import CARRIED, LEFT_VALUES, RIGHT_VALUES
+
+NO_CLOCKS = (0, 0)
+
+
+def of_one_table() -> TableChangesEngine:
+    """An engine of a table with the column ``l``."""
+    return TableChangesEngine("left", LEFT_VALUES, pa.schema([]), CARRIED, is_joined=False)
+
+
+def batch_of(engine: TableChangesEngine, *records: tuple[int, Arrived]) -> pa.Table:
+    """Records with their side."""
+    rows = [to_table(engine.record_schema, [one], "lr"[side], side=side) for side, one in records]
+    return pa.concat_tables([engine.record_schema.empty_table(), *rows])
+
+
+def test_a_record_tells_the_old_row_and_then_the_new_one() -> None:
+    """With its own place and time; a first row comes alone, and so does one that is deleted."""
+    engine = of_one_table()
+    first = engine.process(
+        engine.empty_state(),
+        batch_of(
+            engine,
+            (LEFT, Arrived("A", 10, 0, 7, "a", 10)),
+            (LEFT, Arrived("A", 3, 0, 8, "b", 10)),
+            (LEFT, Arrived("B", 4, 0, 9, None, 10)),
+        ),
+        NO_CLOCKS,
+    )
+    assert [tuple(row.values()) for row in first.results.to_pylist()] == [
+        ("A", 10, 0, 7, 1, 10, "a"), ("A", 3, 0, 8, 0, 10, "a"), ("A", 3, 0, 8, 1, 10, "b"),
+    ]  # fmt: skip
+    assert first.filtered == 1
+    deleted = batch_of(engine, (LEFT, Arrived("A", 12, 0, 10, None, 12)))
+    second = engine.process(saved_and_loaded(first.state), deleted, NO_CLOCKS)
+    assert [tuple(row.values()) for row in second.results.to_pylist()] == [
+        ("A", 12, 0, 10, 0, 12, "b")
+    ]
+    assert (len(first.state), len(second.state)) == (1, 0)
+
+
+def test_each_partition_has_a_row_of_its_own() -> None:
+    """What one of them deletes, another one still has; the state carries what it is given."""
+    engine = of_one_table()
+    both = [(LEFT, Arrived("A", 10, p, 7, f"of {p}", 10)) for p in (0, 1)]
+    result = engine.process(engine.empty_state(), batch_of(engine, *both), NO_CLOCKS)
+    assert [row["suborder"] for row in result.results.to_pylist()] == [1, 1]
+    deletion = batch_of(engine, (LEFT, Arrived("A", 11, 0, 8, None, 11)))
+    result = engine.process(result.state, deletion, NO_CLOCKS)
+    assert [row["l"] for row in result.results.to_pylist()] == ["of 0"]
+    ((row,)) = result.state.to_pylist()
+    assert (row["partition"], row["l"], row["key_group"]) == (1, "of 1", 1)
+
+
+def test_two_tables_tell_the_joined_rows_before_and_after() -> None:
+    """A right record's changes have suborders of their own; times as updates have them."""
+    engine = TableChangesEngine("inner", LEFT_VALUES, RIGHT_VALUES, CARRIED, is_joined=True)
+    result = engine.process(
+        engine.empty_state(),
+        batch_of(
+            engine,
+            (LEFT, Arrived("A", 10, 0, 7, "a", 10)),
+            (RIGHT, Arrived("A", 5, 1, 7, "b", 11)),
+            (LEFT, Arrived("A", 3, 0, 8, "c", 12)),
+            (RIGHT, Arrived("A", 2, 1, 8, None, 13)),
+        ),
+        NO_CLOCKS,
+    )
+    assert [tuple(row.values()) for row in result.results.to_pylist()] == [
+        ("A", 10, 1, 7, 3, 11, "a", "b"),
+        ("A", 5, 0, 8, 0, 12, "a", "b"), ("A", 5, 0, 8, 1, 12, "c", "b"),
+        ("A", 3, 1, 8, 2, 13, "c", "b"),
+    ]  # fmt: skip
+    assert result.filtered == 1
+
+
+def test_names_are_checked() -> None:
+    """A column that the engine has is refused."""
+    schema = pa.schema([("suborder", pa.int64())])
+    with pytest.raises(IllegalArgument, match="column 'suborder' is there twice"):
+        TableChangesEngine("left", schema, pa.schema([]), is_joined=False)
+
+
+def random_log(random: Random) -> list[Any]:
+    """Records of one partition for the model: few keys, deletions."""
+    return [
+        (
+            random.choice("abc"),
+            random.randint(0, 30),
+            None if random.random() < 0.3 else (f"v{n}", 0.0),
+        )
+        for n in range(random.choice((0, 5, 20)))
+    ]
+
+
+def test_results_follow_from_each_partitions_log_alone() -> None:
+    """In any cut and interleaving, with a restart behind each batch."""
+    told = 0
+    for seed in range(60):
+        random, engine = Random(seed), of_one_table()
+        logs = {p: random_log(random) for p in range(random.choice((1, 2, 3)))}
+        expected = [
+            (update.time, partition, offset, is_new, row[0])
+            for partition, log in logs.items()
+            for offset, update in enumerate(updates(log))
+            for is_new, row in enumerate((update.old, update.new))
+            if row is not None
+        ]
+        state, position, found = engine.empty_state(), dict.fromkeys(logs, 0), []
+        while left := [p for p, log in logs.items() if position[p] < len(log)]:
+            arrived = []
+            for p in random.sample(left, random.randint(1, len(left))):
+                end = position[p] + random.randint(1, 6)
+                for offset, (key, time, row) in list(enumerate(logs[p]))[position[p] : end]:
+                    clock = max(entry[1] for entry in logs[p][: offset + 1])
+                    value = None if row is None else row[0]
+                    arrived.append((LEFT, Arrived(key, time, p, offset, value, clock)))
+                position[p] = end
+            result = engine.process(state, batch_of(engine, *arrived), NO_CLOCKS)
+            state = saved_and_loaded(result.state)
+            found += [
+                (r["timestamp_ms"], r["partition"], r["offset"], r["suborder"], r["l"])
+                for r in result.results.to_pylist()
+            ]
+        assert sorted(found, key=lambda r: r[1:]) == sorted(expected, key=lambda r: r[1:]), seed
+        told += len(found)
+    assert told > 500
+
+
+def test_net_sums_and_squares_take_the_least_integer_away() -> None:
+    """It has no negative one in 64 bits."""
+    numbers, signs = np.array([-(2**63), 7, -(2**63)]), np.array([1, 1, -1])
+    one = Ranges(np.array([0]), np.array([3]))
+    seven, alone = np.array([7]), Ranges(np.array([0]), np.array([1]))
+    assert net_sum_codes(numbers, signs, one) == sum_codes(seven, alone)
+    assert net_square_codes(numbers, signs, one) == square_codes(seven, alone)
+
+
+def test_net_sums_are_the_sums_of_what_is_left() -> None:
+    """To the same code, whatever was added and taken away again, NaN and infinities too."""
+    for seed in range(200):
+        random = Random(seed)
+        choices = [0.1, -0.1, 1e300, 5e-324, math.inf, -math.inf, math.nan, 0.0, -0.0, 2.0**40]
+        kept, gone = ([random.choice(choices) for _ in range(random.randint(0, 5))] for _ in "kg")
+        changes = [*((x, 1) for x in [*kept, *gone]), *((x, -1) for x in gone)]
+        random.shuffle(changes)
+        at = random.randint(0, len(changes))
+        numbers = np.array([number for number, _ in changes], dtype=np.float64)
+        signs = np.array([sign for _, sign in changes], dtype=np.int64)
+        two = Ranges(np.array([0, at]), np.array([at, len(changes)]))
+        codes = net_sum_codes(numbers, signs, two)
+        merged = merged_codes(codes, Ranges(np.array([0]), np.array([2])))
+        whole = sum_codes(np.array(kept), Ranges(np.array([0]), np.array([len(kept)])))
+        assert merged.to_pylist() == whole.to_pylist(), f"seed {seed}"
+        assert np.array_equal(rounded(merged), rounded(whole), equal_nan=True)
