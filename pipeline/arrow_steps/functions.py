@@ -202,6 +202,10 @@ def _trim_right(text: Operand) -> Operand:
     return pc.utf8_rtrim(text, " ")
 
 
+def _split(text: Operand, *, pattern: str) -> Operand:
+    return pc.split_pattern(text, pattern)
+
+
 def _field(value: Operand, *, index: int) -> Operand:
     return pc.struct_field(value, index)
 
@@ -242,6 +246,7 @@ FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
     "positive_remainder": _positive_remainder,
     "remainder": _remainder,
     "replace": _replace,
+    "split": _split,
     "starts_with": _starts_with,
     "substring": _substring,
     "subtract": pc.subtract,

@@ -24,8 +24,23 @@ from oriel.pipeline.arrow_steps.expressions import (
 from oriel.pipeline.arrow_steps.functions import Operand
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, RAW, STEPPED_FIELDS, joined_values
-from oriel.pipeline.language import SCOPE, Filter, Input, Side, Source, arrow_schema, refuse_taken
+from oriel.pipeline.hops import (
+    BESIDE_ELEMENT,
+    BESIDE_RESULT,
+    MESSAGE,
+    RAW,
+    STEPPED_FIELDS,
+    joined_values,
+)
+from oriel.pipeline.language import (
+    SCOPE,
+    Input,
+    MapValues,
+    Side,
+    Source,
+    arrow_schema,
+    refuse_taken,
+)
 from oriel.storage import KEY_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -58,6 +73,20 @@ class Compute:
 
 
 @dataclass(frozen=True)
+class Explode:
+    """A row for each element of the array ``elements``, which is then the column ``name``.
+
+    No other column has the name. A row that is in use and has no element is filtered out.
+    """
+
+    name: str
+    elements: str
+
+
+ProgramStep = Keep | Delete | Compute | Explode
+
+
+@dataclass(frozen=True)
 class Program:
     """What steps do, in order, beginning with the record's columns and the value's.
 
@@ -65,7 +94,7 @@ class Program:
     a text.
     """
 
-    steps: tuple[Keep | Delete | Compute, ...]
+    steps: tuple[ProgramStep, ...]
     outputs: Mapping[str, str]
     key: Expression
 
@@ -73,16 +102,30 @@ class Program:
         """The same without columns that neither ``used`` nor a condition nor the key needs."""
         outputs = {name: self.outputs[name] for name in used}
         needed = {*outputs.values(), *column_names(self.key)}
-        steps: list[Keep | Delete | Compute] = []
+        steps: list[ProgramStep] = []
         for step in reversed(self.steps):
             if isinstance(step, Keep | Delete):
                 needed.update(column_names(step.condition))
+            elif isinstance(step, Explode):
+                # Its rows are counted, whoever reads the element.
+                needed.add(step.elements)
             elif step.name in needed:
                 needed.update(column_names(step.expression))
             else:
                 continue
             steps.append(step)
         return Program(tuple(reversed(steps)), outputs, self.key)
+
+    def read_from(self, place: int) -> set[str]:
+        """The columns that the steps from ``place`` on read, or what comes behind all of them."""
+        read = {*self.outputs.values(), *column_names(self.key)}
+        for step in self.steps[place:]:
+            if isinstance(step, Explode):
+                read.add(step.elements)
+            else:
+                is_new = isinstance(step, Compute)
+                read.update(column_names(step.expression if is_new else step.condition))
+        return read
 
 
 class ArrowSteps:
@@ -123,10 +166,10 @@ class ArrowSteps:
         self._keeps_raw = keeps_raw
 
     def rows(self, records: pa.Table) -> pa.Table:
-        """Return the rows for the stamp, as many as ``records`` and in their order.
+        """Return the rows for the stamp in the order of ``records``, one for each or its elements.
 
         Columns: those of ``STEPPED_FIELDS``, for a join's results those of ``BESIDE_RESULT``,
-        and the chosen value columns.
+        for elements those of ``BESIDE_ELEMENT``, and the chosen value columns.
         """
         length = len(records)
         if self._joined:
@@ -140,8 +183,20 @@ class ArrowSteps:
             reason, null_value = records["reason"], pc.is_null(records["value"])
         columns |= {name: records[name] for name in SCOPE}
         keep, in_use = pa.array(np.ones(length, dtype=np.bool_)), pc.is_null(reason)
-        for step in self._selected.steps:
-            if isinstance(step, Compute):
+        #: Whose elements rows are, and which: None while they are records.
+        flattened: _Elements | None = None
+        for place, step in enumerate(self._selected.steps):
+            if isinstance(step, Explode):
+                flattened = _Elements.of(columns[step.elements])
+                keep = pc.and_(keep, pc.or_(pc.invert(in_use), flattened.has_any))
+                keep, reason, null_value = (
+                    _spread(column, flattened) for column in (keep, reason, null_value)
+                )
+                in_use = pc.and_(pc.is_null(reason), keep)
+                read = self._selected.read_from(place + 1)
+                columns = {n: _spread(one, flattened) for n, one in columns.items() if n in read}
+                columns[step.name] = flattened.values
+            elif isinstance(step, Compute):
                 columns[step.name] = _in_use(in_use, evaluate(step.expression, columns))
             elif isinstance(step, Delete):
                 deleted = pc.and_(in_use, evaluate(step.condition, columns))
@@ -163,22 +218,36 @@ class ArrowSteps:
         reason = pc.if_else(pc.and_(in_use, is_too_long), Reason.KEY_TOO_LONG.value, reason)
         if not self._null_values:
             reason = pc.if_else(pc.and_(in_use, null_value), Reason.NULL_VALUE.value, reason)
-        raw = pa.repeat(pa.scalar(b"", RAW.type), length) if self._joined else records[RAW.name]
-        if self._joined or not pc.any(pc.is_valid(reason)).as_py():
-            message = pa.nulls(length, MESSAGE.type)
+        is_bad = pc.is_valid(reason)
+        has_bad = pc.any(is_bad).as_py()
+        # Bytes are not copied for each element that has no use for them.
+        if self._joined:
+            raw = pa.repeat(pa.scalar(b"", RAW.type), len(keep))
+        elif has_bad or self._keeps_raw:
+            raw = _spread(records[RAW.name], flattened)
         else:
-            message = _in_use(pc.is_valid(reason), records[MESSAGE.name])
+            raw = pa.nulls(len(keep), RAW.type)
+        if self._joined or not has_bad:
+            message = pa.nulls(len(keep), MESSAGE.type)
+        else:
+            message = _in_use(is_bad, _spread(records[MESSAGE.name], flattened))
         computed = {
             MESSAGE.name: message,
             "reason": reason,
             "keep": keep,
             "null_value": null_value,
-            "raw": raw if self._keeps_raw else _in_use(pc.is_valid(reason), raw),
+            "raw": raw if self._keeps_raw else _in_use(is_bad, raw),
             "key": key,
         }
-        fields = (*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ()))
+        fields = [*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ())]
+        if flattened is not None:
+            suborder, first_element = BESIDE_ELEMENT
+            computed |= {suborder.name: flattened.place, first_element.name: flattened.is_first}
+            fields += [field for field in BESIDE_ELEMENT if field not in fields]
         stepped = {
-            field.name: computed[field.name] if field.name in computed else records[field.name]
+            field.name: computed[field.name]
+            if field.name in computed
+            else _spread(records[field.name], flattened)
             for field in fields
         }
         values = {name: columns[within] for name, within in self._selected.outputs.items()}
@@ -204,7 +273,7 @@ def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | 
     names = list(values.names)
     key: Expression = ColumnRef("key")
     for step in origin.steps:
-        if isinstance(step, Filter) or step.columns:
+        if not isinstance(step, MapValues) or step.columns:
             return None
         next_key = _key(step.key, values, names, key)
         if next_key is None:
@@ -249,6 +318,43 @@ def _key(
 def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
     """The columns of values, null where there is no value."""
     return {field.name: pc.struct_field(values, field.name) for field in values.type}
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """The rows that come of one array a record: its elements, or one row where it has none.
+
+    ``row_of`` is the record's row of each, ``place`` the element's in its array and ``values`` the
+    element, both null where there is none; ``has_any`` tells of each record if it has elements.
+    """
+
+    row_of: pa.Array
+    place: pa.Array
+    is_first: pa.Array
+    values: pa.ChunkedArray
+    has_any: pa.Array
+
+    @classmethod
+    def of(cls, lists: pa.ChunkedArray) -> "_Elements":
+        """The elements of ``lists``, in their order."""
+        lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0), dtype=np.int64)
+        rows = np.maximum(lengths, 1)
+        row_of = np.repeat(np.arange(len(rows)), rows)
+        place = np.arange(len(row_of)) - (np.cumsum(rows) - rows)[row_of]
+        is_none = lengths[row_of] == 0
+        number = pa.array(np.cumsum(~is_none) - 1, mask=is_none)
+        return cls(
+            pa.array(row_of),
+            pa.array(place, mask=is_none),
+            pa.array(place == 0, mask=is_none),
+            pc.list_flatten(lists).take(number),
+            pa.array(lengths > 0),
+        )
+
+
+def _spread(column: Operand, elements: _Elements | None) -> Operand:
+    """A column of records as one of their elements; as it is where nothing is flattened."""
+    return column if elements is None else column.take(elements.row_of)
 
 
 def _in_use(mask: Operand, column: Operand) -> Operand:

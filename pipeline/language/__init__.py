@@ -34,6 +34,7 @@ from oriel.pipeline.language.serdes import AvroSerde, ProtobufSerde, Serde, Serd
 from oriel.pipeline.language.topology import (
     Columns,
     Filter,
+    FlatMapValues,
     Functions,
     Input,
     Join,
@@ -48,6 +49,7 @@ from oriel.pipeline.language.topology import (
     TableRows,
     TableUpdates,
     Topology,
+    flattens,
     grouping_text,
 )
 
@@ -60,6 +62,7 @@ __all__ = [
     "Consumed",
     "FieldTimestamp",
     "Filter",
+    "FlatMapValues",
     "Functions",
     "Input",
     "Join",
@@ -83,6 +86,7 @@ __all__ = [
     "arrow_schema",
     "check_names",
     "check_topic",
+    "flattens",
     "function_texts",
     "grouping_text",
     "refuse_hidden",

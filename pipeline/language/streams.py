@@ -11,6 +11,7 @@ from oriel.pipeline.language.grouped import KGroupedStream, Registry
 from oriel.pipeline.language.serdes import StoreKeySerde
 from oriel.pipeline.language.topology import (
     Filter,
+    FlatMapValues,
     Input,
     Join,
     MapValues,
@@ -21,6 +22,7 @@ from oriel.pipeline.language.topology import (
     TableLookup,
     TableRows,
     TableUpdates,
+    flattens,
 )
 from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows
 
@@ -115,6 +117,41 @@ class KStream:
         """
         return self._with_step(_checked_map_values(keep, columns))
 
+    def flat_map_values(self, *keep: str, **columns: "str | Column") -> "KStream":
+        """Make several records of one: one of the computed ``columns`` is an array.
+
+        The record becomes one for each of its elements, in their order, with its key and time:
+        ``flat_map_values("user", word="split(line, ' ')")`` gives each word beside the user. The
+        columns ``keep`` and other computed ones are the same in each. Of an element that is a
+        struct, ``map_values(price="item.price")`` behind it takes the fields. A record whose array
+        is empty or null is filtered out.
+
+        Elements are counted beside the records (``elements``, ``elements_late`` ...). They share
+        their record's place in the log, so a stream is flattened once, and can't be joined with a
+        stream; joining it with a table is fine, before or after.
+
+        Raises:
+            InvalidTopology: no column is computed, an expression is neither SQL text nor a Spark
+                ``Column``, or the stream is flattened already or comes of a join of two streams
+                or tables. (Which column is an array shows when the topology is run.)
+        """
+        return self._flattened("flat_map_values", keep, columns)
+
+    def flat_map(
+        self, key: "str | Column | tuple[str | Column, ...]", *keep: str, **columns: "str | Column"
+    ) -> "KStream":
+        """``flat_map_values`` whose records get a key of their own.
+
+        The key's expressions see the element beside all columns of the old value:
+        ``flat_map("word", word="split(line, ' ')")``. What stays are ``keep`` and ``columns``.
+
+        Raises:
+            InvalidTopology: as from ``flat_map_values``, or no key is named.
+        """
+        flattened = self._flattened("flat_map", ("*",), columns)
+        parts = key if isinstance(key, tuple) else (key,)
+        return flattened._with_key("flat_map", parts, (*keep, *columns), {})  # noqa: SLF001
+
     def join(self, other: "KStream | SourceTable", windows: JoinWindows | None = None) -> "KStream":
         """Pair records with equal keys; the value has the columns of both.
 
@@ -166,6 +203,28 @@ class KStream:
         stepped = (replace(origin, steps=(*origin.steps, step)) for origin in self.origins)
         return replace(self, origins=tuple(stepped))
 
+    def _flattened(
+        self, called: str, keep: tuple[str, ...], columns: Mapping[str, "str | Column"]
+    ) -> "KStream":
+        if not columns:
+            message = f"{called}: compute a column that is an array, like word=\"split(line, ' ')\""
+            raise InvalidTopology(message)
+        require_expressions(called, *keep, *columns.values())
+        for origin in self.origins:
+            if origin.has_elements:
+                message = (
+                    f"{called}: the stream is flattened already ({origin}); make one array of "
+                    "both, as flatten(transform(list, x -> ...)) does"
+                )
+                raise InvalidTopology(message)
+            if isinstance(origin.join, StreamJoin | TableUpdates):
+                message = (
+                    f"{called}: results of {origin.join} can't be told apart by element; an "
+                    "aggregate of functions sees the array as a whole"
+                )
+                raise InvalidTopology(message)
+        return self._with_step(FlatMapValues(keep, dict(columns)))
+
     def _with_key(
         self,
         step: str,
@@ -211,6 +270,13 @@ class KStream:
                     raise InvalidTopology(message)
                 joins.append(TableLookup(*sides, how))
             elif isinstance(windows, JoinWindows):
+                for side in sides:
+                    if flattens(side.steps):
+                        message = (
+                            f"{step}: a side of a join of streams can't be flattened ({side}); "
+                            "join the records, and group by key what has to be taken apart"
+                        )
+                        raise InvalidTopology(message)
                 joins.append(StreamJoin(*sides, how, windows))
             else:
                 message = f"{step}: two streams need JoinWindows, not {windows!r}"

@@ -3,7 +3,7 @@
 ``oriel.pipeline.language.streams`` is the language that makes it. Nothing here touches Spark.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -50,6 +50,12 @@ def grouping_text(parts: "tuple[str | Column, ...]") -> str:
     return ", ".join(" ".join(text.split()) for text in texts)
 
 
+def columns_text(keep: Iterable[str], columns: "Mapping[str, str | Column]") -> str:
+    """The columns of a new value as they are written: those that stay, then the computed ones."""
+    computed = (f"{name}={expression_text(value)}" for name, value in columns.items())
+    return ", ".join([*map(repr, keep), *computed])
+
+
 @dataclass(frozen=True)
 class Filter:
     """Keep the records for which the condition is true (not false, not null).
@@ -82,14 +88,33 @@ class MapValues:
         """The step as it is written."""
         if self.key and self.keep == ("*",) and not self.columns:
             return f"select_key({grouping_text(self.key)})"
-        names = [repr(name) for name in self.keep]
-        computed = [f"{name}={expression_text(value)}" for name, value in self.columns.items()]
+        value = columns_text(self.keep, self.columns)
         if self.key:
-            return f"map({', '.join([f'({grouping_text(self.key)})', *names, *computed])})"
-        return f"map_values({', '.join(names + computed)})"
+            return f"map(({grouping_text(self.key)}), {value})"
+        return f"map_values({value})"
 
 
-Step = Filter | MapValues
+@dataclass(frozen=True)
+class FlatMapValues:
+    """One record for each element of the one array among ``columns``; ``keep`` as in MapValues.
+
+    All of them have the record's key, time and place. A record without an element is filtered out.
+    """
+
+    keep: tuple[str, ...]
+    columns: Mapping[str, "str | Column"]
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return f"flat_map_values({columns_text(self.keep, self.columns)})"
+
+
+Step = Filter | MapValues | FlatMapValues
+
+
+def flattens(steps: Iterable[Step]) -> bool:
+    """Whether some step makes several records of one: elements, which share a place in the log."""
+    return any(isinstance(step, FlatMapValues) for step in steps)
 
 
 @dataclass(frozen=True)
@@ -221,6 +246,11 @@ class Input:
         )
         grouped = f"group_by({grouping_text(self.group_by)})" if self.group_by else "group_by_key()"
         return ".".join(map(str, (read, *self.steps, grouped)))
+
+    @property
+    def has_elements(self) -> bool:
+        """Whether what is grouped are the elements of records, in front of a join or behind it."""
+        return flattens((*(self.join.left.steps if self.join else ()), *self.steps))
 
     @property
     def grouping(self) -> str:

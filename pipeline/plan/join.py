@@ -10,10 +10,11 @@ import pyarrow as pa
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import KEY_GROUP
-from oriel.pipeline.language import Join, StreamJoin, TableLookup, TableUpdates
+from oriel.pipeline.language import Join, StreamJoin, TableLookup, TableUpdates, flattens
 from oriel.pipeline.windows import (
     NULL_VALUE,
     SIDE_FIELDS,
+    SUBORDER,
     Clocks,
     IllegalArgument,
     JoinEngine,
@@ -39,12 +40,15 @@ class JoinStage:
         self.streams: StreamJoinEngine | None = None
         self._engine: JoinEngine
         carried = pa.schema([KEY_GROUP])
+        of_elements = flattens(join.left.steps)
         try:
             if isinstance(join, StreamJoin):
                 self.streams = StreamJoinEngine(join.windows, join.how, left, right, carried)
                 self._engine = self.streams
             elif isinstance(join, TableLookup):
-                self._engine = TableLookupEngine(join.how, left, right, carried)
+                self._engine = TableLookupEngine(
+                    join.how, left, right, carried, of_elements=of_elements
+                )
             else:
                 self._engine = TableUpdatesEngine(join.how, left, right, carried)
         except IllegalArgument as error:
@@ -62,7 +66,10 @@ class JoinStage:
         self.state_schema = self._engine.state_schema
         self.result_schema = self._engine.result_schema
         #: What both sides' stamps send, whichever of it the engine reads.
-        self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, KEY_GROUP, *left, *right])
+        self.record_schema = pa.schema([
+            *SIDE_FIELDS, *([SUBORDER] if of_elements else []), NULL_VALUE, KEY_GROUP,
+            *left, *right,
+        ])  # fmt: skip
 
     def empty_state(self) -> pa.Table:
         """The state before the first record."""

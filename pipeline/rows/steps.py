@@ -1,7 +1,8 @@
 """Row-wise steps as one Spark projection in front of the stamp.
 
 Rows are never dropped here, only marked (``__keep``, ``__reason``), so that every record is counted
-once (input = applied + late + dead-lettered + filtered) and partitions keep their order. A step's
+once (input = applied + late + dead-lettered + filtered) and partitions keep their order. Where a
+step flattens, a record with elements becomes as many rows, each other one stays one. A step's
 expression is evaluated only for rows that are still wanted, except that Spark calls Python
 functions for every row.
 
@@ -19,15 +20,16 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, StructField, StructType
 
 from oriel.pipeline.arrow_steps import ArrowSteps, TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE
+from oriel.pipeline.hops import BESIDE_RESULT, FIRST_ELEMENT, MESSAGE
 from oriel.pipeline.language import (
     SCOPE,
     Filter,
+    FlatMapValues,
     Input,
     MapValues,
     Side,
@@ -43,11 +45,13 @@ from oriel.pipeline.rows.expressions import (
     refuse_unsteady,
 )
 from oriel.pipeline.spark import error_kind, first_line
+from oriel.pipeline.windows import SUBORDER
 from oriel.storage import KEY_BYTES_MAX
 
 _META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
 #: The further columns of a join's results, and their names among the steps.
 JOIN_COLUMNS = {field.name: f"__{field.name}" for field in BESIDE_RESULT}
+_SUBORDER = JOIN_COLUMNS[SUBORDER.name]
 
 
 class RowSteps:
@@ -79,16 +83,22 @@ class RowSteps:
                 expressions = {"the condition": step.condition}
             else:
                 expressions = {f"column {name!r}": e for name, e in step.columns.items()}
-                expressions |= _key_parts(step.key)
+                if isinstance(step, MapValues):
+                    expressions |= _key_parts(step.key)
                 step_of.update(dict.fromkeys(step.columns, f"step {step}"))
             rows = self._checked(str(step), rows, expressions, partial(self._applied, step=step))
+            if isinstance(step, FlatMapValues):
+                rows = self._flattened(step, rows)
         self._rows = self._checked(
             f"group_by({grouping_text(origin.group_by)})",
             rows,
             _key_parts(origin.group_by),
             partial(self._with_key, group_by=origin.group_by),
         )
-        refuse_unsteady(store, unpacked_rows, self._rows, self._steps)
+        refuse_unsteady(
+            store, unpacked_rows, self._rows, self._steps,
+            flattened=sum(isinstance(step, FlatMapValues) for step in origin.steps),
+        )  # fmt: skip
         #: The Arrow schema of the value columns after the steps.
         self.values: pa.Schema = carried_schema(
             store, rows.drop(*self._meta, *SCOPE).schema, step_of
@@ -126,6 +136,7 @@ class RowSteps:
             reason = F.when(_in_use() & F.col("__null_value"), null_value).otherwise(reason)
         raw = F.col("__raw") if keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
         join_columns = [name for name in JOIN_COLUMNS.values() if name in self._meta]
+        first_element = [FIRST_ELEMENT.name] if FIRST_ELEMENT.name in self._meta else []
         selected = [
             F.col("__partition").alias("partition"),
             F.col("__offset").alias("offset"),
@@ -137,6 +148,7 @@ class RowSteps:
             key.alias("key"),
             F.col("timestamp_ms"),
             *(F.col(name).alias(name.removeprefix("__")) for name in join_columns),
+            *_columns(first_element),
             *(self._value(name) for name in used),
         ]
         self._project(rows, selected)
@@ -146,8 +158,9 @@ class RowSteps:
 
         Columns: partition, offset, reason, keep, null_value, raw (of dead letters, or of
         all), the message of dead letters, key, timestamp_ms, for a join's results suborder,
-        stream_time_ms, report and task, and the chosen value columns; behind these the columns
-        ``carried`` of ``records``, which no step sees.
+        stream_time_ms, report and task, for elements suborder and ``FIRST_ELEMENT``, and the
+        chosen value columns; behind these the columns ``carried`` of ``records``, which no step
+        sees. A row that is flattened is followed by no other row before its last element.
         """
         if not carried:
             for columns in self._projections:
@@ -208,7 +221,51 @@ class RowSteps:
             message = f"store {self._store!r}, step {step}: {why}"
             raise InvalidTopology(message) from error
 
+    def _flattened(self, step: FlatMapValues, rows: DataFrame) -> DataFrame:
+        """A row for each element of the array that ``step`` has computed; one for what has none.
+
+        Raises:
+            InvalidTopology: of the step's columns none is an array, or several are.
+        """
+        lists = [name for name in step.columns if isinstance(rows.schema[name].dataType, ArrayType)]
+        if len(lists) != 1:
+            found = f"{lists} are" if lists else "none is"
+            message = (
+                f"store {self._store!r}, step {step}: one of the columns has to be the array whose "
+                f"elements become records, but {found}; compute others in a map_values before"
+            )
+            raise InvalidTopology(message)
+        (name,) = lists
+
+        def exploded(values: list[str]) -> list[Column]:
+            elements = F.col(f"`{name}`")
+            has_any = F.coalesce(F.size(elements) > 0, F.lit(False))  # noqa: FBT003
+            kept = F.when(_in_use(), has_any).otherwise(F.col("__keep")).alias("__keep")
+            # "outer": what has no element has a row all the same, or it could not be counted.
+            return [
+                *_columns(m for m in self._meta if m not in {"__keep", _SUBORDER}),
+                kept,
+                *_columns((*SCOPE, *(value for value in values if value != name))),
+                F.posexplode_outer(elements).alias("__place", name),
+            ]
+
+        def numbered(values: list[str]) -> list[Column]:
+            place = F.col("__place").cast("bigint")
+            return [
+                *_columns(m for m in self._meta if m != _SUBORDER),
+                place.alias(_SUBORDER),
+                (place == 0).alias(FIRST_ELEMENT.name),
+                *_columns((*SCOPE, *(value for value in values if value != "__place"))),
+            ]
+
+        rows = self._checked(str(step), rows, {}, exploded)
+        rows = self._checked(str(step), rows, {}, numbered)
+        self._meta = (*(m for m in self._meta if m != _SUBORDER), _SUBORDER, FIRST_ELEMENT.name)
+        return rows
+
     def _applied(self, values: list[str], step: Step) -> list[Column]:
+        if isinstance(step, FlatMapValues):
+            return [*_columns((*self._meta, *SCOPE)), *_mapped(values, step)]
         if isinstance(step, MapValues):
             scope = _columns(SCOPE)
             if step.key:
@@ -296,7 +353,7 @@ def _unpacked_results(results: DataFrame) -> list[Column]:
     ]
 
 
-def _mapped(values: list[str], step: MapValues) -> list[Column]:
+def _mapped(values: list[str], step: MapValues | FlatMapValues) -> list[Column]:
     """The columns of the new value: those that stay, then the computed ones, which win."""
     refuse_taken(str(step), step.columns)
     # Spark does not tell names apart by case.

@@ -35,8 +35,9 @@ class TableLookupEngine(JoinEngine):
     """Join of a stream with a table.
 
     The state is the table's records (``TableRecords.newest``). A result is the stream's record,
-    in the stream's order, with its own time (semantics 5), place and stream time; its suborder
-    is 0, as a record finds one row at most. An inner join filters those that find none.
+    in the stream's order, with its own time (semantics 5), place and stream time; it has no
+    suborder, as a record finds one row at most. Elements of records keep theirs (``of_elements``:
+    the stream's rows are such). An inner join filters those that find none.
     """
 
     def __init__(
@@ -45,6 +46,8 @@ class TableLookupEngine(JoinEngine):
         stream: pa.Schema,
         table: pa.Schema,
         carried: pa.Schema | None = None,
+        *,
+        of_elements: bool = False,
     ) -> None:
         """Join columns as ``JoinEngine`` says; the table is the right side.
 
@@ -55,7 +58,11 @@ class TableLookupEngine(JoinEngine):
         values = joined_values(how, LookupHow, own, carried, (stream, table))
         self._inner = how == "inner"
         self._stream_values, self._table_values = stream.names, table.names
-        self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, *(carried or ()), *values])
+        self._of_elements = of_elements
+        beside = [SUBORDER] if of_elements else []
+        self.record_schema = pa.schema([
+            *SIDE_FIELDS, *beside, NULL_VALUE, *(carried or ()), *values,
+        ])  # fmt: skip
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), *values[len(stream) :]])
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
 
@@ -83,10 +90,13 @@ class TableLookupEngine(JoinEngine):
         if self._inner:
             filtered = row_number.null_count
             stream, row_number = stream.filter(row_number.is_valid()), row_number.drop_null()
+        suborder = (
+            stream[SUBORDER.name] if self._of_elements else pa.nulls(len(stream), SUBORDER.type)
+        )
         # A null row number takes a null: a left join's record without a row.
         columns = {
             **{field.name: stream[field.name] for field in SIDE_FIELDS},
-            SUBORDER.name: pa.array(np.zeros(len(stream), dtype=np.int64)),
+            SUBORDER.name: suborder,
             **{name: stream[name] for name in self._stream_values},
             **{name: rows[name].take(row_number) for name in self._table_values},
         }
