@@ -20,6 +20,8 @@ import pyarrow.compute as pc
 Operand = Any
 
 _TEXT = pa.string()
+#: Texts that a text was split into, as Spark types them.
+_PARTS = pa.list_(pa.field("element", _TEXT, nullable=False))
 
 
 def _equal(left: Operand, right: Operand) -> Operand:
@@ -203,7 +205,7 @@ def _trim_right(text: Operand) -> Operand:
 
 
 def _split(text: Operand, *, pattern: str) -> Operand:
-    return pc.split_pattern(text, pattern)
+    return pc.split_pattern(text, pattern).cast(_PARTS)
 
 
 def _field(value: Operand, *, index: int) -> Operand:

@@ -122,9 +122,10 @@ class Program:
         for step in self.steps[place:]:
             if isinstance(step, Explode):
                 read.add(step.elements)
+            elif isinstance(step, Compute):
+                read.update(column_names(step.expression))
             else:
-                is_new = isinstance(step, Compute)
-                read.update(column_names(step.expression if is_new else step.condition))
+                read.update(column_names(step.condition))
         return read
 
 
@@ -171,41 +172,46 @@ class ArrowSteps:
         Columns: those of ``STEPPED_FIELDS``, for a join's results those of ``BESIDE_RESULT``,
         for elements those of ``BESIDE_ELEMENT``, and the chosen value columns.
         """
-        length = len(records)
-        if self._joined:
-            columns = {name: records[name] for name in joined_values(records.schema).names}
-            # Rows that report to the driver pass through: no step touches a row with a reason.
-            is_report = pc.is_valid(records["report"])
-            reason = pc.if_else(is_report, "report", pa.scalar(None, pa.string()))
-            null_value = pa.array(np.zeros(length, dtype=np.bool_))
-        else:
-            columns = _unpacked(records["value"])
-            reason, null_value = records["reason"], pc.is_null(records["value"])
-        columns |= {name: records[name] for name in SCOPE}
-        keep, in_use = pa.array(np.ones(length, dtype=np.bool_)), pc.is_null(reason)
-        #: Whose elements rows are, and which: None while they are records.
-        flattened: _Elements | None = None
-        for place, step in enumerate(self._selected.steps):
-            if isinstance(step, Explode):
-                flattened = _Elements.of(columns[step.elements])
-                keep = pc.and_(keep, pc.or_(pc.invert(in_use), flattened.has_any))
-                keep, reason, null_value = (
-                    _spread(column, flattened) for column in (keep, reason, null_value)
-                )
-                in_use = pc.and_(pc.is_null(reason), keep)
-                read = self._selected.read_from(place + 1)
-                columns = {n: _spread(one, flattened) for n, one in columns.items() if n in read}
-                columns[step.name] = flattened.values
-            elif isinstance(step, Compute):
-                columns[step.name] = _in_use(in_use, evaluate(step.expression, columns))
-            elif isinstance(step, Delete):
-                deleted = pc.and_(in_use, evaluate(step.condition, columns))
-                null_value = pc.or_(null_value, deleted)
-            else:
-                # Null is not true: as in SQL's WHERE, such a record is filtered out.
-                holds = pc.fill_null(evaluate(step.condition, columns), fill_value=False)
-                keep = in_use = pc.and_(in_use, holds)
-        key = _in_use(in_use, evaluate(self._selected.key, columns))
+        rows = _Rows.of(records, joined=self._joined)
+        rows.run(self._selected)
+        key = rows.in_use_only(evaluate(self._selected.key, rows.columns))
+        key, reason = self._checked_key(key, rows.in_use, rows.reason)
+        if not self._null_values:
+            is_null = pc.and_(rows.in_use, rows.null_value)
+            reason = pc.if_else(is_null, Reason.NULL_VALUE.value, reason)
+        raw, message = self._bytes(rows, pc.is_valid(reason))
+        computed = {
+            MESSAGE.name: message,
+            "reason": reason,
+            "keep": rows.keep,
+            "null_value": rows.null_value,
+            "raw": raw,
+            "key": key,
+        }
+        fields = [*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ())]
+        if rows.elements is not None:
+            suborder, first_element = BESIDE_ELEMENT
+            computed |= {
+                suborder.name: rows.elements.place,
+                first_element.name: rows.elements.is_first,
+            }
+            fields += [field for field in BESIDE_ELEMENT if field not in fields]
+        stepped = {
+            field.name: computed[field.name]
+            if field.name in computed
+            else rows.of_records(field.name)
+            for field in fields
+        }
+        values = {name: rows.columns[within] for name, within in self._selected.outputs.items()}
+        if any(isinstance(step, Delete) for step in self._selected.steps):
+            has_value = pc.invert(rows.null_value)
+            values = {name: _in_use(has_value, column) for name, column in values.items()}
+        return pa.table(stepped | values)
+
+    def _checked_key(
+        self, key: Operand, in_use: Operand, reason: Operand
+    ) -> tuple[Operand, Operand]:
+        """The keys of these texts, and why rows are bad, for their keys or before."""
         reason = pc.if_else(pc.and_(in_use, pc.is_null(key)), Reason.NULL_KEY.value, reason)
         if self._typed_keys is not None:
             texts = key.combine_chunks() if isinstance(key, pa.ChunkedArray) else key
@@ -216,45 +222,93 @@ class ArrowSteps:
             pc.greater(pc.binary_length(key), KEY_BYTES_MAX), fill_value=False
         )
         reason = pc.if_else(pc.and_(in_use, is_too_long), Reason.KEY_TOO_LONG.value, reason)
-        if not self._null_values:
-            reason = pc.if_else(pc.and_(in_use, null_value), Reason.NULL_VALUE.value, reason)
-        is_bad = pc.is_valid(reason)
-        has_bad = pc.any(is_bad).as_py()
-        # Bytes are not copied for each element that has no use for them.
+        return key, reason
+
+    def _bytes(self, rows: "_Rows", is_bad: Operand) -> tuple[Operand, Operand]:
+        """The raw bytes and the message of rows, where somebody behind has use for them."""
+        length, has_bad = len(is_bad), pc.any(is_bad).as_py()
         if self._joined:
-            raw = pa.repeat(pa.scalar(b"", RAW.type), len(keep))
+            raw = pa.repeat(pa.scalar(b"", RAW.type), length)
         elif has_bad or self._keeps_raw:
-            raw = _spread(records[RAW.name], flattened)
+            raw = rows.of_records(RAW.name)
         else:
-            raw = pa.nulls(len(keep), RAW.type)
+            # They are not copied for each element to be dropped then.
+            raw = pa.nulls(length, RAW.type)
         if self._joined or not has_bad:
-            message = pa.nulls(len(keep), MESSAGE.type)
+            message = pa.nulls(length, MESSAGE.type)
         else:
-            message = _in_use(is_bad, _spread(records[MESSAGE.name], flattened))
-        computed = {
-            MESSAGE.name: message,
-            "reason": reason,
-            "keep": keep,
-            "null_value": null_value,
-            "raw": raw if self._keeps_raw else _in_use(is_bad, raw),
-            "key": key,
-        }
-        fields = [*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ())]
-        if flattened is not None:
-            suborder, first_element = BESIDE_ELEMENT
-            computed |= {suborder.name: flattened.place, first_element.name: flattened.is_first}
-            fields += [field for field in BESIDE_ELEMENT if field not in fields]
-        stepped = {
-            field.name: computed[field.name]
-            if field.name in computed
-            else _spread(records[field.name], flattened)
-            for field in fields
-        }
-        values = {name: columns[within] for name, within in self._selected.outputs.items()}
-        if any(isinstance(step, Delete) for step in self._selected.steps):
-            has_value = pc.invert(null_value)
-            values = {name: _in_use(has_value, column) for name, column in values.items()}
-        return pa.table(stepped | values)
+            message = _in_use(is_bad, rows.of_records(MESSAGE.name))
+        return raw if self._keeps_raw else _in_use(is_bad, raw), message
+
+
+@dataclass
+class _Rows:
+    """Rows on their way through the steps: their columns, and what has become of each so far.
+
+    ``in_use``: neither bad, for a ``reason``, nor filtered out (``keep``). ``elements`` says whose
+    elements they are, None while they are the ``records``.
+    """
+
+    records: pa.Table
+    columns: dict[str, Operand]
+    reason: Operand
+    null_value: Operand
+    keep: Operand
+    in_use: Operand
+    elements: "_Elements | None" = None
+
+    @classmethod
+    def of(cls, records: pa.Table, *, joined: bool) -> "_Rows":
+        """Decoded records, or the results of a join."""
+        if joined:
+            columns = {name: records[name] for name in joined_values(records.schema).names}
+            # Rows that report to the driver pass through: no step touches a row with a reason.
+            is_report = pc.is_valid(records["report"])
+            reason = pc.if_else(is_report, "report", pa.scalar(None, pa.string()))
+            null_value = pa.array(np.zeros(len(records), dtype=np.bool_))
+        else:
+            columns = _unpacked(records["value"])
+            reason, null_value = records["reason"], pc.is_null(records["value"])
+        columns |= {name: records[name] for name in SCOPE}
+        keep = pa.array(np.ones(len(records), dtype=np.bool_))
+        return cls(records, columns, reason, null_value, keep, pc.is_null(reason))
+
+    def run(self, program: Program) -> None:
+        """Do the steps of ``program``."""
+        for place, step in enumerate(program.steps):
+            if isinstance(step, Explode):
+                self._explode(step, program.read_from(place + 1))
+            elif isinstance(step, Compute):
+                column = evaluate(step.expression, self.columns)
+                self.columns[step.name] = self.in_use_only(column)
+            elif isinstance(step, Delete):
+                deleted = pc.and_(self.in_use, evaluate(step.condition, self.columns))
+                self.null_value = pc.or_(self.null_value, deleted)
+            else:
+                # Null is not true: as in SQL's WHERE, such a record is filtered out.
+                holds = pc.fill_null(evaluate(step.condition, self.columns), fill_value=False)
+                self.keep = self.in_use = pc.and_(self.in_use, holds)
+
+    def in_use_only(self, column: Operand) -> Operand:
+        """``column`` of rows in use, null of the others."""
+        return _in_use(self.in_use, column)
+
+    def of_records(self, name: str) -> Operand:
+        """A column of the records, for each row."""
+        return self._spread(self.records[name])
+
+    def _explode(self, step: Explode, read: set[str]) -> None:
+        """Go on with elements, and of their records with the columns that are ``read``."""
+        self.elements = _Elements.of(self.columns[step.elements])
+        has_any = pc.or_(pc.invert(self.in_use), self.elements.has_any)
+        self.keep = self._spread(pc.and_(self.keep, has_any))
+        self.reason, self.null_value = map(self._spread, (self.reason, self.null_value))
+        self.in_use = pc.and_(pc.is_null(self.reason), self.keep)
+        spread = {name: self._spread(one) for name, one in self.columns.items() if name in read}
+        self.columns = {**spread, step.name: self.elements.values}
+
+    def _spread(self, column: Operand) -> Operand:
+        return column if self.elements is None else column.take(self.elements.row_of)
 
 
 def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | None:
@@ -350,11 +404,6 @@ class _Elements:
             pc.list_flatten(lists).take(number),
             pa.array(lengths > 0),
         )
-
-
-def _spread(column: Operand, elements: _Elements | None) -> Operand:
-    """A column of records as one of their elements; as it is where nothing is flattened."""
-    return column if elements is None else column.take(elements.row_of)
 
 
 def _in_use(mask: Operand, column: Operand) -> Operand:

@@ -32,13 +32,17 @@ from oriel.pipeline.language.names import (
 from oriel.pipeline.language.schemas import arrow_schema
 from oriel.pipeline.language.serdes import AvroSerde, ProtobufSerde, Serde, Serdes, ValueSerde
 from oriel.pipeline.language.topology import (
+    NO_ROW_KEY,
+    OWN_KEY,
     Columns,
     Filter,
     FlatMapValues,
     Functions,
     Input,
     Join,
+    LookupKey,
     MapValues,
+    OwnKey,
     Publication,
     Side,
     Source,
@@ -55,6 +59,8 @@ from oriel.pipeline.language.topology import (
 
 __all__ = [
     "JSON_RECORDS",
+    "NO_ROW_KEY",
+    "OWN_KEY",
     "SCOPE",
     "SINGLE_VALUES",
     "AvroSerde",
@@ -66,7 +72,9 @@ __all__ = [
     "Functions",
     "Input",
     "Join",
+    "LookupKey",
     "MapValues",
+    "OwnKey",
     "ProtobufSerde",
     "Publication",
     "Serde",

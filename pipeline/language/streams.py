@@ -10,11 +10,14 @@ from oriel.pipeline.language.arguments import require_expressions, with_key_type
 from oriel.pipeline.language.grouped import KGroupedStream, Registry
 from oriel.pipeline.language.serdes import StoreKeySerde
 from oriel.pipeline.language.topology import (
+    NO_ROW_KEY,
     Filter,
     FlatMapValues,
     Input,
     Join,
+    LookupKey,
     MapValues,
+    OwnKey,
     Side,
     Step,
     Store,
@@ -152,28 +155,39 @@ class KStream:
         parts = key if isinstance(key, tuple) else (key,)
         return flattened._with_key("flat_map", parts, (*keep, *columns), {})  # noqa: SLF001
 
-    def join(self, other: "KStream | SourceTable", windows: JoinWindows | None = None) -> "KStream":
+    def join(
+        self,
+        other: "KStream | SourceTable | GlobalKTable",
+        windows: JoinWindows | None = None,
+        *,
+        key: "str | Column | None" = None,
+    ) -> "KStream":
         """Pair records with equal keys; the value has the columns of both.
 
         With another stream: records within ``windows`` of each other, the result's time is
         the greater. With a table: the row that it has for the key now, the result's time is
-        the stream record's (KIP-259).
+        the stream record's (KIP-259). With a global table: the row of the key that the expression
+        ``key`` makes of the record, which goes on with its own; null finds no row.
 
         Raises:
-            InvalidTopology: windows are missing for a stream or given for a table, or a side
-                is itself a join.
+            InvalidTopology: windows are missing for a stream or given for a table, ``key`` is
+                missing for a global table or given for another, or a side is itself a join.
         """
-        return self._joined("inner", other, windows)
+        return self._joined_by(key, "inner", other, windows)
 
     def left_join(
-        self, other: "KStream | SourceTable", windows: JoinWindows | None = None
+        self,
+        other: "KStream | SourceTable | GlobalKTable",
+        windows: JoinWindows | None = None,
+        *,
+        key: "str | Column | None" = None,
     ) -> "KStream":
         """``join``, and records of this stream without a partner, with nulls in its place.
 
         Of two streams such a record comes out once the other one's clock is so far that no
         partner can come any more.
         """
-        return self._joined("left", other, windows)
+        return self._joined_by(key, "left", other, windows)
 
     def outer_join(self, other: "KStream", windows: JoinWindows | None = None) -> "KStream":
         """``left_join`` of two streams, and records of the other stream without a partner."""
@@ -271,12 +285,7 @@ class KStream:
                 joins.append(TableLookup(*sides, how))
             elif isinstance(windows, JoinWindows):
                 for side in sides:
-                    if flattens(side.steps):
-                        message = (
-                            f"{step}: a side of a join of streams can't be flattened ({side}); "
-                            "join the records, and group by key what has to be taken apart"
-                        )
-                        raise InvalidTopology(message)
+                    _refuse_flattened(step, side)
                 joins.append(StreamJoin(*sides, how, windows))
             else:
                 message = f"{step}: two streams need JoinWindows, not {windows!r}"
@@ -284,6 +293,41 @@ class KStream:
         return KStream(
             self.registry, tuple(Input(join.left.source, (), (), join) for join in joins)
         )
+
+    def _joined_by(
+        self,
+        key: "str | Column | None",
+        how: Literal["inner", "left"],
+        other: "KStream | SourceTable | GlobalKTable",
+        windows: JoinWindows | None,
+    ) -> "KStream":
+        """A join by the records' own key; of a global table by ``key``, as a table's lookup."""
+        step = "join" if how == "inner" else f"{how}_join"
+        if not isinstance(other, GlobalKTable):
+            if key is not None:
+                message = f"{step}: only a global table is looked up by key=; use select_key before"
+                raise InvalidTopology(message)
+            return self._joined(how, other, windows)
+        if key is None:
+            message = f"{step}: a global table needs key=, of which the row is, made of the record"
+            raise InvalidTopology(message)
+        require_expressions(step, key)
+        _check_builder(step, self.registry, other.registry)
+        keyed = self
+        if how == "inner":
+            has_key = f"({key}) IS NOT NULL" if isinstance(key, str) else key.isNotNull()
+            keyed = keyed.filter(has_key)
+        rows = SourceTable(self.registry, other.origin).filter_not(f"key = '{NO_ROW_KEY}'")
+        joined = keyed._with_step(LookupKey(key))._joined(how, rows, windows)  # noqa: SLF001
+        return joined._with_step(OwnKey())  # noqa: SLF001
+
+
+@dataclass(frozen=True)
+class GlobalKTable:
+    """A topic of rows that streams look up by any key: ``stream.join(table, key="expression")``."""
+
+    registry: Registry
+    origin: Input
 
 
 @dataclass(frozen=True)
@@ -446,6 +490,16 @@ def _checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Colu
 def _check_builder(step: str, registry: Registry, other: Registry) -> None:
     if registry is not other:
         message = f"{step}: the two sides are of different builders; make them with one"
+        raise InvalidTopology(message)
+
+
+def _refuse_flattened(step: str, side: Side) -> None:
+    """Refuse a side of a join of streams whose records have no places of their own."""
+    if flattens(side.steps):
+        message = (
+            f"{step}: a side of a join of streams can't be flattened ({side}); join the records "
+            "as they are, and take them apart by an aggregate of functions"
+        )
         raise InvalidTopology(message)
 
 

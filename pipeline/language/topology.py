@@ -109,7 +109,38 @@ class FlatMapValues:
         return f"flat_map_values({columns_text(self.keep, self.columns)})"
 
 
-Step = Filter | MapValues | FlatMapValues
+#: The column in which a record keeps its own key while it looks a global table up.
+OWN_KEY = "__own_key"
+
+
+@dataclass(frozen=True)
+class LookupKey:
+    """Make the key under which a global table is looked up; the own one waits in ``OWN_KEY``.
+
+    ``NO_ROW_KEY``, under which no global table has a row, stands for null.
+    """
+
+    key: "str | Column"
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return f"with_lookup_key({grouping_text((self.key,))})"
+
+
+#: A text that Unicode keeps out of all exchange; a global table's row of this key is left out.
+NO_ROW_KEY = "\uffff"
+
+
+@dataclass(frozen=True)
+class OwnKey:
+    """Give a record its own key back, behind the lookup of a global table."""
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return "with_own_key()"
+
+
+Step = Filter | MapValues | FlatMapValues | LookupKey | OwnKey
 
 
 def flattens(steps: Iterable[Step]) -> bool:
@@ -127,7 +158,7 @@ class Source:
 
     topic: str
     schema: str
-    step: Literal["stream", "table"] = field(default="stream", compare=False)
+    step: Literal["stream", "table", "global_table"] = field(default="stream", compare=False)
     consumed: Consumed = JSON_RECORDS
 
     def __str__(self) -> str:

@@ -28,7 +28,7 @@ from oriel.pipeline.arrow_steps import (
     ProgramStep,
 )
 from oriel.pipeline.hops import FIRST_ELEMENT
-from oriel.pipeline.language import SCOPE
+from oriel.pipeline.language import OWN_KEY, SCOPE
 from oriel.pipeline.windows import SUBORDER
 
 #: Spark's types, of which a function in Arrow may have arguments.
@@ -186,7 +186,7 @@ class _Reader:
             elif name == "__keep":
                 # CASE WHEN in use THEN the condition ELSE false; or that it has elements, which
                 # the explosion sees to.
-                if not self._flattens(projection):
+                if projection.child().nodeName() != "Generate":
                     self.steps.append(Keep(self._within(named.child())))
             elif name == "__key":
                 self.key = self._within(named.child())
@@ -205,9 +205,6 @@ class _Reader:
         number = element.exprId().id()
         self.columns[number] = f"__{number}"
         self.steps.append(Explode(f"__{number}", read.name))
-
-    def _flattens(self, projection: Any) -> bool:
-        return projection.child().nodeName() == "Generate"
 
     def _within(self, guarded: Any) -> Expression:
         """What is computed for rows in use: CASE WHEN in use THEN it."""
@@ -381,7 +378,8 @@ def _sources(unpacked: Any) -> dict[int, str]:
     columns = {}
     for named in _items(unpacked.projectList()):
         name = named.name()
-        if not name.startswith("__"):
+        # Of the pipeline's own columns a step reads one only.
+        if not name.startswith("__") or name == OWN_KEY:
             columns[named.exprId().id()] = name
     return columns
 

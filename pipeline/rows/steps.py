@@ -27,11 +27,15 @@ from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import BESIDE_RESULT, FIRST_ELEMENT, MESSAGE
 from oriel.pipeline.language import (
+    NO_ROW_KEY,
+    OWN_KEY,
     SCOPE,
     Filter,
     FlatMapValues,
     Input,
+    LookupKey,
     MapValues,
+    OwnKey,
     Side,
     Step,
     grouping_text,
@@ -79,9 +83,12 @@ class RowSteps:
         unpacked_rows = rows = self._project(records, unpacked)
         step_of = {"": "join" if joined else str(origin.source)}
         for step in origin.steps:
+            expressions: dict[str, str | Column] = {}
             if isinstance(step, Filter):
                 expressions = {"the condition": step.condition}
-            else:
+            elif isinstance(step, LookupKey):
+                expressions = {"the key": step.key}
+            elif not isinstance(step, OwnKey):
                 expressions = {f"column {name!r}": e for name, e in step.columns.items()}
                 if isinstance(step, MapValues):
                     expressions |= _key_parts(step.key)
@@ -271,6 +278,15 @@ class RowSteps:
             if step.key:
                 scope[SCOPE.index("key")] = F.when(_in_use(), _key_text(step.key)).alias("key")
             return [*_columns(self._meta), *scope, *_mapped(values, step)]
+        if isinstance(step, LookupKey):
+            text = F.coalesce(_key_text((step.key,)), F.lit(NO_ROW_KEY))
+            scope = [F.when(_in_use(), text).alias("key"), F.col("timestamp_ms")]
+            own_key = F.when(_in_use(), F.col("key")).alias(OWN_KEY)
+            return [*_columns(self._meta), *scope, *_columns(values), own_key]
+        if isinstance(step, OwnKey):
+            scope = [F.when(_in_use(), F.col(OWN_KEY)).alias("key"), F.col("timestamp_ms")]
+            names = [name for name in values if name != OWN_KEY]
+            return [*_columns(self._meta), *scope, *_columns(names)]
         # Null is not true: as in SQL's WHERE, such a record is filtered out.
         holds = F.coalesce(as_column(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
         if step.is_negated:

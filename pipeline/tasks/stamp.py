@@ -230,12 +230,11 @@ class _Stamper:
 
 
 def _records_in(rows: pa.Table) -> int:
-    """How many records rows in front of the stamp are: all, or those that no step flattened,
-    and the first elements of the others.
-    """
+    """How many records are in rows in front of the stamp, of whose elements the first counts."""
     if FIRST_ELEMENT.name not in rows.column_names:
         return len(rows)
-    return len(rows) - pc.sum(pc.invert(rows[FIRST_ELEMENT.name]), min_count=0).as_py()
+    further: int = pc.sum(pc.invert(rows[FIRST_ELEMENT.name]), min_count=0).as_py()
+    return len(rows) - further
 
 
 def _flattened(rows: pa.Table) -> Counters:
@@ -252,7 +251,7 @@ def _elements_in(rows: pa.Table) -> int:
     """How many of the rows are elements of records; a record has no suborder."""
     if SUBORDER.name not in rows.column_names:
         return 0
-    return len(rows) - rows[SUBORDER.name].null_count
+    return int(pc.count(rows[SUBORDER.name]).as_py())
 
 
 def _key_groups(keys: pa.ChunkedArray, key_groups: int) -> Ints:
