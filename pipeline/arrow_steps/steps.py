@@ -356,11 +356,14 @@ def _key(
 
     None if it isn't a column whose text is the same in Arrow and in Spark.
     """
-    if not parts or parts == ("key",):
+    if not parts:
         return key
     part, *others = parts
+    # Of a Spark column nothing may be asked here, not even whether it equals a text.
     if others or not isinstance(part, str) or not _NAME.fullmatch(part):
         return None
+    if part == "key":
+        return key
     if part not in (*SCOPE, *names):
         return None
     is_plain = part in SCOPE or (
