@@ -31,30 +31,34 @@ from oriel.pipeline.language.names import (
 )
 from oriel.pipeline.language.schemas import arrow_schema
 from oriel.pipeline.language.serdes import AvroSerde, ProtobufSerde, Serde, Serdes, ValueSerde
-from oriel.pipeline.language.topology import (
+from oriel.pipeline.language.steps import (
     NO_ROW_KEY,
     OWN_KEY,
-    Columns,
     Filter,
     FlatMapValues,
-    Functions,
-    Input,
-    Join,
     LookupKey,
     MapValues,
     OwnKey,
+    Peek,
+    Peeker,
+    Step,
+    flattens,
+    grouping_text,
+)
+from oriel.pipeline.language.topology import (
+    Columns,
+    Functions,
+    Input,
+    Join,
     Publication,
     Side,
     Source,
-    Step,
     Store,
     StreamJoin,
     TableLookup,
     TableRows,
     TableUpdates,
     Topology,
-    flattens,
-    grouping_text,
 )
 
 __all__ = [
@@ -75,6 +79,8 @@ __all__ = [
     "LookupKey",
     "MapValues",
     "OwnKey",
+    "Peek",
+    "Peeker",
     "ProtobufSerde",
     "Publication",
     "Serde",

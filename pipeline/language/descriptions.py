@@ -7,10 +7,10 @@ function calls is not in it. A changed body is not noticed.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import MISSING, fields
 from typing import Any
 
+from oriel.pipeline.language.steps import Peek, Step, function_name
 from oriel.pipeline.language.topology import (
     Columns,
     Functions,
@@ -18,7 +18,6 @@ from oriel.pipeline.language.topology import (
     Join,
     Side,
     Source,
-    Step,
     Store,
 )
 
@@ -56,7 +55,9 @@ def function_texts(store: Store) -> tuple[str, ...]:
         *(("aggregator", function) for function in aggregation.aggregators),
         ("merger", aggregation.merger),
     ]
-    texts = [f"{role} {_name(function)}" for role, function in named if function is not None]
+    texts = [
+        f"{role} {function_name(function)}" for role, function in named if function is not None
+    ]
     if aggregation.schema is not None:
         texts.append(f"schema {schema_text(aggregation.schema)}")
     return tuple(texts)
@@ -104,10 +105,5 @@ def _side_text(side: Side) -> str:
 
 
 def _steps_text(steps: tuple[Step, ...]) -> str:
-    return "".join(f".{step}" for step in steps)
-
-
-def _name(function: Callable[..., Any]) -> str:
-    """How a function is called where it is defined; an object that is called, by its class."""
-    name: str = getattr(function, "__qualname__", type(function).__qualname__)
-    return name
+    # Who looks on changes nothing: it may come and go.
+    return "".join(f".{step}" for step in steps if not isinstance(step, Peek))

@@ -7,25 +7,34 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions, with_key_type
+from oriel.pipeline.language.branches import BranchedKStream
 from oriel.pipeline.language.grouped import KGroupedStream, Registry
 from oriel.pipeline.language.serdes import StoreKeySerde
-from oriel.pipeline.language.topology import (
+from oriel.pipeline.language.step_checks import (
+    check_builder,
+    checked_flat_map,
+    checked_map_values,
+    refuse_flattened,
+)
+from oriel.pipeline.language.steps import (
     NO_ROW_KEY,
     Filter,
-    FlatMapValues,
-    Input,
-    Join,
     LookupKey,
     MapValues,
     OwnKey,
-    Side,
+    Peek,
+    Peeker,
     Step,
+)
+from oriel.pipeline.language.topology import (
+    Input,
+    Join,
+    Side,
     Store,
     StreamJoin,
     TableLookup,
     TableRows,
     TableUpdates,
-    flattens,
 )
 from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows
 
@@ -82,7 +91,7 @@ class KStream:
         if not isinstance(other, KStream):
             message = f"merge: expects a stream of this builder, not {other!r}"
             raise InvalidTopology(message)
-        _check_builder("merge", self.registry, other.registry)
+        check_builder("merge", self.registry, other.registry)
         return KStream(self.registry, (*self.origins, *other.origins))
 
     def select_key(self, *columns: "str | Column") -> "KStream":
@@ -118,27 +127,27 @@ class KStream:
             InvalidTopology: the new value would have no column, or an expression is neither SQL
                 text nor a Spark ``Column``.
         """
-        return self._with_step(_checked_map_values(keep, columns))
+        return self._with_step(checked_map_values(keep, columns))
 
     def flat_map_values(self, *keep: str, **columns: "str | Column") -> "KStream":
         """Make several records of one: one of the computed ``columns`` is an array.
 
         The record becomes one for each of its elements, in their order, with its key and time:
         ``flat_map_values("user", word="split(line, ' ')")`` gives each word beside the user. The
-        columns ``keep`` and other computed ones are the same in each. Of an element that is a
-        struct, ``map_values(price="item.price")`` behind it takes the fields. A record whose array
-        is empty or null is filtered out.
+        columns ``keep`` and other computed ones are the same in each. Of structs,
+        ``map_values(price="item.price")`` behind it takes the fields. A record whose array is empty
+        or null is filtered out.
 
         Elements are counted beside the records (``elements``, ``elements_late`` ...). They share
-        their record's place in the log, so a stream is flattened once, and can't be joined with a
-        stream; joining it with a table is fine, before or after.
+        their record's place in the log, so a stream is flattened once, and joined with tables only.
 
         Raises:
             InvalidTopology: no column is computed, an expression is neither SQL text nor a Spark
                 ``Column``, or the stream is flattened already or comes of a join of two streams
                 or tables. (Which column is an array shows when the topology is run.)
         """
-        return self._flattened("flat_map_values", keep, columns)
+        step = checked_flat_map("flat_map_values", self.origins, keep, columns)
+        return self._with_step(step)
 
     def flat_map(
         self, key: "str | Column | tuple[str | Column, ...]", *keep: str, **columns: "str | Column"
@@ -151,9 +160,28 @@ class KStream:
         Raises:
             InvalidTopology: as from ``flat_map_values``, or no key is named.
         """
-        flattened = self._flattened("flat_map", ("*",), columns)
+        step = checked_flat_map("flat_map", self.origins, ("*",), columns)
         parts = key if isinstance(key, tuple) else (key,)
+        flattened = self._with_step(step)
         return flattened._with_key("flat_map", parts, (*keep, *columns), {})  # noqa: SLF001
+
+    def peek(self, function: Peeker) -> "KStream":
+        """Show each record to ``function(key, value, timestamp_ms)``, and go on with it as it is.
+
+        ``value`` is a dict of the columns, None where the record has none. The function runs in
+        Spark's Python workers, also in a test: it changes no object of this process, but may
+        write to files or ask a service. It is called for each store behind it, and again for the
+        records of a batch after a crash, as in Kafka Streams, or where something else of it fails.
+        If it raises, the run ends and names it. It takes Python for each record, and Spark for all
+        steps beside it.
+
+        Raises:
+            InvalidTopology: ``function`` can't be called.
+        """
+        if not callable(function):
+            message = f"peek: expects a function (key, value, timestamp_ms), not {function!r}"
+            raise InvalidTopology(message)
+        return self._with_step(Peek(function))
 
     def join(
         self,
@@ -217,28 +245,6 @@ class KStream:
         stepped = (replace(origin, steps=(*origin.steps, step)) for origin in self.origins)
         return replace(self, origins=tuple(stepped))
 
-    def _flattened(
-        self, called: str, keep: tuple[str, ...], columns: Mapping[str, "str | Column"]
-    ) -> "KStream":
-        if not columns:
-            message = f"{called}: compute a column that is an array, like word=\"split(line, ' ')\""
-            raise InvalidTopology(message)
-        require_expressions(called, *keep, *columns.values())
-        for origin in self.origins:
-            if origin.has_elements:
-                message = (
-                    f"{called}: the stream is flattened already ({origin}); make one array of "
-                    "both, as flatten(transform(list, x -> ...)) does"
-                )
-                raise InvalidTopology(message)
-            if isinstance(origin.join, StreamJoin | TableUpdates):
-                message = (
-                    f"{called}: results of {origin.join} can't be told apart by element; an "
-                    "aggregate of functions sees the array as a whole"
-                )
-                raise InvalidTopology(message)
-        return self._with_step(FlatMapValues(keep, dict(columns)))
-
     def _with_key(
         self,
         step: str,
@@ -265,7 +271,7 @@ class KStream:
         if not isinstance(other, KStream | SourceTable):
             message = f"{step}: expects a stream or a table of this builder, not {other!r}"
             raise InvalidTopology(message)
-        _check_builder(step, self.registry, other.registry)
+        check_builder(step, self.registry, other.registry)
         others = other.origins if isinstance(other, KStream) else (other.origin,)
         # Joining merged streams is merging joined ones, while each record's partners are looked
         # for in one stream: else it would come without a partner from each that has none.
@@ -285,7 +291,7 @@ class KStream:
                 joins.append(TableLookup(*sides, how))
             elif isinstance(windows, JoinWindows):
                 for side in sides:
-                    _refuse_flattened(step, side)
+                    refuse_flattened(step, side)
                 joins.append(StreamJoin(*sides, how, windows))
             else:
                 message = f"{step}: two streams need JoinWindows, not {windows!r}"
@@ -312,7 +318,7 @@ class KStream:
             message = f"{step}: a global table needs key=, of which the row is, made of the record"
             raise InvalidTopology(message)
         require_expressions(step, key)
-        _check_builder(step, self.registry, other.registry)
+        check_builder(step, self.registry, other.registry)
         keyed = self
         if how == "inner":
             has_key = f"({key}) IS NOT NULL" if isinstance(key, str) else key.isNotNull()
@@ -328,46 +334,6 @@ class GlobalKTable:
 
     registry: Registry
     origin: Input
-
-
-@dataclass(frozen=True)
-class BranchedKStream:
-    """A stream that is being divided; ``rest`` are the records that no branch has yet."""
-
-    rest: KStream
-    branches: Mapping[str, KStream]
-
-    def branch(self, condition: "str | Column", name: str | None = None) -> "BranchedKStream":
-        """A branch for the records for which ``condition`` is true, neither false nor null.
-
-        Without a name it is called after its number, from ``"1"``.
-
-        Raises:
-            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``, or the name
-                is taken.
-        """
-        require_expressions("branch", condition)
-        named = self._with_branch(str(len(self.branches) + 1), name, self.rest.filter(condition))
-        return BranchedKStream(self.rest.filter_not(condition), named)
-
-    def default_branch(self, name: str | None = None) -> dict[str, KStream]:
-        """All branches by name, the last one for the records that no other has (``"0"``).
-
-        Raises:
-            InvalidTopology: the name is taken.
-        """
-        return self._with_branch("0", name, self.rest)
-
-    def no_default_branch(self) -> dict[str, KStream]:
-        """All branches by name; records that none has are filtered out."""
-        return dict(self.branches)
-
-    def _with_branch(self, number: str, name: str | None, stream: KStream) -> dict[str, KStream]:
-        called = number if name is None else name
-        if called in self.branches:
-            message = f"branch: two branches are called {called!r}"
-            raise InvalidTopology(message)
-        return {**self.branches, called: stream}
 
 
 @dataclass(frozen=True)
@@ -401,7 +367,7 @@ class SourceTable:
         Raises:
             InvalidTopology: as there, or the table is itself a join.
         """
-        return self._with_step("map_values", _checked_map_values(keep, columns))
+        return self._with_step("map_values", checked_map_values(keep, columns))
 
     def join(self, other: "SourceTable") -> "SourceTable":
         """Rows of keys that both tables have; the time is the greater of both rows'."""
@@ -467,40 +433,11 @@ class SourceTable:
         if not isinstance(other, SourceTable):
             message = f"{step}: a table is joined with a table, not with {other!r}"
             raise InvalidTopology(message)
-        _check_builder(step, self.registry, other.registry)
+        check_builder(step, self.registry, other.registry)
         if self.other is not None or other.other is not None:
             message = f"{step}: a table that is itself a join can't be joined again"
             raise InvalidTopology(message)
         return SourceTable(self.registry, self.origin, other.origin, how)
-
-
-def _checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Column"]) -> MapValues:
-    """The step of ``map_values``.
-
-    Raises:
-        InvalidTopology: there is no column, or an expression is no SQL text or ``Column``.
-    """
-    if not keep and not columns:
-        message = "map_values: name at least one column, or '*' for all"
-        raise InvalidTopology(message)
-    require_expressions("map_values", *keep, *columns.values())
-    return MapValues(keep, dict(columns))
-
-
-def _check_builder(step: str, registry: Registry, other: Registry) -> None:
-    if registry is not other:
-        message = f"{step}: the two sides are of different builders; make them with one"
-        raise InvalidTopology(message)
-
-
-def _refuse_flattened(step: str, side: Side) -> None:
-    """Refuse a side of a join of streams whose records have no places of their own."""
-    if flattens(side.steps):
-        message = (
-            f"{step}: a side of a join of streams can't be flattened ({side}); join the records "
-            "as they are, and take them apart by an aggregate of functions"
-        )
-        raise InvalidTopology(message)
 
 
 def _side(step: str, origin: Input) -> Side:

@@ -36,6 +36,8 @@ from oriel.pipeline.language import (
     LookupKey,
     MapValues,
     OwnKey,
+    Peek,
+    Peeker,
     Side,
     Step,
     grouping_text,
@@ -88,7 +90,7 @@ class RowSteps:
                 expressions = {"the condition": step.condition}
             elif isinstance(step, LookupKey):
                 expressions = {"the key": step.key}
-            elif not isinstance(step, OwnKey):
+            elif isinstance(step, MapValues | FlatMapValues):
                 expressions = {f"column {name!r}": e for name, e in step.columns.items()}
                 if isinstance(step, MapValues):
                     expressions |= _key_parts(step.key)
@@ -271,22 +273,27 @@ class RowSteps:
         return rows
 
     def _applied(self, values: list[str], step: Step) -> list[Column]:
-        if isinstance(step, FlatMapValues):
-            return [*_columns((*self._meta, *SCOPE)), *_mapped(values, step)]
-        if isinstance(step, MapValues):
-            scope = _columns(SCOPE)
-            if step.key:
-                scope[SCOPE.index("key")] = F.when(_in_use(), _key_text(step.key)).alias("key")
+        if isinstance(step, MapValues | FlatMapValues):
+            key = step.key if isinstance(step, MapValues) else ()
+            scope = _with_key_of(_key_text(key)) if key else _columns(SCOPE)
             return [*_columns(self._meta), *scope, *_mapped(values, step)]
         if isinstance(step, LookupKey):
-            text = F.coalesce(_key_text((step.key,)), F.lit(NO_ROW_KEY))
-            scope = [F.when(_in_use(), text).alias("key"), F.col("timestamp_ms")]
+            scope = _with_key_of(F.coalesce(_key_text((step.key,)), F.lit(NO_ROW_KEY)))
             own_key = F.when(_in_use(), F.col("key")).alias(OWN_KEY)
             return [*_columns(self._meta), *scope, *_columns(values), own_key]
         if isinstance(step, OwnKey):
-            scope = [F.when(_in_use(), F.col(OWN_KEY)).alias("key"), F.col("timestamp_ms")]
             names = [name for name in values if name != OWN_KEY]
-            return [*_columns(self._meta), *scope, *_columns(names)]
+            return [*_columns(self._meta), *_with_key_of(F.col(OWN_KEY)), *_columns(names)]
+        if isinstance(step, Peek):
+            # Who is asked whether the row stays is called, whatever columns are read behind.
+            value = F.when(~F.col("__null_value"), F.struct(*_columns(values)))
+            shown = _shown(step.function)(_in_use(), *_columns(SCOPE), value)
+            meta = [name for name in self._meta if name != "__keep"]
+            keep = (F.col("__keep") & shown).alias("__keep")
+            return [*_columns(meta), keep, *_columns((*SCOPE, *values))]
+        return self._filtered(values, step)
+
+    def _filtered(self, values: list[str], step: Filter) -> list[Column]:
         # Null is not true: as in SQL's WHERE, such a record is filtered out.
         holds = F.coalesce(as_column(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
         if step.is_negated:
@@ -393,9 +400,28 @@ def _typed(typed_keys: TypedKeys) -> Callable[[Column], Column]:
     return function
 
 
+def _shown(function: Peeker) -> Callable[..., Column]:
+    """What shows rows in use to a function, as a function of Spark; it is true for all rows."""
+
+    def shown(in_use: pa.Array, key: pa.Array, timestamp_ms: pa.Array, value: pa.Array) -> pa.Array:
+        columns = (column.to_pylist() for column in (in_use, key, timestamp_ms, value))
+        for is_used, of_key, time_ms, of_value in zip(*columns, strict=True):
+            if is_used:
+                function(of_key, of_value, time_ms)
+        return pa.repeat(pa.scalar(value=True), len(in_use))
+
+    made: Callable[..., Column] = F.arrow_udf(shown, "boolean")  # type: ignore[call-overload]
+    return made
+
+
 def _in_use() -> Column:
     """Whether the row is neither a dead letter nor filtered out."""
     return F.col("__reason").isNull() & F.col("__keep")
+
+
+def _with_key_of(text: Column) -> list[Column]:
+    """The columns of ``SCOPE`` with another key."""
+    return [F.when(_in_use(), text).alias("key"), F.col("timestamp_ms")]
 
 
 def _columns(names: Iterable[str]) -> list[Column]:
