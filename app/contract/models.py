@@ -305,7 +305,9 @@ class StoreDetail(Model):
         description="Running totals of records; input = applied + late + dead_lettered + filtered. "
         "Behind a join of streams or tables late_results and rejected_results count its results "
         "that came too late or went to the dead letters; table_records are those of the applied "
-        "that are rows of a table which is looked up",
+        "that are rows of a table which is looked up; where records are flattened, elements = "
+        "elements_applied + elements_late + elements_dead_lettered + elements_filtered are what "
+        "they were made into",
         examples=[{"input": 10, "applied": 8, "late": 1, "dead_lettered": 1, "filtered": 0}],
     )
     earliest_start_ms: int | None = Field(

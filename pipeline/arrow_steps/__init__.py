@@ -13,7 +13,16 @@ from oriel.pipeline.arrow_steps.expressions import (
     Expression,
     evaluate,
 )
-from oriel.pipeline.arrow_steps.steps import ArrowSteps, Compute, Delete, Keep, Program, arrow_steps
+from oriel.pipeline.arrow_steps.steps import (
+    ArrowSteps,
+    Compute,
+    Delete,
+    Explode,
+    Keep,
+    Program,
+    ProgramStep,
+    arrow_steps,
+)
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 
 __all__ = [
@@ -23,9 +32,11 @@ __all__ = [
     "Compute",
     "Constant",
     "Delete",
+    "Explode",
     "Expression",
     "Keep",
     "Program",
+    "ProgramStep",
     "TypedKeys",
     "arrow_steps",
     "evaluate",

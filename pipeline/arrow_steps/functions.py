@@ -20,6 +20,8 @@ import pyarrow.compute as pc
 Operand = Any
 
 _TEXT = pa.string()
+#: Texts that a text was split into, as Spark types them.
+_PARTS = pa.list_(pa.field("element", _TEXT, nullable=False))
 
 
 def _equal(left: Operand, right: Operand) -> Operand:
@@ -202,6 +204,10 @@ def _trim_right(text: Operand) -> Operand:
     return pc.utf8_rtrim(text, " ")
 
 
+def _split(text: Operand, *, pattern: str) -> Operand:
+    return pc.split_pattern(text, pattern).cast(_PARTS)
+
+
 def _field(value: Operand, *, index: int) -> Operand:
     return pc.struct_field(value, index)
 
@@ -242,6 +248,7 @@ FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
     "positive_remainder": _positive_remainder,
     "remainder": _remainder,
     "replace": _replace,
+    "split": _split,
     "starts_with": _starts_with,
     "substring": _substring,
     "subtract": pc.subtract,

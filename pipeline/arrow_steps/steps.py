@@ -24,8 +24,23 @@ from oriel.pipeline.arrow_steps.expressions import (
 from oriel.pipeline.arrow_steps.functions import Operand
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 from oriel.pipeline.dead_letters import Reason
-from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, RAW, STEPPED_FIELDS, joined_values
-from oriel.pipeline.language import SCOPE, Filter, Input, Side, Source, arrow_schema, refuse_taken
+from oriel.pipeline.hops import (
+    BESIDE_ELEMENT,
+    BESIDE_RESULT,
+    MESSAGE,
+    RAW,
+    STEPPED_FIELDS,
+    joined_values,
+)
+from oriel.pipeline.language import (
+    SCOPE,
+    Input,
+    MapValues,
+    Side,
+    Source,
+    arrow_schema,
+    refuse_taken,
+)
 from oriel.storage import KEY_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -58,6 +73,20 @@ class Compute:
 
 
 @dataclass(frozen=True)
+class Explode:
+    """A row for each element of the array ``elements``, which is then the column ``name``.
+
+    No other column has the name. A row that is in use and has no element is filtered out.
+    """
+
+    name: str
+    elements: str
+
+
+ProgramStep = Keep | Delete | Compute | Explode
+
+
+@dataclass(frozen=True)
 class Program:
     """What steps do, in order, beginning with the record's columns and the value's.
 
@@ -65,7 +94,7 @@ class Program:
     a text.
     """
 
-    steps: tuple[Keep | Delete | Compute, ...]
+    steps: tuple[ProgramStep, ...]
     outputs: Mapping[str, str]
     key: Expression
 
@@ -73,16 +102,31 @@ class Program:
         """The same without columns that neither ``used`` nor a condition nor the key needs."""
         outputs = {name: self.outputs[name] for name in used}
         needed = {*outputs.values(), *column_names(self.key)}
-        steps: list[Keep | Delete | Compute] = []
+        steps: list[ProgramStep] = []
         for step in reversed(self.steps):
             if isinstance(step, Keep | Delete):
                 needed.update(column_names(step.condition))
+            elif isinstance(step, Explode):
+                # Its rows are counted, whoever reads the element.
+                needed.add(step.elements)
             elif step.name in needed:
                 needed.update(column_names(step.expression))
             else:
                 continue
             steps.append(step)
         return Program(tuple(reversed(steps)), outputs, self.key)
+
+    def read_from(self, place: int) -> set[str]:
+        """The columns that the steps from ``place`` on read, or what comes behind all of them."""
+        read = {*self.outputs.values(), *column_names(self.key)}
+        for step in self.steps[place:]:
+            if isinstance(step, Explode):
+                read.add(step.elements)
+            elif isinstance(step, Compute):
+                read.update(column_names(step.expression))
+            else:
+                read.update(column_names(step.condition))
+        return read
 
 
 class ArrowSteps:
@@ -123,34 +167,51 @@ class ArrowSteps:
         self._keeps_raw = keeps_raw
 
     def rows(self, records: pa.Table) -> pa.Table:
-        """Return the rows for the stamp, as many as ``records`` and in their order.
+        """Return the rows for the stamp in the order of ``records``, one for each or its elements.
 
         Columns: those of ``STEPPED_FIELDS``, for a join's results those of ``BESIDE_RESULT``,
-        and the chosen value columns.
+        for elements those of ``BESIDE_ELEMENT``, and the chosen value columns.
         """
-        length = len(records)
-        if self._joined:
-            columns = {name: records[name] for name in joined_values(records.schema).names}
-            # Rows that report to the driver pass through: no step touches a row with a reason.
-            is_report = pc.is_valid(records["report"])
-            reason = pc.if_else(is_report, "report", pa.scalar(None, pa.string()))
-            null_value = pa.array(np.zeros(length, dtype=np.bool_))
-        else:
-            columns = _unpacked(records["value"])
-            reason, null_value = records["reason"], pc.is_null(records["value"])
-        columns |= {name: records[name] for name in SCOPE}
-        keep, in_use = pa.array(np.ones(length, dtype=np.bool_)), pc.is_null(reason)
-        for step in self._selected.steps:
-            if isinstance(step, Compute):
-                columns[step.name] = _in_use(in_use, evaluate(step.expression, columns))
-            elif isinstance(step, Delete):
-                deleted = pc.and_(in_use, evaluate(step.condition, columns))
-                null_value = pc.or_(null_value, deleted)
-            else:
-                # Null is not true: as in SQL's WHERE, such a record is filtered out.
-                holds = pc.fill_null(evaluate(step.condition, columns), fill_value=False)
-                keep = in_use = pc.and_(in_use, holds)
-        key = _in_use(in_use, evaluate(self._selected.key, columns))
+        rows = _Rows.of(records, joined=self._joined)
+        rows.run(self._selected)
+        key = rows.in_use_only(evaluate(self._selected.key, rows.columns))
+        key, reason = self._checked_key(key, rows.in_use, rows.reason)
+        if not self._null_values:
+            is_null = pc.and_(rows.in_use, rows.null_value)
+            reason = pc.if_else(is_null, Reason.NULL_VALUE.value, reason)
+        raw, message = self._bytes(rows, pc.is_valid(reason))
+        computed = {
+            MESSAGE.name: message,
+            "reason": reason,
+            "keep": rows.keep,
+            "null_value": rows.null_value,
+            "raw": raw,
+            "key": key,
+        }
+        fields = [*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ())]
+        if rows.elements is not None:
+            suborder, first_element = BESIDE_ELEMENT
+            computed |= {
+                suborder.name: rows.elements.place,
+                first_element.name: rows.elements.is_first,
+            }
+            fields += [field for field in BESIDE_ELEMENT if field not in fields]
+        stepped = {
+            field.name: computed[field.name]
+            if field.name in computed
+            else rows.of_records(field.name)
+            for field in fields
+        }
+        values = {name: rows.columns[within] for name, within in self._selected.outputs.items()}
+        if any(isinstance(step, Delete) for step in self._selected.steps):
+            has_value = pc.invert(rows.null_value)
+            values = {name: _in_use(has_value, column) for name, column in values.items()}
+        return pa.table(stepped | values)
+
+    def _checked_key(
+        self, key: Operand, in_use: Operand, reason: Operand
+    ) -> tuple[Operand, Operand]:
+        """The keys of these texts, and why rows are bad, for their keys or before."""
         reason = pc.if_else(pc.and_(in_use, pc.is_null(key)), Reason.NULL_KEY.value, reason)
         if self._typed_keys is not None:
             texts = key.combine_chunks() if isinstance(key, pa.ChunkedArray) else key
@@ -161,31 +222,93 @@ class ArrowSteps:
             pc.greater(pc.binary_length(key), KEY_BYTES_MAX), fill_value=False
         )
         reason = pc.if_else(pc.and_(in_use, is_too_long), Reason.KEY_TOO_LONG.value, reason)
-        if not self._null_values:
-            reason = pc.if_else(pc.and_(in_use, null_value), Reason.NULL_VALUE.value, reason)
-        raw = pa.repeat(pa.scalar(b"", RAW.type), length) if self._joined else records[RAW.name]
-        if self._joined or not pc.any(pc.is_valid(reason)).as_py():
+        return key, reason
+
+    def _bytes(self, rows: "_Rows", is_bad: Operand) -> tuple[Operand, Operand]:
+        """The raw bytes and the message of rows, where somebody behind has use for them."""
+        length, has_bad = len(is_bad), pc.any(is_bad).as_py()
+        if self._joined:
+            raw = pa.repeat(pa.scalar(b"", RAW.type), length)
+        elif has_bad or self._keeps_raw:
+            raw = rows.of_records(RAW.name)
+        else:
+            # They are not copied for each element to be dropped then.
+            raw = pa.nulls(length, RAW.type)
+        if self._joined or not has_bad:
             message = pa.nulls(length, MESSAGE.type)
         else:
-            message = _in_use(pc.is_valid(reason), records[MESSAGE.name])
-        computed = {
-            MESSAGE.name: message,
-            "reason": reason,
-            "keep": keep,
-            "null_value": null_value,
-            "raw": raw if self._keeps_raw else _in_use(pc.is_valid(reason), raw),
-            "key": key,
-        }
-        fields = (*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ()))
-        stepped = {
-            field.name: computed[field.name] if field.name in computed else records[field.name]
-            for field in fields
-        }
-        values = {name: columns[within] for name, within in self._selected.outputs.items()}
-        if any(isinstance(step, Delete) for step in self._selected.steps):
-            has_value = pc.invert(null_value)
-            values = {name: _in_use(has_value, column) for name, column in values.items()}
-        return pa.table(stepped | values)
+            message = _in_use(is_bad, rows.of_records(MESSAGE.name))
+        return raw if self._keeps_raw else _in_use(is_bad, raw), message
+
+
+@dataclass
+class _Rows:
+    """Rows on their way through the steps: their columns, and what has become of each so far.
+
+    ``in_use``: neither bad, for a ``reason``, nor filtered out (``keep``). ``elements`` says whose
+    elements they are, None while they are the ``records``.
+    """
+
+    records: pa.Table
+    columns: dict[str, Operand]
+    reason: Operand
+    null_value: Operand
+    keep: Operand
+    in_use: Operand
+    elements: "_Elements | None" = None
+
+    @classmethod
+    def of(cls, records: pa.Table, *, joined: bool) -> "_Rows":
+        """Decoded records, or the results of a join."""
+        if joined:
+            columns = {name: records[name] for name in joined_values(records.schema).names}
+            # Rows that report to the driver pass through: no step touches a row with a reason.
+            is_report = pc.is_valid(records["report"])
+            reason = pc.if_else(is_report, "report", pa.scalar(None, pa.string()))
+            null_value = pa.array(np.zeros(len(records), dtype=np.bool_))
+        else:
+            columns = _unpacked(records["value"])
+            reason, null_value = records["reason"], pc.is_null(records["value"])
+        columns |= {name: records[name] for name in SCOPE}
+        keep = pa.array(np.ones(len(records), dtype=np.bool_))
+        return cls(records, columns, reason, null_value, keep, pc.is_null(reason))
+
+    def run(self, program: Program) -> None:
+        """Do the steps of ``program``."""
+        for place, step in enumerate(program.steps):
+            if isinstance(step, Explode):
+                self._explode(step, program.read_from(place + 1))
+            elif isinstance(step, Compute):
+                column = evaluate(step.expression, self.columns)
+                self.columns[step.name] = self.in_use_only(column)
+            elif isinstance(step, Delete):
+                deleted = pc.and_(self.in_use, evaluate(step.condition, self.columns))
+                self.null_value = pc.or_(self.null_value, deleted)
+            else:
+                # Null is not true: as in SQL's WHERE, such a record is filtered out.
+                holds = pc.fill_null(evaluate(step.condition, self.columns), fill_value=False)
+                self.keep = self.in_use = pc.and_(self.in_use, holds)
+
+    def in_use_only(self, column: Operand) -> Operand:
+        """``column`` of rows in use, null of the others."""
+        return _in_use(self.in_use, column)
+
+    def of_records(self, name: str) -> Operand:
+        """A column of the records, for each row."""
+        return self._spread(self.records[name])
+
+    def _explode(self, step: Explode, read: set[str]) -> None:
+        """Go on with elements, and of their records with the columns that are ``read``."""
+        self.elements = _Elements.of(self.columns[step.elements])
+        has_any = pc.or_(pc.invert(self.in_use), self.elements.has_any)
+        self.keep = self._spread(pc.and_(self.keep, has_any))
+        self.reason, self.null_value = map(self._spread, (self.reason, self.null_value))
+        self.in_use = pc.and_(pc.is_null(self.reason), self.keep)
+        spread = {name: self._spread(one) for name, one in self.columns.items() if name in read}
+        self.columns = {**spread, step.name: self.elements.values}
+
+    def _spread(self, column: Operand) -> Operand:
+        return column if self.elements is None else column.take(self.elements.row_of)
 
 
 def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | None:
@@ -204,7 +327,7 @@ def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | 
     names = list(values.names)
     key: Expression = ColumnRef("key")
     for step in origin.steps:
-        if isinstance(step, Filter) or step.columns:
+        if not isinstance(step, MapValues) or step.columns:
             return None
         next_key = _key(step.key, values, names, key)
         if next_key is None:
@@ -233,11 +356,14 @@ def _key(
 
     None if it isn't a column whose text is the same in Arrow and in Spark.
     """
-    if not parts or parts == ("key",):
+    if not parts:
         return key
     part, *others = parts
+    # Of a Spark column nothing may be asked here, not even whether it equals a text.
     if others or not isinstance(part, str) or not _NAME.fullmatch(part):
         return None
+    if part == "key":
+        return key
     if part not in (*SCOPE, *names):
         return None
     is_plain = part in SCOPE or (
@@ -249,6 +375,38 @@ def _key(
 def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
     """The columns of values, null where there is no value."""
     return {field.name: pc.struct_field(values, field.name) for field in values.type}
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """The rows that come of one array a record: its elements, or one row where it has none.
+
+    ``row_of`` is the record's row of each, ``place`` the element's in its array and ``values`` the
+    element, both null where there is none; ``has_any`` tells of each record if it has elements.
+    """
+
+    row_of: pa.Array
+    place: pa.Array
+    is_first: pa.Array
+    values: pa.ChunkedArray
+    has_any: pa.Array
+
+    @classmethod
+    def of(cls, lists: pa.ChunkedArray) -> "_Elements":
+        """The elements of ``lists``, in their order."""
+        lengths = np.asarray(pc.fill_null(pc.list_value_length(lists), 0), dtype=np.int64)
+        rows = np.maximum(lengths, 1)
+        row_of = np.repeat(np.arange(len(rows)), rows)
+        place = np.arange(len(row_of)) - (np.cumsum(rows) - rows)[row_of]
+        is_none = lengths[row_of] == 0
+        number = pa.array(np.cumsum(~is_none) - 1, mask=is_none)
+        return cls(
+            pa.array(row_of),
+            pa.array(place, mask=is_none),
+            pa.array(place == 0, mask=is_none),
+            pc.list_flatten(lists).take(number),
+            pa.array(lengths > 0),
+        )
 
 
 def _in_use(mask: Operand, column: Operand) -> Operand:

@@ -21,7 +21,7 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.consumed import JSON_RECORDS, Consumed, checked_consumed
 from oriel.pipeline.language.grouped import Registry
 from oriel.pipeline.language.names import check_topic
-from oriel.pipeline.language.streams import KStream, SourceTable
+from oriel.pipeline.language.streams import GlobalKTable, KStream, SourceTable
 from oriel.pipeline.language.topology import Input, Source, Topology
 
 
@@ -57,6 +57,20 @@ class StreamsBuilder:
         source = _source("table", topic, schema, consumed)
         return SourceTable(self.registry, (Input(source, (), ()),))
 
+    def global_table(
+        self, topic: str, schema: str, consumed: Consumed = JSON_RECORDS
+    ) -> GlobalKTable:
+        """Read ``topic`` as a global table, which streams look up by any key that they make.
+
+        Kafka Streams reads such a topic to its end before a stream begins. Here the table's
+        records of a batch take effect before the stream's of that batch, as with ``table``.
+
+        Raises:
+            InvalidTopology: as from ``table``.
+        """
+        source = _source("global_table", topic, schema, consumed)
+        return GlobalKTable(self.registry, Input(source, (), ()))
+
     def build(self) -> Topology:
         """Return the topology.
 
@@ -84,7 +98,7 @@ class StreamsBuilder:
 
 
 def _source(
-    step: Literal["stream", "table"], topic: str, schema: str, consumed: Consumed
+    step: Literal["stream", "table", "global_table"], topic: str, schema: str, consumed: Consumed
 ) -> Source:
     for argument, text in (("topic", topic), ("schema", schema)):
         if not isinstance(text, str) or not text.strip():

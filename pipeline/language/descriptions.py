@@ -7,10 +7,10 @@ function calls is not in it. A changed body is not noticed.
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import MISSING, fields
 from typing import Any
 
+from oriel.pipeline.language.steps import function_name
 from oriel.pipeline.language.topology import (
     Columns,
     Functions,
@@ -56,7 +56,9 @@ def function_texts(store: Store) -> tuple[str, ...]:
         ("subtractor", aggregation.subtractor),
         ("merger", aggregation.merger),
     ]
-    texts = [f"{role} {_name(function)}" for role, function in named if function is not None]
+    texts = [
+        f"{role} {function_name(function)}" for role, function in named if function is not None
+    ]
     if aggregation.schema is not None:
         texts.append(f"schema {schema_text(aggregation.schema)}")
     return tuple(texts)
@@ -98,9 +100,3 @@ def _input_text(origin: Input | Side) -> str:
 def _join_text(join: Join) -> str:
     other = f" with ({_input_text(join.right)})" if join.right else ""
     return f"({_input_text(join.left)}).{join}{other}"
-
-
-def _name(function: Callable[..., Any]) -> str:
-    """How a function is called where it is defined; an object that is called, by its class."""
-    name: str = getattr(function, "__qualname__", type(function).__qualname__)
-    return name

@@ -8,23 +8,36 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions, with_key_type
+from oriel.pipeline.language.branches import BranchedKStream
 from oriel.pipeline.language.grouped import KGroupedStream, KGroupedTable, Registry
 from oriel.pipeline.language.serdes import StoreKeySerde
-from oriel.pipeline.language.topology import (
+from oriel.pipeline.language.step_checks import (
+    check_builder,
+    check_places,
+    checked_flat_map,
+    checked_map_values,
+)
+from oriel.pipeline.language.steps import (
+    NO_ROW_KEY,
     Filter,
+    LookupKey,
+    MapValues,
+    OwnKey,
+    Peek,
+    Peeker,
+    Step,
+    grouping_text,
+)
+from oriel.pipeline.language.topology import (
     Input,
     Join,
-    MapValues,
     Side,
-    Step,
     Store,
     StreamJoin,
     TableChanges,
     TableLookup,
     TableRows,
     TableUpdates,
-    grouping_text,
-    pairing_join,
 )
 from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows, TableJoin
 
@@ -81,7 +94,7 @@ class KStream:
         if not isinstance(other, KStream):
             message = f"merge: expects a stream of this builder, not {other!r}"
             raise InvalidTopology(message)
-        _check_builder("merge", self.registry, other.registry)
+        check_builder("merge", self.registry, other.registry)
         return KStream(self.registry, (*self.origins, *other.origins))
 
     def select_key(self, *columns: "str | Column") -> "KStream":
@@ -117,30 +130,95 @@ class KStream:
             InvalidTopology: the new value would have no column, or an expression is neither SQL
                 text nor a Spark ``Column``.
         """
-        return self._with_step(_checked_map_values(keep, columns))
+        return self._with_step(checked_map_values(keep, columns))
 
-    def join(self, other: "KStream | SourceTable", windows: JoinWindows | None = None) -> "KStream":
+    def flat_map_values(self, *keep: str, **columns: "str | Column") -> "KStream":
+        """Make several records of one: one of the computed ``columns`` is an array.
+
+        The record becomes one for each of its elements, in their order, with its key and time:
+        ``flat_map_values("user", word="split(line, ' ')")`` gives each word beside the user. The
+        columns ``keep`` and other computed ones are the same in each. Of structs,
+        ``map_values(price="item.price")`` behind it takes the fields. A record whose array is empty
+        or null is filtered out.
+
+        Elements are counted beside the records (``elements``, ``elements_late`` ...). They share
+        their record's place in the log, so a stream is flattened once, and joined with tables only.
+
+        Raises:
+            InvalidTopology: no column is computed, an expression is neither SQL text nor a Spark
+                ``Column``, or the stream is flattened already or comes of a join of two streams
+                or tables. (Which column is an array shows when the topology is run.)
+        """
+        step = checked_flat_map("flat_map_values", self.origins, keep, columns)
+        return self._with_step(step)
+
+    def flat_map(
+        self, key: "str | Column | tuple[str | Column, ...]", *keep: str, **columns: "str | Column"
+    ) -> "KStream":
+        """``flat_map_values`` whose records get a key of their own.
+
+        The key's expressions see the element beside all columns of the old value:
+        ``flat_map("word", word="split(line, ' ')")``. What stays are ``keep`` and ``columns``.
+
+        Raises:
+            InvalidTopology: as from ``flat_map_values``, or no key is named.
+        """
+        step = checked_flat_map("flat_map", self.origins, ("*",), columns)
+        parts = key if isinstance(key, tuple) else (key,)
+        flattened = self._with_step(step)
+        return flattened._with_key("flat_map", parts, (*keep, *columns), {})  # noqa: SLF001
+
+    def peek(self, function: Peeker) -> "KStream":
+        """Show each record to ``function(key, value, timestamp_ms)``, and go on with it as it is.
+
+        ``value`` is a dict of the columns, None where the record has none. The function runs in
+        Spark's Python workers, also in a test: it changes no object of this process, but may
+        write to files or ask a service. It is called for each store behind it, and again for the
+        records of a batch after a crash, as in Kafka Streams, or where something else of it fails.
+        If it raises, the run ends and names it. It takes Python for each record, and Spark for all
+        steps beside it.
+
+        Raises:
+            InvalidTopology: ``function`` can't be called.
+        """
+        if not callable(function):
+            message = f"peek: expects a function (key, value, timestamp_ms), not {function!r}"
+            raise InvalidTopology(message)
+        return self._with_step(Peek(function))
+
+    def join(
+        self,
+        other: "KStream | SourceTable | GlobalKTable",
+        windows: JoinWindows | None = None,
+        *,
+        key: "str | Column | None" = None,
+    ) -> "KStream":
         """Pair records with equal keys; the value has the columns of both.
 
         With another stream: records within ``windows`` of each other, the result's time is
         the greater. With a table: the row that it has for the key now, the result's time is
-        the stream record's (KIP-259).
+        the stream record's (KIP-259). With a global table: the row of the key that the expression
+        ``key`` makes of the record, which goes on with its own; null finds no row.
 
         Raises:
-            InvalidTopology: windows are missing for a stream or given for a table, or a side
-                is itself a join.
+            InvalidTopology: windows are missing for a stream or given for a table, ``key`` is
+                missing for a global table or given for another, or a side is itself a join.
         """
-        return self._joined("inner", other, windows)
+        return self._joined_by(key, "inner", other, windows)
 
     def left_join(
-        self, other: "KStream | SourceTable", windows: JoinWindows | None = None
+        self,
+        other: "KStream | SourceTable | GlobalKTable",
+        windows: JoinWindows | None = None,
+        *,
+        key: "str | Column | None" = None,
     ) -> "KStream":
         """``join``, and records of this stream without a partner, with nulls in its place.
 
         Of two streams such a record comes out once the other one's clock is so far that no
         partner can come any more.
         """
-        return self._joined("left", other, windows)
+        return self._joined_by(key, "left", other, windows)
 
     def outer_join(self, other: "KStream", windows: JoinWindows | None = None) -> "KStream":
         """``left_join`` of two streams, and records of the other stream without a partner."""
@@ -196,7 +274,7 @@ class KStream:
         if not isinstance(other, KStream | SourceTable):
             message = f"{step}: expects a stream or a table of this builder, not {other!r}"
             raise InvalidTopology(message)
-        _check_builder(step, self.registry, other.registry)
+        check_builder(step, self.registry, other.registry)
         others = other.origins if isinstance(other, KStream) else other.tables
         # Joining merged streams is merging joined ones, while each record's partners are looked
         # for in one stream: else it would come without a partner from each that has none.
@@ -216,7 +294,7 @@ class KStream:
                 joins.append(TableLookup(*sides, how))
             elif isinstance(windows, JoinWindows):
                 for side in sides:
-                    _refuse_results(step, side)
+                    check_places(step, side)
                 joins.append(StreamJoin(*sides, how, windows))
             else:
                 message = f"{step}: two streams need JoinWindows, not {windows!r}"
@@ -225,45 +303,40 @@ class KStream:
             self.registry, tuple(Input(join.left.source, (), (), join) for join in joins)
         )
 
+    def _joined_by(
+        self,
+        key: "str | Column | None",
+        how: Literal["inner", "left"],
+        other: "KStream | SourceTable | GlobalKTable",
+        windows: JoinWindows | None,
+    ) -> "KStream":
+        """A join by the records' own key; of a global table by ``key``, as a table's lookup."""
+        step = "join" if how == "inner" else f"{how}_join"
+        if not isinstance(other, GlobalKTable):
+            if key is not None:
+                message = f"{step}: only a global table is looked up by key=; use select_key before"
+                raise InvalidTopology(message)
+            return self._joined(how, other, windows)
+        if key is None:
+            message = f"{step}: a global table needs key=, of which the row is, made of the record"
+            raise InvalidTopology(message)
+        require_expressions(step, key)
+        check_builder(step, self.registry, other.registry)
+        keyed = self
+        if how == "inner":
+            has_key = f"({key}) IS NOT NULL" if isinstance(key, str) else key.isNotNull()
+            keyed = keyed.filter(has_key)
+        rows = SourceTable(self.registry, (other.origin,)).filter_not(f"key = '{NO_ROW_KEY}'")
+        joined = keyed._with_step(LookupKey(key))._joined(how, rows, windows)  # noqa: SLF001
+        return joined._with_step(OwnKey())  # noqa: SLF001
+
 
 @dataclass(frozen=True)
-class BranchedKStream:
-    """A stream that is being divided; ``rest`` are the records that no branch has yet."""
+class GlobalKTable:
+    """A topic of rows that streams look up by any key: ``stream.join(table, key="expression")``."""
 
-    rest: KStream
-    branches: Mapping[str, KStream]
-
-    def branch(self, condition: "str | Column", name: str | None = None) -> "BranchedKStream":
-        """A branch for the records for which ``condition`` is true, neither false nor null.
-
-        Without a name it is called after its number, from ``"1"``.
-
-        Raises:
-            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``, or the name
-                is taken.
-        """
-        require_expressions("branch", condition)
-        named = self._with_branch(str(len(self.branches) + 1), name, self.rest.filter(condition))
-        return BranchedKStream(self.rest.filter_not(condition), named)
-
-    def default_branch(self, name: str | None = None) -> dict[str, KStream]:
-        """All branches by name, the last one for the records that no other has (``"0"``).
-
-        Raises:
-            InvalidTopology: the name is taken.
-        """
-        return self._with_branch("0", name, self.rest)
-
-    def no_default_branch(self) -> dict[str, KStream]:
-        """All branches by name; records that none has are filtered out."""
-        return dict(self.branches)
-
-    def _with_branch(self, number: str, name: str | None, stream: KStream) -> dict[str, KStream]:
-        called = number if name is None else name
-        if called in self.branches:
-            message = f"branch: two branches are called {called!r}"
-            raise InvalidTopology(message)
-        return {**self.branches, called: stream}
+    registry: Registry
+    origin: Input
 
 
 @dataclass(frozen=True)
@@ -299,7 +372,7 @@ class SourceTable:
         Raises:
             InvalidTopology: as there, or the table is itself a join.
         """
-        return self._with_step("map_values", _checked_map_values(keep, columns))
+        return self._with_step("map_values", checked_map_values(keep, columns))
 
     def join(self, other: "SourceTable") -> "SourceTable":
         """Rows of keys that both tables have; the time is the greater of both rows'."""
@@ -402,29 +475,10 @@ class SourceTable:
         if not isinstance(other, SourceTable):
             message = f"{step}: a table is joined with a table, not with {other!r}"
             raise InvalidTopology(message)
-        _check_builder(step, self.registry, other.registry)
+        check_builder(step, self.registry, other.registry)
         others = _numbered(other.rows, len(self.tables))
         rows = TableJoin(how, self.rows, others)
         return SourceTable(self.registry, (*self.tables, *other.tables), rows)
-
-
-def _checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Column"]) -> MapValues:
-    """The step of ``map_values``.
-
-    Raises:
-        InvalidTopology: there is no column, or an expression is no SQL text or ``Column``.
-    """
-    if not keep and not columns:
-        message = "map_values: name at least one column, or '*' for all"
-        raise InvalidTopology(message)
-    require_expressions("map_values", *keep, *columns.values())
-    return MapValues(keep, dict(columns))
-
-
-def _check_builder(step: str, registry: Registry, other: Registry) -> None:
-    if registry is not other:
-        message = f"{step}: the two sides are of different builders; make them with one"
-        raise InvalidTopology(message)
 
 
 def _numbered(rows: TableJoin | int, first: int) -> TableJoin | int:
@@ -436,17 +490,3 @@ def _numbered(rows: TableJoin | int, first: int) -> TableJoin | int:
 
 def _side(origin: Input) -> Side:
     return Side(origin.source, origin.steps, origin.join)
-
-
-def _refuse_results(step: str, side: Side) -> None:
-    """Refuse a side of a join of streams whose records are pairs, not records of one topic.
-
-    What a stream looked up is its own record still: it has a place in one log, and a clock.
-    """
-    join = pairing_join(side)
-    if join is not None:
-        message = (
-            f"{step}: a side that is itself a join ({join}) can't be joined with a stream; "
-            "look tables up behind it, or put the streams together with cogroup"
-        )
-        raise InvalidTopology(message)

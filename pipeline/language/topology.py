@@ -1,4 +1,4 @@
-"""A topology as data: sources, row-wise steps, and the stores that are kept of them.
+"""A topology as data: sources, joins, and the stores that are kept of them.
 
 ``oriel.pipeline.language.streams`` is the language that makes it. Nothing here touches Spark.
 """
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from oriel.pipeline.language.consumed import JSON_RECORDS, Consumed
+from oriel.pipeline.language.steps import MapValues, Step, flattens, grouping_text
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,
@@ -23,76 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
 
 
-_ORIGIN = ",Origin("
-
-
-def expression_text(expression: "str | Column") -> str:
-    """An expression as it is written, the same in every run.
-
-    A store remembers what it is grouped by, so the text must not change while the topology does
-    not. Spark's text of a Python function's argument says where in memory and in which line it
-    was made, ``,Origin(...)`` with parentheses inside: that is taken out.
-    """
-    text = repr(expression)
-    if isinstance(expression, str):
-        return text
-    while (start := text.find(_ORIGIN)) >= 0:
-        depth, end = 1, start + len(_ORIGIN)
-        while depth and end < len(text):
-            depth += {"(": 1, ")": -1}.get(text[end], 0)
-            end += 1
-        text = text[:start] + text[end:]
-    return text
-
-
-def grouping_text(parts: "tuple[str | Column, ...]") -> str:
-    """What records are grouped by, in one line; ``key`` is the record's own."""
-    texts = (part if isinstance(part, str) else expression_text(part) for part in parts or ("key",))
-    return ", ".join(" ".join(text.split()) for text in texts)
-
-
-@dataclass(frozen=True)
-class Filter:
-    """Keep the records for which the condition is true (not false, not null).
-
-    ``is_negated``: keep the others. ``of_table``: the others are rows that are deleted.
-    """
-
-    condition: "str | Column"
-    is_negated: bool = False
-    of_table: bool = False
-
-    def __str__(self) -> str:
-        """The step as it is written."""
-        text = f"filter{'_not' * self.is_negated}({expression_text(self.condition)})"
-        return f"{text} of the table" if self.of_table else text
-
-
-@dataclass(frozen=True)
-class MapValues:
-    """Replace the value: keep the columns named in ``keep`` (``*``: all), add ``columns``.
-
-    ``key``, if it is not empty, is what the new key is made of, as in ``group_by``.
-    """
-
-    keep: tuple[str, ...]
-    columns: Mapping[str, "str | Column"]
-    key: tuple["str | Column", ...] = ()
-
-    def __str__(self) -> str:
-        """The step as it is written."""
-        if self.key and self.keep == ("*",) and not self.columns:
-            return f"select_key({grouping_text(self.key)})"
-        names = [repr(name) for name in self.keep]
-        computed = [f"{name}={expression_text(value)}" for name, value in self.columns.items()]
-        if self.key:
-            return f"map({', '.join([f'({grouping_text(self.key)})', *names, *computed])})"
-        return f"map_values({', '.join(names + computed)})"
-
-
-Step = Filter | MapValues
-
-
 @dataclass(frozen=True)
 class Source:
     """A topic and the columns of its records' values (a Spark DDL string).
@@ -103,7 +34,7 @@ class Source:
 
     topic: str
     schema: str
-    step: Literal["stream", "table"] = field(default="stream", compare=False)
+    step: Literal["stream", "table", "global_table"] = field(default="stream", compare=False)
     consumed: Consumed = JSON_RECORDS
 
     def __str__(self) -> str:
@@ -292,6 +223,11 @@ def _read_sides(side: Side, join: Join | None) -> tuple[tuple[Side, Join | None]
 def _steps_in_front(stream: Side | Input) -> tuple[Step, ...]:
     """The steps on the way of a stream's records; through joins by the left side, as its key."""
     return (*(_steps_in_front(stream.join.left) if stream.join else ()), *stream.steps)
+
+
+def has_elements(stream: Side | Input) -> bool:
+    """Whether its records are elements of records, flattened in front of a join or behind it."""
+    return flattens(_steps_in_front(stream))
 
 
 def pairing_join(stream: Side | Input) -> Join | None:

@@ -86,10 +86,12 @@ class JoinPlan:
     ``number`` tells a store's joins apart: an input's own has the input's, those in front of it
     have numbers behind all inputs. ``gives_records``: its results are records of a stream with
     more columns, each counted once where its way ends; those of other joins are no records.
+    ``of_elements``: they are elements of records.
     """
 
     number: int
     gives_records: bool
+    of_elements: bool
     stage: JoinStage
     stamps: tuple[StampPlan, ...]
     segments: Segments

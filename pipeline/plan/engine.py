@@ -21,6 +21,7 @@ from oriel.pipeline.language import (
     TableRows,
     arrow_schema,
     check_names,
+    has_elements,
     pairing_join,
 )
 from oriel.pipeline.windows import (
@@ -52,6 +53,8 @@ class Assembly:
     columns: tuple[Mapping[str, str], ...]
     markers: tuple[str | None, ...]
     keeps_raw: bool
+    #: For each input whether its rows are elements of records, and no records.
+    of_elements: tuple[bool, ...] = ()
 
 
 def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
@@ -79,10 +82,12 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         raise InvalidTopology(message) from error
     check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))
     _check_types(store, assembly.engine.aggregate_types)
-    if any(map(pairing_join, store.inputs)):
-        # Several results of a join can share the place of one record: suborder tells them apart.
+    of_elements = tuple(map(has_elements, store.inputs))
+    if any(of_elements) or any(map(pairing_join, store.inputs)):
+        # Elements, or results of a join, can share the place of one record: suborder tells them
+        # apart.
         assembly.engine.order_by_suborder()
-    return assembly
+    return replace(assembly, of_elements=of_elements)
 
 
 def aggregate_calls(store: Store) -> dict[str, str]:

@@ -23,6 +23,7 @@ from oriel.pipeline.language import (
     TableRows,
     TableUpdates,
     Topology,
+    has_elements,
     pairing_join,
     refuse_hidden,
     sides_of,
@@ -104,6 +105,7 @@ class JoinInput:
     number: int
     stage: JoinStage
     sides: tuple[SidePlan, ...]
+    of_elements: bool
 
     @property
     def gives_records(self) -> bool:
@@ -234,6 +236,7 @@ class StorePlans:
             JoinPlan(
                 number=join.number,
                 gives_records=join.gives_records,
+                of_elements=join.of_elements,
                 stage=join.stage,
                 stamps=tuple(side.stamp for side in join.sides),
                 segments=previous.join_segments.get(join.number, {}) if previous else {},
@@ -305,7 +308,7 @@ class StorePlans:
             moves_clock = is_stream and not (is_lookup and place == LEFT)
             stamp = replace(stamp, moves_clock=moves_clock)
             sides.append(SidePlan(side.source, steps, stamp, is_table, front_join))
-        return JoinInput(number, stage, tuple(sides))
+        return JoinInput(number, stage, tuple(sides), has_elements(join.left))
 
     def _stamp(
         self, source: Source, delay_ms: int | None, constants: Mapping[str, Any]

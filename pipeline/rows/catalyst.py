@@ -5,6 +5,7 @@ Spark reads the topology's expressions and says what they mean; here they are on
 value is in the tables below. Whatever is not makes ``NotInArrow``, and Spark runs the steps.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from math import copysign
 from typing import Any, NamedTuple
@@ -20,11 +21,15 @@ from oriel.pipeline.arrow_steps import (
     Compute,
     Constant,
     Delete,
+    Explode,
     Expression,
     Keep,
     Program,
+    ProgramStep,
 )
-from oriel.pipeline.language import SCOPE
+from oriel.pipeline.hops import FIRST_ELEMENT
+from oriel.pipeline.language import OWN_KEY, SCOPE
+from oriel.pipeline.windows import SUBORDER
 
 #: Spark's types, of which a function in Arrow may have arguments.
 _TYPES = {
@@ -43,6 +48,8 @@ _NUMBERS = _INTEGERS | _FRACTIONS
 _TEXT = frozenset({"string"})
 _BOOLEAN = frozenset({"boolean"})
 _SCALARS = frozenset(_TYPES)
+#: What a flattening makes beside the element.
+_OF_ELEMENTS = frozenset({f"__{SUBORDER.name}", FIRST_ELEMENT.name})
 
 
 class _Rule(NamedTuple):
@@ -93,6 +100,8 @@ _WITH_FLAG = frozenset({"Abs", "UnaryMinus"})
 _TRIMS = {"StringTrim": "trim", "StringTrimLeft": "trim_left", "StringTrimRight": "trim_right"}
 #: These look in a text for one that is constant.
 _SEARCHES = {"StartsWith": "starts_with", "EndsWith": "ends_with", "Contains": "contains"}
+#: Characters that a regular expression does not take for themselves.
+_REGULAR = re.compile(r"[\\^$.|?*+()\[\]{}]")
 #: What may be cast to what; of texts, Spark reads more than Arrow.
 _CASTS = {
     **dict.fromkeys(_NUMBERS, _NUMBERS | _BOOLEAN),
@@ -154,23 +163,31 @@ class _Reader:
     def __init__(self, columns: dict[int, str]) -> None:
         """Begin with the record's own columns."""
         self.columns = columns
-        self.steps: list[Keep | Delete | Compute] = []
+        self.steps: list[ProgramStep] = []
         self.key: Expression | None = None
 
     def read(self, projection: Any) -> None:
         """Add what one projection computes; a column that it passes on keeps its number."""
+        if projection.nodeName() == "Generate":
+            self._explode(projection)
+            return
         computed = []
         for named in _items(projection.projectList()):
             if named.getClass().getSimpleName() != "Alias":
                 continue
             number, name = named.exprId().id(), named.name()
+            if name in _OF_ELEMENTS:
+                # The explosion makes them.
+                continue
             if name == "__null_value":
                 # CASE WHEN in use THEN it is OR the row is deleted ELSE it is.
                 deleted = named.child().children().apply(1).children().apply(1)
                 self.steps.append(Delete(self._expression(deleted, {})))
             elif name == "__keep":
-                # CASE WHEN in use THEN the condition ELSE false.
-                self.steps.append(Keep(self._within(named.child())))
+                # CASE WHEN in use THEN the condition ELSE false; or that it has elements, which
+                # the explosion sees to.
+                if projection.child().nodeName() != "Generate":
+                    self.steps.append(Keep(self._within(named.child())))
             elif name == "__key":
                 self.key = self._within(named.child())
             else:
@@ -179,6 +196,15 @@ class _Reader:
         for number, step in computed:
             self.columns[number] = step.name
             self.steps.append(step)
+
+    def _explode(self, generate: Any) -> None:
+        """Add the rows of an array's elements: a generator's output is their place and value."""
+        _, element = _items(generate.generatorOutput())
+        (elements,) = _items(generate.generator().children())
+        read = self.column(elements, {})
+        number = element.exprId().id()
+        self.columns[number] = f"__{number}"
+        self.steps.append(Explode(f"__{number}", read.name))
 
     def _within(self, guarded: Any) -> Expression:
         """What is computed for rows in use: CASE WHEN in use THEN it."""
@@ -213,7 +239,7 @@ class _Reader:
         read = tuple(self._expression(argument, common) for argument in arguments)
         return Call(function, read, options)
 
-    def column(self, node: Any, _common: Mapping[Any, Expression]) -> Expression:
+    def column(self, node: Any, _common: Mapping[Any, Expression]) -> ColumnRef:
         """A column of the record's, or one that a step made; not those of the pipeline's own."""
         number = node.exprId().id()
         if number not in self.columns:
@@ -301,6 +327,15 @@ class _Reader:
             "replace", node, common, types=_TEXT, pattern=pattern, replacement=replacement
         )
 
+    def split(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """A text between separators that no regular expression reads as more than themselves."""
+        separator, limit = _constants(node)
+        text = _items(node.children())[0]
+        is_plain = separator and not _REGULAR.search(separator) and limit == -1
+        if not is_plain or text.dataType().simpleString() not in _TEXT:
+            raise NotInArrow(node.sql())
+        return Call("split", (self._expression(text, common),), {"pattern": separator})
+
     def joined(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """``concat_ws`` with a constant separator; it also takes arrays of texts."""
         separator, *texts = _items(node.children())
@@ -330,6 +365,7 @@ _READERS: Mapping[str, Callable[[_Reader, Any, Mapping[Any, Expression]], Expres
     "Literal": _Reader.constant,
     "StaticInvoke": _Reader.valid_text,
     "StringReplace": _Reader.replaced,
+    "StringSplit": _Reader.split,
     "Substring": _Reader.substring,
     "With": _Reader.with_named,
     **dict.fromkeys(_SEARCHES, _Reader.searched),
@@ -342,7 +378,8 @@ def _sources(unpacked: Any) -> dict[int, str]:
     columns = {}
     for named in _items(unpacked.projectList()):
         name = named.name()
-        if not name.startswith("__"):
+        # Of the pipeline's own columns a step reads one only.
+        if not name.startswith("__") or name == OWN_KEY:
             columns[named.exprId().id()] = name
     return columns
 

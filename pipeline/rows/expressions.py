@@ -72,16 +72,22 @@ def as_column(expression: "str | Column") -> Column:
 
 
 def refuse_unsteady(
-    store: str, first: DataFrame, last: DataFrame, steps: Sequence[StepExpressions]
+    store: str,
+    first: DataFrame,
+    last: DataFrame,
+    steps: Sequence[StepExpressions],
+    flattened: int = 0,
 ) -> None:
     """Refuse steps that lead from ``first`` to ``last`` otherwise than record by record.
+
+    ``flattened`` of them give a row for each element of an array.
 
     Raises:
         InvalidTopology: an expression is not row-wise, or gives another result each time; the
             message names the store and the step.
     """
     expressions = [expression for step in steps for expression in step.expressions.values()]
-    fault = _fault(last, first, expressions)
+    fault = _fault(last, first, expressions, flattened)
     if fault is None:
         return
     # Asking Spark takes some ms, so all steps are checked at once; only a faulty topology is
@@ -120,15 +126,23 @@ def carried_schema(store: str, schema: StructType, step_of: Mapping[str, str]) -
     return pa.schema(fields)
 
 
-def _fault(rows: DataFrame, base: DataFrame, expressions: Sequence["str | Column"]) -> str | None:
-    """What is wrong with the way from ``base`` to ``rows``, or None."""
+def _fault(
+    rows: DataFrame, base: DataFrame, expressions: Sequence["str | Column"], flattened: int = 0
+) -> str | None:
+    """What is wrong with the way from ``base`` to ``rows``, or None.
+
+    It may lead through as many generators as steps ``flattened``.
+    """
     plan = _analysed_plan(rows)
     jvm: Any = rows.sparkSession._jvm  # noqa: SLF001 - plans are the JVM's
     catalyst = jvm.org.apache.spark.sql.catalyst
     patterns = catalyst.trees.TreePattern
     # A Project is a function of one row. An aggregate, a window, a generator or a join puts a
     # node of its own between the projections; a subquery hides one inside an expression.
-    if not _below_projections(plan).fastEquals(_below_projections(_analysed_plan(base))):
+    below = _below_projections(plan)
+    for _ in range(flattened):
+        below = _below_projections(below.child())
+    if not below.fastEquals(_below_projections(_analysed_plan(base))):
         return _NOT_ROW_WISE
     if plan.containsPattern(patterns.PLAN_EXPRESSION()):
         return _NOT_ROW_WISE
@@ -162,7 +176,8 @@ def _calls_current(plan: Any, current_like: Any) -> bool:
     The mark of such a function is on each expression around it, so the walk goes down marked
     ones only, to those that have no marked child.
     """
-    while plan.nodeName() == "Project" and plan.containsPattern(current_like):
+    # A generator of ours only passes on what a projection has computed.
+    while plan.nodeName() in {"Project", "Generate"} and plan.containsPattern(current_like):
         marked = [plan.expressions()]
         while marked:
             expressions = marked.pop()

@@ -1,7 +1,8 @@
 """Row-wise steps as one Spark projection in front of the stamp.
 
 Rows are never dropped here, only marked (``__keep``, ``__reason``), so that every record is counted
-once (input = applied + late + dead-lettered + filtered) and partitions keep their order. A step's
+once (input = applied + late + dead-lettered + filtered) and partitions keep their order. Where a
+step flattens, a record with elements becomes as many rows, each other one stays one. A step's
 expression is evaluated only for rows that are still wanted, except that Spark calls Python
 functions for every row.
 
@@ -19,17 +20,24 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import ArrayType, StructField, StructType
 
 from oriel.pipeline.arrow_steps import ArrowSteps, TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE
+from oriel.pipeline.hops import BESIDE_RESULT, FIRST_ELEMENT, MESSAGE
 from oriel.pipeline.language import (
+    NO_ROW_KEY,
+    OWN_KEY,
     SCOPE,
     Filter,
+    FlatMapValues,
     Input,
+    LookupKey,
     MapValues,
+    OwnKey,
+    Peek,
+    Peeker,
     Side,
     Step,
     grouping_text,
@@ -43,11 +51,13 @@ from oriel.pipeline.rows.expressions import (
     refuse_unsteady,
 )
 from oriel.pipeline.spark import error_kind, first_line
+from oriel.pipeline.windows import SUBORDER
 from oriel.storage import KEY_BYTES_MAX
 
 _META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
 #: The further columns of a join's results, and their names among the steps.
 JOIN_COLUMNS = {field.name: f"__{field.name}" for field in BESIDE_RESULT}
+_SUBORDER = JOIN_COLUMNS[SUBORDER.name]
 
 
 class RowSteps:
@@ -75,20 +85,29 @@ class RowSteps:
         unpacked_rows = rows = self._project(records, unpacked)
         step_of = {"": "join" if joined else str(origin.source)}
         for step in origin.steps:
+            expressions: dict[str, str | Column] = {}
             if isinstance(step, Filter):
                 expressions = {"the condition": step.condition}
-            else:
+            elif isinstance(step, LookupKey):
+                expressions = {"the key": step.key}
+            elif isinstance(step, MapValues | FlatMapValues):
                 expressions = {f"column {name!r}": e for name, e in step.columns.items()}
-                expressions |= _key_parts(step.key)
+                if isinstance(step, MapValues):
+                    expressions |= _key_parts(step.key)
                 step_of.update(dict.fromkeys(step.columns, f"step {step}"))
             rows = self._checked(str(step), rows, expressions, partial(self._applied, step=step))
+            if isinstance(step, FlatMapValues):
+                rows = self._flattened(step, rows)
         self._rows = self._checked(
             f"group_by({grouping_text(origin.group_by)})",
             rows,
             _key_parts(origin.group_by),
             partial(self._with_key, group_by=origin.group_by),
         )
-        refuse_unsteady(store, unpacked_rows, self._rows, self._steps)
+        refuse_unsteady(
+            store, unpacked_rows, self._rows, self._steps,
+            flattened=sum(isinstance(step, FlatMapValues) for step in origin.steps),
+        )  # fmt: skip
         #: The Arrow schema of the value columns after the steps.
         self.values: pa.Schema = carried_schema(
             store, rows.drop(*self._meta, *SCOPE).schema, step_of
@@ -126,6 +145,7 @@ class RowSteps:
             reason = F.when(_in_use() & F.col("__null_value"), null_value).otherwise(reason)
         raw = F.col("__raw") if keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
         join_columns = [name for name in JOIN_COLUMNS.values() if name in self._meta]
+        first_element = [FIRST_ELEMENT.name] if FIRST_ELEMENT.name in self._meta else []
         selected = [
             F.col("__partition").alias("partition"),
             F.col("__offset").alias("offset"),
@@ -137,6 +157,7 @@ class RowSteps:
             key.alias("key"),
             F.col("timestamp_ms"),
             *(F.col(name).alias(name.removeprefix("__")) for name in join_columns),
+            *_columns(first_element),
             *(self._value(name) for name in used),
         ]
         self._project(rows, selected)
@@ -146,8 +167,9 @@ class RowSteps:
 
         Columns: partition, offset, reason, keep, null_value, raw (of dead letters, or of
         all), the message of dead letters, key, timestamp_ms, for a join's results suborder,
-        stream_time_ms, report and task, and the chosen value columns; behind these the columns
-        ``carried`` of ``records``, which no step sees.
+        stream_time_ms, report and task, for elements suborder and ``FIRST_ELEMENT``, and the
+        chosen value columns; behind these the columns ``carried`` of ``records``, which no step
+        sees. A row that is flattened is followed by no other row before its last element.
         """
         if not carried:
             for columns in self._projections:
@@ -208,12 +230,70 @@ class RowSteps:
             message = f"store {self._store!r}, step {step}: {why}"
             raise InvalidTopology(message) from error
 
+    def _flattened(self, step: FlatMapValues, rows: DataFrame) -> DataFrame:
+        """A row for each element of the array that ``step`` has computed; one for what has none.
+
+        Raises:
+            InvalidTopology: of the step's columns none is an array, or several are.
+        """
+        lists = [name for name in step.columns if isinstance(rows.schema[name].dataType, ArrayType)]
+        if len(lists) != 1:
+            found = f"{lists} are" if lists else "none is"
+            message = (
+                f"store {self._store!r}, step {step}: one of the columns has to be the array whose "
+                f"elements become records, but {found}; compute others in a map_values before"
+            )
+            raise InvalidTopology(message)
+        (name,) = lists
+
+        def exploded(values: list[str]) -> list[Column]:
+            elements = F.col(f"`{name}`")
+            has_any = F.coalesce(F.size(elements) > 0, F.lit(False))  # noqa: FBT003
+            kept = F.when(_in_use(), has_any).otherwise(F.col("__keep")).alias("__keep")
+            # "outer": what has no element has a row all the same, or it could not be counted.
+            return [
+                *_columns(m for m in self._meta if m not in {"__keep", _SUBORDER}),
+                kept,
+                *_columns((*SCOPE, *(value for value in values if value != name))),
+                F.posexplode_outer(elements).alias("__place", name),
+            ]
+
+        def numbered(values: list[str]) -> list[Column]:
+            place = F.col("__place").cast("bigint")
+            return [
+                *_columns(m for m in self._meta if m != _SUBORDER),
+                place.alias(_SUBORDER),
+                (place == 0).alias(FIRST_ELEMENT.name),
+                *_columns((*SCOPE, *(value for value in values if value != "__place"))),
+            ]
+
+        rows = self._checked(str(step), rows, {}, exploded)
+        rows = self._checked(str(step), rows, {}, numbered)
+        self._meta = (*(m for m in self._meta if m != _SUBORDER), _SUBORDER, FIRST_ELEMENT.name)
+        return rows
+
     def _applied(self, values: list[str], step: Step) -> list[Column]:
-        if isinstance(step, MapValues):
-            scope = _columns(SCOPE)
-            if step.key:
-                scope[SCOPE.index("key")] = F.when(_in_use(), _key_text(step.key)).alias("key")
+        if isinstance(step, MapValues | FlatMapValues):
+            key = step.key if isinstance(step, MapValues) else ()
+            scope = _with_key_of(_key_text(key)) if key else _columns(SCOPE)
             return [*_columns(self._meta), *scope, *_mapped(values, step)]
+        if isinstance(step, LookupKey):
+            scope = _with_key_of(F.coalesce(_key_text((step.key,)), F.lit(NO_ROW_KEY)))
+            own_key = F.when(_in_use(), F.col("key")).alias(OWN_KEY)
+            return [*_columns(self._meta), *scope, *_columns(values), own_key]
+        if isinstance(step, OwnKey):
+            names = [name for name in values if name != OWN_KEY]
+            return [*_columns(self._meta), *_with_key_of(F.col(OWN_KEY)), *_columns(names)]
+        if isinstance(step, Peek):
+            # Who is asked whether the row stays is called, whatever columns are read behind.
+            value = F.when(~F.col("__null_value"), F.struct(*_columns(values)))
+            shown = _shown(step.function)(_in_use(), *_columns(SCOPE), value)
+            meta = [name for name in self._meta if name != "__keep"]
+            keep = (F.col("__keep") & shown).alias("__keep")
+            return [*_columns(meta), keep, *_columns((*SCOPE, *values))]
+        return self._filtered(values, step)
+
+    def _filtered(self, values: list[str], step: Filter) -> list[Column]:
         # Null is not true: as in SQL's WHERE, such a record is filtered out.
         holds = F.coalesce(as_column(step.condition).cast("boolean"), F.lit(False))  # noqa: FBT003
         if step.is_negated:
@@ -296,7 +376,7 @@ def _unpacked_results(results: DataFrame) -> list[Column]:
     ]
 
 
-def _mapped(values: list[str], step: MapValues) -> list[Column]:
+def _mapped(values: list[str], step: MapValues | FlatMapValues) -> list[Column]:
     """The columns of the new value: those that stay, then the computed ones, which win."""
     refuse_taken(str(step), step.columns)
     # Spark does not tell names apart by case.
@@ -320,9 +400,28 @@ def _typed(typed_keys: TypedKeys) -> Callable[[Column], Column]:
     return function
 
 
+def _shown(function: Peeker) -> Callable[..., Column]:
+    """What shows rows in use to a function, as a function of Spark; it is true for all rows."""
+
+    def shown(in_use: pa.Array, key: pa.Array, timestamp_ms: pa.Array, value: pa.Array) -> pa.Array:
+        columns = (column.to_pylist() for column in (in_use, key, timestamp_ms, value))
+        for is_used, of_key, time_ms, of_value in zip(*columns, strict=True):
+            if is_used:
+                function(of_key, of_value, time_ms)
+        return pa.repeat(pa.scalar(value=True), len(in_use))
+
+    made: Callable[..., Column] = F.arrow_udf(shown, "boolean")  # type: ignore[call-overload]
+    return made
+
+
 def _in_use() -> Column:
     """Whether the row is neither a dead letter nor filtered out."""
     return F.col("__reason").isNull() & F.col("__keep")
+
+
+def _with_key_of(text: Column) -> list[Column]:
+    """The columns of ``SCOPE`` with another key."""
+    return [F.when(_in_use(), text).alias("key"), F.col("timestamp_ms")]
 
 
 def _columns(names: Iterable[str]) -> list[Column]:

@@ -76,7 +76,8 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
     if join.stage.is_lookup:
         of_table = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
         filtered = joined.filtered if join.gives_records else 0
-        return Counters(applied=of_table, filtered=filtered, table_records=of_table)
+        looked_up = Counters(applied=of_table, table_records=of_table)
+        return looked_up + Counters.of("filtered", filtered, filtered if join.of_elements else 0)
     applied = len(records) - joined.late - joined.filtered
     return Counters(applied=applied, late=joined.late, filtered=joined.filtered)
 
@@ -115,17 +116,19 @@ def windows_task(plan: BatchPlan) -> TaskFunction:
 
 
 def _applied_counters(plan: BatchPlan, records: pa.Table, result: EngineResult) -> Counters:
-    """What became of the records, and beside them of a join's results."""
+    """What became of the records, and beside them of elements and of a join's results."""
     inputs = len(plan.topics)
     numbers = PartitionNumbers(inputs)
     arrived = numbers.count_by_input(np.asarray(records["partition"]))
     late = numbers.count_by_input(result.late_partitions)
     rejected = np.bincount(np.asarray(result.rejected["input"]), minlength=inputs)
-    is_record = np.array([origin is None for origin in plan.origins])
-    return Counters(
-        applied=int((arrived - late - rejected)[is_record].sum()),
-        late=int(late[is_record].sum()),
-        dead_lettered=int(rejected[is_record].sum()),
-        late_results=int(late[~is_record].sum()),
-        rejected_results=int(rejected[~is_record].sum()),
+    is_result = np.array([origin is not None for origin in plan.origins])
+    is_element = np.array(plan.assembly.of_elements)
+    counters = Counters(
+        late_results=int(late[is_result].sum()), rejected_results=int(rejected[is_result].sum())
     )
+    ends = {"applied": arrived - late - rejected, "late": late, "dead_lettered": rejected}
+    for end, numbers_of in ends.items():
+        rows, elements = int(numbers_of[~is_result].sum()), int(numbers_of[is_element].sum())
+        counters += Counters.of(end, rows, elements)
+    return counters

@@ -32,6 +32,10 @@ from oriel.storage.delta import AddedFile
 class Counters:
     """Numbers of records: input = applied + late + dead_lettered + filtered.
 
+    A record that is flattened ends there: it is applied if it has an element. Its elements have
+    numbers of their own, for which the same holds: elements = elements_applied + elements_late +
+    elements_dead_lettered + elements_filtered.
+
     The results of a join are no records: one record can have many results, or none. Those that
     come too late for any window (``late_results``), or that go to the dead letters
     (``rejected_results``), are counted beside; so are, of the applied records, the rows of a table
@@ -46,18 +50,30 @@ class Counters:
     late_results: int = 0
     rejected_results: int = 0
     table_records: int = 0
+    elements: int = 0
+    elements_applied: int = 0
+    elements_late: int = 0
+    elements_dead_lettered: int = 0
+    elements_filtered: int = 0
+
+    @classmethod
+    def of(cls, end: str, rows: int, elements: int) -> "Counters":
+        """``rows`` whose way ends in one way (``late``, say); of these, ``elements`` are such."""
+        return cls(**{end: rows - elements, f"elements_{end}": elements})
 
     def __add__(self, other: "Counters") -> "Counters":
         """Add number by number."""
         return Counters(**{name: n + getattr(other, name) for name, n in vars(self).items()})
 
     def as_dict(self, *, with_results: bool) -> dict[str, int]:
-        """The numbers by name; those of a join only where the store has one."""
+        """The numbers by name; those of joins and elements only where the store has such."""
         numbers = dict(vars(self))
         if not with_results:
             del numbers["late_results"], numbers["rejected_results"]
         if not self.table_records:
             del numbers["table_records"]
+        if not self.elements:
+            numbers = {name: n for name, n in numbers.items() if not name.startswith("elements")}
         return numbers
 
 
@@ -65,18 +81,27 @@ def count_batch(store: str, batch: int, by_task: Iterable[Counters]) -> Counters
     """Put together what all tasks of a batch counted.
 
     Raises:
-        RecordsMiscounted: the records that came in are not those that are accounted for.
+        RecordsMiscounted: the records that came in are not those that are accounted for, or the
+            elements that were made of them are not.
     """
     total = sum(by_task, Counters())
-    ends = total.applied + total.late + total.dead_lettered + total.filtered
-    if ends != total.input:
-        message = (
-            f"store {store!r}, batch {batch}: {total.input} records came in, but {ends} are "
-            f"accounted for ({total.applied} applied, {total.late} late, {total.dead_lettered} "
-            f"dead-lettered, {total.filtered} filtered). Nothing of the batch is committed; a "
-            "restart computes it again. If it happens again, it is a fault of the pipeline"
+    numbers = vars(total)
+    for rows, came, prefix in (
+        ("records", total.input, ""),
+        ("elements of records", total.elements, "elements_"),
+    ):
+        applied, late, dead_lettered, filtered = (
+            numbers[prefix + end] for end in ("applied", "late", "dead_lettered", "filtered")
         )
-        raise RecordsMiscounted(message)
+        ends = applied + late + dead_lettered + filtered
+        if ends != came:
+            message = (
+                f"store {store!r}, batch {batch}: {came} {rows} came in, but {ends} are "
+                f"accounted for ({applied} applied, {late} late, {dead_lettered} dead-lettered, "
+                f"{filtered} filtered). Nothing of the batch is committed; a restart computes it "
+                "again. If it happens again, it is a fault of the pipeline"
+            )
+            raise RecordsMiscounted(message)
     return total
 
 

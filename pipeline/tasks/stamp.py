@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.hops import KEY_GROUP, REPORT, TASK, PartitionNumbers
+from oriel.pipeline.hops import FIRST_ELEMENT, KEY_GROUP, REPORT, TASK, PartitionNumbers
 from oriel.pipeline.plan import BatchPlan, StampPlan
 from oriel.pipeline.state import key_hashes
 from oriel.pipeline.tasks.reports import (
@@ -27,7 +27,7 @@ from oriel.pipeline.tasks.reports import (
     report_rows,
     split_reports,
 )
-from oriel.pipeline.windows import Ints, StreamClock, takes_away
+from oriel.pipeline.windows import SUBORDER, Ints, StreamClock, takes_away
 
 
 def stamp_for_windows(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
@@ -37,8 +37,9 @@ def stamp_for_windows(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
         stamper = _Stamper(plan, stamp, plan.stamped_schema)
         for batch in batches:
             if batch.num_rows:
-                stamper.counters += Counters(input=batch.num_rows)
-                yield stamper.to_windows(pa.table(batch))
+                rows = pa.table(batch)
+                stamper.counters += Counters(input=_records_in(rows)) + _flattened(rows)
+                yield stamper.to_windows(rows)
         yield stamper.report_rows()
 
     return stamping
@@ -54,8 +55,9 @@ def stamp_for_join(plan: BatchPlan, stamp: StampPlan, schema: pa.Schema) -> Task
         stamper = _Stamper(plan, stamp, schema)
         for batch in batches:
             if batch.num_rows:
-                stamper.counters += Counters(input=batch.num_rows)
-                yield stamper.to_join(pa.table(batch))
+                rows = pa.table(batch)
+                stamper.counters += Counters(input=_records_in(rows)) + _flattened(rows)
+                yield stamper.to_join(rows)
         yield stamper.report_rows()
 
     return stamping
@@ -103,6 +105,7 @@ def stamp_looked_up(
         stamper = _Stamper(plan, stamp, to_join or plan.stamped_schema)
         # The lookup's tasks mix partitions; a clock is a running max in offset order.
         rows = rows.sort_by([("partition", "ascending"), ("offset", "ascending")])
+        stamper.counters += _flattened(rows)
         yield stamper.to_windows(rows) if to_join is None else stamper.to_join(rows)
         # Every task got the same reports; that one passes them on is enough.
         texts = reports[REPORT.name].to_pylist() if reports[TASK.name][0].as_py() == 0 else []
@@ -122,6 +125,8 @@ class _Stamper:
         self._clock = StreamClock(plan.clocks.get(stamp.clock.name, {}))
         self._partitions: set[int] = set()
         self._dead_letters: list[pa.Table] = []
+        #: The record (partition, offset) of the last bad element.
+        self._last_bad: tuple[int, int] | None = None
         self.counters = Counters()
 
     def usable(self, rows: pa.Table) -> pa.Table:
@@ -129,10 +134,17 @@ class _Stamper:
         is_bad = pc.is_valid(rows["reason"])
         bad = rows.filter(is_bad)
         usable = rows.filter(pc.and_(pc.invert(is_bad), rows["keep"]))
-        filtered = len(rows) - len(bad) - len(usable)
-        self.counters += Counters(dead_lettered=len(bad), filtered=filtered)
+        all_elements, bad_elements, usable_elements = map(_elements_in, (rows, bad, usable))
+        self.counters += Counters.of("dead_lettered", len(bad), bad_elements)
+        self.counters += Counters.of(
+            "filtered",
+            len(rows) - len(bad) - len(usable),
+            all_elements - bad_elements - usable_elements,
+        )
         if len(bad):
             topic, source_reasons = self._stamp.clock.topic, self._stamp.source_reasons
+            if bad_elements:
+                bad = self._one_a_record(bad)
             letters = self._plan.dead_letters.of_records(topic, bad, source_reasons)
             self._dead_letters.append(letters)
         return usable
@@ -148,7 +160,8 @@ class _Stamper:
         usable = self.usable(rows)
         # Semantics 2.1, step 2: the record itself moves the clock before it is judged.
         accepted = self._accepted(usable, self.stream_time_ms(usable))
-        self.counters += Counters(late=len(usable) - len(accepted))
+        late_elements = _elements_in(usable) - _elements_in(accepted)
+        self.counters += Counters.of("late", len(usable) - len(accepted), late_elements)
         return self.sent(accepted)
 
     def to_join(self, rows: pa.Table) -> pa.RecordBatch:
@@ -165,6 +178,7 @@ class _Stamper:
         Where they are a stream's records, those that are are counted; others are no records.
         """
         if self._stamp.origin is None:
+            self.counters += _flattened(results)
             return self.usable(results)
         is_bad = pc.is_valid(results["reason"])
         bad = results.filter(is_bad)
@@ -216,6 +230,18 @@ class _Stamper:
         onwards = Reports([report, *upstream.stamps], upstream.joins)
         return report_rows(onwards, self._schema, self._plan.tasks)
 
+    def _one_a_record(self, bad: pa.Table) -> pa.Table:
+        """Of the bad elements of a record the first: a record has one letter, and one place.
+
+        They stand side by side, perhaps in two Arrow batches.
+        """
+        places = np.stack([np.asarray(bad[name]) for name in ("partition", "offset")])
+        is_first = np.append(True, np.any(np.diff(places) != 0, axis=0))
+        is_first[0] = tuple(places[:, 0].tolist()) != self._last_bad
+        partition, offset = places[:, -1].tolist()
+        self._last_bad = partition, offset
+        return bad.filter(pa.array(is_first))
+
     def _accepted(self, rows: pa.Table, stream_time_ms: Ints) -> pa.Table:
         """The rows that some window can still take, each with its close time."""
         # Decision 0001: a row is judged by its own times alone, its timestamp and the stream
@@ -228,6 +254,31 @@ class _Stamper:
         close_ms = np.maximum(close_ms, self._plan.close_ms)
         late = self._plan.assembly.engine.is_late(np.asarray(rows["timestamp_ms"]), close_ms)
         return rows.append_column("close_ms", pa.array(close_ms)).filter(pa.array(~late))
+
+
+def _records_in(rows: pa.Table) -> int:
+    """How many records are in rows in front of the stamp, of whose elements the first counts."""
+    if FIRST_ELEMENT.name not in rows.column_names:
+        return len(rows)
+    further: int = pc.sum(pc.invert(rows[FIRST_ELEMENT.name]), min_count=0).as_py()
+    return len(rows) - further
+
+
+def _flattened(rows: pa.Table) -> Counters:
+    """What the steps in front flattened: the way of such a record ends, that of elements begins."""
+    if FIRST_ELEMENT.name not in rows.column_names:
+        return Counters()
+    is_first = rows[FIRST_ELEMENT.name]
+    return Counters(
+        applied=pc.sum(is_first, min_count=0).as_py(), elements=len(rows) - is_first.null_count
+    )
+
+
+def _elements_in(rows: pa.Table) -> int:
+    """How many of the rows are elements of records; a record has no suborder."""
+    if SUBORDER.name not in rows.column_names:
+        return 0
+    return int(pc.count(rows[SUBORDER.name]).as_py())
 
 
 def _key_groups(keys: pa.ChunkedArray, key_groups: int) -> Ints:

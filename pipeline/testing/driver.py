@@ -210,19 +210,19 @@ class TopologyTestDriver:
 
     @property
     def late(self) -> int:
-        """Records, and results of joins, that came too late, over all stores."""
+        """Records, their elements, and results of joins, that came too late, over all stores."""
         counters = [store.counters for store in self._stores.values()]
-        return sum(totals.late + totals.late_results for totals in counters)
+        return sum(one.late + one.late_results + one.elements_late for one in counters)
 
     @property
     def dropped(self) -> int:
-        """Records, and results of joins, that went to the dead letters, over all stores.
+        """Records, their elements, and results of joins, that are dead letters, over all stores.
 
         A record that is left out of some sliding windows only, because a function raised, has
         dead letters but isn't one of these: it counts as applied.
         """
         counters = [store.counters for store in self._stores.values()]
-        return sum(totals.dropped + totals.dropped_results for totals in counters)
+        return sum(one.dropped + one.dropped_results + one.elements_dropped for one in counters)
 
     def dead_letters(self, store: str) -> list[dict[str, Any]]:
         """All dead letters of ``store``: topic, partition, offset, store, reason, detail, raw.

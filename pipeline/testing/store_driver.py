@@ -5,7 +5,7 @@ pipeline's; here are only the files, which are kept in memory.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
 
@@ -43,7 +43,8 @@ class Counters:
     letters (no key, no value where one is needed, a function that raised ...). A record that
     is left out of some sliding window because a function raised is a dead letter, too, but
     counts as applied. Results of a join of streams or tables are no records: those that came
-    late or went to the dead letters are counted beside.
+    late or went to the dead letters are counted beside. A record that is flattened is applied if
+    it has an element; these are counted by themselves, with the same sum.
     """
 
     input: int
@@ -53,6 +54,11 @@ class Counters:
     filtered: int
     late_results: int = 0
     dropped_results: int = 0
+    elements: int = 0
+    elements_applied: int = 0
+    elements_late: int = 0
+    elements_dropped: int = 0
+    elements_filtered: int = 0
 
 
 @dataclass
@@ -137,15 +143,12 @@ class StoreDriver:
     def counters(self) -> Counters:
         """Running totals."""
         totals = dict(self._previous.record.counters) if self._previous else {}
-        return Counters(
-            input=totals.get("input", 0),
-            applied=totals.get("applied", 0),
-            late=totals.get("late", 0),
-            dropped=totals.get("dead_lettered", 0),
-            filtered=totals.get("filtered", 0),
-            late_results=totals.get("late_results", 0),
-            dropped_results=totals.get("rejected_results", 0),
-        )
+        other_names = {
+            "dropped": "dead_lettered", "dropped_results": "rejected_results",
+            "elements_dropped": "elements_dead_lettered",
+        }  # fmt: skip
+        names = (field.name for field in fields(Counters))
+        return Counters(**{name: totals.get(other_names.get(name, name), 0) for name in names})
 
     def process(self, piped: Piped, partition: int, wall_clock: WallClock) -> None:
         """Take one batch of one partition through the store, at a time of wall clock.

@@ -1,8 +1,12 @@
 """Row-wise expressions in the test driver: the pipeline's own steps, on the shared session."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
@@ -238,6 +242,62 @@ def test_a_function_of_python_that_raises_tells_its_traces(spark: SparkSession) 
         driver.pipe_input("t", flight("a", "UA", 0.0))
     (note,) = caught.value.__notes__
     assert note.startswith("store 's', step filter(")
+
+
+def test_python_functions_may_be_any_expression(spark: SparkSession) -> None:
+    """Of all three kinds, in any step, with and without Spark's text beside them."""
+
+    def upper(text):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202 - Spark reads them
+        return None if text is None else text.upper()
+
+    def is_late(delay: pd.Series) -> pd.Series:
+        return delay.fillna(0) > 1
+
+    def doubled(delay: pa.Array) -> pa.Array:
+        return pc.multiply(delay, 2)
+
+    shout = F.udf(upper, "string")
+    late = F.pandas_udf(is_late, "boolean")  # type: ignore[call-overload]
+    twice = F.arrow_udf(doubled, "double")  # type: ignore[call-overload]
+
+    def define(builder: StreamsBuilder) -> None:
+        flights = builder.stream("t", SCHEMA)
+        flights.group_by(shout("carrier")).count().materialize("grouped")
+        late_ones = flights.filter(late("delay")).map_values("carrier", d=twice("delay"))
+        keyed = late_ones.select_key(shout("carrier"), F.lit("!")).group_by_key()
+        keyed.aggregate(total=sum("d")).materialize("selected")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [flight("a", "ua", 2.0), flight("a", "aa", 1.0), flight("b", "ua", 3.0)])
+    stores = {name: driver.key_value_store(name).all() for name in ("grouped", "selected")}
+    assert {row.key: row.value for row in stores["grouped"]} == {
+        "AA": {"count": 1}, "UA": {"count": 2},
+    }  # fmt: skip
+    assert {row.key: row.value for row in stores["selected"]} == {"UA|!": {"total": 10.0}}
+
+
+def test_peek_shows_each_record_once_in_a_batch(spark: SparkSession, tmp_path: Path) -> None:
+    """As it is there: not those that are filtered out or bad; a dict, or None without a value."""
+    seen = tmp_path / "seen"
+
+    def note(key: str | None, value: dict[str, Any] | None, timestamp_ms: int) -> None:
+        with seen.open("a") as file:
+            file.write(f"{key} {value} {timestamp_ms}\n")
+
+    def define(builder: StreamsBuilder) -> None:
+        stream = builder.stream("t", "v INT, w STRING").filter("v > 1 OR v IS NULL")
+        peeked = stream.map_values("v", x="v + 1").peek(note).filter("x > 3 OR x IS NULL")
+        peeked.group_by_key().windowed_by(tumbling(10, 0)).count().materialize("s")
+
+    driver = driver_of(define)
+    records = [Record("k", {"v": v, "w": "w"}, v) for v in (1, 2, 3)]
+    driver.pipe_input("t", [*records, Record(None, None, 9), Record("k", None, 9)])
+    assert sorted(seen.read_text().splitlines()) == [
+        "None None 9", "k None 9", "k {'v': 2, 'x': 3} 2", "k {'v': 3, 'x': 4} 3",
+    ]  # fmt: skip
+    assert driver.counters("s") == Counters(input=5, applied=2, late=0, dropped=1, filtered=2)
+    with pytest.raises(InvalidTopology, match="peek: expects a function"):
+        StreamsBuilder().stream("t", "v INT").peek("v")  # type: ignore[arg-type]
 
 
 def test_an_unknown_column_of_map_values_is_told_with_its_step(spark: SparkSession) -> None:

@@ -282,3 +282,35 @@ def test_windows_wait_for_the_joins_behind_a_lookup() -> None:
     assert [(one.key, one.value["all"], one.final) for one in driver.window_store("s").all()] == [
         ("k", ["alone"], False), ("other", ["y"], False),
     ]  # fmt: skip
+
+
+def test_elements_and_global_tables_stand_within_chains() -> None:
+    """A record is taken apart, and its elements look up one table after the other."""
+
+    def define(builder: StreamsBuilder) -> None:
+        carts = builder.stream("carts", "items ARRAY<STRING>")
+        users = builder.table("users", "city STRING")
+        makers = builder.global_table("makers", "maker STRING")
+        colours = builder.global_table("colours", "colour STRING")
+        items = carts.join(users).flat_map_values("city", item="items")
+        known = items.join(makers, key="item").left_join(colours, key="maker")
+        known.group_by_key().windowed_by(tumbling(20, 4)).aggregate(
+            n=count(), all=collect_list("item"), colours=collect_list("colour")
+        ).materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("users", Record("ada", {"city": "rome"}, 1))
+    driver.pipe_input("makers", [Record(item, {"maker": f"m{item}"}, 2) for item in "ab"])
+    driver.pipe_input("colours", Record("ma", {"colour": "red"}, 3))
+    carts = (("ada", ["a", "b", "x"], 10), ("bob", ["a"], 90), ("ada", [], 11), ("ada", ["b"], 30),
+             ("ada", ["a", "x"], 5))  # fmt: skip
+    driver.pipe_input("carts", [Record(key, {"items": all_}, time) for key, all_, time in carts])
+    assert [(one.key, one.window_start_ms, one.value) for one in driver.window_store("s").all()] == [
+        ("ada", 0, {"n": 2, "all": ["a", "b"], "colours": ["red"]}),
+        ("ada", 20, {"n": 1, "all": ["b"], "colours": []}),
+    ]  # fmt: skip
+    found = driver.counters("s")
+    # Of five carts bob's is no user's, and one is empty; the other three end as elements.
+    assert (found.input, found.applied, found.filtered) == (9, 7, 2)
+    assert (found.elements, found.elements_applied) == (6, 3)
+    assert (found.elements_filtered, found.elements_late) == (2, 1)

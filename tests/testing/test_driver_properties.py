@@ -95,9 +95,9 @@ def _finite(value: Row) -> Row:
     return {**value, "x": 0.25} if bad else value
 
 
-def random_topology(kind: str, seed: int) -> Case:
-    """The case of a window kind and a seed."""
-    case, random, logs = random_case(seed), Random(seed), finite(valued_logs(seed))
+def random_topology(kind: str, seed: int, logs: Logs | None = None) -> Case:
+    """The case of a window kind and a seed, whose logs are the seed's if none are given."""
+    case, random, logs = random_case(seed), Random(seed), logs or finite(valued_logs(seed))
     if kind == "session":
         outcome = expected_sessions(logs, case.difference, case.grace)
         return Case(

@@ -102,7 +102,7 @@ class WindowEngine(ABC):
     rows_never_change: bool = False
 
     def order_by_suborder(self) -> None:
-        """Expect results of a join: those of one left record share its place in the log."""
+        """Expect rows that share the place of one record: results of a join, or elements."""
         self.record_schema = self.record_schema.append(SUBORDER)
 
     def empty_state(self) -> pa.Table:

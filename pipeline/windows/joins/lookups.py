@@ -36,7 +36,7 @@ class TableLookupEngine(JoinEngine):
 
     The state is the table's records (``TableRecords.newest``). A result is the stream's record,
     in the stream's order, with its own time (semantics 5), place and stream time, and with the
-    suborder that it had as a result of another join, else 0: a record finds one row at most. An
+    suborder that it has as an element or a result of another join: it finds one row at most. An
     inner join filters those that find none.
     """
 
@@ -89,7 +89,7 @@ class TableLookupEngine(JoinEngine):
         # A null row number takes a null: a left join's record without a row.
         columns = {
             **{field.name: stream[field.name] for field in SIDE_FIELDS},
-            SUBORDER.name: pc.fill_null(stream[SUBORDER.name], 0),
+            SUBORDER.name: stream[SUBORDER.name],
             **{name: stream[name] for name in self._stream_values},
             **{name: rows[name].take(row_number) for name in self._table_values},
         }

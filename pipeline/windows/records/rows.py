@@ -30,8 +30,9 @@ RECORD_FIELDS = (*PLACE_FIELDS, pa.field("close_ms", pa.int64()))
 
 #: Which stream of a cogroup a record is from, counted from 0.
 INPUT = pa.field("input", pa.int8())
-#: The order of records that share a place: results of a join that share their left record, or
-#: changes of a table that one record makes.
+#: The order of rows that share a record's place: results of a join that share their left record,
+#: the elements of a record that was flattened, or changes of a table that it makes; null in a
+#: record by itself.
 SUBORDER = pa.field("suborder", pa.int64())
 #: The suborders of changes that a record of the right one of two tables makes; ``takes_away``.
 RIGHT_CHANGES = (2, 3)
@@ -63,8 +64,8 @@ def rows_schema(
 def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
     """Sort keys of arrival, the last first as ``lexsort`` takes them.
 
-    A log that is no result of a join has no column ``suborder``; a record beside a join's
-    results has a null there, which counts as 0.
+    A log of records alone has no column ``suborder``; a record beside a join's results or
+    elements has a null there, which counts as 0.
     """
     names = [name for name in ("suborder", "offset", "partition") if name in records.column_names]
     return tuple(np.asarray(pc.fill_null(records[name], 0)) for name in names)

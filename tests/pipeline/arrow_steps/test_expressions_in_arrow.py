@@ -69,7 +69,7 @@ IN_THE_TABLE = (
     "greatest(v, f, i)", "least(v, x)", "s.d.z", "length(w)", "w || y", "concat_ws('-', w, y)",
     "left(w, 2)", "substring(w, 2)", "replace(w, 'a', 'b')", "trim(w)", "ltrim(w)", "rtrim(w)",
     "w LIKE 'a%'", "w LIKE '%a'", "w LIKE '%a%'", "w LIKE 'a'", "contains(w, 'a')",
-    "startswith(w, 'a')", "endswith(w, 'a')",
+    "startswith(w, 'a')", "endswith(w, 'a')", "split(w, 'a')",
 )  # fmt: skip
 
 
@@ -101,6 +101,12 @@ STEPS = [
     .filter_not("key = '|0'")
     .map("concat(key, '!')", "*", k="key")
     .group_by_key(),
+    stream()
+    .filter("i > 0")
+    .flat_map(("key", "part"), "i", part="split(w, 'a')", n="i + 1")
+    .filter("part <> ''")
+    .group_by("part"),
+    stream().flat_map_values("*", w="split(w, ' ')").group_by("i"),
     StreamsBuilder()
     .table("t", SCHEMA)
     .filter("i > 1")
@@ -117,6 +123,17 @@ def test_steps_follow_each_other_as_sparks_do(spark: SparkSession, grouped: KGro
     steps = checked_steps(spark, grouped.origins[0], RECORDS, [])[1]
     assert steps is not None
     assert_same_rows(spark, pickle.loads(pickle.dumps(steps)), grouped.origins[0], RECORDS)  # noqa: S301
+
+
+def test_texts_are_split_as_sparks_are(spark: SparkSession) -> None:
+    """By any separator that is no regular expression: at the ends, beside itself, not there."""
+    separators = ("a", "b", "ab", "aa", " ", "é", "😀", "A", "\u0301", "\0", "/", "a b")
+    split = {f"x{n}": f"split(w, '{separator}')" for n, separator in enumerate(separators)}
+    origin = stream().map_values(**split).group_by_key().origins[0]
+    row_steps, steps = checked_steps(spark, origin, RECORDS, list(split))
+    assert steps is not None
+    wanted = row_steps.rows(spark.createDataFrame(RECORDS).coalesce(1)).toArrow()
+    assert not differences(steps.rows(RECORDS), wanted)
 
 
 def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
@@ -151,6 +168,10 @@ def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
         "NULL",
         "__offset",
         "v * -0.0D",
+        "split(w, '')",
+        "split(w, '|')",
+        "split(w, 'a', 1)",
+        "split(w, y)",
     ],
 )
 def test_what_is_not_known_to_be_equal_is_sparks(spark: SparkSession, expression: str) -> None:

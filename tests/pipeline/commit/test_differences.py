@@ -12,8 +12,10 @@ from oriel.pipeline.commit.differences import FIXED, define, differences, settle
 from oriel.pipeline.language import (
     Columns,
     Filter,
+    FlatMapValues,
     Functions,
     Input,
+    LookupKey,
     MapValues,
     Side,
     Source,
@@ -105,6 +107,7 @@ def _of_functions(**changed: Any) -> tuple[Store, Store]:
 
 
 TWO = (PLAIN, Input(OTHER, (), (), stream=1))
+FLAT = {"v": "array(1)"}
 TWO_COLUMNS = Columns(({"n": count()}, {"m": count()}))
 #: Class and field -> a store, and one that differs in that field alone.
 CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
@@ -128,6 +131,11 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (Filter, "of_table"): _of_step(Filter("v > 0"), Filter("v > 0", of_table=True)),
     (MapValues, "keep"): _of_step(MapValues(("v",), {}), MapValues(("*",), {})),
     (MapValues, "columns"): _of_step(MapValues((), {"v": "1"}), MapValues((), {"v": "2"})),
+    (FlatMapValues, "keep"): _of_step(FlatMapValues(("v",), FLAT), FlatMapValues(("*",), FLAT)),
+    (FlatMapValues, "columns"): _of_step(
+        FlatMapValues((), FLAT), FlatMapValues((), {"v": "array(2)"})
+    ),
+    (LookupKey, "key"): _of_step(LookupKey("v"), LookupKey("v + 1")),
     (MapValues, "key"): _of_step(MapValues(("*",), {}, ("v",)), MapValues(("*",), {}, ("v + 1",))),
     (Side, "source"): _of_join(STREAMS, right=Side(Source("x", "w INT"), ())),
     (Side, "steps"): _of_join(STREAMS, left=OTHER_LEFT),

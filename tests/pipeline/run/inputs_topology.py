@@ -84,6 +84,16 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
     merged.group_by_key().windowed_by(WINDOWS).aggregate(
         n=count(), ids=collect_list("id"), total=sum("amount")
     ).materialize("merged")
+    parts = orders.flat_map(text("part"), "id", part="split(concat(city, '/', id), '/')")
+    parts.group_by_key().windowed_by(WINDOWS).aggregate(
+        n=count(), ids=collect_list("id")
+    ).materialize("parts")
+    everywhere = builder.global_table("users", "name STRING")
+    asked = orders.left_join(everywhere, key=text("CASE WHEN amount > 5 THEN key END"))
+    asked = asked.map_values("id", name=text("coalesce(name, '?')"))
+    asked.group_by_key().aggregate(
+        n=count(), ids=collect_list("id"), names=collect_list("name")
+    ).materialize("asked")
     for how, made in (
         ("inner", orders.join(paid, WITHIN)),
         ("left", orders.left_join(paid, WITHIN)),
@@ -221,6 +231,38 @@ class Model:
             row["timestamp"] = max(row["timestamp"], record.time)
         clocks = [clock(self._with_keyless()), clock(self.logs["paid"])]
         return _rows(rows, min(clocks) - GRACE_MS), late
+
+    def parts(self) -> tuple[list[Row], int]:
+        """The rows of cities and ids, each of which is an element of an order; and late ones."""
+        rows: dict[tuple[str, int], Row] = {}
+        late = 0
+        for record in _in_order(arrivals(self._with_keyless())):
+            assert record.value is not None
+            for part in (self.orders[record.value]["city"], record.value):
+                if _closed(record.time, record.stream_time):
+                    late += 1
+                    continue
+                row = rows.setdefault(
+                    (part, _start(record.time)), {"n": 0, "ids": [], "timestamp": 0}
+                )
+                row["n"] += 1
+                row["ids"].append(record.value)
+                row["timestamp"] = max(row["timestamp"], record.time)
+        return _rows(rows, clock(self._with_keyless()) - GRACE_MS), late
+
+    def asked(self) -> list[Row]:
+        """The rows of orders with the names of users that some of them ask for."""
+        users = counting(self.logs["users"])
+        rows: dict[str, Row] = {}
+        for record in _in_order(arrivals(self.logs["orders"])):
+            assert record.value is not None
+            user = users.get(record.key) if self.orders[record.value]["amount"] > 5 else None
+            row = rows.setdefault(record.key, {"n": 0, "ids": [], "names": [], "timestamp": 0})
+            row["n"] += 1
+            row["ids"].append(record.value)
+            row["names"].append((user.value if user else None) or "?")
+            row["timestamp"] = max(row["timestamp"], record.time)
+        return _unwindowed(rows)
 
     def joined(self, how: str) -> tuple[list[Row], Joined, int]:
         """The rows behind a join, what joined, and how many results were late."""

@@ -59,6 +59,18 @@ def test_merged_streams_are_one_with_the_clocks_of_both(whole: Done) -> None:
     }  # fmt: skip
 
 
+def test_elements_are_counted_beside_their_records(whole: Done) -> None:
+    """Two of each order, also of one without a key; a late order has two that are late."""
+    rows, late = whole.model.parts()
+    assert whole.stores.newest("parts") == rows
+    assert late > 0
+    assert whole.stores.counters("parts") == {
+        "input": 83, "applied": 81, "late": 0, "dead_lettered": 2, "filtered": 0,
+        "elements": 162, "elements_applied": 162 - late, "elements_late": late,
+        "elements_dead_lettered": 0, "elements_filtered": 0,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("how", ["inner", "left", "outer"])
 def test_windows_behind_a_join_hold_what_the_slow_model_joins(whole: Done, how: str) -> None:
     """Rows, final ones too, and counts are those of the record-by-record join."""
@@ -93,6 +105,7 @@ def test_joins_stand_behind_each_other(whole: Done) -> None:
     [
         ("plain", Model.plain),
         ("named", Model.named),
+        ("asked", Model.asked),
         ("both_tables", lambda model: model.tables("outer")),
         ("common_rows", lambda model: model.tables("inner")),
         ("some_users", Model.some_users),
@@ -102,6 +115,7 @@ def test_joins_stand_behind_each_other(whole: Done) -> None:
     ids=[
         "filter",
         "stream-table",
+        "stream-global table",
         "table-table outer",
         "table-table inner",
         "table filter",
@@ -156,6 +170,7 @@ def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
         *(
             ("orders", name)
             for name in (
+                "asked",
                 "chained",
                 "cogroup",
                 "folded",

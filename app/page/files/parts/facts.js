@@ -8,7 +8,10 @@ const PARTITIONS_IN_WORDS = 3;
 const COUNTER_NAMES = {
   input: "Records read", applied: "Applied", late: "Late", dead_lettered: "Dead-lettered",
   filtered: "Filtered out", late_results: "Late results of joins",
-  rejected_results: "Dead-lettered results of joins",
+  rejected_results: "Dead-lettered results of joins", table_records: "Of these in tables",
+  elements: "Elements of records", elements_applied: "Elements applied",
+  elements_late: "Elements late", elements_dead_lettered: "Elements dead-lettered",
+  elements_filtered: "Elements filtered out",
 };
 
 export class Facts {

@@ -1,0 +1,86 @@
+"""Checks of the arguments of row-wise steps, as a stream or a table is given them."""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.arguments import require_expressions
+from oriel.pipeline.language.grouped import Registry
+from oriel.pipeline.language.steps import FlatMapValues, MapValues
+from oriel.pipeline.language.topology import Input, Side, has_elements, pairing_join
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+
+def checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Column"]) -> MapValues:
+    """The step of ``map_values``.
+
+    Raises:
+        InvalidTopology: there is no column, or an expression is no SQL text or ``Column``.
+    """
+    if not keep and not columns:
+        message = "map_values: name at least one column, or '*' for all"
+        raise InvalidTopology(message)
+    require_expressions("map_values", *keep, *columns.values())
+    return MapValues(keep, dict(columns))
+
+
+def checked_flat_map(
+    called: str,
+    origins: Iterable[Input],
+    keep: tuple[str, ...],
+    columns: "Mapping[str, str | Column]",
+) -> FlatMapValues:
+    """The step of ``flat_map_values`` or ``flat_map`` behind ``origins``.
+
+    Raises:
+        InvalidTopology: no column is computed, an expression is no SQL text or ``Column``, or what
+            comes of an origin has no place for elements.
+    """
+    if not columns:
+        message = f"{called}: compute a column that is an array, like word=\"split(line, ' ')\""
+        raise InvalidTopology(message)
+    require_expressions(called, *keep, *columns.values())
+    for origin in origins:
+        if has_elements(origin):
+            message = (
+                f"{called}: the stream is flattened already ({origin}); make one array of "
+                "both, as flatten(transform(list, x -> ...)) does"
+            )
+            raise InvalidTopology(message)
+        if pairing_join(origin) is not None:
+            message = (
+                f"{called}: results of {origin.join} can't be told apart by element; an "
+                "aggregate of functions sees the array as a whole"
+            )
+            raise InvalidTopology(message)
+    return FlatMapValues(keep, dict(columns))
+
+
+def check_places(step: str, side: Side) -> None:
+    """Refuse a side of a join of streams whose records have no places of their own in one log.
+
+    What a stream looked up is its own record still; pairs of two streams, updates of two tables,
+    and elements of records are not.
+    """
+    join = pairing_join(side)
+    if join is not None:
+        message = (
+            f"{step}: a side that is itself a join ({join}) can't be joined with a stream; "
+            "look tables up behind it, or put the streams together with cogroup"
+        )
+        raise InvalidTopology(message)
+    if has_elements(side):
+        message = (
+            f"{step}: a side of a join of streams can't be flattened ({side}); join the records "
+            "as they are, and take them apart by an aggregate of functions"
+        )
+        raise InvalidTopology(message)
+
+
+def check_builder(step: str, registry: Registry, other: Registry) -> None:
+    """Refuse two sides that are not of one topology."""
+    if registry is not other:
+        message = f"{step}: the two sides are of different builders; make them with one"
+        raise InvalidTopology(message)

@@ -1,0 +1,157 @@
+"""Row-wise steps as data, and how they are written.
+
+What a step computes are Spark column expressions, as SQL text or as a ``Column``. Nothing here
+touches Spark.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+#: What a record is shown to: (key, value, timestamp_ms); None where there is no key or value.
+Peeker = Callable[[str | None, dict[str, Any] | None, int], object]
+
+_ORIGIN = ",Origin("
+
+
+def expression_text(expression: "str | Column") -> str:
+    """An expression as it is written, the same in every run.
+
+    A store remembers what it is grouped by, so the text must not change while the topology does
+    not. Spark's text of a Python function's argument says where in memory and in which line it
+    was made, ``,Origin(...)`` with parentheses inside: that is taken out.
+    """
+    text = repr(expression)
+    if isinstance(expression, str):
+        return text
+    while (start := text.find(_ORIGIN)) >= 0:
+        depth, end = 1, start + len(_ORIGIN)
+        while depth and end < len(text):
+            depth += {"(": 1, ")": -1}.get(text[end], 0)
+            end += 1
+        text = text[:start] + text[end:]
+    return text
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """How a function is called where it is defined; an object that is called, by its class."""
+    name: str = getattr(function, "__qualname__", type(function).__qualname__)
+    return name
+
+
+def grouping_text(parts: "tuple[str | Column, ...]") -> str:
+    """What records are grouped by, in one line; ``key`` is the record's own."""
+    texts = (part if isinstance(part, str) else expression_text(part) for part in parts or ("key",))
+    return ", ".join(" ".join(text.split()) for text in texts)
+
+
+def columns_text(keep: Iterable[str], columns: "Mapping[str, str | Column]") -> str:
+    """The columns of a new value as they are written: those that stay, then the computed ones."""
+    computed = (f"{name}={expression_text(value)}" for name, value in columns.items())
+    return ", ".join([*map(repr, keep), *computed])
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Keep the records for which the condition is true (not false, not null).
+
+    ``is_negated``: keep the others. ``of_table``: the others are rows that are deleted.
+    """
+
+    condition: "str | Column"
+    is_negated: bool = False
+    of_table: bool = False
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        text = f"filter{'_not' * self.is_negated}({expression_text(self.condition)})"
+        return f"{text} of the table" if self.of_table else text
+
+
+@dataclass(frozen=True)
+class MapValues:
+    """Replace the value: keep the columns named in ``keep`` (``*``: all), add ``columns``.
+
+    ``key``, if it is not empty, is what the new key is made of, as in ``group_by``.
+    """
+
+    keep: tuple[str, ...]
+    columns: Mapping[str, "str | Column"]
+    key: tuple["str | Column", ...] = ()
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        if self.key and self.keep == ("*",) and not self.columns:
+            return f"select_key({grouping_text(self.key)})"
+        value = columns_text(self.keep, self.columns)
+        if self.key:
+            return f"map(({grouping_text(self.key)}), {value})"
+        return f"map_values({value})"
+
+
+@dataclass(frozen=True)
+class FlatMapValues:
+    """One record for each element of the one array among ``columns``; ``keep`` as in MapValues.
+
+    All of them have the record's key, time and place. A record without an element is filtered out.
+    """
+
+    keep: tuple[str, ...]
+    columns: Mapping[str, "str | Column"]
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return f"flat_map_values({columns_text(self.keep, self.columns)})"
+
+
+#: The column in which a record keeps its own key while it looks a global table up.
+OWN_KEY = "__own_key"
+
+
+@dataclass(frozen=True)
+class LookupKey:
+    """Make the key under which a global table is looked up; the own one waits in ``OWN_KEY``.
+
+    ``NO_ROW_KEY``, under which no global table has a row, stands for null.
+    """
+
+    key: "str | Column"
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return f"with_lookup_key({grouping_text((self.key,))})"
+
+
+#: A text that Unicode keeps out of all exchange; a global table's row of this key is left out.
+NO_ROW_KEY = "\uffff"
+
+
+@dataclass(frozen=True)
+class OwnKey:
+    """Give a record its own key back, behind the lookup of a global table."""
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return "with_own_key()"
+
+
+@dataclass(frozen=True)
+class Peek:
+    """Call ``function(key, value, timestamp_ms)`` for each record, which stays as it is."""
+
+    function: Peeker
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return f"peek({function_name(self.function)})"
+
+
+Step = Filter | MapValues | FlatMapValues | LookupKey | OwnKey | Peek
+
+
+def flattens(steps: Iterable[Step]) -> bool:
+    """Whether some step makes several records of one: elements, which share a place in the log."""
+    return any(isinstance(step, FlatMapValues) for step in steps)
