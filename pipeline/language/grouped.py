@@ -180,9 +180,7 @@ class KGroupedTable:
         schema: str | None = None,
         **aggregates: Aggregate,
     ) -> "KTable":
-        """Aggregate the rows of each group: by functions, or declarative ones.
-
-        These are ``count``, ``sum``, ``avg`` and ``stddev``.
+        """Aggregate each group's rows, by ``count``, ``sum``, ``avg``, ``stddev`` or by functions.
 
         ``adder(key, row, aggregate)`` and ``subtractor(key, row, aggregate)`` get the group's key
         and give the aggregate with the row and without it; None removes the group's row. They
