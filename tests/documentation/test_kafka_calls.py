@@ -4,7 +4,7 @@ import importlib
 import pkgutil
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -28,9 +28,6 @@ from tests.documentation.kafka_calls import (
     published_calls,
     rows,
 )
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 _ROWS = rows()
 _CODES = [(row, code) for row in _ROWS for code in row.codes]
