@@ -414,17 +414,21 @@ nothing. Here `b` is late by its own partition only, and pairs with what it fits
 out of a `left_join` when the other side's clock has passed it, which can be later than in Kafka.
 
 ```python
-for order in (("a@0", "b@5", "a@20"), ("a@0", "a@20", "b@5")):
+first, second = Record("key", {"name": "a"}, 0), Record("key", {"name": "a"}, 20)
+between = Record("key", {"other": "b"}, 5)
+for order in (
+    [("left", first), ("right", between), ("left", second)],
+    [("left", first), ("left", second), ("right", between)],
+):
     builder = StreamsBuilder()
-    left = builder.stream("a", schema="name STRING")
-    right = builder.stream("b", schema="other STRING")
+    left = builder.stream("left", schema="name STRING")
+    right = builder.stream("right", schema="other STRING")
     pairs = left.join(right, JoinWindows.of_time_difference_with_no_grace(10))
     pairs.group_by_key().count().materialize("pairs")
     driver = TopologyTestDriver(builder.build())
-    for record in order:
-        driver.pipe_input(record[0], records(record))
-    (entry,) = driver.key_value_store("pairs").all()
-    assert (entry.value, entry.timestamp_ms) == ({"count": 1}, 5)
+    reader = driver.create_output_reader(pairs)
+    driver.pipe_inputs(order)
+    assert reader.read_records() == [Record("key", {"name": "a", "other": "b"}, 5)]
     assert driver.late == 0
 ```
 ''')

@@ -31,6 +31,7 @@ from oriel.pipeline.language.names import (
 )
 from oriel.pipeline.language.schemas import arrow_schema
 from oriel.pipeline.language.serdes import AvroSerde, ProtobufSerde, Serde, Serdes, ValueSerde
+from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.topology import (
     Columns,
     Filter,
@@ -63,6 +64,7 @@ __all__ = [
     "Functions",
     "Input",
     "Join",
+    "KStream",
     "MapValues",
     "ProtobufSerde",
     "Publication",

@@ -38,7 +38,7 @@ _HERE = {
     "TimeWindowedCogroupedKStream": ("CogroupedKStream",),
     "SessionWindowedCogroupedKStream": ("CogroupedKStream",),
     "TestInputTopic": ("TopologyTestDriver",),
-    "TestOutputTopic": ("OutputReader",),
+    "TestOutputTopic": ("OutputReader", "StreamReader"),
 }
 #: Columns of every schema of the page.
 _VALUE = {"item": "tea", "amount": 200.5, "page": "/", "price": 1.5, "pieces": 3}
