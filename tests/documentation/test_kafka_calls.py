@@ -100,7 +100,6 @@ def _classes(row: Row) -> Iterator[type]:
 @pytest.mark.parametrize(
     ("row", "code"), _CODES, ids=[f"{row.place}:{row.codes.index(code)}" for row, code in _CODES]
 )
-@pytest.mark.usefixtures("spark")
 def test_the_code_of_a_row_runs(row: Row, code: str) -> None:
     """A comparison is true; a stream or a table writes rows, and no record is a dead letter."""
     scope: dict[str, Any] = {}

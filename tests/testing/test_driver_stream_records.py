@@ -115,7 +115,6 @@ def test_the_topics_of_a_stream_are_piped_into() -> None:
     assert counted.value == {"count": 1}
 
 
-@pytest.mark.usefixtures("spark")
 def test_the_steps_of_a_stream_are_run() -> None:
     """Filters, new keys and new columns, as by `oriel run`."""
     driver, reader = Streams().reading(
