@@ -10,10 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Literal
+from typing import Any, Literal
+
+import pyarrow as pa
 
 from oriel.pipeline.windows import (
     EmitStrategy,
+    Fold,
     SessionWindows,
     SlidingWindows,
     TimeWindows,
@@ -78,24 +81,11 @@ TOLD = {
 
 def page() -> str:
     """The whole page."""
-    sliding = SlidingWindows.of_time_difference_and_grace(10, 100)
     return _TEXT.substitute(
         session=_drawn("session", 12),
         partly_late=_drawn("partly late", 37),
-        removed=compared(
-            sliding,
-            "a@10 x@15 c@20",
-            27,
-            ["[0,10] a", "[10,20] c", "[11,21] c", "[16,26] c"],
-            TOLD["removed"],
-        ),
-        cogroup=compared(
-            sliding,
-            "b@10 a@12",
-            22,
-            ["[0,10] b", "[2,12] a b", "[11,21] a"],
-            TOLD["cogroup"],
-        ),
+        removed=_folded("removed", "a@10 x@15 c@20", 27),
+        cogroup=_folded("cogroup", "b@10/1 a@12", 22),
         close=_written("close"),
         suppress=_written("suppress"),
         merge=_merged(),
@@ -115,6 +105,19 @@ def _drawn(name: str, until_ms: int) -> str:
     outcome = computed(example.windows, one_by_one(arrivals(example.records)))
     here = [rows_text(example.windows.kind, [row]) for row in outcome.rows()]
     return compared(example.windows, example.records, until_ms, here, example.kafka)
+
+
+def _folded(name: str, records: str, until_ms: int) -> str:
+    """Sliding windows of functions that add the names, one for each of two inputs."""
+    windows = SlidingWindows.of_time_difference_and_grace(10, 100)
+    functions = Fold(str, (_add, _add), None, {"names": pa.string()}, "the page")
+    outcome = computed(windows, one_by_one(arrivals(records)), functions=functions)
+    here = [rows_text(windows.kind, [row]) for row in outcome.rows()]
+    return compared(windows, records, until_ms, here, TOLD[name])
+
+
+def _add(_key: str, value: Any, names: str) -> str | None:
+    return None if value["name"] == "x" else names + value["name"]
 
 
 def _written(name: str) -> str:

@@ -14,8 +14,10 @@ import pyarrow as pa
 from oriel.pipeline.windows import (
     FOREVER_MS,
     NEVER_CLOSED_MS,
+    NULL_VALUE,
     RULES,
     EmitStrategy,
+    Fold,
     Kind,
     StreamClock,
     Windows,
@@ -79,10 +81,16 @@ def arrivals(text: str) -> list[Arrival]:
 
 
 def computed(
-    windows: Windows, batches: Sequence[Sequence[Arrival]], emit: EmitStrategy | None = None
+    windows: Windows,
+    batches: Sequence[Sequence[Arrival]],
+    emit: EmitStrategy | None = None,
+    functions: Fold | None = None,
 ) -> Outcome:
-    """Run the engine of ``windows`` over the batches, as the pipeline does."""
-    aggregates = {"names": collect_list("name")}
+    """Run the engine of ``windows`` over the batches, as the pipeline does.
+
+    Windows have the names of their records, or what ``functions`` make of them in ``names``.
+    """
+    aggregates = functions or {"names": collect_list("name")}
     engine = engine_for(windows, aggregates, _VALUES, emit=emit)
     clock = StreamClock({record.partition: -1 for batch in batches for record in batch})
     state, close, offset = engine.empty_state(), NEVER_CLOSED_MS, 0
@@ -113,6 +121,9 @@ def _stamped(batch: Sequence[Arrival], clock: StreamClock, delay_ms: int, offset
         "offset": np.arange(offset, offset + len(batch)),
         "close_ms": clock.advance(partition, time) - delay_ms,
         "name": [record.name for record in batch],
+        # What functions ask for: each partition is an input of its own.
+        "input": pa.array(partition, pa.int8()),
+        NULL_VALUE.name: pa.array([False] * len(batch)),
     })  # fmt: skip
 
 

@@ -11,13 +11,6 @@ import pytest
 import oriel
 from oriel import testing
 from oriel.pipeline import language
-from oriel.pipeline.language.grouped import (
-    CogroupedKStream,
-    KGroupedStream,
-    KTable,
-    TimeWindowedKStream,
-)
-from oriel.pipeline.language.streams import BranchedKStream, KStream, SourceTable
 from oriel.testing import Record, TopologyTestDriver
 from tests.documentation.kafka_calls import (
     CLASSES,
@@ -125,23 +118,21 @@ def _topics(scope: dict[str, Any]) -> set[str]:
     return set(scope["builder"].build().topics)
 
 
-def _stores(result: object, code: str) -> Iterator[str]:
+def _stores(result: Any, code: str, name: str = "row") -> Iterator[str]:
     """Give what a row's code makes stores, so that it runs; their names."""
-    if isinstance(result, BranchedKStream):
-        result = result.default_branch()
     if isinstance(result, dict):
-        for name, stream in result.items():
-            stream.group_by_key().count().materialize(f"row_{name}")
-            yield f"row_{name}"
+        for branch, stream in result.items():
+            yield from _stores(stream, code, f"{name}_{branch}")
+    elif not type(result).__module__.startswith(language.__name__):
         return
-    if isinstance(result, KStream):
-        result = result.group_by_key()
-    if isinstance(result, KGroupedStream | TimeWindowedKStream):
-        result = result.count()
-    elif isinstance(result, CogroupedKStream):
-        result = result.aggregate()
-    if isinstance(result, KTable | SourceTable):
-        named = re.search(r"materialize\(\"(\w+)\"", code)
-        if named is None:
-            result.materialize("row")
-        yield named[1] if named else "row"
+    elif "materialize(" in code:
+        yield from re.findall(r"materialize\(\"(\w+)\"", code)
+    elif hasattr(result, "materialize"):
+        result.materialize(name)
+        yield name
+    else:
+        # Whatever class it is: a stream is grouped, and what is grouped aggregated.
+        for step in ("default_branch", "group_by_key", "count", "aggregate"):
+            if hasattr(result, step):
+                yield from _stores(getattr(result, step)(), code, name)
+                return
