@@ -14,8 +14,10 @@ import pyarrow as pa
 from oriel.pipeline.windows import (
     FOREVER_MS,
     NEVER_CLOSED_MS,
+    NULL_VALUE,
     RULES,
     EmitStrategy,
+    Fold,
     Kind,
     StreamClock,
     Windows,
@@ -79,10 +81,16 @@ def arrivals(text: str) -> list[Arrival]:
 
 
 def computed(
-    windows: Windows, batches: Sequence[Sequence[Arrival]], emit: EmitStrategy | None = None
+    windows: Windows,
+    batches: Sequence[Sequence[Arrival]],
+    emit: EmitStrategy | None = None,
+    functions: Fold | None = None,
 ) -> Outcome:
-    """Run the engine of ``windows`` over the batches, as the pipeline does."""
-    aggregates = {"names": collect_list("name")}
+    """Run the engine of ``windows`` over the batches, as the pipeline does.
+
+    Windows have the names of their records, or what ``functions`` make of them in ``names``.
+    """
+    aggregates = functions or {"names": collect_list("name")}
     engine = engine_for(windows, aggregates, _VALUES, emit=emit)
     clock = StreamClock({record.partition: -1 for batch in batches for record in batch})
     state, close, offset = engine.empty_state(), NEVER_CLOSED_MS, 0
@@ -113,6 +121,9 @@ def _stamped(batch: Sequence[Arrival], clock: StreamClock, delay_ms: int, offset
         "offset": np.arange(offset, offset + len(batch)),
         "close_ms": clock.advance(partition, time) - delay_ms,
         "name": [record.name for record in batch],
+        # What functions ask for: each partition is an input of its own.
+        "input": pa.array(partition, pa.int8()),
+        NULL_VALUE.name: pa.array([False] * len(batch)),
     })  # fmt: skip
 
 
@@ -236,14 +247,33 @@ def steps(windows: Windows, text: str, until_ms: int) -> str:
     return _fenced(lines)
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def compared(
+    windows: Windows, text: str, until_ms: int, here: Sequence[str], kafka: Sequence[str]
+) -> str:
+    """The records of an example, and below them the windows here and those of Kafka Streams.
+
+    Windows are written as ``rows_text`` writes them: "[0,10) a b".
+    """
+    records = arrivals(text)
+    lines = [*_axis(until_ms), _marks("records", records)]
+    for label, described in (("here", here), ("Kafka", kafka)):
+        for number, row in enumerate(described):
+            start_ms, end_ms = map(int, row[1:].replace("]", ")").split(")")[0].split(","))
+            bounds = {"window_start_ms": start_ms, "window_end_ms": end_ms, "deleted": False}
+            bar = _bar(windows.kind, bounds, until_ms)
+            lines.append(_line("" if number else label, bar, until_ms, row))
+    return _fenced(lines)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of a page."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
 
 
 def rules_table() -> str:
     """The rules of all kinds as a table."""
-    return _table(
+    return table(
         ("kind", "a window starts", "holds a record at t", "closes when", "record without value"),
         [
             (
@@ -265,16 +295,17 @@ def emit_table(windows: Windows, batches: Sequence[str]) -> str:
         computed(windows, records, emit).written
         for emit in (EmitStrategy.on_window_update(), EmitStrategy.on_window_close())
     )
-    return _table(
+    return table(
         ("batch", "records", "on update", "on close"),
         [
-            (str(n), text, *(_cell(windows.kind, written[n]) for written in (update, close)))
+            (str(n), text, *(rows_text(windows.kind, written[n]) for written in (update, close)))
             for n, text in enumerate(batches)
         ],
     )
 
 
-def _cell(kind: Kind, rows: Sequence[Row]) -> str:
+def rows_text(kind: Kind, rows: Sequence[Row]) -> str:
+    """Rows in words, or that there are none."""
     return "; ".join(_described(kind, row) for row in rows) or "nothing"
 
 
@@ -285,7 +316,7 @@ def timestamps_table(times_ms: Sequence[int], kinds: Mapping[str, Windows]) -> s
     for name, windows in kinds.items():
         batches = zip(computed(windows, one_by_one(records)).written, records, strict=True)
         rows.append([name, *(_time_of(written, record) for written, record in batches)])
-    return _table(["record at", *(str(time) for time in times_ms)], rows)
+    return table(["record at", *(str(time) for time in times_ms)], rows)
 
 
 def _time_of(written: Sequence[Row], record: Arrival) -> str:
@@ -299,5 +330,5 @@ def cuts_table(windows: Windows, cuts: Mapping[str, Sequence[str]]) -> str:
     rows = []
     for name, batches in cuts.items():
         outcome = computed(windows, [arrivals(text) for text in batches])
-        rows.append((name, " ; ".join(batches), _cell(windows.kind, outcome.rows())))
-    return _table(("order", "batches", "rows at the end"), rows)
+        rows.append((name, " ; ".join(batches), rows_text(windows.kind, outcome.rows())))
+    return table(("order", "batches", "rows at the end"), rows)

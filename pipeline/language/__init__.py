@@ -45,6 +45,7 @@ from oriel.pipeline.language.steps import (
     flattens,
     grouping_text,
 )
+from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.topology import (
     Columns,
     Functions,
@@ -80,6 +81,7 @@ __all__ = [
     "Functions",
     "Input",
     "Join",
+    "KStream",
     "LookupKey",
     "MapValues",
     "OwnKey",

@@ -17,6 +17,7 @@ from oriel.pipeline.testing.stores import (
     ReadOnlySessionStore,
     ReadOnlyWindowStore,
 )
+from oriel.pipeline.testing.streams import StreamReader
 
 __all__ = [
     "Counters",
@@ -26,6 +27,7 @@ __all__ = [
     "ReadOnlySessionStore",
     "ReadOnlyWindowStore",
     "Record",
+    "StreamReader",
     "TopologyTestDriver",
     "WindowedValue",
     "spark_session",

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from oriel.pipeline.decoding import refuse_ahead
-from oriel.pipeline.language import Topology, arrow_schema
+from oriel.pipeline.language import KStream, Topology, arrow_schema
 from oriel.pipeline.plan import ClockSettings, WallClock
 from oriel.pipeline.testing.output import OutputReader, rows_for_users
 from oriel.pipeline.testing.records import Record, decoded
@@ -15,6 +15,7 @@ from oriel.pipeline.testing.stores import (
     ReadOnlySessionStore,
     ReadOnlyWindowStore,
 )
+from oriel.pipeline.testing.streams import StreamDriver, StreamReader
 from oriel.pipeline.windows import Duration, IllegalArgument, to_ms
 
 #: Kafka's partitions have 32 bits.
@@ -67,6 +68,7 @@ class TopologyTestDriver:
             source: arrow_schema(source.schema, str(source)) for source in topology.sources
         }
         self._stores = {store.name: StoreDriver(store) for store in topology.stores}
+        self._streams: list[StreamDriver] = []
         settings = ClockSettings(
             None if max_ahead_ms is None else to_ms(max_ahead_ms, "max_ahead_ms"),
             None if idle_after_ms is None else to_ms(idle_after_ms, "idle_after_ms"),
@@ -116,8 +118,9 @@ class TopologyTestDriver:
             self._process(*batch)
 
     def _check_partition(self, topic: str, partition: int) -> None:
-        if topic not in self._topology.topics:
-            known = ", ".join(self._topology.topics)
+        topics = dict.fromkeys(source.topic for source in self._schemas)
+        if topic not in topics:
+            known = ", ".join(topics)
             message = f"the topology does not read topic {topic!r}; its topics are: {known}"
             raise IllegalArgument(message)
         is_number = isinstance(partition, int) and not isinstance(partition, bool)
@@ -140,7 +143,7 @@ class TopologyTestDriver:
             if source.topic == topic
         }
         self._offsets[topic, partition] = first + len(batch)
-        for store in self._stores.values():
+        for store in (*self._stores.values(), *self._streams):
             if topic in store.store.topics:
                 store.process(piped, partition, self._wall_clock)
 
@@ -166,15 +169,45 @@ class TopologyTestDriver:
         store_driver = self._store(store)
         return rows_for_users(store_driver, store_driver.output)
 
-    def create_output_reader(self, store: str) -> OutputReader:
-        """A reader of all rows that are ever written to ``store``, each once.
+    @overload
+    def create_output_reader(self, of: str) -> OutputReader: ...
 
-        It begins with the first that was written. Several readers don't hinder each other.
+    @overload
+    def create_output_reader(self, of: KStream) -> StreamReader: ...
+
+    def create_output_reader(self, of: str | KStream) -> OutputReader | StreamReader:
+        """A reader of all rows of a store, or of all records of a stream, each once.
+
+        Of a store, which is named, it begins with the first row that was written. A stream is
+        read behind its last step or join, with or without a store behind it, where a grouping
+        would take its records: those without a key are dead letters, and are not among them. Its
+        reader is made before the first record is piped; its topics may be piped into from then
+        on. Several readers don't hinder each other.
 
         Raises:
-            IllegalArgument: there is no such store.
+            IllegalArgument: there is no such store; or it is made too late for a stream, or for
+                something else.
+            InvalidTopology: a step of the stream does not fit; the message names it.
         """
-        return OutputReader(self._store(store))
+        if isinstance(of, str):
+            return OutputReader(self._store(of))
+        if not isinstance(of, KStream):
+            message = (
+                "create_output_reader: expects the name of a store, or a stream (of a table its "
+                f"to_stream()), not {of!r}"
+            )
+            raise IllegalArgument(message)
+        if self._offsets:
+            message = (
+                "create_output_reader: make the reader of a stream before the first record is "
+                "piped; a join needs all of them"
+            )
+            raise IllegalArgument(message)
+        stream_driver = StreamDriver(of)
+        for source in stream_driver.store.sources:
+            self._schemas[source] = arrow_schema(source.schema, str(source))
+        self._streams.append(stream_driver)
+        return StreamReader(stream_driver)
 
     def window_store(self, name: str) -> ReadOnlyWindowStore:
         """The store of tumbling, hopping or sliding windows of that name, as it is at each read.

@@ -160,7 +160,7 @@ class StoreDriver:
         for source in piped:
             # Only which partitions there are matters: nothing is read by offset here.
             ends.setdefault(source.topic, {})[str(partition)] = 0
-        files = MemoryFiles(dict(self._states))
+        files = self._new_files()
         plan, joins = self._plans.plan(self._batch, files, 1, self._previous, ends, wall_clock)
         for join in joins:
             join.refuse_places(ends)
@@ -171,8 +171,16 @@ class StoreDriver:
         self._previous, self._ends = prepared, ends
         self._batch += 1
         self._states = {name: files.states[name] for name in prepared.state_files}
+        self._keep(files)
+        self.content.observed_ms = prepared.record.observed_ms
+
+    def _new_files(self) -> MemoryFiles:
+        """What the tasks of a batch read and write."""
+        return MemoryFiles(dict(self._states))
+
+    def _keep(self, files: MemoryFiles) -> None:
+        """Keep what the tasks of a batch gave."""
         self.dead_letters += files.dead_letters
         changed = self.content.apply(files.changes)
         self.output += changed
         self.written += changed
-        self.content.observed_ms = prepared.record.observed_ms
