@@ -76,7 +76,8 @@ class Compute:
 class Explode:
     """A row for each element of the array ``elements``, which is then the column ``name``.
 
-    No other column has the name. A row that is in use and has no element is filtered out.
+    No other column has the name. A row that is in use and has no element, or no value, is filtered
+    out.
     """
 
     name: str
@@ -299,7 +300,9 @@ class _Rows:
 
     def _explode(self, step: Explode, read: set[str]) -> None:
         """Go on with elements, and of their records with the columns that are ``read``."""
-        self.elements = _Elements.of(self.columns[step.elements])
+        # What a table's filter has deleted still has its columns.
+        lists = _in_use(pc.invert(self.null_value), self.columns[step.elements])
+        self.elements = _Elements.of(lists)
         has_any = pc.or_(pc.invert(self.in_use), self.elements.has_any)
         self.keep = self._spread(pc.and_(self.keep, has_any))
         self.reason, self.null_value = map(self._spread, (self.reason, self.null_value))

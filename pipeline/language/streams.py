@@ -73,7 +73,7 @@ class KStream:
         require_expressions("filter_not", condition)
         return self._with_step(Filter(condition, is_negated=True))
 
-    def split(self) -> "BranchedKStream":
+    def split(self) -> "BranchedKStream[KStream]":
         """Divide the records: each goes to the first branch whose condition is true for it.
 
         branches = stream.split().branch("v < 0", "negative").default_branch("others")

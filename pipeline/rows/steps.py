@@ -246,6 +246,12 @@ class RowSteps:
             raise InvalidTopology(message)
         (name,) = lists
 
+        def of_values(values: list[str]) -> list[Column]:
+            # What a table's filter has deleted still has its columns.
+            elements = F.when(~F.col("__null_value"), F.col(f"`{name}`")).alias(name)
+            others = (value for value in values if value != name)
+            return [*_columns((*self._meta, *SCOPE, *others)), elements]
+
         def exploded(values: list[str]) -> list[Column]:
             elements = F.col(f"`{name}`")
             has_any = F.coalesce(F.size(elements) > 0, F.lit(False))  # noqa: FBT003
@@ -267,8 +273,8 @@ class RowSteps:
                 *_columns((*SCOPE, *(value for value in values if value != "__place"))),
             ]
 
-        rows = self._checked(str(step), rows, {}, exploded)
-        rows = self._checked(str(step), rows, {}, numbered)
+        for build in (of_values, exploded, numbered):
+            rows = self._checked(str(step), rows, {}, build)
         self._meta = (*(m for m in self._meta if m != _SUBORDER), _SUBORDER, FIRST_ELEMENT.name)
         return rows
 

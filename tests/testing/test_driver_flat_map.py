@@ -81,6 +81,23 @@ def test_elements_keep_their_order_and_the_records_key_and_time() -> None:
     assert not window.final
 
 
+def test_what_has_no_value_has_no_elements() -> None:
+    """Nor has a row of a table that a filter deletes; the updates are filtered out."""
+
+    def define(builder: StreamsBuilder) -> None:
+        rows = builder.table("t", LINES).filter("user = 'u'").to_stream()
+        rows.flat_map("word", word="split(coalesce(line, 'x'), ' ')").group_by_key().windowed_by(
+            tumbling(10, 0)
+        ).count().materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [words("a b"), words("c d", user="v"), Record("k", None, 1)])
+    assert [window.key for window in driver.window_store("s").all()] == ["a", "b"]
+    assert driver.counters("s") == Counters(
+        input=3, applied=1, late=0, dropped=0, filtered=2, elements=2, elements_applied=2
+    )
+
+
 def test_a_record_has_one_dead_letter_for_its_bad_elements() -> None:
     """With its own place, key and bytes; each element is counted."""
 

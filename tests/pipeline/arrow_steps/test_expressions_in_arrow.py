@@ -110,6 +110,12 @@ STEPS = [
     StreamsBuilder()
     .table("t", SCHEMA)
     .filter("i > 1")
+    .to_stream()
+    .flat_map_values("i", w="split(w, 'a')", n="i + 1")
+    .group_by("w"),
+    StreamsBuilder()
+    .table("t", SCHEMA)
+    .filter("i > 1")
     .map_values("w", x="coalesce(j, 1)")
     .filter_not("w = ''")
     .to_stream()

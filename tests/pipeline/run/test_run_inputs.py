@@ -242,10 +242,21 @@ def test_steps_that_only_spark_knows_make_the_same(
 def test_a_schema_that_only_spark_can_read_serves_several_stores(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    """Arrow's reader knows no maps: Spark decodes, once for two stores, one of them with steps."""
+    """Arrow's reader knows no maps: Spark decodes, once for two stores, one of them with steps.
+
+    A function that is shown the records sees each once.
+    """
+    seen = tmp_path / "seen"
+
+    def note(key: str | None, value: dict[str, Any] | None, _timestamp_ms: int) -> None:
+        assert value is not None
+        with seen.open("a") as file:
+            file.write(f"{key}{value['n']}\n")
+
     builder = StreamsBuilder()
     events = builder.stream("t", "n INT, m MAP<STRING, INT>")
-    events.filter("m['a'] > 1").group_by_key().aggregate(n=count()).materialize("filtered")
+    some = events.filter("m['a'] > 1").peek(note)
+    some.group_by_key().aggregate(n=count()).materialize("filtered")
     events.map_values("n").group_by_key().aggregate(total=sum("n")).materialize("chosen")
     records = [("k", n, {"n": n, "m": {"a": n}}) for n in range(5)]
     write_topics(tmp_path / "log", {"t": {0: [*records, RUBBISH], 1: records}})
@@ -254,4 +265,5 @@ def test_a_schema_that_only_spark_can_read_serves_several_stores(
     assert [row["n"] for row in stores.newest("filtered")] == [6]
     assert [row["total"] for row in stores.newest("chosen")] == [20]
     assert stores.counters("filtered")["filtered"] == 4
+    assert sorted(seen.read_text().split()) == ["k2", "k2", "k3", "k3", "k4", "k4"]
     assert len(stores.dead_letters()) == 1

@@ -1,16 +1,28 @@
 """Counters of a batch: what all tasks counted has to add up to the records that came in."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from oriel import SessionWindows, StreamsBuilder, count
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.errors import RecordsMiscounted
+from oriel.pipeline.hops import BESIDE_ELEMENT, FIRST_ELEMENT
 from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.tasks import Counters, count_batch
-from tests.pipeline.tasks.task_runs import grouped, plan_of, row, stamped
+from tests.pipeline.tasks.task_runs import (
+    Row,
+    counters_of,
+    files_of,
+    grouped,
+    plan_of,
+    row,
+    stamp_reports,
+    stamped,
+)
 
 VALUES = pa.schema([("v", pa.float64())])
 ROWS = [
@@ -54,6 +66,45 @@ def test_a_record_that_is_lost_or_repeated_on_its_way_stops_the_batch(
         rf"\({applied} applied, 1 late, 1 dead-lettered, 1 filtered\)",
     ):
         prepared_batch(plan, [], reports, None, {})
+
+
+def element(offset: int, place: int, key: str | None, **other: Any) -> Row:
+    """An element of the record at ``offset``."""
+    beside = {"suborder": place, FIRST_ELEMENT.name: place == 0}
+    reason = None if key else "null-key"
+    return row(0, offset, key, 100, reason=reason, raw=b"x", **beside, **other)
+
+
+@pytest.mark.parametrize("cut", range(1, 8))
+def test_elements_are_counted_wherever_their_rows_are_cut(tmp_path: Path, cut: int) -> None:
+    """Arrow batches may end within a record; its bad elements make one letter all the same."""
+    builder = StreamsBuilder()
+    stream = builder.stream("t", "vs ARRAY<DOUBLE>").flat_map_values(v="vs").group_by_key()
+    stream.aggregate(n=count()).materialize("s")
+    plan = plan_of(tmp_path, builder.build(), 2, VALUES)
+    rows = [
+        element(0, 0, "a"), element(0, 1, None), element(0, 2, None), element(0, 3, "b"),
+        row(0, 1, "a", 100, keep=False),
+        row(0, 2, None, None, reason="not-json", raw=b"x"),
+        element(3, 0, None), element(3, 1, "a", keep=False),
+    ]  # fmt: skip
+    schema = pa.schema([*BESIDE_ELEMENT, *VALUES])
+    table = stamped(plan, schema, rows[:cut], rows[cut:])
+    assert counters_of(plan, table) == {
+        "input": 4, "applied": 2, "late": 0, "dead_lettered": 1, "filtered": 1,
+        "elements": 6, "elements_applied": 2, "elements_late": 0, "elements_dead_lettered": 3,
+        "elements_filtered": 1,
+    }  # fmt: skip
+    # Each of the two tasks is told the same.
+    stamp, _ = stamp_reports(table)
+    letters = [pq.read_table(files_of(plan).dead_letters / one.path) for one in stamp.dead_letters]
+    assert [letter["offset"].to_pylist() for letter in letters] == [[0, 2, 3]]
+
+
+def test_an_element_that_is_lost_stops_the_batch() -> None:
+    """Though its record is accounted for."""
+    with pytest.raises(RecordsMiscounted, match="2 elements of records came in, but 1 are"):
+        count_batch("s", 0, [Counters(input=1, applied=1, elements=2, elements_applied=1)])
 
 
 def test_results_of_joins_are_counted_beside() -> None:
