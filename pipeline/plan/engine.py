@@ -72,10 +72,9 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
     except IllegalArgument as error:
         message = f"store {store.name!r}, aggregate: {error}"
         if isinstance(store.aggregation, TableRows):
-            # Tables have no steps that could rename columns.
             message = (
-                f"store {store.name!r}, {store.aggregation}: {error}; leave the column out of a "
-                "table's schema"
+                f"store {store.name!r}, {store.aggregation}: {error}; rename columns with "
+                "map_values before"
             )
         raise InvalidTopology(message) from error
     check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import KEY_GROUP
-from oriel.pipeline.language import Join, StreamJoin, TableLookup, TableUpdates
+from oriel.pipeline.language import Join, StreamJoin, TableLookup
 from oriel.pipeline.windows import (
     NULL_VALUE,
     SIDE_FIELDS,
@@ -48,13 +48,7 @@ class JoinStage:
             else:
                 self._engine = TableUpdatesEngine(join.how, left, right, carried)
         except IllegalArgument as error:
-            way_out = (
-                # Tables have no steps that could rename columns.
-                "leave the column out of a table's schema"
-                if isinstance(join, TableUpdates)
-                else "rename columns with map_values before"
-            )
-            message = f"{self._step}: {error}; {way_out}"
+            message = f"{self._step}: {error}; rename columns with map_values before"
             raise InvalidTopology(message) from error
         #: Whether results are the stream's records with more columns.
         self.is_lookup = isinstance(join, TableLookup)

@@ -388,7 +388,7 @@ def test_a_table_of_one_topic_gives_its_records() -> None:
 
 
 def test_what_can_not_be_joined_is_told_with_a_way_out() -> None:
-    """Tables have no map_values, so a column of both is left out; updates aren't joined again."""
+    """A column that both have is renamed; updates aren't joined again."""
     builder = StreamsBuilder()
     left, right = builder.table("a", "v INT"), builder.table("b", "v INT")
     updates = left.outer_join(right).to_stream()
@@ -396,5 +396,7 @@ def test_what_can_not_be_joined_is_told_with_a_way_out() -> None:
     with pytest.raises(InvalidTopology, match=rf"a join \({step}\) can't be joined again"):
         updates.join(builder.table("c", "x INT"))
     updates.group_by_key().count().materialize("s")
-    with pytest.raises(InvalidTopology, match=rf"'s', {step}: column 'v' .*leave the column out"):
+    with pytest.raises(
+        InvalidTopology, match=rf"'s', {step}: column 'v' .*rename columns with map"
+    ):
         TopologyTestDriver(builder.build())
