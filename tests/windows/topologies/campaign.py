@@ -18,7 +18,8 @@ from tests.windows.kafka_peer import KafkaPeer, running_peer
 from tests.windows.topologies.comparison import compared
 from tests.windows.topologies.random_trees import random_cases
 
-LOGS = 3
+#: More cost little: it takes Spark longest to read a topology's expressions.
+LOGS = 4
 #: How many topologies it takes before the campaign says how far it is.
 _TOLD_EACH = 50
 

@@ -102,7 +102,8 @@ def _join_streams(builder: StreamsBuilder, node: Node) -> KStream:
     left, right = (stream_of(builder, node[side]) for side in ("left", "right"))
     windows = JoinWindows.of_time_difference_and_grace(0, node["grace"])
     windows = windows.before(node["before"]).after(node["after"])
-    return _by_how(left, node)(right, windows)
+    stream: KStream = _by_how(left, node)(right, windows)
+    return stream
 
 
 def _by_how(left: Any, node: Node) -> Any:

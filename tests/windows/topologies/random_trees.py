@@ -415,7 +415,7 @@ def random_log(random: Random, tree: Mapping[str, Any], plan: _Plan) -> list[Ent
     drift = random.choice((0.0, 0.7, 3.0))
     log: list[Entry] = []
     time = 30.0
-    for place in range(1, random.choice((4, 12, 25, 40)) + 1):
+    for place in range(1, random.choice((4, 12, 24)) + 1):
         time += random.choice((0.0, drift, drift, 2 * drift, 15.0 if random.random() < 0.05 else 0))
         key = None if random.random() < unset else random.choice("abc")
         number = place if random.random() < 0.7 else -place
