@@ -60,17 +60,14 @@ class SparkSteps:
         Raises:
             InvalidTopology: a step does not fit the schema; the message names it.
         """
-        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - only if needed
-
-        from oriel.pipeline.rows import RowSteps  # noqa: PLC0415
+        from oriel.pipeline.rows import RowSteps  # noqa: PLC0415 - only if needed
 
         self._spark = spark_session()
         self._store = store
         if isinstance(read, Source):
             read = decoded_schema(pa.struct(list(arrow_schema(read.columns))))
         self._schema = read
-        empty = self._spark.createDataFrame([], from_arrow_schema(read))
-        self._steps = RowSteps(empty, origin, store)
+        self._steps = RowSteps(self._spark.createDataFrame(read.empty_table()), origin, store)
         self.values = self._steps.values
 
     @property

@@ -6,6 +6,7 @@ guide does not name is told with topology, log and seed, and the exit code is 1.
 """
 
 import argparse
+import json
 import sys
 import tempfile
 import time
@@ -32,7 +33,11 @@ def checked(peer: KafkaPeer, seed: int, logs: int = LOGS) -> Counter[str]:
     """
     found: Counter[str] = Counter()
     for case in random_cases(seed, logs):
-        rule = compared(peer, case)
+        try:
+            rule = compared(peer, case)
+        except Exception as error:
+            error.add_note(f"seed {seed}, log {case.number}: {json.dumps(case.tree)}")
+            raise
         found["equal" if rule is None else f"{rule.name} ({rule.guide})"] += 1
     return found
 

@@ -6,6 +6,7 @@ that it goes on from (``input``, or ``left`` and ``right``). An operation is one
 [NAME, COLUMN], one entry here and one in Expressions.java. ``random_trees`` makes trees of them.
 """
 
+import builtins
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -100,8 +101,10 @@ def _merged_branches(builder: StreamsBuilder, node: Node) -> KStream:
 
 def _join_streams(builder: StreamsBuilder, node: Node) -> KStream:
     left, right = (stream_of(builder, node[side]) for side in ("left", "right"))
-    windows = JoinWindows.of_time_difference_and_grace(0, node["grace"])
-    windows = windows.before(node["before"]).after(node["after"])
+    before, after = node["before"], node["after"]
+    # The greater first: before + after must not be negative at any time, in Kafka neither.
+    windows = JoinWindows.of_time_difference_and_grace(builtins.max(before, after), node["grace"])
+    windows = windows.before(before).after(after)
     stream: KStream = _by_how(left, node)(right, windows)
     return stream
 

@@ -187,9 +187,9 @@ class _Trees:
         node = {"op": "merged_branches", "conditions": conditions, "input": one.node}
         return _Built(node, one.columns, one.is_rekeyed)
 
-    def joined(self, how: str, span: tuple[int, int, int], topics: Sequence[str]) -> _Built:
-        """Two streams, which may be one topic."""
-        left, right = self.stream(topics[0]), self.renamed(self.stream(topics[1], most=1))
+    def joined(self, how: str, span: tuple[int, int, int], left: _Built, topic: str) -> _Built:
+        """A stream with another of ``topic``, which may be its own."""
+        right = self.renamed(self.stream(topic, most=1))
         before, after, grace = span
         node = {
             "op": "join_streams", "how": how, "before": before, "after": after, "grace": grace,
@@ -197,9 +197,9 @@ class _Trees:
         }  # fmt: skip
         return _Built(node, left.columns | right.columns, left.is_rekeyed or right.is_rekeyed)
 
-    def looked_up(self, how: str) -> _Built:
-        """A stream with what a table has."""
-        left, table = self.stream(self.topics[0]), self.renamed(self.table(self.topics[1]))
+    def looked_up(self, how: str, left: _Built, topic: str) -> _Built:
+        """A stream with what the table of ``topic`` has."""
+        table = self.renamed(self.table(topic))
         node = {"op": "join_table", "how": how, "left": left.node, "right": table.node}
         return _Built(node, left.columns | table.columns, left.is_rekeyed)
 
@@ -237,8 +237,13 @@ def _one_stream(trees: _Trees, plan: _Plan) -> dict[str, Any]:
 
 
 def _lookup(trees: _Trees, plan: _Plan) -> dict[str, Any]:
-    joined = trees.looked_up(trees.random.choice(("inner", "left")))
-    return _aggregated(trees, plan, [trees.stepped(joined)])
+    how = trees.random.choice(("inner", "left"))
+    return _aggregated(trees, plan, [trees.stepped(trees.looked_up(how, trees.stream("a"), "b"))])
+
+
+def _merger_looked_up(trees: _Trees, plan: _Plan) -> dict[str, Any]:
+    how = trees.random.choice(("inner", "left"))
+    return _aggregated(trees, plan, [trees.stepped(trees.looked_up(how, trees.merged(), "c"))])
 
 
 def _merger(trees: _Trees, plan: _Plan) -> dict[str, Any]:
@@ -266,9 +271,11 @@ def _join_grace(random: Random, before: int, after: int) -> int:
 def _inner_join(trees: _Trees, plan: _Plan) -> dict[str, Any]:
     random = trees.random
     before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3), (-2, 6), (9, -4)))
-    topics = random.choice((("a", "b"), ("a", "b"), ("a", "a")))
     grace = AMPLE_MS if plan.ample else _join_grace(random, before, after)
-    joined = trees.joined("inner", (before, after, grace), topics)
+    left, right = random.choice(
+        ((trees.stream("a"), "b"), (trees.stream("a"), "a"), (trees.merged(), "c"))
+    )
+    joined = trees.joined("inner", (before, after, grace), left, right)
     return _aggregated(trees, plan, [trees.stepped(joined)])
 
 
@@ -277,7 +284,7 @@ def _outer_join(trees: _Trees, plan: _Plan) -> dict[str, Any]:
     before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3)))
     how = random.choice(("left", "outer"))
     grace = min(_join_grace(random, before, after), 100)
-    joined = trees.joined(how, (before, after, grace), ("a", "b"))
+    joined = trees.joined(how, (before, after, grace), trees.stream("a"), "b")
     return _aggregated(trees, plan, [trees.stepped(joined)])
 
 
@@ -303,6 +310,13 @@ KINDS: Mapping[str, tuple[Callable[[_Trees, _Plan], dict[str, Any]], Sequence[_P
     "lookup": (
         _lookup,
         [_Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE)],
+    ),
+    "merger looked up": (
+        _merger_looked_up,
+        [
+            _Plan(in_order=True, ample=False, ends=False),
+            _Plan(in_order=False, ample=True, ends=False),
+        ],
     ),
     "merger": (
         _merger,
@@ -348,7 +362,7 @@ def random_cases(seed: int, logs: int) -> list[Case]:
     plan = random.choice(plans)
     trees = _Trees(random, steady=plan.ends)
     tree = make(trees, plan)
-    free = kind not in {"lookup", "updates"}
+    free = kind not in {"lookup", "merger looked up", "updates"}
     return [
         Case(seed, tree, random_log(random, tree, plan), free, number) for number in range(logs)
     ]

@@ -178,10 +178,14 @@ final class Tree {
   }
 
   private KStream<String, Row> joinedStreams(JsonNode node) {
+    var before = ms(node, "before");
+    var after = ms(node, "after");
+    // The greater first: before + after must not be negative at any time.
+    var greater = before.compareTo(after) > 0 ? before : after;
     var windows =
-        JoinWindows.ofTimeDifferenceAndGrace(Duration.ZERO, ms(node, "grace"))
-            .before(ms(node, "before"))
-            .after(ms(node, "after"));
+        JoinWindows.ofTimeDifferenceAndGrace(greater, ms(node, "grace"))
+            .before(before)
+            .after(after);
     var left = left(node);
     var right = right(node);
     return switch (text(node, "how")) {
