@@ -333,12 +333,13 @@ KINDS: Mapping[str, tuple[Callable[[_Trees, _Plan], dict[str, Any]], Sequence[_P
             _Plan(in_order=False, ample=True, ends=False),
         ],
     ),
-    # Kafka has no emit strategy behind a cogroup, and its suppress fails there (a wrong serde).
+    # Kafka has no emit strategy behind a cogroup, but suppress.
     "cogroup": (
         _cogroup,
         [
             _Plan(in_order=True, ample=False, ends=False),
             _Plan(in_order=False, ample=True, ends=False),
+            _Plan(in_order=True, ample=False, ends=True, emits=("suppress",)),
         ],
     ),
     "inner join": (
@@ -381,7 +382,7 @@ def _aggregated(
         emit = "update"
     if emit == "suppress" and windows["kind"] in {"sliding", "session"}:
         # Kafka tells them a ms early (docs/for-kafka-streams.md, "When rows are written").
-        emit = "close"
+        emit = "close" if len(inputs) == 1 else "update"
     keyed = [
         {
             "input": built.node,

@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BiFunction;
+import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
@@ -307,7 +308,11 @@ final class Tree {
   }
 
   private static <S extends StateStore> Materialized<String, Row, S> store() {
-    return Materialized.<String, Row, S>as(STORE).withCachingDisabled();
+    // Said, not by default: suppress takes the default for that of windowed keys.
+    return Materialized.<String, Row, S>as(STORE)
+        .withKeySerde(Serdes.String())
+        .withValueSerde(new Row.Serde())
+        .withCachingDisabled();
   }
 
   private static String text(JsonNode node, String name) {
