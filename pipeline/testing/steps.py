@@ -1,17 +1,22 @@
 """Row-wise steps for the test driver: without Spark where no expression needs it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from copy import copy
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from oriel.pipeline.arrow_steps import arrow_steps
+from oriel.pipeline.arrow_steps import ArrowSteps, arrow_steps
 from oriel.pipeline.hops import decoded_schema
-from oriel.pipeline.language import Input, Side, Source, arrow_schema
+from oriel.pipeline.language import Filter, Input, Side, Source, arrow_schema
 from oriel.pipeline.plan import Steps
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Column, SparkSession
+
+#: Steps that Spark has read in this process and Arrow runs, by their text and what they read. It
+#: takes Spark longer to read them than a test takes for all else, and a suite's tests share steps.
+_already_read: dict[str, ArrowSteps] = {}
 
 
 def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Steps:
@@ -20,7 +25,30 @@ def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Ste
     Raises:
         InvalidTopology: a step does not fit the schema; the message names it.
     """
-    return arrow_steps(origin, read) or SparkSteps(origin, read, store)
+    steps = arrow_steps(origin, read)
+    if steps is not None:
+        return steps
+    # The text of a ``Column`` doesn't say everything: a function of Python is only named.
+    if not all(isinstance(expression, str) for expression in _expressions(origin)):
+        return SparkSteps(origin, read, store)
+    written = repr((origin, read))
+    if written not in _already_read:
+        by_spark = SparkSteps(origin, read, store)
+        if not isinstance(by_spark.arrow, ArrowSteps):
+            return by_spark
+        _already_read[written] = by_spark.arrow
+    # Whoever gets them selects columns in them.
+    return copy(_already_read[written])
+
+
+def _expressions(origin: Input | Side) -> "Iterator[str | Column]":
+    for step in origin.steps:
+        if isinstance(step, Filter):
+            yield step.condition
+        else:
+            yield from step.columns.values()
+            yield from step.key
+    yield from origin.group_by
 
 
 class SparkSteps:
@@ -32,17 +60,14 @@ class SparkSteps:
         Raises:
             InvalidTopology: a step does not fit the schema; the message names it.
         """
-        from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - only if needed
-
-        from oriel.pipeline.rows import RowSteps  # noqa: PLC0415
+        from oriel.pipeline.rows import RowSteps  # noqa: PLC0415 - only if needed
 
         self._spark = spark_session()
         self._store = store
         if isinstance(read, Source):
             read = decoded_schema(pa.struct(list(arrow_schema(read.columns))))
         self._schema = read
-        empty = self._spark.createDataFrame([], from_arrow_schema(read))
-        self._steps = RowSteps(empty, origin, store)
+        self._steps = RowSteps(self._spark.createDataFrame(read.empty_table()), origin, store)
         self.values = self._steps.values
 
     @property

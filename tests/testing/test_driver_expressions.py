@@ -17,8 +17,9 @@ from oriel.pipeline.errors import ExpressionFailed
 from oriel.pipeline.language import arrow_schema
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.sources.spark_decoding import spark_event_log_decoder
+from oriel.pipeline.testing import steps
 from oriel.pipeline.testing.records import decoded
-from oriel.testing import Counters, Record
+from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.testing.driver_runs import driver_of, tumbling
 from tests.testing.test_driver_odd_records import BAD, COLUMNS, GOOD, TIMES
 
@@ -333,3 +334,22 @@ def test_records_are_read_as_the_pipeline_reads_their_json(spark: SparkSession) 
         if mine["reason"] is None:
             assert (mine["key"], mine["timestamp_ms"]) == (read["key"], read["timestamp_ms"])
             assert repr(mine["value"]) == repr(read["value"]), record
+
+
+def test_a_process_reads_the_same_steps_once(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second driver needs no Spark, and each takes the columns that it uses."""
+
+    def driver(column: str) -> TopologyTestDriver:
+        builder = StreamsBuilder()
+        events = builder.stream("t", "a INT, b INT").filter("a > 0").map_values("a", c="a + b")
+        events.group_by_key().aggregate(total=sum(column)).materialize("s")
+        return TopologyTestDriver(builder.build())
+
+    first = driver("a")
+    monkeypatch.setattr(steps, "SparkSteps", None)
+    second = driver("c")
+    for one, total in ((first, 3), (second, 33)):
+        one.pipe_input("t", [Record("k", {"a": a, "b": 10 * a}, 0) for a in (1, -5, 2)])
+        assert [row.value for row in one.key_value_store("s").all()] == [{"total": total}]

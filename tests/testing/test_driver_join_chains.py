@@ -308,7 +308,8 @@ def test_elements_and_global_tables_stand_within_chains() -> None:
     driver.pipe_input(
         "carts", [Record(key, {"items": list(items)}, time) for key, items, time in carts]
     )
-    assert [(one.key, one.window_start_ms, one.value) for one in driver.window_store("s").all()] == [
+    rows = driver.window_store("s").all()
+    assert [(one.key, one.window_start_ms, one.value) for one in rows] == [
         ("ada", 0, {"n": 2, "all": ["a", "b"], "colours": ["red"]}),
         ("ada", 20, {"n": 1, "all": ["b"], "colours": []}),
     ]  # fmt: skip

@@ -151,13 +151,17 @@ class KafkaPeer:
 
     def answer(self, case: Case) -> Answer:
         """What Kafka makes of one case."""
+        return _answer(self.answered(case.line))
+
+    def answered(self, asked: str) -> str:
+        """The line that the program says to the line ``asked``."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{case.line}\n")
+        self._process.stdin.write(f"{asked}\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
-        assert line, f"{case.line}: {self._complaints.read_text()[-3000:]}"
-        return _answer(line)
+        assert line, f"{asked}: {_causes(self._complaints.read_text())}"
+        return line
 
 
 @contextmanager
@@ -257,6 +261,11 @@ def random_log(random: Random) -> list[Record]:
         value = None if random.random() < nulls else float(i + 1)
         log.append((random.choice(keys), time, value))
     return log
+
+
+def _causes(complaints: str) -> str:
+    """The lines of a stack trace that say what happened, not where."""
+    return "\n".join(line for line in complaints.splitlines() if not line.startswith("\tat "))
 
 
 def _our_place(case: Case, place: tuple[str, int, int]) -> Place:

@@ -2,8 +2,9 @@
 
 A record replaces what its key had on its own side, one without a value deletes it. What the
 joined row is then comes out with the greater time of the record and of the row that the
-other side has; where there is no joined row after it, nothing comes out (Kafka Streams sends
-a record without a value there, and a grouping drops it).
+other side has; where there is no joined row after it, nothing comes out. (Kafka Streams sends
+a record without a value there. Aggregations without windows and sliding ones drop it; the
+others count it, which is a difference that docs/for-kafka-streams.md names.)
 
 Records take effect as they arrive, batch after batch and within a batch in the order
 (stream time, side, partition, offset). So results depend on how the two topics are cut into

@@ -12,22 +12,30 @@ import org.apache.kafka.streams.TestInputTopic;
 import org.apache.kafka.streams.TopologyTestDriver;
 
 /**
- * Runs windowed aggregations in Kafka Streams. A line of stdin is a {@link Case}; its answer is a
- * line of stdout with three parts, "|" between them: the rows of the store that can be read in the
- * end, the records that came out in order, and how many were dropped. The argument is the folder
- * for the state.
+ * Runs topologies in Kafka Streams. A line of stdin is a {@link TreeCase} if it is a JSON object;
+ * else it is a {@link Case}, a windowed aggregation of one topic, whose answer is a line of stdout
+ * with three parts, "|" between them: the rows of the store that can be read in the end, the
+ * records that came out in order, and how many were dropped. The argument is the folder for the
+ * state.
  */
 public final class Peer {
   /** Undocumented switch: ms of wall clock between two looks for windows that have closed. */
   private static final String EMIT_INTERVAL =
       "__emit.interval.ms.kstreams.windowed.aggregation__";
 
+  /** The same for records that an outer join found no partner for. */
+  private static final String JOIN_EMIT_INTERVAL =
+      "__emit.interval.ms.kstreams.outer.join.spurious.results.fix__";
+
   private Peer() {}
 
   public static void main(String[] arguments) throws Exception {
     var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
     for (String line = input.readLine(); line != null; line = input.readLine()) {
-      System.out.println(answer(Case.parse(line), arguments[0]));
+      System.out.println(
+          line.startsWith("{")
+              ? TreeCase.answer(line, properties(arguments[0]))
+              : answer(Case.parse(line), arguments[0]));
     }
   }
 
@@ -49,7 +57,10 @@ public final class Peer {
     properties.put(StreamsConfig.STATE_DIR_CONFIG, stateFolder);
     properties.put(StreamsConfig.DEFAULT_KEY_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
     properties.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, Serdes.StringSerde.class);
+    // Every update is told, also the deletion of what is not there.
+    properties.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0L);
     properties.put(EMIT_INTERVAL, 0L);
+    properties.put(JOIN_EMIT_INTERVAL, 0L);
     return properties;
   }
 

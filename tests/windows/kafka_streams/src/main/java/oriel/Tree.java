@@ -1,0 +1,348 @@
+package oriel;
+
+import static java.util.Map.entry;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.function.BiFunction;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.kstream.Branched;
+import org.apache.kafka.streams.kstream.EmitStrategy;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
+import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.Suppressed;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.ValueJoiner;
+import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.processor.StateStore;
+import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyRecord;
+import org.apache.kafka.streams.state.KeyValueStore;
+
+/**
+ * A topology given as a tree of operations: a node is an object with its operation's name, {@code
+ * op}, its arguments, and the nodes that it goes on from. An operation is one entry of {@link
+ * #STREAMS}, {@link #TABLES} or {@link #STORES}, and one of the same name in operations.py.
+ */
+final class Tree {
+  static final String STORE = "store";
+
+  private static final ValueJoiner<Row, Row, Row> SIDE_BY_SIDE =
+      (left, right) -> {
+        var both = left == null ? new Row() : new Row(left);
+        both.putAll(right == null ? new Row() : right);
+        return both;
+      };
+
+  private static final Map<String, BiFunction<Tree, JsonNode, KStream<String, Row>>> STREAMS =
+      Map.ofEntries(
+          entry("stream", (tree, node) -> tree.builder.stream(text(node, "topic"))),
+          entry("filter", (tree, node) -> tree.stream(node).filter(
+              (key, value) -> Expressions.holds(node.get("condition"), key, value))),
+          entry("filter_not", (tree, node) -> tree.stream(node).filterNot(
+              (key, value) -> Expressions.holds(node.get("condition"), key, value))),
+          entry("map_values", (tree, node) -> tree.stream(node).mapValues(
+              (key, value) -> Expressions.values(node.get("columns"), key, value))),
+          entry("select_key", (tree, node) -> tree.stream(node).selectKey(
+              (key, value) -> Expressions.key(node.get("key"), key, value))),
+          entry("map", (tree, node) -> tree.stream(node).map(
+              (key, value) -> new KeyValue<>(
+                  Expressions.key(node.get("key"), key, value),
+                  Expressions.values(node.get("columns"), key, value)))),
+          entry("merge", (tree, node) -> tree.left(node).merge(tree.right(node))),
+          entry("branch", (tree, node) -> tree.branch(node)),
+          entry("merged_branches", (tree, node) -> {
+            var branches = tree.branches(node);
+            return branches.get("0").merge(branches.get("1"));
+          }),
+          entry("join_streams", (tree, node) -> tree.joinedStreams(node)),
+          entry("join_table", (tree, node) -> {
+            var left = tree.left(node);
+            var table = tree.table(node.get("right"));
+            return text(node, "how").equals("inner")
+                ? left.join(table, SIDE_BY_SIDE)
+                : left.leftJoin(table, SIDE_BY_SIDE);
+          }),
+          entry("to_stream", (tree, node) -> tree.table(node.get("input")).toStream()));
+
+  private static final Map<String, BiFunction<Tree, JsonNode, KTable<String, Row>>> TABLES =
+      Map.ofEntries(
+          entry("table", (tree, node) -> tree.builder.table(text(node, "topic"))),
+          entry("filter", (tree, node) -> tree.table(node.get("input")).filter(
+              (key, value) -> Expressions.holds(node.get("condition"), key, value))),
+          entry("filter_not", (tree, node) -> tree.table(node.get("input")).filterNot(
+              (key, value) -> Expressions.holds(node.get("condition"), key, value))),
+          entry("map_values", (tree, node) -> tree.table(node.get("input")).mapValues(
+              (key, value) -> Expressions.values(node.get("columns"), key, value))),
+          entry("join_tables", (tree, node) -> {
+            var left = tree.table(node.get("left"));
+            var right = tree.table(node.get("right"));
+            return switch (text(node, "how")) {
+              case "inner" -> left.join(right, SIDE_BY_SIDE);
+              case "left" -> left.leftJoin(right, SIDE_BY_SIDE);
+              default -> left.outerJoin(right, SIDE_BY_SIDE);
+            };
+          }));
+
+  private static final Map<String, BiFunction<Tree, JsonNode, KStream<?, Row>>> STORES =
+      Map.ofEntries(
+          entry("materialize", (tree, node) -> tree.table(node.get("input"))
+              .mapValues(row -> row, Tree.<KeyValueStore<Bytes, byte[]>>store()).toStream()),
+          entry("reduce", (tree, node) -> tree.reduced(node)),
+          entry("aggregate", (tree, node) -> tree.aggregated(node)));
+
+  private final StreamsBuilder builder = new StreamsBuilder();
+  private final List<Object> arrived;
+  private int groupings;
+
+  private Tree(List<Object> arrived) {
+    this.arrived = arrived;
+  }
+
+  /** Every record that comes to the last aggregation is put into {@code arrived}. */
+  static Topology topology(JsonNode root, List<Object> arrived, List<Object> emitted) {
+    var tree = new Tree(arrived);
+    STORES
+        .get(text(root, "op"))
+        .apply(tree, root)
+        .process(() -> row -> emitted.add(told(row.key(), row.timestamp(), row.value())));
+    return tree.builder.build();
+  }
+
+  /** A row as the answer has it: [key, start, end, timestamp, value]; no windows are [0, 0]. */
+  static List<Object> told(Object place, long timestamp, Row value) {
+    var told = new ArrayList<Object>();
+    if (place instanceof Windowed<?> windowed) {
+      told.addAll(List.of(windowed.key(), windowed.window().start(), windowed.window().end()));
+    } else {
+      told.addAll(List.of(place, 0, 0));
+    }
+    told.add(timestamp);
+    told.add(value);
+    return told;
+  }
+
+  private KStream<String, Row> left(JsonNode node) {
+    return streamOf(node.get("left"));
+  }
+
+  private KStream<String, Row> right(JsonNode node) {
+    return streamOf(node.get("right"));
+  }
+
+  /** The stream that an operation of one stream goes on from. */
+  private KStream<String, Row> stream(JsonNode node) {
+    return streamOf(node.get("input"));
+  }
+
+  private KStream<String, Row> streamOf(JsonNode node) {
+    return STREAMS.get(text(node, "op")).apply(this, node);
+  }
+
+  private KTable<String, Row> table(JsonNode node) {
+    return TABLES.get(text(node, "op")).apply(this, node);
+  }
+
+  private KStream<String, Row> branch(JsonNode node) {
+    return branches(node).get(text(node, "take"));
+  }
+
+  /** The branches by the places of their conditions; the default one by their number. */
+  private Map<String, KStream<String, Row>> branches(JsonNode node) {
+    var split = stream(node).split();
+    var found = new HashMap<String, KStream<String, Row>>();
+    int place = 0;
+    for (JsonNode condition : node.get("conditions")) {
+      String name = Integer.toString(place++);
+      split =
+          split.branch(
+              (key, value) -> Expressions.holds(condition, key, value),
+              Branched.withConsumer(branch -> found.put(name, branch)));
+    }
+    String rest = Integer.toString(place);
+    split.defaultBranch(Branched.withConsumer(branch -> found.put(rest, branch)));
+    return found;
+  }
+
+  private KStream<String, Row> joinedStreams(JsonNode node) {
+    var before = ms(node, "before");
+    var after = ms(node, "after");
+    // The greater first: before + after must not be negative at any time.
+    var greater = before.compareTo(after) > 0 ? before : after;
+    var windows =
+        JoinWindows.ofTimeDifferenceAndGrace(greater, ms(node, "grace"))
+            .before(before)
+            .after(after);
+    var left = left(node);
+    var right = right(node);
+    return switch (text(node, "how")) {
+      case "inner" -> left.join(right, SIDE_BY_SIDE, windows);
+      case "left" -> left.leftJoin(right, SIDE_BY_SIDE, windows);
+      default -> left.outerJoin(right, SIDE_BY_SIDE, windows);
+    };
+  }
+
+  private KGroupedStream<String, Row> grouped(JsonNode input) {
+    var stream = streamOf(input.get("input"));
+    JsonNode key = input.get("key");
+    var noted = stream.processValues(() -> new Noting(arrived, key));
+    // Without names the repartition topics of a cogroup's streams would have one.
+    Grouped<String, Row> named = Grouped.as("grouped-" + groupings++);
+    return key.isNull()
+        ? noted.groupByKey(named)
+        : noted.groupBy((old, value) -> Expressions.key(key, old, value), named);
+  }
+
+  private KStream<?, Row> reduced(JsonNode node) {
+    var grouped = grouped(node.get("inputs").get(0));
+    var windows = node.get("windows");
+    return switch (text(windows, "kind")) {
+      case "none" ->
+          grouped
+              .reduce(RowAggregation::reduced, Tree.<KeyValueStore<Bytes, byte[]>>store())
+              .toStream();
+      case "session" ->
+          told(node, grouped.windowedBy(sessions(windows)).emitStrategy(emit(node))
+              .reduce(RowAggregation::reduced, store(windows)));
+      case "sliding" ->
+          told(node, grouped.windowedBy(sliding(windows)).emitStrategy(emit(node))
+              .reduce(RowAggregation::reduced, store(windows)));
+      default ->
+          told(node, grouped.windowedBy(time(windows)).emitStrategy(emit(node))
+              .reduce(RowAggregation::reduced, store(windows)));
+    };
+  }
+
+  private KStream<?, Row> aggregated(JsonNode node) {
+    return node.get("inputs").size() == 1 ? aggregatedOne(node) : cogrouped(node);
+  }
+
+  private KStream<?, Row> aggregatedOne(JsonNode node) {
+    var input = node.get("inputs").get(0);
+    var grouped = grouped(input);
+    var windows = node.get("windows");
+    var how = RowAggregation.BY_NAME.get(text(node, "how"));
+    var add = how.adder().of(0, input.get("columns"));
+    return switch (text(windows, "kind")) {
+      case "none" ->
+          grouped
+              .aggregate(how.initializer(), add, Tree.<KeyValueStore<Bytes, byte[]>>store())
+              .toStream();
+      case "session" ->
+          told(node, grouped.windowedBy(sessions(windows)).emitStrategy(emit(node))
+              .aggregate(how.initializer(), add, how.merger(), store(windows)));
+      case "sliding" ->
+          told(node, grouped.windowedBy(sliding(windows)).emitStrategy(emit(node))
+              .aggregate(how.initializer(), add, store(windows)));
+      default ->
+          told(node, grouped.windowedBy(time(windows)).emitStrategy(emit(node))
+              .aggregate(how.initializer(), add, store(windows)));
+    };
+  }
+
+  private KStream<?, Row> cogrouped(JsonNode node) {
+    var how = RowAggregation.BY_NAME.get(text(node, "how"));
+    var windows = node.get("windows");
+    var first = node.get("inputs").get(0);
+    var all = grouped(first).cogroup(how.adder().of(0, first.get("columns")));
+    for (int number = 1; number < node.get("inputs").size(); number++) {
+      var input = node.get("inputs").get(number);
+      all = all.cogroup(grouped(input), how.adder().of(number, input.get("columns")));
+    }
+    return switch (text(windows, "kind")) {
+      case "none" ->
+          all.aggregate(how.initializer(), Tree.<KeyValueStore<Bytes, byte[]>>store()).toStream();
+      case "session" ->
+          told(node, all.windowedBy(sessions(windows))
+              .aggregate(how.initializer(), how.merger(), store(windows)));
+      case "sliding" ->
+          told(node, all.windowedBy(sliding(windows))
+              .aggregate(how.initializer(), store(windows)));
+      default ->
+          told(node, all.windowedBy(time(windows)).aggregate(how.initializer(), store(windows)));
+    };
+  }
+
+  private static KStream<Windowed<String>, Row> told(
+      JsonNode node, KTable<Windowed<String>, Row> table) {
+    return text(node, "emit").equals("suppress")
+        ? table.suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded())).toStream()
+        : table.toStream();
+  }
+
+  private static EmitStrategy emit(JsonNode node) {
+    return text(node, "emit").equals("close")
+        ? EmitStrategy.onWindowClose()
+        : EmitStrategy.onWindowUpdate();
+  }
+
+  private static TimeWindows time(JsonNode windows) {
+    return TimeWindows.ofSizeAndGrace(ms(windows, "length"), ms(windows, "grace"))
+        .advanceBy(ms(windows, "advance"));
+  }
+
+  private static SlidingWindows sliding(JsonNode windows) {
+    return SlidingWindows.ofTimeDifferenceAndGrace(ms(windows, "length"), ms(windows, "grace"));
+  }
+
+  private static SessionWindows sessions(JsonNode windows) {
+    return SessionWindows.ofInactivityGapAndGrace(ms(windows, "length"), ms(windows, "grace"));
+  }
+
+  private static <S extends StateStore> Materialized<String, Row, S> store(JsonNode windows) {
+    return Tree.<S>store().withRetention(ms(windows, "retention"));
+  }
+
+  private static <S extends StateStore> Materialized<String, Row, S> store() {
+    // Said, not by default: suppress takes the default for that of windowed keys.
+    return Materialized.<String, Row, S>as(STORE)
+        .withKeySerde(Serdes.String())
+        .withValueSerde(new Row.Serde())
+        .withCachingDisabled();
+  }
+
+  private static String text(JsonNode node, String name) {
+    return node.get(name).asText();
+  }
+
+  private static Duration ms(JsonNode node, String name) {
+    return Duration.ofMillis(node.get(name).asLong());
+  }
+
+  /** Notes a record that is going to be grouped: [key, time, whether it has a value]. */
+  private static final class Noting extends ContextualFixedKeyProcessor<String, Row, Row> {
+    private final List<Object> arrived;
+    private final JsonNode key;
+
+    Noting(List<Object> arrived, JsonNode key) {
+      this.arrived = arrived;
+      this.key = key;
+    }
+
+    @Override
+    public void process(FixedKeyRecord<String, Row> one) {
+      var newKey =
+          key.isNull() ? one.key() : Expressions.key(key, one.key(), one.value());
+      var noted = new ArrayList<Object>();
+      noted.add(newKey);
+      noted.add(one.timestamp());
+      noted.add(one.value() != null);
+      arrived.add(noted);
+      context().forward(one);
+    }
+  }
+}

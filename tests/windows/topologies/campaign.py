@@ -1,0 +1,79 @@
+"""Random topologies in our language and in Kafka Streams: rows are alike, or a rule says why.
+
+``checked`` is what the test does for some. By hand, for as many as wanted:
+``python -P -m tests.windows.topologies.campaign --topologies 2000 --seed 1``. A difference that the
+guide does not name is told with topology, log and seed, and the exit code is 1.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from oriel.testing import spark_session
+from tests.windows.kafka_peer import KafkaPeer, running_peer
+from tests.windows.topologies.comparison import compared
+from tests.windows.topologies.random_trees import random_cases
+
+#: More cost little: it takes Spark longest to read a topology's expressions.
+LOGS = 4
+#: How many topologies it takes before the campaign says how far it is.
+_TOLD_EACH = 50
+
+
+def checked(peer: KafkaPeer, seed: int, logs: int = LOGS) -> Counter[str]:
+    """Compare the topology of a seed over so many logs; how often which rule explains them.
+
+    Raises:
+        AssertionError: no rule explains a difference.
+    """
+    found: Counter[str] = Counter()
+    for case in random_cases(seed, logs):
+        try:
+            rule = compared(peer, case)
+        except Exception as error:
+            error.add_note(f"seed {seed}, log {case.number}: {json.dumps(case.tree)}")
+            raise
+        found["equal" if rule is None else f"{rule.name} ({rule.guide})"] += 1
+    return found
+
+
+def differing(peer: KafkaPeer, seeds: Iterable[int]) -> int:
+    """Compare the topologies of ``seeds``, telling all; how many differ unexplained."""
+    total: Counter[str] = Counter()
+    failed, started = 0, time.monotonic()
+    for number, seed in enumerate(seeds, start=1):
+        try:
+            total += checked(peer, seed)
+        except AssertionError as error:
+            failed += 1
+            sys.stderr.write(f"{error}\n")
+        if number % _TOLD_EACH == 0:
+            seconds = time.monotonic() - started
+            sys.stderr.write(f"{number} topologies, {failed} differ, {seconds:.0f} s\n")
+    for what, number in total.most_common():
+        sys.stdout.write(f"{number:8} {what}\n")
+    sys.stdout.write(f"{failed:8} topologies with an unexplained difference\n")
+    return failed
+
+
+def main() -> int:
+    """Compare random topologies by seed; 1 if any differs without a rule that explains it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--topologies", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    spark_session()
+    with (
+        tempfile.TemporaryDirectory(prefix="kafka-peer-") as folder,
+        running_peer(Path(folder) / "kafka-peer") as peer,
+    ):
+        return bool(differing(peer, range(options.seed, options.seed + options.topologies)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

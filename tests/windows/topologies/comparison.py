@@ -1,0 +1,155 @@
+"""A tree's rows in Kafka Streams and in our language, side by side; what may differ and why."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tests.windows.kafka_peer import KafkaPeer
+from tests.windows.topologies.operations import topology_of
+from tests.windows.topologies.random_trees import Case, operations_of
+from tests.windows.topologies.runs import Place, Rows, driver_rows, stages_rows, told
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What Kafka made of a case: what was told last of each row, and what was aggregated."""
+
+    rows: Rows
+    #: Key, time, whether there is a value: records as they came to the aggregation.
+    arrived: Sequence[tuple[str | None, int, bool]]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Rows that are not alike; a side that lacks the row has None."""
+
+    kafka: dict[Place, Any]
+    ours: dict[Place, Any]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A difference that the guide names."""
+
+    name: str
+    #: Page and section.
+    guide: str
+    explains: Callable[[Case, Answer, Difference], bool]
+
+
+def compared(peer: KafkaPeer, case: Case) -> Rule | None:
+    """Compare a case; the rule of its difference, None if there is none.
+
+    Raises:
+        AssertionError: they differ, and no rule explains it, or our two runs do.
+    """
+    topology = topology_of(case.tree)
+    # Both for a tree's first log, then in turn: they take longer than Kafka.
+    runs = [
+        run(topology, case)
+        for number, run in enumerate((driver_rows, stages_rows))
+        if case.number == 0 or case.number % 2 == number
+    ]
+    ours = runs[0]
+    assert ours == runs[-1], _message("driver and stages differ", case, ours, runs[-1])
+    answer = kafka_answer(peer, case)
+    if answer.rows == ours:
+        return None
+    places = {p for p in answer.rows.keys() | ours.keys() if answer.rows.get(p) != ours.get(p)}
+    difference = Difference(
+        {place: answer.rows.get(place) for place in places},
+        {place: ours.get(place) for place in places},
+    )
+    for rule in RULES:
+        if rule.explains(case, answer, difference):
+            return rule
+    raise AssertionError(_message("Kafka differs", case, difference.kafka, difference.ours))
+
+
+def kafka_answer(peer: KafkaPeer, case: Case) -> Answer:
+    """Ask Kafka; what its store holds in the end is checked against what came out of it."""
+    asked = json.dumps({"tree": case.tree, "log": case.log}, separators=(",", ":"))
+    answer = json.loads(peer.answered(asked))
+    assert "error" not in answer, f"seed {case.seed}: {answer}: {asked}"
+    left: Rows = {}
+    for key, start, end, time, value in answer["emitted"]:
+        left.pop(Place(key, start, end), None)
+        if value is not None:
+            left[Place(key, start, end)] = (time, told(value))
+    held = {Place(*row[:3]): (row[3], told(row[4])) for row in answer["rows"]}
+    if case.tree.get("emit", "update") == "update":
+        # Retention hides sessions that have closed.
+        assert held.items() <= left.items(), _message("store and updates differ", case, held, left)
+        is_session = case.tree.get("windows", {}).get("kind") == "session"
+        assert is_session or held == left, _message("store and updates differ", case, held, left)
+    return Answer(left, [(key, time, valued) for key, time, valued in answer["arrived"]])
+
+
+def _message(what: str, case: Case, first: Mapping[Place, Any], second: Mapping[Place, Any]) -> str:
+    rows = [
+        f"  {place}: {first.get(place)} | {second.get(place)}"
+        for place in sorted(first.keys() | second.keys())
+        if first.get(place) != second.get(place)
+    ]
+    log = "\n".join(f"  {json.dumps(entry)}" for entry in case.log)
+    tree = json.dumps(case.tree)
+    return "\n".join([f"seed {case.seed}: {what}: {tree}", log, *rows])
+
+
+def _sliding_loses(case: Case, answer: Answer, difference: Difference) -> bool:
+    """Some record came after its own left window had closed: Kafka then never knows more than we.
+
+    It may lose the record for windows that are open. What it has in a row, we have, too.
+    """
+    windows = case.tree.get("windows", {})
+    if windows.get("kind") != "sliding" or _is_in_time(answer, windows):
+        return False
+    for place, of_kafka in difference.kafka.items():
+        of_us = difference.ours[place]
+        if of_us is None or (of_kafka is not None and of_kafka[0] > of_us[0]):
+            return False
+    return True
+
+
+def _is_in_time(answer: Answer, windows: Mapping[str, int]) -> bool:
+    """Whether each accepted record came while its own left window was open."""
+    length, grace, stream_time = windows["length"], windows["grace"], -1
+    for key, time, has_value in answer.arrived:
+        if key is None or not has_value:
+            continue
+        stream_time = max(stream_time, time)
+        if time + length >= stream_time - grace > max(time, length):
+            return False
+    return True
+
+
+def _deleted_row_had_a_time(case: Case, _: Answer, difference: Difference) -> bool:
+    """Of two joined tables, rows that lack a side differ in their times, and in nothing else.
+
+    Ours have the time of the record that deleted the side, or that a filter left out.
+    """
+    if "join_tables" not in operations_of(case.tree) or case.tree["op"] != "materialize":
+        return False
+    for place, of_kafka in difference.kafka.items():
+        of_us = difference.ours[place]
+        if of_kafka is None or of_us is None or of_kafka[1] != of_us[1]:
+            return False
+        if of_us[1].keys() & {"v", "s"} and of_us[1].keys() & {"w", "r"}:
+            return False
+    return True
+
+
+#: In the order in which they are asked.
+RULES = (
+    Rule(
+        "sliding windows lose partly late records in Kafka",
+        "for-kafka-streams.md, What else is different",
+        _sliding_loses,
+    ),
+    Rule(
+        "a deleted row's time counts in a join of tables",
+        "topology.md, Joins",
+        _deleted_row_had_a_time,
+    ),
+)

@@ -1,0 +1,245 @@
+"""The operations of a tree, in our language; Tree.java has them in Kafka's.
+
+A tree is data: a node is a dict with its operation's name, ``op``, its arguments, and the nodes
+that it goes on from (``input``, or ``left`` and ``right``). An operation is one entry here (of
+``STREAMS``, ``TABLES`` or ``STORES``) and one of the same name in Tree.java; an expression is
+[NAME, COLUMN], one entry here and one in Expressions.java. ``random_trees`` makes trees of them.
+"""
+
+import builtins
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from oriel import (
+    EmitStrategy,
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    collect_list,
+    count,
+    max,
+    min,
+    sum,
+    until_window_closes,
+)
+from oriel.pipeline.language.grouped import KGroupedStream, KTable
+from oriel.pipeline.language.streams import KStream, SourceTable
+from oriel.pipeline.windows import Aggregate, NoWindows, Windows
+
+Node = Mapping[str, Any]
+#: What every topic's values are; ``v`` is the record's place in the log, or no number.
+SCHEMA = "v BIGINT, s STRING"
+STORE = "store"
+
+#: An expression over a column, by its name.
+EXPRESSIONS = {
+    "column": "{}",
+    "plus_1": "{} + 1",
+    "negated": "-{}",
+    "remainder_3": "{} % 3",
+    "text": "CAST({} AS STRING)",
+    "marked": "concat({}, '!')",
+}
+CONDITIONS = {
+    "positive": "{} > 0",
+    "third": "{} % 3 = 0",
+    "is_a": "{} = 'a'",
+    "is_null": "{} IS NULL",
+    "is_set": "{} IS NOT NULL",
+}
+
+
+def topology_of(tree: Node) -> Topology:
+    """The tree in our language, with one store."""
+    builder = StreamsBuilder()
+    STORES[tree["op"]](builder, tree)
+    return builder.build()
+
+
+def expression(named: list[str]) -> str:
+    """An expression in SQL."""
+    name, column = named
+    return EXPRESSIONS[name].format(column)
+
+
+def condition(named: list[str]) -> str:
+    """A condition in SQL."""
+    name, column = named
+    return CONDITIONS[name].format(column)
+
+
+def stream_of(builder: StreamsBuilder, node: Node) -> KStream:
+    """The stream of a node."""
+    return STREAMS[node["op"]](builder, node)
+
+
+def table_of(builder: StreamsBuilder, node: Node) -> SourceTable:
+    """The table of a node."""
+    return TABLES[node["op"]](builder, node)
+
+
+def columns_of(node: Node) -> dict[str, str]:
+    """The columns of a node of ``map_values`` or ``map`` in SQL."""
+    return {name: expression(of) for name, of in node["columns"].items()}
+
+
+def _branches(builder: StreamsBuilder, node: Node) -> list[KStream]:
+    """The branches in the order of their conditions, the default one last."""
+    split = stream_of(builder, node["input"]).split()
+    for of in node["conditions"]:
+        split = split.branch(condition(of))
+    return list(split.default_branch().values())
+
+
+def _merged_branches(builder: StreamsBuilder, node: Node) -> KStream:
+    first, second, *_ = _branches(builder, node)
+    return first.merge(second)
+
+
+def _join_streams(builder: StreamsBuilder, node: Node) -> KStream:
+    left, right = (stream_of(builder, node[side]) for side in ("left", "right"))
+    before, after = node["before"], node["after"]
+    # The greater first: before + after must not be negative at any time, in Kafka neither.
+    windows = JoinWindows.of_time_difference_and_grace(builtins.max(before, after), node["grace"])
+    windows = windows.before(before).after(after)
+    stream: KStream = _by_how(left, node)(right, windows)
+    return stream
+
+
+def _by_how(left: Any, node: Node) -> Any:
+    return left.join if node["how"] == "inner" else getattr(left, f"{node['how']}_join")
+
+
+STREAMS: Mapping[str, Callable[[StreamsBuilder, Node], KStream]] = {
+    "stream": lambda b, n: b.stream(n["topic"], SCHEMA),
+    "filter": lambda b, n: stream_of(b, n["input"]).filter(condition(n["condition"])),
+    "filter_not": lambda b, n: stream_of(b, n["input"]).filter_not(condition(n["condition"])),
+    "map_values": lambda b, n: stream_of(b, n["input"]).map_values(**columns_of(n)),
+    "select_key": lambda b, n: stream_of(b, n["input"]).select_key(expression(n["key"])),
+    "map": lambda b, n: stream_of(b, n["input"]).map(expression(n["key"]), **columns_of(n)),
+    "merge": lambda b, n: stream_of(b, n["left"]).merge(stream_of(b, n["right"])),
+    "branch": lambda b, n: _branches(b, n)[int(n["take"])],
+    "merged_branches": _merged_branches,
+    "join_streams": _join_streams,
+    "join_table": lambda b, n: _by_how(stream_of(b, n["left"]), n)(table_of(b, n["right"])),
+    "to_stream": lambda b, n: table_of(b, n["input"]).to_stream(),
+}
+
+TABLES: Mapping[str, Callable[[StreamsBuilder, Node], SourceTable]] = {
+    "table": lambda b, n: b.table(n["topic"], SCHEMA),
+    "filter": lambda b, n: table_of(b, n["input"]).filter(condition(n["condition"])),
+    "filter_not": lambda b, n: table_of(b, n["input"]).filter_not(condition(n["condition"])),
+    "map_values": lambda b, n: table_of(b, n["input"]).map_values(**columns_of(n)),
+    "join_tables": lambda b, n: _by_how(table_of(b, n["left"]), n)(table_of(b, n["right"])),
+}
+
+
+def windows_of(node: Node) -> Windows:
+    """The windows of an aggregation."""
+    windows = node["windows"]
+    length, grace = windows.get("length", 0), windows.get("grace", 0)
+    if windows["kind"] == "none":
+        return NoWindows()
+    if windows["kind"] == "session":
+        return SessionWindows.of_inactivity_gap_and_grace(length, grace)
+    if windows["kind"] == "sliding":
+        return SlidingWindows.of_time_difference_and_grace(length, grace)
+    return TimeWindows.of_size_and_grace(length, grace).advance_by(windows["advance"])
+
+
+def _grouped(builder: StreamsBuilder, node: Node) -> KGroupedStream:
+    stream = stream_of(builder, node["input"])
+    return (
+        stream.group_by_key() if node["key"] is None else stream.group_by(expression(node["key"]))
+    )
+
+
+def every_column(number: int, columns: Mapping[str, str]) -> dict[str, Aggregate]:
+    """Aggregates of every column of stream ``number``, by RowAggregation.java's names."""
+    aggregates = {f"n{number}": count()}
+    for name, of_type in columns.items():
+        if of_type == "BIGINT":
+            aggregates[f"total{number}_{name}"] = sum(name)
+        aggregates[f"least{number}_{name}"] = min(name)
+        aggregates[f"most{number}_{name}"] = max(name)
+        aggregates[f"all{number}_{name}"] = collect_list(name)
+    return aggregates
+
+
+def _v(value: Mapping[str, Any] | None) -> int | None:
+    return None if value is None else value["v"]
+
+
+def _told(value: Mapping[str, Any] | None) -> str:
+    return "null" if _v(value) is None else str(_v(value))
+
+
+def _folded(_: str, value: Mapping[str, Any] | None, text: str) -> str:
+    return f"{text}+{_told(value)}"
+
+
+def _removing(key: str, value: Mapping[str, Any] | None, text: str) -> str | None:
+    place = _v(value)
+    return None if place is not None and place % 3 == 0 else _folded(key, value, text)
+
+
+def _merged(_: str, left: str, right: str) -> str:
+    return f"{left}+{right}"
+
+
+def _reduced(kept: Any, added: Any) -> Any:
+    others = dict.fromkeys(kept or added or ())
+    newer = {"v": (_v(kept) or 0) + (_v(added) or 0), "s": None if added is None else added["s"]}
+    return others | newer
+
+
+_FOLDS = {"fold": _folded, "removing": _removing}
+
+
+def _aggregate(builder: StreamsBuilder, node: Node) -> None:
+    windows, how, inputs = windows_of(node), node["how"], node["inputs"]
+    grouped: Any = [_grouped(builder, each) for each in inputs]
+    aggregates = [every_column(number, each["columns"]) for number, each in enumerate(inputs)]
+    if len(grouped) > 1:
+        cogrouped = grouped[0].cogroup(**aggregates[0])
+        for each, of_it in zip(grouped[1:], aggregates[1:], strict=True):
+            cogrouped = cogrouped.cogroup(each, **of_it)
+        table = _windowed(cogrouped, windows, node).aggregate()
+    elif how in _FOLDS:
+        stream = _windowed(grouped[0], windows, node)
+        table = stream.aggregate(lambda: "0", _FOLDS[how], _merged, "text STRING")
+    else:
+        table = _windowed(grouped[0], windows, node).aggregate(**aggregates[0])
+    _kept(table, node)
+
+
+def _reduce(builder: StreamsBuilder, node: Node) -> None:
+    stream = _windowed(_grouped(builder, node["inputs"][0]), windows_of(node), node)
+    _kept(stream.reduce(_reduced), node)
+
+
+def _windowed(stream: Any, windows: Windows, node: Node) -> Any:
+    if isinstance(windows, NoWindows):
+        return stream
+    windowed = stream.windowed_by(windows)
+    return windowed.emit(EmitStrategy.on_window_close()) if node["emit"] == "close" else windowed
+
+
+def _kept(table: KTable, node: Node) -> None:
+    if node["emit"] == "suppress":
+        table = table.suppress(until_window_closes())
+    table.materialize(STORE)
+
+
+def _materialize(builder: StreamsBuilder, node: Node) -> None:
+    table_of(builder, node["input"]).materialize(STORE)
+
+
+STORES: Mapping[str, Callable[[StreamsBuilder, Node], None]] = {
+    "materialize": _materialize,
+    "reduce": _reduce,
+    "aggregate": _aggregate,
+}

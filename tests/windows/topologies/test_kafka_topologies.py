@@ -1,0 +1,216 @@
+"""The language: our rows are those of the real Kafka Streams 4.3.1, whatever the topology.
+
+Random topologies over random logs, and one example of each difference that the guide names.
+"""
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.tidy.project import ROOT
+from tests.windows.kafka_peer import KafkaPeer
+from tests.windows.topologies import campaign
+from tests.windows.topologies.comparison import RULES, kafka_answer
+from tests.windows.topologies.operations import CONDITIONS, STORES, STREAMS, TABLES, topology_of
+from tests.windows.topologies.random_trees import (
+    KINDS,
+    Case,
+    Entry,
+    operations_of,
+    random_cases,
+)
+from tests.windows.topologies.runs import Rows, driver_rows, stages_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIRST_SEED = 9_700_000
+
+Node = dict[str, Any]
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("number", [24, pytest.param(1000, marks=pytest.mark.long)])
+def test_random_topologies(peer: KafkaPeer, spark: "SparkSession", number: int) -> None:
+    """By the test driver and by the pipeline's stages, over several logs each."""
+    found: Counter[str] = Counter()
+    for seed in range(FIRST_SEED, FIRST_SEED + number):
+        found += campaign.checked(peer, seed)
+    assert found["equal"] > 0.8 * found.total(), found
+
+
+def test_every_operation_comes_up() -> None:
+    """In random topologies: else its comparison would prove nothing."""
+    trees = [random_cases(seed, 1)[0].tree for seed in range(FIRST_SEED, FIRST_SEED + 600)]
+    found = {name for tree in trees for name in operations_of(tree)}
+    assert found == STREAMS.keys() | TABLES.keys() | STORES.keys()
+    told = repr(trees)
+    assert all(f"['{name}', " in told for name in CONDITIONS)
+    assert all(f"'{emit}'" in told for emit in ("update", "close", "suppress"))
+    assert len(KINDS) == 10
+
+
+def test_rules_name_sections_of_the_guide() -> None:
+    """Whoever is told a rule finds there what it says."""
+    for rule in RULES:
+        page, section = rule.guide.split(", ")
+        text = (ROOT / "docs" / page).read_text()
+        assert re.search(rf"^## {re.escape(section)}$", text, re.MULTILINE), rule.guide
+
+
+def stream(topic: str) -> Node:
+    """A topic as a stream."""
+    return {"op": "stream", "topic": topic}
+
+
+def table(topic: str) -> Node:
+    """A topic as a table."""
+    return {"op": "table", "topic": topic}
+
+
+def renamed(node: Node) -> Node:
+    """With the column names of a join's right side."""
+    columns = {"w": ["column", "v"], "r": ["column", "s"]}
+    return {"op": "map_values", "columns": columns, "input": node}
+
+
+def joined(how: str, *, grace: int, within: int = 5) -> Node:
+    """Streams of both topics."""
+    return {
+        "op": "join_streams", "how": how, "before": within, "after": within, "grace": grace,
+        "left": stream("a"), "right": renamed(stream("b")),
+    }  # fmt: skip
+
+
+def joined_tables(how: str, left: Node) -> Node:
+    """Tables of both topics."""
+    return {"op": "join_tables", "how": how, "left": left, "right": renamed(table("b"))}
+
+
+def updates(how: str, left: Node) -> Node:
+    """The updates of tables of both topics."""
+    return {"op": "to_stream", "input": joined_tables(how, left)}
+
+
+TUMBLING = {"kind": "tumbling", "length": 10, "advance": 10, "grace": 0, "retention": 10**9}
+
+
+def aggregated(
+    node: Node, windows: Node | None = None, *, key: list[str] | None = None, joins: bool = True
+) -> Node:
+    """Every column of ``node``; behind a join there are those of both sides."""
+    columns = {"v": "BIGINT", "s": "STRING"} | ({"w": "BIGINT", "r": "STRING"} if joins else {})
+    keyed = {"input": node, "key": key, "columns": columns}
+    return {
+        "op": "aggregate", "how": "columns", "emit": "update",
+        "windows": windows or {"kind": "none"}, "inputs": [keyed],
+    }  # fmt: skip
+
+
+def log_of(text: str) -> list[Entry]:
+    """Records ``TOPIC:KEY:TIME`` in their order, whose ``v`` counts them; ``!``: without a value.
+
+    The key ``*`` is none.
+    """
+    log: list[Entry] = []
+    for place, word in enumerate(text.split(), start=1):
+        topic, key, time = word.removesuffix("!").split(":")
+        value = None if word.endswith("!") else {"v": place, "s": "a"}
+        log.append((topic, None if key == "*" else key, value, int(time)))
+    return log
+
+
+def pairs(rows: Rows) -> dict[str, Any]:
+    """By key and window start: the time, and the values of ``v`` and ``w``."""
+    return {
+        f"{place.key}@{place.start}" if place.end else place.key: (
+            time,
+            value.get("all0_v", value.get("v", [])),
+            value.get("all0_w", value.get("w", [])),
+        )
+        for place, (time, value) in rows.items()
+    }
+
+
+#: Row of the guide's table -> tree, log, what Kafka has, what we have.
+NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
+    "merged streams": (
+        aggregated(
+            {"op": "merge", "left": stream("a"), "right": stream("b")}, TUMBLING, joins=False
+        ),
+        "a:k:50 b:k:6",
+        {"k@50": (50, [1], [])},
+        {"k@0": (6, [2], []), "k@50": (50, [1], [])},
+    ),
+    "a late record of a join": (
+        aggregated(joined("inner", grace=0)),
+        "a:k:50 b:k:5 a:k:5",
+        {"k": (5, [3], [2])},
+        {},
+    ),
+    "a partner at the edge": (
+        aggregated(joined("inner", grace=0, within=0)),
+        "a:k:5 b:k:5",
+        {},
+        {"k": (5, [1], [2])},
+    ),
+    "a record behind its join window": (
+        aggregated(joined("left", grace=100)),
+        "a:q:50 a:k:5 b:k:5 a:z:500 b:z:500",
+        {"k": (5, [2, 2], [3]), "q": (50, [1], []), "z": (500, [4], [5])},
+        {"k": (5, [2], [3]), "q": (50, [1], []), "z": (500, [4], [5])},
+    ),
+    "a record without a key": (
+        aggregated(joined("left", grace=0), key=["column", "s"]),
+        "a:*:5 a:z:500 b:z:500",
+        {"a": (500, [1, 2], [3])},
+        {"a": (500, [2], [3])},
+    ),
+    "a table's record without a key": (
+        aggregated(
+            {"op": "to_stream", "input": table("a")}, TUMBLING, key=["column", "s"], joins=False
+        ),
+        "a:*:5 a:k:6",
+        {"a@0": (6, [2], [])},
+        {"a@0": (6, [1, 2], [])},
+    ),
+    "a joined row that is gone": (
+        aggregated(updates("inner", table("a")), TUMBLING),
+        "b:k:5 a:k:6 a:k:7!",
+        {"k@0": (7, [2], [1])},
+        {"k@0": (6, [2], [1])},
+    ),
+    "a table's record that its filter leaves out": (
+        aggregated(
+            updates("outer", {"op": "filter_not", "condition": ["is_a", "s"], "input": table("a")})
+        ),
+        "b:k:5 a:k:6 a:k:7",
+        {"k": (5, [], [1])},
+        {"k": (7, [], [1, 1, 1])},
+    ),
+    "the time of a deleted row": (
+        {"op": "materialize", "input": joined_tables("left", table("a"))},
+        "b:k:5 b:k:20! a:k:6",
+        {"k": (6, 3, [])},
+        {"k": (20, 3, [])},
+    ),
+}
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("name", NAMED)
+def test_a_difference_that_the_guide_names(
+    peer: KafkaPeer, spark: "SparkSession", name: str
+) -> None:
+    """Both are what the guide's table says; an entry goes when they are alike."""
+    guide = (ROOT / "docs" / "for-kafka-streams.md").read_text()
+    assert f"\n| {name} |" in guide
+    tree, log, of_kafka, of_us = NAMED[name]
+    is_free = "to_stream" not in operations_of(tree)
+    case = Case(0, tree, log_of(log), is_free)
+    assert pairs(kafka_answer(peer, case).rows) == of_kafka
+    topology = topology_of(tree)
+    assert pairs(driver_rows(topology, case)) == of_us
+    assert pairs(stages_rows(topology, case)) == of_us
