@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import KEY_GROUP
-from oriel.pipeline.language import Join, StreamJoin, TableLookup
+from oriel.pipeline.language import Join, StreamJoin, TableLookup, TableUpdates
 from oriel.pipeline.windows import (
     NULL_VALUE,
     SIDE_FIELDS,

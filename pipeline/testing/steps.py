@@ -8,11 +8,11 @@ import pyarrow as pa
 
 from oriel.pipeline.arrow_steps import ArrowSteps, arrow_steps
 from oriel.pipeline.hops import decoded_schema
-from oriel.pipeline.language import Filter, Input, Side, Source, arrow_schema
+from oriel.pipeline.language import Input, Side, Source, arrow_schema
 from oriel.pipeline.plan import Steps
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, SparkSession
+    from pyspark.sql import SparkSession
 
 #: Steps that Spark has read in this process and Arrow runs, by their text and what they read. It
 #: takes Spark longer to read them than a test takes for all else, and a suite's tests share steps.
@@ -41,13 +41,18 @@ def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Ste
     return copy(_already_read[written])
 
 
-def _expressions(origin: Input | Side) -> "Iterator[str | Column]":
+def _expressions(origin: Input | Side) -> Iterator[object]:
+    """All that steps compute with, functions too."""
     for step in origin.steps:
         if isinstance(step, Filter):
             yield step.condition
-        else:
+        elif isinstance(step, LookupKey):
+            yield step.key
+        elif isinstance(step, Peek):
+            yield step.function
+        elif isinstance(step, MapValues | FlatMapValues):
             yield from step.columns.values()
-            yield from step.key
+            yield from step.key if isinstance(step, MapValues) else ()
     yield from origin.group_by
 
 
