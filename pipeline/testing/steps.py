@@ -8,7 +8,17 @@ import pyarrow as pa
 
 from oriel.pipeline.arrow_steps import ArrowSteps, arrow_steps
 from oriel.pipeline.hops import decoded_schema
-from oriel.pipeline.language import Input, Side, Source, arrow_schema
+from oriel.pipeline.language import (
+    Filter,
+    FlatMapValues,
+    Input,
+    LookupKey,
+    MapValues,
+    Peek,
+    Side,
+    Source,
+    arrow_schema,
+)
 from oriel.pipeline.plan import Steps
 
 if TYPE_CHECKING:
