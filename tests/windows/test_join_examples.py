@@ -323,7 +323,7 @@ def test_the_stream_table_example_of_the_semantics() -> None:
             "timestamp_ms": 10,
             "partition": 1,
             "offset": 0,
-            "suborder": 0,
+            "suborder": None,
             "stream_time_ms": 12,
             "l": "a",
             "r": "b",

@@ -90,7 +90,10 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
     ).materialize("parts")
     everywhere = builder.global_table("users", "name STRING")
     asked = orders.left_join(everywhere, key=text("CASE WHEN amount > 5 THEN key END"))
-    asked = asked.map_values("id", name=text("coalesce(name, '?')"))
+    twice = text("concat(id, '/', id)")
+    asked = asked.flat_map_values("name", id=f"split({twice}, '/')").map_values(
+        "id", name=text("coalesce(name, '?')")
+    )
     asked.group_by_key().aggregate(
         n=count(), ids=collect_list("id"), names=collect_list("name")
     ).materialize("asked")
@@ -258,9 +261,10 @@ class Model:
             assert record.value is not None
             user = users.get(record.key) if self.orders[record.value]["amount"] > 5 else None
             row = rows.setdefault(record.key, {"n": 0, "ids": [], "names": [], "timestamp": 0})
-            row["n"] += 1
-            row["ids"].append(record.value)
-            row["names"].append((user.value if user else None) or "?")
+            # Behind the lookup an order becomes two elements.
+            row["n"] += 2
+            row["ids"] += [record.value] * 2
+            row["names"] += [(user.value if user else None) or "?"] * 2
             row["timestamp"] = max(row["timestamp"], record.time)
         return _unwindowed(rows)
 
