@@ -44,7 +44,10 @@ class Keep:
 
 @dataclass(frozen=True)
 class Delete:
-    """Take the value of the rows for which ``condition`` is true: a table deletes them."""
+    """Take the value of the rows for which ``condition`` is true: a table deletes them.
+
+    What comes behind finds nulls in all columns that there are so far.
+    """
 
     condition: Expression
 
@@ -146,6 +149,9 @@ class ArrowSteps:
             elif isinstance(step, Delete):
                 deleted = pc.and_(in_use, evaluate(step.condition, columns))
                 null_value = pc.or_(null_value, deleted)
+                has_value = pc.invert(null_value)
+                for name in columns.keys() - set(SCOPE):
+                    columns[name] = _in_use(has_value, columns[name])
             else:
                 # Null is not true: as in SQL's WHERE, such a record is filtered out.
                 holds = pc.fill_null(evaluate(step.condition, columns), fill_value=False)
