@@ -59,7 +59,10 @@ class Keep:
 
 @dataclass(frozen=True)
 class Delete:
-    """Take the value of the rows for which ``condition`` is true: a table deletes them."""
+    """Take the value of the rows for which ``condition`` is true: a table deletes them.
+
+    What comes behind finds nulls in all columns that there are so far.
+    """
 
     condition: Expression
 
@@ -285,6 +288,9 @@ class _Rows:
             elif isinstance(step, Delete):
                 deleted = pc.and_(self.in_use, evaluate(step.condition, self.columns))
                 self.null_value = pc.or_(self.null_value, deleted)
+                has_value = pc.invert(self.null_value)
+                for name in self.columns.keys() - set(SCOPE):
+                    self.columns[name] = _in_use(has_value, self.columns[name])
             else:
                 # Null is not true: as in SQL's WHERE, such a record is filtered out.
                 holds = pc.fill_null(evaluate(step.condition, self.columns), fill_value=False)
@@ -300,7 +306,7 @@ class _Rows:
 
     def _explode(self, step: Explode, read: set[str]) -> None:
         """Go on with elements, and of their records with the columns that are ``read``."""
-        # What a table's filter has deleted still has its columns.
+        # A step behind a table's filter may have made columns of no value.
         lists = _in_use(pc.invert(self.null_value), self.columns[step.elements])
         self.elements = _Elements.of(lists)
         has_any = pc.or_(pc.invert(self.in_use), self.elements.has_any)

@@ -204,7 +204,7 @@ class RowSteps:
 
     def _value(self, name: str) -> Column:
         column = F.col(f"`{name}`")
-        # Rows that a table's filter deletes have no value.
+        # Rows that a table's filter deletes have no value, whatever a step made of none.
         return F.when(~F.col("__null_value"), column).alias(name) if self._deletes else column
 
     def _project(self, rows: DataFrame, columns: list[Column]) -> DataFrame:
@@ -305,14 +305,13 @@ class RowSteps:
         if step.is_negated:
             holds = ~holds
         if step.of_table:
-            # As a record without a value does it; its columns are taken away behind all steps.
+            # As a record without a value does it: what comes behind finds no column of it.
             deleted = F.when(_in_use(), F.col("__null_value") | ~holds).otherwise(
                 F.col("__null_value")
             )
             meta = [name for name in self._meta if name != "__null_value"]
-            return [
-                *_columns(meta), deleted.alias("__null_value"), *_columns((*SCOPE, *values)),
-            ]  # fmt: skip
+            left = (F.when(~deleted, F.col(f"`{name}`")).alias(name) for name in values)
+            return [*_columns(meta), deleted.alias("__null_value"), *_columns(SCOPE), *left]
         keep = F.when(_in_use(), holds).otherwise(F.lit(False))  # noqa: FBT003
         meta = [name for name in self._meta if name != "__keep"]
         return [*_columns(meta), keep.alias("__keep"), *_columns((*SCOPE, *values))]

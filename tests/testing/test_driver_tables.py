@@ -116,3 +116,26 @@ def test_what_can_not_be_filtered_is_told() -> None:
         table.filter(lambda row: row)  # type: ignore[arg-type]
     with pytest.raises(InvalidTopology, match="map_values: name at least one column"):
         table.map_values()
+
+
+@pytest.mark.parametrize("key", ["s", "reverse(s)"])
+def test_what_comes_behind_finds_no_column_of_a_row_that_is_left_out(key: str) -> None:
+    """Neither a filter of the stream nor its new key, run by Arrow or by Spark (``reverse``)."""
+
+    def define(builder: StreamsBuilder) -> None:
+        updates = builder.table("t", "v BIGINT, s STRING").filter_not("v = 2").to_stream()
+        for name, grouped in {
+            "set": updates.filter("v IS NOT NULL").group_by_key(),
+            "by_s": updates.group_by(key),
+            "all": updates.group_by("coalesce(s, 'none')"),
+        }.items():
+            grouped.windowed_by(TimeWindows.of_size_with_no_grace(10)).count().materialize(name)
+
+    driver = driver_of(define)
+    driver.pipe_input("t", [Record("k", {"v": v, "s": "a"}, 1) for v in (1, 2, 3)])
+    counts = {
+        name: {row.key: row.value["count"] for row in driver.window_store(name).all()}
+        for name in ("set", "by_s", "all")
+    }
+    assert counts == {"set": {"k": 2}, "by_s": {"a": 2}, "all": {"a": 2, "none": 1}}
+    assert [letter["reason"] for letter in driver.dead_letters("by_s")] == ["null-key"]

@@ -97,14 +97,22 @@ def updates(how: str, left: Node) -> Node:
 TUMBLING = {"kind": "tumbling", "length": 10, "advance": 10, "grace": 0, "retention": 10**9}
 
 
+SLIDING = {"kind": "sliding", "length": 10, "grace": 0, "retention": 10**9}
+
+
 def aggregated(
-    node: Node, windows: Node | None = None, *, key: list[str] | None = None, joins: bool = True
+    node: Node,
+    windows: Node | None = None,
+    *,
+    key: list[str] | None = None,
+    how: str = "columns",
+    joins: bool = True,
 ) -> Node:
     """Every column of ``node``; behind a join there are those of both sides."""
     columns = {"v": "BIGINT", "s": "STRING"} | ({"w": "BIGINT", "r": "STRING"} if joins else {})
     keyed = {"input": node, "key": key, "columns": columns}
     return {
-        "op": "aggregate", "how": "columns", "emit": "update",
+        "op": "aggregate", "how": how, "emit": "update",
         "windows": windows or {"kind": "none"}, "inputs": [keyed],
     }  # fmt: skip
 
@@ -127,7 +135,7 @@ def pairs(rows: Rows) -> dict[str, Any]:
     return {
         f"{place.key}@{place.start}" if place.end else place.key: (
             time,
-            value.get("all0_v", value.get("v", [])),
+            value.get("text", value.get("all0_v", value.get("v", []))),
             value.get("all0_w", value.get("w", [])),
         )
         for place, (time, value) in rows.items()
@@ -189,6 +197,17 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         "b:k:5 a:k:6 a:k:7",
         {"k": (5, [], [1])},
         {"k": (7, [], [1, 1, 1])},
+    ),
+    "a function that removes a row": (
+        aggregated(stream("a"), SLIDING, how="removing", joins=False),
+        "a:k:20 a:k:25 a:k:25 a:k:27",
+        {"k@10": (20, "0+1", []), "k@17": (27, "0+1+4", []), "k@21": (27, "0+4", [])},
+        {
+            "k@10": (20, "0+1", []),
+            "k@17": (27, "0+4", []),
+            "k@21": (27, "0+4", []),
+            "k@26": (27, "0+4", []),
+        },
     ),
     "the time of a deleted row": (
         {"op": "materialize", "input": joined_tables("left", table("a"))},
