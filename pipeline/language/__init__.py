@@ -8,18 +8,24 @@ expressions and schemas fit together is found out by the rooms that have Spark.
 """
 
 from oriel.pipeline.language.builder import StreamsBuilder
-from oriel.pipeline.language.consumed import (
-    JSON_RECORDS,
-    SINGLE_VALUES,
-    Consumed,
-    FieldTimestamp,
-    Timestamp,
-)
 from oriel.pipeline.language.descriptions import (
     function_texts,
     schema_text,
     source_texts,
     step_texts,
+)
+from oriel.pipeline.language.formats import (
+    JSON_RECORDS,
+    SINGLE_VALUES,
+    AvroSerde,
+    Consumed,
+    FieldTimestamp,
+    ProtobufSerde,
+    Serde,
+    Serdes,
+    Timestamp,
+    ValueSerde,
+    arrow_schema,
 )
 from oriel.pipeline.language.grouped import until_window_closes
 from oriel.pipeline.language.names import (
@@ -29,8 +35,6 @@ from oriel.pipeline.language.names import (
     refuse_hidden,
     refuse_taken,
 )
-from oriel.pipeline.language.schemas import arrow_schema
-from oriel.pipeline.language.serdes import AvroSerde, ProtobufSerde, Serde, Serdes, ValueSerde
 from oriel.pipeline.language.steps import (
     NO_ROW_KEY,
     OWN_KEY,

@@ -10,9 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.formats import Serde, StoreKeySerde, arrow_schema
 from oriel.pipeline.language.names import check_names
-from oriel.pipeline.language.schemas import arrow_schema
-from oriel.pipeline.language.serdes import Serde, StoreKeySerde
 from oriel.pipeline.language.topology import Aggregation, Columns, Functions, Input
 from oriel.pipeline.windows import (
     Aggregate,

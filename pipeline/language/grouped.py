@@ -22,8 +22,8 @@ from oriel.pipeline.language.arguments import (
     checked_windows,
     with_key_type,
 )
+from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.names import check_new_store, check_topic
-from oriel.pipeline.language.serdes import StoreKeySerde
 from oriel.pipeline.language.topology import Aggregation, Functions, Input, Publication, Store
 from oriel.pipeline.windows import (
     Aggregate,

@@ -7,7 +7,7 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
 from oriel.pipeline.language.grouped import Registry
 from oriel.pipeline.language.steps import FlatMapValues, MapValues
-from oriel.pipeline.language.topology import Input, Side, has_elements, pairing_join
+from oriel.pipeline.language.topology import Input, has_elements, pairing_join
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -24,6 +24,24 @@ def checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Colum
         raise InvalidTopology(message)
     require_expressions("map_values", *keep, *columns.values())
     return MapValues(keep, dict(columns))
+
+
+def checked_key(
+    called: str,
+    key: "tuple[str | Column, ...]",
+    keep: tuple[str, ...],
+    columns: "Mapping[str, str | Column]",
+) -> MapValues:
+    """The step that makes a new key, of ``select_key`` or ``map``.
+
+    Raises:
+        InvalidTopology: there is no key, or an expression is no SQL text or ``Column``.
+    """
+    if not key:
+        message = f"{called}: name at least one column or expression for the key"
+        raise InvalidTopology(message)
+    require_expressions(called, *key, *keep, *columns.values())
+    return MapValues(keep, dict(columns), key)
 
 
 def checked_flat_map(
@@ -56,27 +74,6 @@ def checked_flat_map(
             )
             raise InvalidTopology(message)
     return FlatMapValues(keep, dict(columns))
-
-
-def check_places(step: str, side: Side) -> None:
-    """Refuse a side of a join of streams whose records have no places of their own in one log.
-
-    What a stream looked up is its own record still; pairs of two streams, updates of two tables,
-    and elements of records are not.
-    """
-    join = pairing_join(side)
-    if join is not None:
-        message = (
-            f"{step}: a side that is itself a join ({join}) can't be joined with a stream; "
-            "look tables up behind it, or put the streams together with cogroup"
-        )
-        raise InvalidTopology(message)
-    if has_elements(side):
-        message = (
-            f"{step}: a side of a join of streams can't be flattened ({side}); join the records "
-            "as they are, and take them apart by an aggregate of functions"
-        )
-        raise InvalidTopology(message)
 
 
 def check_builder(step: str, registry: Registry, other: Registry) -> None:

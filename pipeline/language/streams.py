@@ -1,28 +1,31 @@
 """Streams and tables of topics: row-wise steps, joins, and the groupings behind them."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions, with_key_type
 from oriel.pipeline.language.branches import BranchedKStream
+from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.grouped import KGroupedStream, KGroupedTable, Registry
-from oriel.pipeline.language.serdes import StoreKeySerde
+from oriel.pipeline.language.joins import (
+    global_lookups,
+    lookups,
+    numbered,
+    results_of,
+    side_of,
+    stepped,
+    stream_joins,
+)
 from oriel.pipeline.language.step_checks import (
     check_builder,
-    check_places,
     checked_flat_map,
+    checked_key,
     checked_map_values,
 )
 from oriel.pipeline.language.steps import (
-    NO_ROW_KEY,
     Filter,
-    LookupKey,
-    MapValues,
-    OwnKey,
     Peek,
     Peeker,
     Step,
@@ -30,12 +33,8 @@ from oriel.pipeline.language.steps import (
 )
 from oriel.pipeline.language.topology import (
     Input,
-    Join,
-    Side,
     Store,
-    StreamJoin,
     TableChanges,
-    TableLookup,
     TableRows,
     TableUpdates,
 )
@@ -105,7 +104,7 @@ class KStream:
         Raises:
             InvalidTopology: no column is named, or one is neither SQL text nor a ``Column``.
         """
-        return self._with_key("select_key", columns, ("*",), {})
+        return self._with_step(checked_key("select_key", columns, ("*",), {}))
 
     def map(
         self, key: "str | Column | tuple[str | Column, ...]", *keep: str, **columns: "str | Column"
@@ -119,7 +118,8 @@ class KStream:
         if not keep and not columns:
             message = "map: name at least one column behind the key, or '*' for all"
             raise InvalidTopology(message)
-        return self._with_key("map", key if isinstance(key, tuple) else (key,), keep, columns)
+        parts = key if isinstance(key, tuple) else (key,)
+        return self._with_step(checked_key("map", parts, keep, columns))
 
     def map_values(self, *keep: str, **columns: "str | Column") -> "KStream":
         """Replace the value by columns: ``keep`` by name (``"*"``: all), ``columns`` computed.
@@ -163,10 +163,10 @@ class KStream:
         Raises:
             InvalidTopology: as from ``flat_map_values``, or no key is named.
         """
-        step = checked_flat_map("flat_map", self.origins, ("*",), columns)
         parts = key if isinstance(key, tuple) else (key,)
-        flattened = self._with_step(step)
-        return flattened._with_key("flat_map", parts, (*keep, *columns), {})  # noqa: SLF001
+        flattened = checked_flat_map("flat_map", self.origins, ("*",), columns)
+        keyed = checked_key("flat_map", parts, (*keep, *columns), {})
+        return self._with_step(flattened, keyed)
 
     def peek(self, function: Peeker) -> "KStream":
         """Show each record to ``function(key, value, timestamp_ms)``, and go on with it as it is.
@@ -244,22 +244,8 @@ class KStream:
         grouped = (replace(origin, group_by=columns) for origin in self.origins)
         return KGroupedStream(self.registry, tuple(grouped))
 
-    def _with_step(self, step: Step) -> "KStream":
-        stepped = (replace(origin, steps=(*origin.steps, step)) for origin in self.origins)
-        return replace(self, origins=tuple(stepped))
-
-    def _with_key(
-        self,
-        step: str,
-        key: tuple["str | Column", ...],
-        keep: tuple[str, ...],
-        columns: Mapping[str, "str | Column"],
-    ) -> "KStream":
-        if not key:
-            message = f"{step}: name at least one column or expression for the key"
-            raise InvalidTopology(message)
-        require_expressions(step, *key, *keep, *columns.values())
-        return self._with_step(MapValues(keep, dict(columns), key))
+    def _with_step(self, *steps: Step) -> "KStream":
+        return replace(self, origins=tuple(stepped(origin, *steps) for origin in self.origins))
 
     def _joined(
         self,
@@ -268,40 +254,22 @@ class KStream:
         windows: JoinWindows | None,
     ) -> "KStream":
         step = "join" if how == "inner" else f"{how}_join"
-        if isinstance(other, SourceTable) and not isinstance(other.rows, int):
-            message = f"{step}: the table is itself a join; join with its tables one by one"
-            raise InvalidTopology(message)
         if not isinstance(other, KStream | SourceTable):
             message = f"{step}: expects a stream or a table of this builder, not {other!r}"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
-        others = other.origins if isinstance(other, KStream) else other.tables
-        # Joining merged streams is merging joined ones, while each record's partners are looked
-        # for in one stream: else it would come without a partner from each that has none.
-        if (len(others) > 1 and how != "inner") or (len(self.origins) > 1 and how == "outer"):
-            message = (
-                f"{step}: a record without a partner would come once for each of the merged "
-                "streams; join before merge, or use join"
-            )
-            raise InvalidTopology(message)
-        joins: list[Join] = []
-        for left, right in product(self.origins, others):
-            sides = _side(left), _side(right)
-            if isinstance(other, SourceTable):
-                if windows is not None or how == "outer":
-                    message = f"{step}: a table is read as it is now; join or left_join, no windows"
-                    raise InvalidTopology(message)
-                joins.append(TableLookup(*sides, how))
-            elif isinstance(windows, JoinWindows):
-                for side in sides:
-                    check_places(step, side)
-                joins.append(StreamJoin(*sides, how, windows))
-            else:
-                message = f"{step}: two streams need JoinWindows, not {windows!r}"
+        if isinstance(other, SourceTable):
+            if len(other.tables) > 1:
+                message = f"{step}: the table is itself a join; join with its tables one by one"
                 raise InvalidTopology(message)
-        return KStream(
-            self.registry, tuple(Input(join.left.source, (), (), join) for join in joins)
-        )
+            if windows is not None or how == "outer":
+                message = f"{step}: a table is read as it is now; join or left_join, no windows"
+                raise InvalidTopology(message)
+            return KStream(self.registry, lookups(how, self.origins, other.tables[0]))
+        if not isinstance(windows, JoinWindows):
+            message = f"{step}: two streams need JoinWindows, not {windows!r}"
+            raise InvalidTopology(message)
+        return KStream(self.registry, stream_joins(how, self.origins, other.origins, windows))
 
     def _joined_by(
         self,
@@ -322,13 +290,10 @@ class KStream:
             raise InvalidTopology(message)
         require_expressions(step, key)
         check_builder(step, self.registry, other.registry)
-        keyed = self
-        if how == "inner":
-            has_key = f"({key}) IS NOT NULL" if isinstance(key, str) else key.isNotNull()
-            keyed = keyed.filter(has_key)
-        rows = SourceTable(self.registry, (other.origin,)).filter_not(f"key = '{NO_ROW_KEY}'")
-        joined = keyed._with_step(LookupKey(key))._joined(how, rows, windows)  # noqa: SLF001
-        return joined._with_step(OwnKey())  # noqa: SLF001
+        if windows is not None:
+            message = f"{step}: a table is read as it is now; join or left_join, no windows"
+            raise InvalidTopology(message)
+        return KStream(self.registry, global_lookups(how, self.origins, other.origin, key))
 
 
 @dataclass(frozen=True)
@@ -409,7 +374,7 @@ class SourceTable:
         if len(self.tables) > 2:
             message = "group_by: more than two joined tables can't be grouped"
             raise InvalidTopology(message)
-        left, *others = map(_side, self.tables)
+        left, *others = map(side_of, self.tables)
         how = "left" if isinstance(self.rows, int) else self.rows.how
         changes = TableChanges(left, others[0] if others else None, how)
         return KGroupedTable(self.registry, Input(left.source, (), columns, changes))
@@ -432,9 +397,9 @@ class SourceTable:
                 "look the others up behind to_stream() of two"
             )
             raise InvalidTopology(message)
-        left, right = map(_side, self.tables)
+        left, right = map(side_of, self.tables)
         updates = TableUpdates(left, right, self.rows.how)
-        return KStream(self.registry, (Input(left.source, (), (), updates),))
+        return KStream(self.registry, (results_of(updates),))
 
     def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> "SourceTable":
         """Keep the rows in the store ``store_name``; ``key_serde`` as in ``KTable.materialize``.
@@ -466,7 +431,7 @@ class SourceTable:
             )
             raise InvalidTopology(message)
         (table,) = self.tables
-        return replace(self, tables=(replace(table, steps=(*table.steps, step)),))
+        return replace(self, tables=(stepped(table, step),))
 
     def _joined(
         self, how: Literal["inner", "left", "outer"], other: "SourceTable"
@@ -476,17 +441,6 @@ class SourceTable:
             message = f"{step}: a table is joined with a table, not with {other!r}"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
-        others = _numbered(other.rows, len(self.tables))
+        others = numbered(other.rows, len(self.tables))
         rows = TableJoin(how, self.rows, others)
         return SourceTable(self.registry, (*self.tables, *other.tables), rows)
-
-
-def _numbered(rows: TableJoin | int, first: int) -> TableJoin | int:
-    """The same tables with numbers from ``first``."""
-    if isinstance(rows, int):
-        return rows + first
-    return TableJoin(rows.how, _numbered(rows.left, first), _numbered(rows.right, first))
-
-
-def _side(origin: Input) -> Side:
-    return Side(origin.source, origin.steps, origin.join)

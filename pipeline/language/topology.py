@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from oriel.pipeline.language.consumed import JSON_RECORDS, Consumed
+from oriel.pipeline.language.formats import JSON_RECORDS, Consumed
 from oriel.pipeline.language.steps import MapValues, Step, flattens, grouping_text
 from oriel.pipeline.windows import (
     Aggregate,

@@ -12,8 +12,8 @@ from oriel.pipeline.arrow_steps import arrow_steps
 from oriel.pipeline.hops import joined_schema
 from oriel.pipeline.language import Side, arrow_schema
 from oriel.pipeline.language.arguments import with_key_type
+from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.grouped import KGroupedStream
-from oriel.pipeline.language.serdes import StoreKeySerde
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.windows import RESULT_FIELDS
 from tests.pipeline.arrow_steps.stepped import (

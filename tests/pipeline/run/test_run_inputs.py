@@ -9,7 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from oriel import StreamsBuilder, Topology, count, sum
-from tests.pipeline.run.inputs_topology import RUBBISH, Model, every_input, random_topics
+from tests.pipeline.run.inputs_model import Model
+from tests.pipeline.run.inputs_topology import RUBBISH, every_input, random_topics
 from tests.pipeline.run.topic_logs import Record, Stores, line, offsets, write_topics
 
 pytestmark = pytest.mark.slow

@@ -7,8 +7,8 @@ from typing import Literal
 import pyarrow as pa
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.schemas import arrow_schema
-from oriel.pipeline.language.serdes import (
+from oriel.pipeline.language.formats.schemas import arrow_schema
+from oriel.pipeline.language.formats.serdes import (
     KEY_SERDES,
     AvroSerde,
     ProtobufSerde,
