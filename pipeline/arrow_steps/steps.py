@@ -149,9 +149,7 @@ class ArrowSteps:
             elif isinstance(step, Delete):
                 deleted = pc.and_(in_use, evaluate(step.condition, columns))
                 null_value = pc.or_(null_value, deleted)
-                has_value = pc.invert(null_value)
-                for name in columns.keys() - set(SCOPE):
-                    columns[name] = _in_use(has_value, columns[name])
+                columns |= _taken_away(columns, null_value)
             else:
                 # Null is not true: as in SQL's WHERE, such a record is filtered out.
                 holds = pc.fill_null(evaluate(step.condition, columns), fill_value=False)
@@ -255,6 +253,12 @@ def _key(
 def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:
     """The columns of values, null where there is no value."""
     return {field.name: pc.struct_field(values, field.name) for field in values.type}
+
+
+def _taken_away(columns: Mapping[str, Operand], null_value: pa.Array) -> dict[str, Operand]:
+    """All ``columns`` of values, null where ``null_value`` is true."""
+    has_value = pc.invert(null_value)
+    return {name: _in_use(has_value, columns[name]) for name in columns.keys() - {*SCOPE}}
 
 
 def _in_use(mask: Operand, column: Operand) -> Operand:
