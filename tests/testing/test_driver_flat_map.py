@@ -180,6 +180,25 @@ def test_merged_and_cogrouped_streams_may_be_flattened() -> None:
         )
 
 
+def test_elements_and_records_as_they_are_make_one_list() -> None:
+    """A record as it is has no place among elements; it stands where its own place is."""
+
+    def define(builder: StreamsBuilder) -> None:
+        spoken = builder.stream("spoken", LINES).flat_map_values(word="split(line, ' ')")
+        words = spoken.merge(builder.stream("written", LINES).map_values(word="line"))
+        words.group_by_key().aggregate(words=collect_list("word"), last=last("word")).materialize(
+            "s"
+        )
+
+    driver = driver_of(define)
+    driver.pipe_input("spoken", words("to be", 2))
+    driver.pipe_input("written", [words("or", 3), words("First:", 1)])
+    assert values(driver) == {"k": {"words": ["First:", "to", "be", "or"], "last": "or"}}
+    driver.pipe_input("spoken", words("not to be", 5))
+    found = ["First:", "to", "be", "or", "not", "to", "be"]
+    assert values(driver) == {"k": {"words": found, "last": "be"}}
+
+
 def test_what_cannot_be_flattened_is_refused() -> None:
     """With the way out; what Spark has to know shows when the topology is run."""
     builder = StreamsBuilder()

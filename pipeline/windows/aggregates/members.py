@@ -10,6 +10,7 @@ from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Floats, Ints, Ranges, heads, prefix_sums, ranked
 from oriel.pipeline.windows.exact import rounded_sums
@@ -109,12 +110,12 @@ class Values:
     def coordinate(self, name: str, indices: Ints) -> pa.Array:
         """One coordinate (timestamp_ms, partition, offset, suborder) of the values' records.
 
-        0 where the records have no such column: only results of a join have a suborder.
+        0 where a record has none: only results of a join and elements have a suborder.
         """
         if self._records is None or name not in self._records.column_names:
             return pa.array(np.zeros(len(indices), dtype=np.int64))
         column = self._records.column(name).combine_chunks()
-        return column.take(pa.array(self.rows[indices]))
+        return pc.fill_null(column.take(pa.array(self.rows[indices])), 0)
 
 
 class Members:

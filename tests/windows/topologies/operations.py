@@ -3,7 +3,8 @@
 A tree is data: a node is a dict with its operation's name, ``op``, its arguments, and the nodes
 that it goes on from (``input``, or ``left`` and ``right``). An operation is one entry here (of
 ``STREAMS``, ``TABLES`` or ``STORES``) and one of the same name in Tree.java; an expression is
-[NAME, COLUMN], one entry here and one in Expressions.java. ``random_trees`` makes trees of them.
+[NAME, COLUMN], one entry here and one in Expressions.java, and so is an array. ``random_trees``
+makes trees of them.
 """
 
 import builtins
@@ -43,6 +44,13 @@ EXPRESSIONS = {
     "text": "CAST({} AS STRING)",
     "marked": "concat({}, '!')",
 }
+#: Arrays over a column, as ``EXPRESSIONS``.
+ARRAYS = {
+    "twice": "array({0}, {0} + 1)",
+    "up_to_2": "slice(array({0}, -{0}), 1, CAST(abs({0}) % 3 AS INT))",
+    "with_marked": "array({0}, concat({0}, '!'))",
+    "split": "split({0}, '!')",
+}
 CONDITIONS = {
     "positive": "{} > 0",
     "third": "{} % 3 = 0",
@@ -63,6 +71,12 @@ def expression(named: list[str]) -> str:
     """An expression in SQL."""
     name, column = named
     return EXPRESSIONS[name].format(column)
+
+
+def array_of(node: Node) -> dict[str, str]:
+    """The array of a node of ``flat_map_values`` or ``flat_map``, named as the column it is of."""
+    name, column = node["array"]
+    return {column: ARRAYS[name].format(column)}
 
 
 def condition(named: list[str]) -> str:
@@ -109,6 +123,13 @@ def _join_streams(builder: StreamsBuilder, node: Node) -> KStream:
     return stream
 
 
+def _join_global(builder: StreamsBuilder, node: Node) -> KStream:
+    left = stream_of(builder, node["left"])
+    table = builder.global_table(node["topic"], SCHEMA)
+    stream: KStream = _by_how(left, node)(table, key=expression(node["key"]))
+    return stream
+
+
 def _by_how(left: Any, node: Node) -> Any:
     return left.join if node["how"] == "inner" else getattr(left, f"{node['how']}_join")
 
@@ -120,11 +141,18 @@ STREAMS: Mapping[str, Callable[[StreamsBuilder, Node], KStream]] = {
     "map_values": lambda b, n: stream_of(b, n["input"]).map_values(**columns_of(n)),
     "select_key": lambda b, n: stream_of(b, n["input"]).select_key(expression(n["key"])),
     "map": lambda b, n: stream_of(b, n["input"]).map(expression(n["key"]), **columns_of(n)),
+    "flat_map_values": lambda b, n: stream_of(b, n["input"]).flat_map_values(
+        *n["keep"], **array_of(n)
+    ),
+    "flat_map": lambda b, n: stream_of(b, n["input"]).flat_map(
+        expression(n["key"]), *n["keep"], **array_of(n)
+    ),
     "merge": lambda b, n: stream_of(b, n["left"]).merge(stream_of(b, n["right"])),
     "branch": lambda b, n: _branches(b, n)[int(n["take"])],
     "merged_branches": _merged_branches,
     "join_streams": _join_streams,
     "join_table": lambda b, n: _by_how(stream_of(b, n["left"]), n)(table_of(b, n["right"])),
+    "join_global": _join_global,
     "to_stream": lambda b, n: table_of(b, n["input"]).to_stream(),
 }
 
@@ -238,8 +266,19 @@ def _materialize(builder: StreamsBuilder, node: Node) -> None:
     table_of(builder, node["input"]).materialize(STORE)
 
 
+def _group_table(builder: StreamsBuilder, node: Node) -> None:
+    aggregates: dict[str, Aggregate] = {"n0": count()}
+    for name, of_type in node["columns"].items():
+        aggregates[f"n0_{name}"] = count(name)
+        if of_type == "BIGINT":
+            aggregates[f"total0_{name}"] = sum(name)
+    grouped: Any = table_of(builder, node["input"]).group_by(expression(node["key"]))
+    grouped.aggregate(**aggregates).materialize(STORE)
+
+
 STORES: Mapping[str, Callable[[StreamsBuilder, Node], None]] = {
     "materialize": _materialize,
+    "group_table": _group_table,
     "reduce": _reduce,
     "aggregate": _aggregate,
 }

@@ -13,11 +13,19 @@ from tests.tidy.project import ROOT
 from tests.windows.kafka_peer import KafkaPeer
 from tests.windows.topologies import campaign
 from tests.windows.topologies.comparison import RULES, kafka_answer
-from tests.windows.topologies.operations import CONDITIONS, STORES, STREAMS, TABLES, topology_of
+from tests.windows.topologies.operations import (
+    ARRAYS,
+    CONDITIONS,
+    STORES,
+    STREAMS,
+    TABLES,
+    topology_of,
+)
 from tests.windows.topologies.random_trees import (
     KINDS,
     Case,
     Entry,
+    is_interleaving_free,
     operations_of,
     random_cases,
 )
@@ -47,9 +55,9 @@ def test_every_operation_comes_up() -> None:
     found = {name for tree in trees for name in operations_of(tree)}
     assert found == STREAMS.keys() | TABLES.keys() | STORES.keys()
     told = repr(trees)
-    assert all(f"['{name}', " in told for name in CONDITIONS)
+    assert all(f"['{name}', " in told for name in [*CONDITIONS, *ARRAYS])
     assert all(f"'{emit}'" in told for emit in ("update", "close", "suppress"))
-    assert len(KINDS) == 10
+    assert len(KINDS) == 11
 
 
 def test_rules_name_sections_of_the_guide() -> None:
@@ -227,8 +235,7 @@ def test_a_difference_that_the_guide_names(
     guide = (ROOT / "docs" / "for-kafka-streams.md").read_text()
     assert f"\n| {name} |" in guide
     tree, log, of_kafka, of_us = NAMED[name]
-    is_free = "to_stream" not in operations_of(tree)
-    case = Case(0, tree, log_of(log), is_free)
+    case = Case(0, tree, log_of(log), is_interleaving_free(tree))
     assert pairs(kafka_answer(peer, case).rows) == of_kafka
     topology = topology_of(tree)
     assert pairs(driver_rows(topology, case)) == of_us

@@ -1,15 +1,19 @@
 package oriel;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.function.Function;
 import java.util.function.Predicate;
+import org.apache.kafka.streams.KeyValue;
 
 /**
  * Expressions and conditions of a tree: [NAME, COLUMN], where the column "key" is the key.
  *
  * <p>As in SQL an expression over null is null, and a condition over null is not true. A record
- * without a value has null in each column. ({@code OPERATIONS} in operations.py has the same names.)
+ * without a value has null in each column. (operations.py has the same names.)
  */
 final class Expressions {
   private static final Map<String, Function<Object, Object>> EXPRESSIONS =
@@ -28,6 +32,19 @@ final class Expressions {
           "is_a", "a"::equals,
           "is_null", value -> value == null,
           "is_set", value -> value != null);
+
+  /** Arrays over a value; null is one. */
+  private static final Map<String, Function<Object, List<Object>>> ARRAYS =
+      Map.of(
+          "twice", value -> Arrays.asList(value, value == null ? null : (Long) value + 1),
+          "up_to_2", value ->
+              value == null
+                  ? List.of()
+                  : List.<Object>of(value, -(Long) value)
+                      .subList(0, (int) (Math.abs((Long) value) % 3)),
+          "with_marked", value -> Arrays.asList(value, value == null ? null : value + "!"),
+          "split", value ->
+              value == null ? List.of() : List.of((Object[]) value.toString().split("!", -1)));
 
   private Expressions() {}
 
@@ -56,6 +73,28 @@ final class Expressions {
         .properties()
         .forEach(column -> made.with(column.getKey(), evaluate(column.getValue(), key, value)));
     return made;
+  }
+
+  /** A value for each element of the array that stands in place of its column; of no value none. */
+  static List<Row> elements(JsonNode node, Row value) {
+    var made = new ArrayList<Row>();
+    if (value == null) {
+      return made;
+    }
+    String name = node.get("array").get(1).asText();
+    for (Object element : ARRAYS.get(node.get("array").get(0).asText()).apply(value.get(name))) {
+      var one = new Row().with(name, element);
+      node.get("keep").forEach(column -> one.with(column.asText(), value.get(column.asText())));
+      made.add(one);
+    }
+    return made;
+  }
+
+  /** The same with the keys that are made of the new values. */
+  static List<KeyValue<String, Row>> keyedElements(JsonNode node, String key, Row value) {
+    return elements(node, value).stream()
+        .map(one -> KeyValue.pair(key(node.get("key"), key, one), one))
+        .toList();
   }
 
   private static Object column(JsonNode named, String key, Row value) {

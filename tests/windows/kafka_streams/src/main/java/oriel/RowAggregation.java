@@ -41,6 +41,33 @@ record RowAggregation(Initializer<Row> initializer, Merger<String, Row> merger, 
     return new Row().with("v", sum).with("s", added == null ? null : added.get("s"));
   }
 
+  /**
+   * A group with a row more (1) or less (-1): the number of rows, n0, and of each column those that
+   * have it, n0_v and so on, with their sum, total0_v, while there are any.
+   */
+  static Row net(Row group, Row value, long sign) {
+    var sum = new Row(group);
+    sum.merge("n0", sign, RowAggregation::added);
+    value.forEach(
+        (name, part) -> {
+          if (part == null) {
+            return;
+          }
+          boolean hasMembers = !sum.merge("n0_" + name, sign, RowAggregation::added).equals(0L);
+          if (part instanceof Long number) {
+            sum.merge("total0_" + name, sign * number, RowAggregation::added);
+          }
+          if (!hasMembers) {
+            sum.remove("total0_" + name);
+          }
+        });
+    return sum;
+  }
+
+  private static Object added(Object kept, Object other) {
+    return (Long) kept + (Long) other;
+  }
+
   /** Of each column number, sum, least, greatest and all values, as n0, total0_v and so on. */
   private static Aggregator<String, Row, Row> everyColumn(int number, JsonNode columns) {
     return (key, value, row) -> {

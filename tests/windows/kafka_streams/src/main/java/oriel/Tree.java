@@ -16,11 +16,13 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.EmitStrategy;
+import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.KeyValueMapper;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
@@ -63,6 +65,10 @@ final class Tree {
               (key, value) -> new KeyValue<>(
                   Expressions.key(node.get("key"), key, value),
                   Expressions.values(node.get("columns"), key, value)))),
+          entry("flat_map_values", (tree, node) -> tree.stream(node).flatMapValues(
+              (key, value) -> Expressions.elements(node, value))),
+          entry("flat_map", (tree, node) -> tree.stream(node).flatMap(
+              (key, value) -> Expressions.keyedElements(node, key, value))),
           entry("merge", (tree, node) -> tree.left(node).merge(tree.right(node))),
           entry("branch", (tree, node) -> tree.branch(node)),
           entry("merged_branches", (tree, node) -> {
@@ -76,6 +82,15 @@ final class Tree {
             return text(node, "how").equals("inner")
                 ? left.join(table, SIDE_BY_SIDE)
                 : left.leftJoin(table, SIDE_BY_SIDE);
+          }),
+          entry("join_global", (tree, node) -> {
+            var left = tree.left(node);
+            GlobalKTable<String, Row> table = tree.builder.globalTable(text(node, "topic"));
+            KeyValueMapper<String, Row, String> rowKey =
+                (key, value) -> Expressions.key(node.get("key"), key, value);
+            return text(node, "how").equals("inner")
+                ? left.join(table, rowKey, SIDE_BY_SIDE)
+                : left.leftJoin(table, rowKey, SIDE_BY_SIDE);
           }),
           entry("to_stream", (tree, node) -> tree.table(node.get("input")).toStream()));
 
@@ -102,6 +117,15 @@ final class Tree {
       Map.ofEntries(
           entry("materialize", (tree, node) -> tree.table(node.get("input"))
               .mapValues(row -> row, Tree.<KeyValueStore<Bytes, byte[]>>store()).toStream()),
+          entry("group_table", (tree, node) -> tree.table(node.get("input"))
+              .groupBy((key, value) -> new KeyValue<>(
+                  Expressions.key(node.get("key"), key, value), value))
+              .aggregate(
+                  Row::new,
+                  (key, value, row) -> RowAggregation.net(row, value, 1),
+                  (key, value, row) -> RowAggregation.net(row, value, -1),
+                  Tree.<KeyValueStore<Bytes, byte[]>>store())
+              .toStream()),
           entry("reduce", (tree, node) -> tree.reduced(node)),
           entry("aggregate", (tree, node) -> tree.aggregated(node)));
 
