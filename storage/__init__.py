@@ -63,6 +63,7 @@ from oriel.storage.position import (
     parse_offset_bound,
 )
 from oriel.storage.shards import ALL_KEYS, Shard
+from oriel.storage.stop_signal import stop_on_signal
 
 __all__ = [
     "ALL_KEYS",
@@ -114,6 +115,7 @@ __all__ = [
     "replace_file",
     "say",
     "set_up_console",
+    "stop_on_signal",
     "sync_file",
     "sync_folder",
     "sync_folders",

@@ -15,11 +15,10 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Sequence
 
-from oriel.storage import DataLayout
+from oriel.storage import DataLayout, stop_on_signal
 from oriel.storage.index import IndexFolder, mark_suspect
 from oriel.storage.tailer import Heartbeat, StatusFile
 
@@ -141,16 +140,14 @@ class Supervisor:
         self._listener = listener
         self._workers = workers
         self._stale_seconds = stale_seconds
-        self._stop = threading.Event()
 
     def run(self) -> int:
         """Run until SIGTERM or SIGINT; returns the exit code."""
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._stop.set())
+        stop = stop_on_signal()
         tailer = self._start_tailer()
         children = [tailer, *map(self._start_worker, range(self._workers))]
         watch = HeartbeatWatch(StatusFile(self._layout))
-        while not self._stop.wait(_LOOK_SECONDS):
+        while not stop.wait(_LOOK_SECONDS):
             if watch.hangs(tailer):
                 logger.warning("%s hangs; ending it", tailer.name)
                 tailer.kill()

@@ -3,12 +3,9 @@
 import argparse
 import os
 import re
-import signal
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from types import FrameType
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -57,6 +54,7 @@ from oriel.storage import (
     is_object,
     say,
     set_up_console,
+    stop_on_signal,
 )
 
 _OUR_ERROR = re.compile(r"\boriel\.(?:pipeline|storage)\.\S*errors\.\w+: (.+)")
@@ -160,7 +158,7 @@ def _run(options: argparse.Namespace) -> int:
         upkeep=upkeep_settings(options),
     )
     progress = Progress(started, log)
-    stop = _stop_on_signal()
+    stop = stop_on_signal()
     queries = Queries(spark, topology, log, settings)
     if options.store is not None:
         queries.rebuild(options.store, stop, wait_seconds(options))
@@ -223,15 +221,3 @@ def _checkpoint_name(options: argparse.Namespace) -> str:
             "128 letters, digits, '.', '_' or '-', beginning with a letter or digit"
         )
         raise InvalidTopology(message) from error
-
-
-def _stop_on_signal() -> threading.Event:
-    """Return an event that SIGINT and SIGTERM set."""
-    stop = threading.Event()
-
-    def handle(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGINT, handle)
-    signal.signal(signal.SIGTERM, handle)
-    return stop

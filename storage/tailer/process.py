@@ -12,8 +12,6 @@ import argparse
 import fcntl
 import logging
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +23,7 @@ from oriel.storage.index import IndexFolder
 from oriel.storage.layout import INDEX_FORMAT, DataLayout
 from oriel.storage.parent_watch import end_with_parent
 from oriel.storage.shards import ALL_KEYS, Shard
+from oriel.storage.stop_signal import stop_on_signal
 from oriel.storage.tailer.failures import Failures
 from oriel.storage.tailer.formats import remove_other_formats
 from oriel.storage.tailer.pool import StorePool
@@ -162,9 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if take_lock(options.index or options.data, options.shard, wait=options.wait) is None:
         logger.error("another tailer serves %s; end it first, or use --wait", options.data)
         return ANOTHER_TAILER
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    stop = stop_on_signal()
     tailer = Tailer(options.data, options.index, options.shard, options.stale_after)
     failures = Failures()
     while not stop.is_set():

@@ -40,7 +40,7 @@ FLOORS = {
         "contracts definition",
         "key_codec layout position",
         "files key_types",
-        "errors parent_watch console shards",
+        "errors parent_watch stop_signal console shards",
     ),
     "pipeline": (
         "testing",
