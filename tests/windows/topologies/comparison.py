@@ -7,7 +7,8 @@ from typing import Any
 
 from tests.windows.kafka_peer import KafkaPeer
 from tests.windows.topologies.operations import topology_of
-from tests.windows.topologies.random_trees import RIGHT_NAMES, Case, operations_of
+from tests.windows.topologies.random_parts import RIGHT_NAMES, operations_of
+from tests.windows.topologies.random_trees import Case
 from tests.windows.topologies.runs import Place, Rows, driver_rows, stages_rows, told
 
 

@@ -7,14 +7,19 @@ decides, records come as late as they like. What else is left out is what the gu
 (docs/for-kafka-streams.md, "Where topologies differ"): each point has a test.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-#: Column -> type.
-Columns = dict[str, str]
+from tests.windows.topologies.random_parts import (
+    Built,
+    Trees,
+    is_interleaving_free,
+    operations_of,
+    topics_of,
+)
+
 #: Topic, key, value, time.
 Entry = tuple[str, str | None, Mapping[str, Any] | None, int]
 
@@ -25,10 +30,6 @@ AMPLE_MS = 10_000
 _LAST_MS = 30_000
 #: Positive, divisible by 3, set, "a": every condition in front of a join or a merger lets it pass.
 _LAST_VALUE = {"v": 999_999, "s": "a"}
-#: The names that ``v`` and ``s`` have on a join's right side, the first join's first.
-RIGHT_NAMES = (("w", "r"), ("x", "q"), ("y", "p"), ("z", "o"), ("g", "h"), ("i", "j"))
-#: Operations whose results depend on how topics are interleaved.
-_INTERLEAVED = {"join_table", "join_global", "to_stream"}
 
 
 @dataclass(frozen=True)
@@ -49,267 +50,6 @@ class Case:
         return sorted(topics_of(self.tree))
 
 
-def topics_of(node: Any) -> set[str]:
-    """The topics that a part of a tree reads."""
-    if isinstance(node, Mapping):
-        found = {node["topic"]} if "topic" in node else set()
-        return found.union(*(topics_of(part) for part in node.values()))
-    return set().union(*map(topics_of, node)) if isinstance(node, list) else set()
-
-
-def operations_of(node: Any) -> list[str]:
-    """The names of a tree's operations, from the store down."""
-    if isinstance(node, Mapping):
-        own = [node["op"]] if "op" in node else []
-        return own + [name for part in node.values() for name in operations_of(part)]
-    return [name for part in node for name in operations_of(part)] if isinstance(node, list) else []
-
-
-def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
-    """Whether no result of a tree depends on how its topics are interleaved."""
-    operations = operations_of(tree)
-    if "group_table" in operations and "join_tables" in operations:
-        return False
-    return _INTERLEAVED.isdisjoint(operations)
-
-
-@dataclass
-class _Built:
-    """A stream or table under way."""
-
-    node: dict[str, Any]
-    columns: Columns
-    #: A stream is flattened once, and neither in front of a join of streams nor behind it.
-    can_flatten: bool = True
-    #: Columns that a join leaves null where a record has no partner.
-    unset: frozenset[str] = frozenset()
-
-    @property
-    def set_columns(self) -> Columns:
-        """The columns that are set if those of the log's records are."""
-        return {name: of for name, of in self.columns.items() if name not in self.unset}
-
-
-@dataclass
-class _Trees:
-    """Makes the trees of one seed; ``steady``: the log's last records pass all operations."""
-
-    random: Random
-    steady: bool
-    topics: list[str] = field(default_factory=lambda: ["a", "b"])
-    right_names: Iterator[tuple[str, str]] = field(default_factory=lambda: iter(RIGHT_NAMES))
-    #: Kafka Streams reads a topic as a table only once.
-    table_topics: Iterator[str] = field(default_factory=lambda: map("t{}".format, count(1)))
-
-    def condition(self, columns: Columns) -> list[str]:
-        """A condition over a random column."""
-        name = self.random.choice([*columns, "key"])
-        is_number = columns.get(name) == "BIGINT"
-        if self.steady:
-            return [self.random.choice(("positive", "is_set") if is_number else ("is_set",)), name]
-        tests = ("positive", "third") if is_number else ("is_a",)
-        return [self.random.choice((*tests, *tests, "is_null", "is_set")), name]
-
-    def key(self, columns: Columns) -> list[str]:
-        """What a new key is made of."""
-        name = self.random.choice(["s", "s", "key", *columns])
-        if self.steady:
-            return [self.random.choice(("column", "marked")), "s"]
-        if columns.get(name) == "BIGINT":
-            return [self.random.choice(("remainder_3", "text", "column")), name]
-        return [self.random.choice(("column", "marked")), name if name in columns else "key"]
-
-    def values(self, columns: Columns) -> tuple[dict[str, list[str]], Columns]:
-        """New columns of the same types and names; now and then one more."""
-        made: dict[str, list[str]] = {}
-        changes = ("plus_1",) if self.steady else ("plus_1", "negated", "remainder_3")
-        for name, of_type in columns.items():
-            other = self.random.choice(changes if of_type == "BIGINT" else ("marked",))
-            keeps = self.random.random() < 0.6 or (self.steady and of_type == "STRING")
-            made[name] = ["column" if keeps else other, name]
-        return made, dict(columns)
-
-    def stepped(
-        self,
-        built: _Built,
-        *,
-        is_table: bool = False,
-        filters: bool = True,
-        most: int = 2,
-    ) -> _Built:
-        """With up to ``most`` row-wise operations behind."""
-        for _ in range(self.random.choice((0, 0, 1, 1, most))):
-            rowwise: list[Callable[[_Built], _Built]] = [self._mapped]
-            if filters:
-                rowwise += [self._filtered, self._filtered_not]
-            if not is_table:
-                rowwise += [self._with_new_key, self._with_new_key_and_value, self._branch]
-                if built.can_flatten:
-                    rowwise += [self._flattened, self._flattened_with_new_key]
-            built = self.random.choice(rowwise)(built)
-        return built
-
-    def stream(self, topic: str, most: int = 2, *, flattens: bool = True) -> _Built:
-        """A topic with row-wise operations behind."""
-        columns = {"v": "BIGINT", "s": "STRING"}
-        return self.stepped(_Built({"op": "stream", "topic": topic}, columns, flattens), most=most)
-
-    def table(self, *, filters: bool = True) -> _Built:
-        """A further topic as a table with row-wise operations behind."""
-        columns = {"v": "BIGINT", "s": "STRING"}
-        built = _Built({"op": "table", "topic": next(self.table_topics)}, columns)
-        return self.stepped(built, is_table=True, filters=filters)
-
-    def renamed(self, built: _Built) -> _Built:
-        """With other names for ``v`` and ``s``, for the right side of a join."""
-        names = dict(zip(("v", "s"), next(self.right_names), strict=True))
-        columns = {names.get(name, name): ["column", name] for name in built.columns}
-        node = {"op": "map_values", "columns": columns, "input": built.node}
-        types = {names.get(name, name): of_type for name, of_type in built.columns.items()}
-        unset = frozenset(names.get(name, name) for name in built.unset)
-        return replace(built, node=node, columns=types, unset=unset)
-
-    def _filtered(self, built: _Built) -> _Built:
-        condition = self.condition(built.columns)
-        node = {"op": "filter", "condition": condition, "input": built.node}
-        return replace(built, node=node)
-
-    def _filtered_not(self, built: _Built) -> _Built:
-        condition = self.condition(built.columns)
-        if self.steady:
-            condition = ["is_null", self.random.choice([*built.columns, "key"])]
-        node = {"op": "filter_not", "condition": condition, "input": built.node}
-        return replace(built, node=node)
-
-    def _mapped(self, built: _Built) -> _Built:
-        made, columns = self.values(built.columns)
-        node = {"op": "map_values", "columns": made, "input": built.node}
-        return replace(built, node=node, columns=columns)
-
-    def _with_new_key(self, built: _Built) -> _Built:
-        node = {"op": "select_key", "key": self.key(built.columns), "input": built.node}
-        return replace(built, node=node)
-
-    def _with_new_key_and_value(self, built: _Built) -> _Built:
-        key = self.key(built.columns)
-        made, columns = self.values(built.columns)
-        node = {"op": "map", "key": key, "columns": made, "input": built.node}
-        return replace(built, node=node, columns=columns)
-
-    def _branch(self, built: _Built) -> _Built:
-        conditions = [self.condition(built.columns) for _ in range(self.random.choice((1, 2)))]
-        take = self.random.randint(0, len(conditions))
-        if self.steady:
-            # The last records go to the first branch.
-            take = 0
-        node = {"op": "branch", "conditions": conditions, "take": str(take), "input": built.node}
-        return replace(built, node=node)
-
-    def _flattened(self, built: _Built) -> _Built:
-        """A record for each element of an array, which stands in place of the column it is of."""
-        name = self.random.choice(list(built.columns))
-        is_number = built.columns[name] == "BIGINT"
-        arrays = ["twice" if is_number else "with_marked"]
-        if not self.steady:
-            arrays.append("up_to_2" if is_number else "split")
-        node = {
-            "op": "flat_map_values", "array": [self.random.choice(arrays), name],
-            "keep": [other for other in built.columns if other != name], "input": built.node,
-        }  # fmt: skip
-        return replace(built, node=node, can_flatten=False)
-
-    def _flattened_with_new_key(self, built: _Built) -> _Built:
-        flat = self._flattened(built)
-        return replace(flat, node=flat.node | {"op": "flat_map", "key": self.key(built.columns)})
-
-    def merged(self, *, flattens: bool = True) -> _Built:
-        """Two topics as one stream."""
-        left, right = (self.stream(topic, flattens=flattens) for topic in self.topics)
-        node = {"op": "merge", "left": left.node, "right": right.node}
-        return _Built(node, left.columns, left.can_flatten and right.can_flatten)
-
-    def merged_branches(self) -> _Built:
-        """Two branches of one topic as one stream again."""
-        one = self.stream(self.topics[0], most=1)
-        conditions = [self.condition(one.columns) for _ in range(2)]
-        node = {"op": "merged_branches", "conditions": conditions, "input": one.node}
-        return replace(one, node=node)
-
-    def joined(self, how: str, span: tuple[int, int, int], left: _Built, right: _Built) -> _Built:
-        """A stream with another, which may be of the same topic."""
-        right = self.renamed(right)
-        before, after, grace = span
-        node = {
-            "op": "join_streams", "how": how, "before": before, "after": after, "grace": grace,
-            "left": left.node, "right": right.node,
-        }  # fmt: skip
-        return _side_by_side(node, left, right)
-
-    def looked_up(self, built: _Built, number: int) -> _Built:
-        """A stream with what so many tables have, one behind the other."""
-        is_inner = self.random.random() < 0.4
-        for _ in range(number):
-            how = self.random.choice(("inner", "left"))
-            if self.steady or is_inner:
-                how = "left" if self.steady else "inner"
-            is_global = not self.steady and self.random.random() < 0.3
-            look_up = self._looked_up_globally if is_global else self._looked_up_by_key
-            built = replace(look_up(built, how), can_flatten=built.can_flatten)
-        return built
-
-    def _looked_up_by_key(self, built: _Built, how: str) -> _Built:
-        """By the record's key or another, which is set: Kafka's left join lets null pass."""
-        left = built.node
-        if built.set_columns and self.random.random() < 0.5:
-            key = self._table_key(built.set_columns)
-            left = {"op": "select_key", "key": key, "input": left}
-        table = self.renamed(self.table())
-        node = {"op": "join_table", "how": how, "left": left, "right": table.node}
-        return _side_by_side(node, built, table)
-
-    def _looked_up_globally(self, built: _Built, how: str) -> _Built:
-        """By any key; the table has its topic's columns, so the stream's get other names."""
-        built = self.renamed(built)
-        node = {
-            "op": "join_global", "how": how, "key": self._table_key(built.columns),
-            "left": built.node, "topic": next(self.table_topics),
-        }  # fmt: skip
-        return _side_by_side(node, built, _Built({}, {"v": "BIGINT", "s": "STRING"}))
-
-    def _table_key(self, columns: Columns) -> list[str]:
-        """A key that tables have, a text as it is; now and then another."""
-        texts = [name for name, of_type in columns.items() if of_type == "STRING"]
-        if texts and self.random.random() < 0.7:
-            return ["column", self.random.choice(texts)]
-        return self.key(columns)
-
-    def tables(self, most: int, *, filters: bool = True) -> _Built:
-        """Up to ``most`` tables, joined in any order, which are filtered if ``filters``."""
-        number = self.random.choice((1, 2, 2, *range(2, most + 1)))
-        first = self.table(filters=filters)
-        others = [self.renamed(self.table(filters=filters)) for _ in range(number - 1)]
-        return self._joined_tables([first, *others])
-
-    def _joined_tables(self, tables: Sequence[_Built]) -> _Built:
-        if len(tables) == 1:
-            return tables[0]
-        cut = self.random.randint(1, len(tables) - 1)
-        left, right = self._joined_tables(tables[:cut]), self._joined_tables(tables[cut:])
-        how = self.random.choice(("inner", "left", "outer"))
-        node = {"op": "join_tables", "how": how, "left": left.node, "right": right.node}
-        return _side_by_side(node, left, right)
-
-
-def _side_by_side(node: dict[str, Any], left: _Built, right: _Built) -> _Built:
-    """The results of a join."""
-    unset = left.unset | right.unset
-    if node["how"] != "inner":
-        unset |= right.columns.keys()
-    if node["how"] == "outer":
-        unset |= left.columns.keys()
-    return _Built(node, left.columns | right.columns, can_flatten=False, unset=unset)
-
-
 @dataclass(frozen=True)
 class _Plan:
     """What a kind of tree needs of its windows and its log."""
@@ -328,29 +68,29 @@ _OF_ONE = ("columns", "columns", "fold", "removing", "reduce")
 _ALL_EMITS = ("update", "update", "close", "suppress")
 
 
-def _one_stream(trees: _Trees, plan: _Plan) -> dict[str, Any]:
+def _one_stream(trees: Trees, plan: _Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [trees.stream("a", most=4)])
 
 
-def _lookup(trees: _Trees, plan: _Plan) -> dict[str, Any]:
+def _lookup(trees: Trees, plan: _Plan) -> dict[str, Any]:
     number = trees.random.choice((1, 2, 2, 3))
     return _aggregated(trees, plan, [trees.stepped(trees.looked_up(trees.stream("a"), number))])
 
 
-def _merger_looked_up(trees: _Trees, plan: _Plan) -> dict[str, Any]:
+def _merger_looked_up(trees: Trees, plan: _Plan) -> dict[str, Any]:
     number = trees.random.choice((1, 1, 2))
     return _aggregated(trees, plan, [trees.stepped(trees.looked_up(trees.merged(), number))])
 
 
-def _merger(trees: _Trees, plan: _Plan) -> dict[str, Any]:
+def _merger(trees: Trees, plan: _Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [trees.stepped(trees.merged())])
 
 
-def _branches(trees: _Trees, plan: _Plan) -> dict[str, Any]:
+def _branches(trees: Trees, plan: _Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [trees.stepped(trees.merged_branches())])
 
 
-def _cogroup(trees: _Trees, plan: _Plan) -> dict[str, Any]:
+def _cogroup(trees: Trees, plan: _Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [trees.stream(topic) for topic in trees.topics])
 
 
@@ -364,7 +104,7 @@ def _join_grace(random: Random, before: int, after: int) -> int:
     return least + random.choice((0, 0, 3, AMPLE_MS))
 
 
-def _inner_join(trees: _Trees, plan: _Plan) -> dict[str, Any]:
+def _inner_join(trees: Trees, plan: _Plan) -> dict[str, Any]:
     random = trees.random
     before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3), (-2, 6), (9, -4)))
     grace = AMPLE_MS if plan.ample else _join_grace(random, before, after)
@@ -379,7 +119,7 @@ def _inner_join(trees: _Trees, plan: _Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [trees.stepped(found)])
 
 
-def _outer_join(trees: _Trees, plan: _Plan) -> dict[str, Any]:
+def _outer_join(trees: Trees, plan: _Plan) -> dict[str, Any]:
     random = trees.random
     before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3)))
     how = random.choice(("left", "outer"))
@@ -391,17 +131,18 @@ def _outer_join(trees: _Trees, plan: _Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [trees.stepped(found)])
 
 
-def _table(trees: _Trees, _: _Plan) -> dict[str, Any]:
+def _table(trees: Trees, _: _Plan) -> dict[str, Any]:
     return {"op": "materialize", "input": trees.tables(4).node}
 
 
-def _grouped_table(trees: _Trees, _: _Plan) -> dict[str, Any]:
-    table = trees.tables(2)
+def _grouped_table(trees: Trees, _: _Plan) -> dict[str, Any]:
+    # Of joined tables ours count the time of a record that a filter leaves out, for its group, too.
+    table = trees.tables(2, filters=False) if trees.random.random() < 0.4 else trees.table()
     key = trees.key(table.columns)
     return {"op": "group_table", "key": key, "columns": table.columns, "input": table.node}
 
 
-def _updates(trees: _Trees, plan: _Plan) -> dict[str, Any]:
+def _updates(trees: Trees, plan: _Plan) -> dict[str, Any]:
     # Of two tables Kafka tells also that a row is gone, which some windows count, and not of each
     # record that a filter leaves out.
     table = trees.tables(2, filters=False)
@@ -412,7 +153,7 @@ def _updates(trees: _Trees, plan: _Plan) -> dict[str, Any]:
 
 
 #: Kinds of trees, and the plans that fit. What reads one stream only may have any log.
-KINDS: Mapping[str, tuple[Callable[[_Trees, _Plan], dict[str, Any]], Sequence[_Plan]]] = {
+KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Plan]]] = {
     "one stream": (
         _one_stream,
         [_Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE)],
@@ -472,7 +213,7 @@ def random_cases(seed: int, logs: int) -> list[Case]:
     kind = random.choice(list(KINDS))
     make, plans = KINDS[kind]
     plan = random.choice(plans)
-    trees = _Trees(random, steady=plan.ends)
+    trees = Trees(random, steady=plan.ends)
     tree = make(trees, plan)
     free = is_interleaving_free(tree)
     return [
@@ -481,7 +222,7 @@ def random_cases(seed: int, logs: int) -> list[Case]:
 
 
 def _aggregated(
-    trees: _Trees, plan: _Plan, inputs: Sequence[_Built], kinds: Sequence[str] = _WINDOW_KINDS
+    trees: Trees, plan: _Plan, inputs: Sequence[Built], kinds: Sequence[str] = _WINDOW_KINDS
 ) -> dict[str, Any]:
     random = trees.random
     how = random.choice(plan.hows)

@@ -21,14 +21,8 @@ from tests.windows.topologies.operations import (
     TABLES,
     topology_of,
 )
-from tests.windows.topologies.random_trees import (
-    KINDS,
-    Case,
-    Entry,
-    is_interleaving_free,
-    operations_of,
-    random_cases,
-)
+from tests.windows.topologies.random_parts import is_interleaving_free, operations_of
+from tests.windows.topologies.random_trees import KINDS, Case, Entry, random_cases
 from tests.windows.topologies.runs import Rows, driver_rows, stages_rows
 
 if TYPE_CHECKING:

@@ -1,0 +1,275 @@
+"""Streams and tables of random trees: topics, operations behind them, joins and lookups."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from random import Random
+from typing import Any
+
+#: Column -> type.
+Columns = dict[str, str]
+#: The names that ``v`` and ``s`` have on a join's right side, the first join's first.
+RIGHT_NAMES = (("w", "r"), ("x", "q"), ("y", "p"), ("z", "o"), ("g", "h"), ("i", "j"))
+#: Operations whose results depend on how topics are interleaved.
+_INTERLEAVED = {"join_table", "join_global", "to_stream"}
+
+
+def topics_of(node: Any) -> set[str]:
+    """The topics that a part of a tree reads."""
+    if isinstance(node, Mapping):
+        found = {node["topic"]} if "topic" in node else set()
+        return found.union(*(topics_of(part) for part in node.values()))
+    return set().union(*map(topics_of, node)) if isinstance(node, list) else set()
+
+
+def operations_of(node: Any) -> list[str]:
+    """The names of a tree's operations, from the store down."""
+    if isinstance(node, Mapping):
+        own = [node["op"]] if "op" in node else []
+        return own + [name for part in node.values() for name in operations_of(part)]
+    return [name for part in node for name in operations_of(part)] if isinstance(node, list) else []
+
+
+def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
+    """Whether no result of a tree depends on how its topics are interleaved."""
+    operations = operations_of(tree)
+    if "group_table" in operations and "join_tables" in operations:
+        return False
+    return _INTERLEAVED.isdisjoint(operations)
+
+
+@dataclass
+class Built:
+    """A stream or table under way."""
+
+    node: dict[str, Any]
+    columns: Columns
+    #: A stream is flattened once, and neither in front of a join of streams nor behind it.
+    can_flatten: bool = True
+    #: Columns that a join leaves null where a record has no partner.
+    unset: frozenset[str] = frozenset()
+
+    @property
+    def set_columns(self) -> Columns:
+        """The columns that are set if those of the log's records are."""
+        return {name: of for name, of in self.columns.items() if name not in self.unset}
+
+
+@dataclass
+class Trees:
+    """Makes the trees of one seed; ``steady``: the log's last records pass all operations."""
+
+    random: Random
+    steady: bool
+    topics: list[str] = field(default_factory=lambda: ["a", "b"])
+    right_names: Iterator[tuple[str, str]] = field(default_factory=lambda: iter(RIGHT_NAMES))
+    #: Kafka Streams reads a topic as a table only once.
+    table_topics: Iterator[str] = field(default_factory=lambda: map("t{}".format, count(1)))
+
+    def condition(self, columns: Columns) -> list[str]:
+        """A condition over a random column."""
+        name = self.random.choice([*columns, "key"])
+        is_number = columns.get(name) == "BIGINT"
+        if self.steady:
+            return [self.random.choice(("positive", "is_set") if is_number else ("is_set",)), name]
+        tests = ("positive", "third") if is_number else ("is_a",)
+        return [self.random.choice((*tests, *tests, "is_null", "is_set")), name]
+
+    def key(self, columns: Columns) -> list[str]:
+        """What a new key is made of."""
+        name = self.random.choice(["s", "s", "key", *columns])
+        if self.steady:
+            return [self.random.choice(("column", "marked")), "s"]
+        if columns.get(name) == "BIGINT":
+            return [self.random.choice(("remainder_3", "text", "column")), name]
+        return [self.random.choice(("column", "marked")), name if name in columns else "key"]
+
+    def values(self, columns: Columns) -> tuple[dict[str, list[str]], Columns]:
+        """New columns of the same types and names; now and then one more."""
+        made: dict[str, list[str]] = {}
+        changes = ("plus_1",) if self.steady else ("plus_1", "negated", "remainder_3")
+        for name, of_type in columns.items():
+            other = self.random.choice(changes if of_type == "BIGINT" else ("marked",))
+            keeps = self.random.random() < 0.6 or (self.steady and of_type == "STRING")
+            made[name] = ["column" if keeps else other, name]
+        return made, dict(columns)
+
+    def stepped(
+        self,
+        built: Built,
+        *,
+        is_table: bool = False,
+        filters: bool = True,
+        most: int = 2,
+    ) -> Built:
+        """With up to ``most`` row-wise operations behind."""
+        for _ in range(self.random.choice((0, 0, 1, 1, most))):
+            rowwise: list[Callable[[Built], Built]] = [self._mapped]
+            if filters:
+                rowwise += [self._filtered, self._filtered_not]
+            if not is_table:
+                rowwise += [self._with_new_key, self._with_new_key_and_value, self._branch]
+                if built.can_flatten:
+                    rowwise += [self._flattened, self._flattened_with_new_key]
+            built = self.random.choice(rowwise)(built)
+        return built
+
+    def stream(self, topic: str, most: int = 2, *, flattens: bool = True) -> Built:
+        """A topic with row-wise operations behind."""
+        columns = {"v": "BIGINT", "s": "STRING"}
+        return self.stepped(Built({"op": "stream", "topic": topic}, columns, flattens), most=most)
+
+    def table(self, *, filters: bool = True) -> Built:
+        """A further topic as a table with row-wise operations behind."""
+        columns = {"v": "BIGINT", "s": "STRING"}
+        built = Built({"op": "table", "topic": next(self.table_topics)}, columns)
+        return self.stepped(built, is_table=True, filters=filters)
+
+    def renamed(self, built: Built) -> Built:
+        """With other names for ``v`` and ``s``, for the right side of a join."""
+        names = dict(zip(("v", "s"), next(self.right_names), strict=True))
+        columns = {names.get(name, name): ["column", name] for name in built.columns}
+        node = {"op": "map_values", "columns": columns, "input": built.node}
+        types = {names.get(name, name): of_type for name, of_type in built.columns.items()}
+        unset = frozenset(names.get(name, name) for name in built.unset)
+        return replace(built, node=node, columns=types, unset=unset)
+
+    def _filtered(self, built: Built) -> Built:
+        condition = self.condition(built.columns)
+        node = {"op": "filter", "condition": condition, "input": built.node}
+        return replace(built, node=node)
+
+    def _filtered_not(self, built: Built) -> Built:
+        condition = self.condition(built.columns)
+        if self.steady:
+            condition = ["is_null", self.random.choice([*built.columns, "key"])]
+        node = {"op": "filter_not", "condition": condition, "input": built.node}
+        return replace(built, node=node)
+
+    def _mapped(self, built: Built) -> Built:
+        made, columns = self.values(built.columns)
+        node = {"op": "map_values", "columns": made, "input": built.node}
+        return replace(built, node=node, columns=columns)
+
+    def _with_new_key(self, built: Built) -> Built:
+        node = {"op": "select_key", "key": self.key(built.columns), "input": built.node}
+        return replace(built, node=node)
+
+    def _with_new_key_and_value(self, built: Built) -> Built:
+        key = self.key(built.columns)
+        made, columns = self.values(built.columns)
+        node = {"op": "map", "key": key, "columns": made, "input": built.node}
+        return replace(built, node=node, columns=columns)
+
+    def _branch(self, built: Built) -> Built:
+        conditions = [self.condition(built.columns) for _ in range(self.random.choice((1, 2)))]
+        take = self.random.randint(0, len(conditions))
+        if self.steady:
+            # The last records go to the first branch.
+            take = 0
+        node = {"op": "branch", "conditions": conditions, "take": str(take), "input": built.node}
+        return replace(built, node=node)
+
+    def _flattened(self, built: Built) -> Built:
+        """A record for each element of an array, which stands in place of the column it is of."""
+        name = self.random.choice(list(built.columns))
+        is_number = built.columns[name] == "BIGINT"
+        arrays = ["twice" if is_number else "with_marked"]
+        if not self.steady:
+            arrays.append("up_to_2" if is_number else "split")
+        node = {
+            "op": "flat_map_values", "array": [self.random.choice(arrays), name],
+            "keep": [other for other in built.columns if other != name], "input": built.node,
+        }  # fmt: skip
+        return replace(built, node=node, can_flatten=False)
+
+    def _flattened_with_new_key(self, built: Built) -> Built:
+        flat = self._flattened(built)
+        return replace(flat, node=flat.node | {"op": "flat_map", "key": self.key(built.columns)})
+
+    def merged(self, *, flattens: bool = True) -> Built:
+        """Two topics as one stream."""
+        left, right = (self.stream(topic, flattens=flattens) for topic in self.topics)
+        node = {"op": "merge", "left": left.node, "right": right.node}
+        return Built(node, left.columns, left.can_flatten and right.can_flatten)
+
+    def merged_branches(self) -> Built:
+        """Two branches of one topic as one stream again."""
+        one = self.stream(self.topics[0], most=1)
+        conditions = [self.condition(one.columns) for _ in range(2)]
+        node = {"op": "merged_branches", "conditions": conditions, "input": one.node}
+        return replace(one, node=node)
+
+    def joined(self, how: str, span: tuple[int, int, int], left: Built, right: Built) -> Built:
+        """A stream with another, which may be of the same topic."""
+        right = self.renamed(right)
+        before, after, grace = span
+        node = {
+            "op": "join_streams", "how": how, "before": before, "after": after, "grace": grace,
+            "left": left.node, "right": right.node,
+        }  # fmt: skip
+        return _side_by_side(node, left, right)
+
+    def looked_up(self, built: Built, number: int) -> Built:
+        """A stream with what so many tables have, one behind the other."""
+        is_inner = self.random.random() < 0.4
+        for _ in range(number):
+            how = self.random.choice(("inner", "left"))
+            if self.steady or is_inner:
+                how = "left" if self.steady else "inner"
+            is_global = not self.steady and self.random.random() < 0.3
+            look_up = self._looked_up_globally if is_global else self._looked_up_by_key
+            built = replace(look_up(built, how), can_flatten=built.can_flatten)
+        return built
+
+    def _looked_up_by_key(self, built: Built, how: str) -> Built:
+        """By the record's key or another, which is set: Kafka's left join lets null pass."""
+        left = built.node
+        if built.set_columns and self.random.random() < 0.5:
+            key = self._table_key(built.set_columns)
+            left = {"op": "select_key", "key": key, "input": left}
+        table = self.renamed(self.table())
+        node = {"op": "join_table", "how": how, "left": left, "right": table.node}
+        return _side_by_side(node, built, table)
+
+    def _looked_up_globally(self, built: Built, how: str) -> Built:
+        """By any key; the table has its topic's columns, so the stream's get other names."""
+        built = self.renamed(built)
+        node = {
+            "op": "join_global", "how": how, "key": self._table_key(built.columns),
+            "left": built.node, "topic": next(self.table_topics),
+        }  # fmt: skip
+        return _side_by_side(node, built, Built({}, {"v": "BIGINT", "s": "STRING"}))
+
+    def _table_key(self, columns: Columns) -> list[str]:
+        """A key that tables have, a text as it is; now and then another."""
+        texts = [name for name, of_type in columns.items() if of_type == "STRING"]
+        if texts and self.random.random() < 0.7:
+            return ["column", self.random.choice(texts)]
+        return self.key(columns)
+
+    def tables(self, most: int, *, filters: bool = True) -> Built:
+        """Up to ``most`` tables, joined in any order, which are filtered if ``filters``."""
+        number = self.random.choice((1, 2, 2, *range(2, most + 1)))
+        first = self.table(filters=filters)
+        others = [self.renamed(self.table(filters=filters)) for _ in range(number - 1)]
+        return self._joined_tables([first, *others])
+
+    def _joined_tables(self, tables: Sequence[Built]) -> Built:
+        if len(tables) == 1:
+            return tables[0]
+        cut = self.random.randint(1, len(tables) - 1)
+        left, right = self._joined_tables(tables[:cut]), self._joined_tables(tables[cut:])
+        how = self.random.choice(("inner", "left", "outer"))
+        node = {"op": "join_tables", "how": how, "left": left.node, "right": right.node}
+        return _side_by_side(node, left, right)
+
+
+def _side_by_side(node: dict[str, Any], left: Built, right: Built) -> Built:
+    """The results of a join."""
+    unset = left.unset | right.unset
+    if node["how"] != "inner":
+        unset |= right.columns.keys()
+    if node["how"] == "outer":
+        unset |= left.columns.keys()
+    return Built(node, left.columns | right.columns, can_flatten=False, unset=unset)
