@@ -46,7 +46,7 @@ def command(
 ) -> Callable[[str], str]:
     """Run a topology's text in this process to its failure; return its line on stderr."""
     monkeypatch.setattr(command_line, "build_session", lambda *_, **__: spark)
-    monkeypatch.setattr(command_line, "_stop_on_signal", threading.Event)
+    monkeypatch.setattr(command_line, "stop_on_signal", threading.Event)
 
     def run(text: str) -> str:
         path = tmp_path / "topology.py"
