@@ -90,6 +90,13 @@ class Explode:
 ProgramStep = Keep | Delete | Compute | Explode
 
 
+def _read_by(step: ProgramStep) -> set[str]:
+    """The columns that a step reads."""
+    if isinstance(step, Explode):
+        return {step.elements}
+    return set(column_names(step.expression if isinstance(step, Compute) else step.condition))
+
+
 @dataclass(frozen=True)
 class Program:
     """What steps do, in order, beginning with the record's columns and the value's.
@@ -108,29 +115,16 @@ class Program:
         needed = {*outputs.values(), *column_names(self.key)}
         steps: list[ProgramStep] = []
         for step in reversed(self.steps):
-            if isinstance(step, Keep | Delete):
-                needed.update(column_names(step.condition))
-            elif isinstance(step, Explode):
-                # Its rows are counted, whoever reads the element.
-                needed.add(step.elements)
-            elif step.name in needed:
-                needed.update(column_names(step.expression))
-            else:
-                continue
-            steps.append(step)
+            # What an explosion makes are rows, which count whoever reads the element.
+            if not isinstance(step, Compute) or step.name in needed:
+                needed.update(_read_by(step))
+                steps.append(step)
         return Program(tuple(reversed(steps)), outputs, self.key)
 
     def read_from(self, place: int) -> set[str]:
         """The columns that the steps from ``place`` on read, or what comes behind all of them."""
-        read = {*self.outputs.values(), *column_names(self.key)}
-        for step in self.steps[place:]:
-            if isinstance(step, Explode):
-                read.add(step.elements)
-            elif isinstance(step, Compute):
-                read.update(column_names(step.expression))
-            else:
-                read.update(column_names(step.condition))
-        return read
+        behind = {*self.outputs.values(), *column_names(self.key)}
+        return behind.union(*map(_read_by, self.steps[place:]))
 
 
 class ArrowSteps:

@@ -19,7 +19,7 @@ from oriel.pipeline.language import (
     step_texts,
 )
 from oriel.pipeline.plan import aggregate_calls
-from oriel.pipeline.windows import TableJoin, TimeWindows
+from oriel.pipeline.windows import TimeWindows
 from oriel.storage import (
     AggregateSpec,
     ForeignCheckpoint,
@@ -136,9 +136,7 @@ def _made_by(store: Store) -> str:
     if isinstance(store.aggregation, Functions):
         return store.aggregation.step
     if isinstance(store.aggregation, TableRows) and len(store.inputs) > 1:
-        join = store.aggregation.join
-        how = join.how if isinstance(join, TableJoin) and store.aggregation.is_pair else join
-        return f"{how} join of tables"
+        return f"{store.aggregation.how} join of tables"
     return "the table's own column"
 
 

@@ -67,6 +67,7 @@ from oriel.pipeline.language.topology import (
     Topology,
     has_elements,
     pairing_join,
+    shares_places,
     sides_of,
 )
 
@@ -119,6 +120,7 @@ __all__ = [
     "refuse_hidden",
     "refuse_taken",
     "schema_text",
+    "shares_places",
     "sides_of",
     "source_texts",
     "step_texts",

@@ -12,6 +12,7 @@ from typing import Any
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.formats import Serde, StoreKeySerde, arrow_schema
 from oriel.pipeline.language.names import check_names
+from oriel.pipeline.language.steps import function_name
 from oriel.pipeline.language.topology import Aggregation, Columns, Functions, Input
 from oriel.pipeline.windows import (
     Aggregate,
@@ -285,16 +286,17 @@ def checked_table_reducers(
         message = f"reduce: expects functions (kept value, row's value), not {subtractor!r}"
         raise InvalidTopology(message)
 
-    def aggregator(_key: str, value: Any, aggregate: Any) -> Any:
-        return adder(aggregate, value)
+    def aggregator_of(reducer: Callable[[Any, Any], Any]) -> Aggregator:
+        def aggregator(_key: str, value: Any, aggregate: Any) -> Any:
+            return reducer(aggregate, value)
 
-    def subtract(_key: str, value: Any, aggregate: Any) -> Any:
-        return subtractor(aggregate, value)
-
-    for function, of_user in ((aggregator, adder), (subtract, subtractor)):
         # A store remembers its functions by their names, and these have to be the user's.
-        function.__qualname__ = getattr(of_user, "__qualname__", type(of_user).__qualname__)
-    return replace(functions, aggregators=(aggregator,), subtractor=subtract)
+        aggregator.__qualname__ = function_name(reducer)
+        return aggregator
+
+    return replace(
+        functions, aggregators=(aggregator_of(adder),), subtractor=aggregator_of(subtractor)
+    )
 
 
 def aggregation_text(aggregation: Aggregation) -> str:

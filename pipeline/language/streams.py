@@ -204,7 +204,7 @@ class KStream:
             InvalidTopology: windows are missing for a stream or given for a table, ``key`` is
                 missing for a global table or given for another, or a side is itself a join.
         """
-        return self._joined_by(key, "inner", other, windows)
+        return self._joined("inner", other, windows, key)
 
     def left_join(
         self,
@@ -218,7 +218,7 @@ class KStream:
         Of two streams such a record comes out once the other one's clock is so far that no
         partner can come any more.
         """
-        return self._joined_by(key, "left", other, windows)
+        return self._joined("left", other, windows, key)
 
     def outer_join(self, other: "KStream", windows: JoinWindows | None = None) -> "KStream":
         """``left_join`` of two streams, and records of the other stream without a partner."""
@@ -250,49 +250,36 @@ class KStream:
     def _joined(
         self,
         how: Literal["inner", "left", "outer"],
-        other: "KStream | SourceTable",
+        other: "KStream | SourceTable | GlobalKTable",
         windows: JoinWindows | None,
+        key: "str | Column | None" = None,
     ) -> "KStream":
+        """A join by the records' own key; of a global table by ``key``."""
         step = "join" if how == "inner" else f"{how}_join"
-        if not isinstance(other, KStream | SourceTable):
+        if not isinstance(other, KStream | SourceTable | GlobalKTable):
             message = f"{step}: expects a stream or a table of this builder, not {other!r}"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
-        if isinstance(other, SourceTable):
-            if len(other.tables) > 1:
-                message = f"{step}: the table is itself a join; join with its tables one by one"
-                raise InvalidTopology(message)
-            if windows is not None or how == "outer":
-                message = f"{step}: a table is read as it is now; join or left_join, no windows"
-                raise InvalidTopology(message)
-            return KStream(self.registry, lookups(how, self.origins, other.tables[0]))
-        if not isinstance(windows, JoinWindows):
-            message = f"{step}: two streams need JoinWindows, not {windows!r}"
+        if key is not None and not isinstance(other, GlobalKTable):
+            message = f"{step}: only a global table is looked up by key=; use select_key before"
             raise InvalidTopology(message)
-        return KStream(self.registry, stream_joins(how, self.origins, other.origins, windows))
-
-    def _joined_by(
-        self,
-        key: "str | Column | None",
-        how: Literal["inner", "left"],
-        other: "KStream | SourceTable | GlobalKTable",
-        windows: JoinWindows | None,
-    ) -> "KStream":
-        """A join by the records' own key; of a global table by ``key``, as a table's lookup."""
-        step = "join" if how == "inner" else f"{how}_join"
-        if not isinstance(other, GlobalKTable):
-            if key is not None:
-                message = f"{step}: only a global table is looked up by key=; use select_key before"
+        if isinstance(other, KStream):
+            if not isinstance(windows, JoinWindows):
+                message = f"{step}: two streams need JoinWindows, not {windows!r}"
                 raise InvalidTopology(message)
-            return self._joined(how, other, windows)
+            return KStream(self.registry, stream_joins(how, self.origins, other.origins, windows))
+        if isinstance(other, SourceTable) and len(other.tables) > 1:
+            message = f"{step}: the table is itself a join; join with its tables one by one"
+            raise InvalidTopology(message)
+        if windows is not None or how == "outer":
+            message = f"{step}: a table is read as it is now; join or left_join, no windows"
+            raise InvalidTopology(message)
+        if isinstance(other, SourceTable):
+            return KStream(self.registry, lookups(how, self.origins, other.tables[0]))
         if key is None:
             message = f"{step}: a global table needs key=, of which the row is, made of the record"
             raise InvalidTopology(message)
         require_expressions(step, key)
-        check_builder(step, self.registry, other.registry)
-        if windows is not None:
-            message = f"{step}: a table is read as it is now; join or left_join, no windows"
-            raise InvalidTopology(message)
         return KStream(self.registry, global_lookups(how, self.origins, other.origin, key))
 
 

@@ -230,6 +230,11 @@ def has_elements(stream: Side | Input) -> bool:
     return flattens(_steps_in_front(stream))
 
 
+def shares_places(stream: Side | Input) -> bool:
+    """Whether several of its records can have one place in the log, which suborder tells apart."""
+    return has_elements(stream) or pairing_join(stream) is not None
+
+
 def pairing_join(stream: Side | Input) -> Join | None:
     """The join whose results a stream's records are, if they are any.
 
@@ -301,14 +306,16 @@ class TableRows:
         """How rows come about."""
         if isinstance(self.join, int):
             return "of the table"
-        if self.is_pair:
-            return f"{_verb(self.join.how)} of tables"
-        return f"joins of tables: {self.join}"
+        is_pair = self.how == self.join.how
+        return f"{_verb(self.how)} of tables" if is_pair else f"joins of tables: {self.how}"
 
     @property
-    def is_pair(self) -> bool:
-        """Whether it is of two tables, of which numbers say nothing."""
-        return isinstance(self.join, TableJoin) and (self.join.left, self.join.right) == (0, 1)
+    def how(self) -> str:
+        """How tables are joined: of two a word, of more with their numbers."""
+        join = self.join
+        if isinstance(join, TableJoin) and (join.left, join.right) == (0, 1):
+            return join.how
+        return str(join)
 
 
 Aggregation = Columns | Functions | TableRows

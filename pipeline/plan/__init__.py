@@ -29,8 +29,6 @@ from oriel.pipeline.plan.clocks import (
 from oriel.pipeline.plan.engine import aggregate_calls, assemble
 from oriel.pipeline.plan.store import (
     InputPlan,
-    JoinInput,
-    SidePlan,
     Steps,
     StorePlans,
     reasons_by_store,
@@ -48,11 +46,9 @@ __all__ = [
     "ClockSettings",
     "Clocks",
     "InputPlan",
-    "JoinInput",
     "JoinPlan",
     "PreparedBatch",
     "Segments",
-    "SidePlan",
     "StampPlan",
     "Steps",
     "StorePlans",

@@ -22,7 +22,7 @@ from oriel.pipeline.language import (
     arrow_schema,
     check_names,
     has_elements,
-    pairing_join,
+    shares_places,
 )
 from oriel.pipeline.windows import (
     Aggregate,
@@ -82,12 +82,9 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         raise InvalidTopology(message) from error
     check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))
     _check_types(store, assembly.engine.aggregate_types)
-    of_elements = tuple(map(has_elements, store.inputs))
-    if any(of_elements) or any(map(pairing_join, store.inputs)):
-        # Elements, or results of a join, can share the place of one record: suborder tells them
-        # apart.
+    if any(map(shares_places, store.inputs)):
         assembly.engine.order_by_suborder()
-    return replace(assembly, of_elements=of_elements)
+    return replace(assembly, of_elements=tuple(map(has_elements, store.inputs)))
 
 
 def aggregate_calls(store: Store) -> dict[str, str]:
@@ -152,6 +149,7 @@ def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) ->
 
 def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -> Assembly:
     several = len(values) > 1
+    of_table = isinstance(store.inputs[0].join, TableChanges)
     # Only columns that some aggregate of their stream reads go through the shuffle.
     names = tuple(
         {
@@ -170,7 +168,6 @@ def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -
                 # An unknown column is told of with the stream's own names.
                 aggregate.output_type(values[number])
                 column = own[aggregate.column]
-            of_table = isinstance(store.inputs[0].join, TableChanges)
             kept = aggregate.of_changes() if of_table else aggregate
             aggregates[name] = replace(kept, column=column)
     markers = tuple(f"_{number}_" if several else None for number in range(len(values)))

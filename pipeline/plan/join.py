@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import KEY_GROUP
-from oriel.pipeline.language import Join, StreamJoin, TableLookup, TableUpdates
+from oriel.pipeline.language import Join, StreamJoin, TableLookup, TableUpdates, shares_places
 from oriel.pipeline.windows import (
     NULL_VALUE,
     SIDE_FIELDS,
@@ -41,12 +41,15 @@ class JoinStage:
         self.streams: StreamJoinEngine | None = None
         self._engine: JoinEngine
         carried = pa.schema([KEY_GROUP])
+        stream_places = shares_places(join.left)
         try:
             if isinstance(join, StreamJoin):
                 self.streams = StreamJoinEngine(join.windows, join.how, left, right, carried)
                 self._engine = self.streams
             elif isinstance(join, TableLookup):
-                self._engine = TableLookupEngine(join.how, left, right, carried)
+                self._engine = TableLookupEngine(
+                    join.how, left, right, carried, shares_places=stream_places
+                )
             elif isinstance(join, TableUpdates):
                 self._engine = TableUpdatesEngine(join.how, left, right, carried)
             else:
@@ -63,9 +66,8 @@ class JoinStage:
         self.state_schema = self._engine.state_schema
         self.result_schema = self._engine.result_schema
         #: What both sides' stamps send, whichever of it the engine reads.
-        self.record_schema = pa.schema(
-            [*SIDE_FIELDS, SUBORDER, NULL_VALUE, KEY_GROUP, *left, *right]
-        )
+        beside = (SUBORDER, NULL_VALUE) if stream_places else (NULL_VALUE,)
+        self.record_schema = pa.schema([*SIDE_FIELDS, *beside, KEY_GROUP, *left, *right])
 
     def empty_state(self) -> pa.Table:
         """The state before the first record."""

@@ -82,17 +82,23 @@ StepsOf = Callable[[Input | Side, Source | pa.Schema], Steps]
 
 
 @dataclass(frozen=True)
-class SidePlan:
-    """One side of a join: its steps and its stamp; a table may have records without a value.
+class InputPlan:
+    """A stream in front of the engine or of a join: a join in front, if any, steps, and its stamp.
 
-    ``join``: what is in front of the steps, where the side is itself a join.
+    ``is_table``: a join takes it as a table, which may have records without a value.
     """
 
     source: Source
     steps: Steps
     stamp: StampPlan
-    is_table: bool
     join: "JoinInput | None"
+    is_table: bool = False
+
+    @property
+    def sides(self) -> "list[InputPlan]":
+        """The sides of all its joins."""
+        joins = self.join.joins if self.join else []
+        return [side for join in joins for side in join.sides]
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ class JoinInput:
 
     number: int
     stage: JoinStage
-    sides: tuple[SidePlan, ...]
+    sides: tuple[InputPlan, ...]
     of_elements: bool
 
     @property
@@ -118,22 +124,6 @@ class JoinInput:
         """This join behind all that are in front of it."""
         fronts = (side.join for side in self.sides if side.join is not None)
         return [*(join for front in fronts for join in front.joins), self]
-
-
-@dataclass(frozen=True)
-class InputPlan:
-    """One input: the steps in front of its last stamp, and that stamp; its join, if any."""
-
-    source: Source
-    steps: Steps
-    stamp: StampPlan
-    join: JoinInput | None
-
-    @property
-    def sides(self) -> list[SidePlan]:
-        """The sides of all its joins."""
-        joins = self.join.joins if self.join else []
-        return [side for join in joins for side in join.sides]
 
 
 @dataclass(frozen=True)
@@ -257,7 +247,10 @@ class StorePlans:
         steps = self._steps_of(definition, hops.joined_schema(staged.stage.result_schema))
         # A result is late by the times of its records; what a stream looked up is its record,
         # whose clock goes on behind the lookup.
-        stamp = StampPlan(join.sides[0].stamp.clock, {}, {}, SourceReasons.NOT_REPORTED)
+        stamp = StampPlan(
+            join.sides[0].stamp.clock, {}, {}, SourceReasons.NOT_REPORTED,
+            moves_clock=join.gives_records,
+        )  # fmt: skip
         return InputPlan(definition.source, steps, stamp, join)
 
     def _staged(self, join: Join) -> "_Staged":
@@ -307,7 +300,7 @@ class StorePlans:
             is_stream = front_join is None or front_join.gives_records
             moves_clock = is_stream and not (is_lookup and place == LEFT)
             stamp = replace(stamp, moves_clock=moves_clock)
-            sides.append(SidePlan(side.source, steps, stamp, is_table, front_join))
+            sides.append(InputPlan(side.source, steps, stamp, front_join, is_table))
         return JoinInput(number, stage, tuple(sides), has_elements(join.left))
 
     def _stamp(

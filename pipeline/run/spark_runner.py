@@ -8,7 +8,7 @@ one, to name the store and the step in one line.
 """
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import reduce
@@ -25,7 +25,7 @@ from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import ExpressionFailed
 from oriel.pipeline.hops import REPORT, TASK
 from oriel.pipeline.language import Source
-from oriel.pipeline.plan import InputPlan, SidePlan, Steps, StorePlans
+from oriel.pipeline.plan import Steps, StorePlans
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.sources import Decoder, Log, SparkDecoder, spark_refuse_ahead
 from oriel.pipeline.spark import first_line
@@ -252,8 +252,7 @@ def refuse_failing(
 def steps_of(plans: StorePlans, runner: SparkRunner) -> Iterator[tuple[str, RowSteps, DataFrame]]:
     """The steps of a store with what they read; of those behind a join, a row of nulls."""
     for input_plan in plans.inputs:
-        read: Sequence[SidePlan | InputPlan] = (*input_plan.sides, input_plan)
-        for plan in read:
+        for plan in (*input_plan.sides, input_plan):
             if not isinstance(plan.steps, RowSteps):
                 continue
             if plan.join is None:

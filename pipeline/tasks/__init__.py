@@ -33,9 +33,8 @@ from oriel.pipeline.tasks.routes import (
 )
 from oriel.pipeline.tasks.stages import StoreWork, run_stages
 from oriel.pipeline.tasks.stamp import (
-    stamp_for_join,
-    stamp_for_windows,
     stamp_looked_up,
+    stamp_records,
     stamp_results,
 )
 
@@ -64,9 +63,8 @@ __all__ = [
     "join_task",
     "opened",
     "run_stages",
-    "stamp_for_join",
-    "stamp_for_windows",
     "stamp_looked_up",
+    "stamp_records",
     "stamp_results",
     "windows_task",
 ]

@@ -13,13 +13,12 @@ import pyarrow as pa
 
 from oriel.pipeline.hops import REPORT_SCHEMA
 from oriel.pipeline.language import Source
-from oriel.pipeline.plan import BatchPlan, JoinInput, JoinPlan, Steps, StorePlans
+from oriel.pipeline.plan import BatchPlan, InputPlan, JoinPlan, Steps, StorePlans
 from oriel.pipeline.tasks.engines import join_task, windows_task
 from oriel.pipeline.tasks.reports import TaskFunction, WindowsReport
 from oriel.pipeline.tasks.stamp import (
-    stamp_for_join,
-    stamp_for_windows,
     stamp_looked_up,
+    stamp_records,
     stamp_results,
 )
 
@@ -68,47 +67,37 @@ def run_stages(runner: Runner[Rows], stores: Sequence[StoreWork]) -> dict[str, l
 
 def _stages(runner: Runner[Rows], work: StoreWork) -> Rows:
     """One store's stages, up to the rows in which its window engine's tasks report."""
-    plans, plan, joins = work.plans, work.plan, work.joins
-    join_of = {join.number: join for join in joins}
-    stamped = []
-    for input_plan in plans.inputs:
-        if input_plan.join is None:
-            rows = runner.read(input_plan.source, input_plan.steps)
-            stamp = stamp_for_windows(plan, input_plan.stamp)
-        else:
-            join = join_of[input_plan.join.number]
-            rows = _joined(runner, input_plan.join, plan, join_of)
-            if join.gives_records:
-                # The stream's clock goes on here, so the records of a partition meet again.
-                rows = runner.by_task(rows, plan.tasks)
-                stamp = stamp_looked_up(plan, input_plan.stamp)
-            else:
-                stamp = stamp_results(plan, input_plan.stamp)
-            rows = runner.step(rows, input_plan.steps)
-        stamped.append(runner.map(rows, stamp, plan.stamped_schema))
-    rows = runner.by_task(reduce(runner.union, stamped), plan.tasks)
+    plan, join_of = work.plan, {join.number: join for join in work.joins}
+    inputs = [_arriving(runner, each, plan, join_of) for each in work.plans.inputs]
+    rows = runner.by_task(reduce(runner.union, inputs), plan.tasks)
     return runner.map(rows, windows_task(plan), REPORT_SCHEMA)
 
 
-def _joined(
-    runner: Runner[Rows], join_input: JoinInput, plan: BatchPlan, join_of: Mapping[int, JoinPlan]
+def _arriving(
+    runner: Runner[Rows],
+    stream: InputPlan,
+    plan: BatchPlan,
+    join_of: Mapping[int, JoinPlan],
+    behind: JoinPlan | None = None,
 ) -> Rows:
-    """Both sides through a join, a side that is itself a join first; its results."""
-    join = join_of[join_input.number]
-    sides = []
-    for side in join_input.sides:
-        if side.join is None:
-            rows = runner.read(side.source, side.steps)
-            stamp = stamp_for_join(plan, side.stamp, join.arriving_schema)
+    """A stream's stamped rows for the tasks of the join ``behind``, None: of the window engine.
+
+    Where a join is in front its sides go through it first, and its results through the steps.
+    """
+    to_join = None if behind is None else behind.arriving_schema
+    if stream.join is None:
+        rows = runner.read(stream.source, stream.steps)
+        stamp = stamp_records(plan, stream.stamp, to_join)
+    else:
+        join = join_of[stream.join.number]
+        sides = [_arriving(runner, side, plan, join_of, join) for side in stream.join.sides]
+        rows = runner.by_task(reduce(runner.union, sides), plan.tasks)
+        rows = runner.map(rows, join_task(plan, join), join.joined_schema)
+        if stream.stamp.moves_clock:
+            # The stream's clock goes on here, so the records of a partition have to meet again.
+            rows = runner.by_task(rows, plan.tasks)
+            stamp = stamp_looked_up(plan, stream.stamp, to_join)
         else:
-            rows = _joined(runner, side.join, plan, join_of)
-            if side.stamp.moves_clock:
-                # As in front of a window engine: this join goes by the stream's clock.
-                rows = runner.by_task(rows, plan.tasks)
-                stamp = stamp_looked_up(plan, side.stamp, join.arriving_schema)
-            else:
-                stamp = stamp_results(plan, side.stamp, join.arriving_schema)
-            rows = runner.step(rows, side.steps)
-        sides.append(runner.map(rows, stamp, join.arriving_schema))
-    arriving = runner.by_task(reduce(runner.union, sides), plan.tasks)
-    return runner.map(arriving, join_task(plan, join), join.joined_schema)
+            stamp = stamp_results(plan, stream.stamp, to_join)
+        rows = runner.step(rows, stream.steps)
+    return runner.map(rows, stamp, to_join or plan.stamped_schema)

@@ -5,8 +5,8 @@ Runs on each partition in offset order, so the clock of a partition is a running
 of their key group; at its end the stamp sends one report row to *every* task, so that
 each of them knows the clocks of the whole batch without a second pass.
 
-There are four: records on their way to a window engine or to a join, and, behind a join, its
-results or the records that looked up a table.
+There are three, each on the way to a window engine or to a join: for records of a source, and
+behind a join for its results or for the records that looked up a table.
 """
 
 import numpy as np
@@ -30,34 +30,22 @@ from oriel.pipeline.tasks.reports import (
 from oriel.pipeline.windows import SUBORDER, Ints, StreamClock, takes_away
 
 
-def stamp_for_windows(plan: BatchPlan, stamp: StampPlan) -> TaskFunction:
-    """Return the task from a source's rows to the window engine's tasks."""
+def stamp_records(
+    plan: BatchPlan, stamp: StampPlan, to_join: pa.Schema | None = None
+) -> TaskFunction:
+    """Return the task from a source's rows to the window engine's tasks, or to a join's.
 
-    def stamping(batches: Batches) -> Batches:
-        stamper = _Stamper(plan, stamp, plan.stamped_schema)
-        for batch in batches:
-            if batch.num_rows:
-                rows = pa.table(batch)
-                stamper.counters += Counters(input=_records_in(rows)) + _flattened(rows)
-                yield stamper.to_windows(rows)
-        yield stamper.report_rows()
-
-    return stamping
-
-
-def stamp_for_join(plan: BatchPlan, stamp: StampPlan, schema: pa.Schema) -> TaskFunction:
-    """Return the task from a source's rows to the join's tasks, which take rows of ``schema``.
-
-    The join decides about lateness itself: how late a record may be depends on its side.
+    ``to_join`` are the columns that the join's tasks take. A join decides about lateness itself:
+    how late a record may be depends on its side.
     """
 
     def stamping(batches: Batches) -> Batches:
-        stamper = _Stamper(plan, stamp, schema)
+        stamper = _Stamper(plan, stamp, to_join or plan.stamped_schema)
         for batch in batches:
             if batch.num_rows:
                 rows = pa.table(batch)
                 stamper.counters += Counters(input=_records_in(rows)) + _flattened(rows)
-                yield stamper.to_join(rows)
+                yield stamper.to_windows(rows) if to_join is None else stamper.to_join(rows)
         yield stamper.report_rows()
 
     return stamping
@@ -68,9 +56,9 @@ def stamp_results(
 ) -> TaskFunction:
     """Return the task from a join's results to the window engine's tasks, or another join's.
 
-    ``to_join`` are the columns that the other join's tasks take. A result's lateness is that of its
-    records, so no clock moves here, and results come in any order; so do records that look up one
-    table behind another. Reports of tasks in front go through to the task that they are for.
+    A result's lateness is that of its records, so no clock moves here, and results come in any
+    order; so do records that look up one table behind another. Reports of tasks in front go through
+    to the task that they are for. ``to_join``: see ``stamp_records``.
     """
 
     def stamping(batches: Batches) -> Batches:

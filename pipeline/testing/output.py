@@ -1,8 +1,8 @@
 """Rows that a store of the test driver was given, as users read them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from oriel.pipeline.testing.rows import Row
 from oriel.pipeline.testing.store_driver import StoreDriver
@@ -11,26 +11,51 @@ from oriel.pipeline.windows import IllegalArgument
 _WINDOW_FIELDS = ("window_start_ms", "window_end_ms", "final")
 
 
-class OutputReader:
-    """Reads a store's rows in the order in which they were written, as Kafka's TestOutputTopic.
+Entry = TypeVar("Entry")
+
+
+class Reader(Generic[Entry]):
+    """Reads a growing list in its order, each entry once, as Kafka's TestOutputTopic."""
+
+    def __init__(self, entries: Sequence[Entry], at_end: str) -> None:
+        """Begin with the first of ``entries``; ``at_end`` is said where there is none any more."""
+        self._entries = entries
+        self._at_end = at_end
+        self._read = 0
+
+    @property
+    def queue_size(self) -> int:
+        """How many came and are not read yet."""
+        return len(self._entries) - self._read
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all are read."""
+        return self.queue_size == 0
+
+    def _next(self, number: int) -> Sequence[Entry]:
+        """So many more.
+
+        Raises:
+            IllegalArgument: there are not so many.
+        """
+        if self.queue_size < number:
+            raise IllegalArgument(self._at_end)
+        self._read += number
+        return self._entries[self._read - number : self._read]
+
+
+class OutputReader(Reader[Row]):
+    """Reads a store's rows in the order in which they were written.
 
     Rows have the columns of ``TopologyTestDriver.read_output``.
     """
 
     def __init__(self, store_driver: StoreDriver) -> None:
         """Begin with the first row."""
+        at_end = f"store {store_driver.store.name!r} has no further row"
+        super().__init__(store_driver.written, at_end)
         self._store_driver = store_driver
-        self._read = 0
-
-    @property
-    def queue_size(self) -> int:
-        """How many rows were written and not read yet."""
-        return len(self._store_driver.written) - self._read
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all rows are read."""
-        return self.queue_size == 0
 
     def read_row(self) -> dict[str, Any]:
         """The next row.
@@ -38,20 +63,12 @@ class OutputReader:
         Raises:
             IllegalArgument: all are read.
         """
-        if self.is_empty:
-            message = f"store {self._store_driver.store.name!r} has no further row"
-            raise IllegalArgument(message)
-        self._read += 1
-        (row,) = rows_for_users(
-            self._store_driver, self._store_driver.written[self._read - 1 : self._read]
-        )
+        (row,) = rows_for_users(self._store_driver, self._next(1))
         return row
 
     def read_rows(self) -> list[dict[str, Any]]:
         """All rows that are not read yet."""
-        rows = rows_for_users(self._store_driver, self._store_driver.written[self._read :])
-        self._read += len(rows)
-        return rows
+        return rows_for_users(self._store_driver, self._next(self.queue_size))
 
 
 def rows_for_users(store_driver: StoreDriver, rows: Iterable[Row]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 from oriel.pipeline.language import Functions, KStream, Store
 from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.state import Version
+from oriel.pipeline.testing.output import Reader
 from oriel.pipeline.testing.records import Record
 from oriel.pipeline.testing.store_driver import MemoryFiles, StoreDriver
 from oriel.pipeline.windows import (
@@ -19,7 +20,6 @@ from oriel.pipeline.windows import (
     NULL_VALUE,
     EmitStrategy,
     EngineResult,
-    IllegalArgument,
     TimeWindows,
 )
 
@@ -72,23 +72,12 @@ class StreamDriver(StoreDriver):
             self.records.append(Record(row["key"], value_or_none, row["timestamp_ms"]))
 
 
-class StreamReader:
-    """Reads a stream's records in the order in which they came, as Kafka's TestOutputTopic."""
+class StreamReader(Reader[Record]):
+    """Reads a stream's records in the order in which they came."""
 
     def __init__(self, stream_driver: StreamDriver) -> None:
         """Begin with the first record."""
-        self._stream_driver = stream_driver
-        self._read = 0
-
-    @property
-    def queue_size(self) -> int:
-        """How many records came and are not read yet."""
-        return len(self._stream_driver.records) - self._read
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether all records are read."""
-        return self.queue_size == 0
+        super().__init__(stream_driver.records, "the stream has no further record")
 
     def read_record(self) -> Record:
         """The next record: its key, the columns of its value (None: it has no value), its time.
@@ -96,16 +85,9 @@ class StreamReader:
         Raises:
             IllegalArgument: all are read.
         """
-        if self.is_empty:
-            message = "the stream has no further record"
-            raise IllegalArgument(message)
-        return self._next(1)[0]
+        (record,) = self._next(1)
+        return deepcopy(record)
 
     def read_records(self) -> list[Record]:
         """All records that are not read yet."""
-        return self._next(self.queue_size)
-
-    def _next(self, number: int) -> list[Record]:
-        records = self._stream_driver.records[self._read : self._read + number]
-        self._read += number
-        return deepcopy(records)
+        return deepcopy(list(self._next(self.queue_size)))

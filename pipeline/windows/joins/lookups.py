@@ -35,9 +35,9 @@ class TableLookupEngine(JoinEngine):
     """Join of a stream with a table.
 
     The state is the table's records (``TableRecords.newest``). A result is the stream's record,
-    in the stream's order, with its own time (semantics 5), place and stream time, and with the
-    suborder that it has as an element or a result of another join: it finds one row at most. An
-    inner join filters those that find none.
+    in the stream's order, with its own time (semantics 5), place and stream time; it finds one row
+    at most, so it needs no suborder, and keeps the one that it has. An inner join filters those
+    that find none.
     """
 
     def __init__(
@@ -46,8 +46,12 @@ class TableLookupEngine(JoinEngine):
         stream: pa.Schema,
         table: pa.Schema,
         carried: pa.Schema | None = None,
+        *,
+        shares_places: bool = False,
     ) -> None:
         """Join columns as ``JoinEngine`` says; the table is the right side.
+
+        ``shares_places``: the stream's rows have a suborder, as elements and results of a join.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
@@ -56,9 +60,9 @@ class TableLookupEngine(JoinEngine):
         values = joined_values(how, LookupHow, own, carried, (stream, table))
         self._inner = how == "inner"
         self._stream_values, self._table_values = stream.names, table.names
-        self.record_schema = pa.schema(
-            [*SIDE_FIELDS, SUBORDER, NULL_VALUE, *(carried or ()), *values]
-        )
+        self._shares_places = shares_places
+        beside = (SUBORDER, NULL_VALUE) if shares_places else (NULL_VALUE,)
+        self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *(carried or ()), *values])
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), *values[len(stream) :]])
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
 
@@ -89,7 +93,9 @@ class TableLookupEngine(JoinEngine):
         # A null row number takes a null: a left join's record without a row.
         columns = {
             **{field.name: stream[field.name] for field in SIDE_FIELDS},
-            SUBORDER.name: stream[SUBORDER.name],
+            SUBORDER.name: stream[SUBORDER.name]
+            if self._shares_places
+            else pa.nulls(len(stream), SUBORDER.type),
             **{name: stream[name] for name in self._stream_values},
             **{name: rows[name].take(row_number) for name in self._table_values},
         }

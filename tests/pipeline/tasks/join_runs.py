@@ -16,8 +16,8 @@ from oriel.pipeline.plan import BatchPlan, JoinPlan, PreparedBatch, StampPlan, S
 from oriel.pipeline.tasks import (
     WindowsReport,
     join_task,
-    stamp_for_join,
     stamp_looked_up,
+    stamp_records,
     stamp_results,
 )
 from tests.pipeline.tasks.task_runs import (
@@ -166,7 +166,7 @@ def _stamped(
     plan: BatchPlan, join: JoinPlan, stamp: StampPlan, values: pa.Schema, rows: list[Row]
 ) -> pa.Table:
     given = iter(row_batches(values, [rows]))
-    made = stamp_for_join(plan, stamp, join.arriving_schema)(given)
+    made = stamp_records(plan, stamp, join.arriving_schema)(given)
     return pa.Table.from_batches(list(made), join.arriving_schema)
 
 

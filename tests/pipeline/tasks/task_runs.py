@@ -20,7 +20,7 @@ from oriel.pipeline.tasks import (
     Reports,
     StampReport,
     WindowsReport,
-    stamp_for_windows,
+    stamp_records,
     windows_task,
 )
 from oriel.pipeline.windows import NEVER_CLOSED_MS
@@ -108,7 +108,7 @@ def stamped(
 ) -> pa.Table:
     """Run one stamp task over Arrow batches."""
     given = iter(row_batches(values, batches))
-    made = stamp_for_windows(plan, stamp or stamp_of(plan))(given)
+    made = stamp_records(plan, stamp or stamp_of(plan))(given)
     return pa.Table.from_batches(list(made), plan.stamped_schema)
 
 
