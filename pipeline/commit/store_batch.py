@@ -26,6 +26,7 @@ from oriel.pipeline.commit.checkpoint import StateVersions
 from oriel.pipeline.commit.resumption import Resumption
 from oriel.pipeline.commit.store_tables import StoreTables
 from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.language import of_topics
 from oriel.pipeline.plan import (
     NO_CLOCK_NOTES,
     NO_WALL_CLOCK,
@@ -298,6 +299,11 @@ class StoreBatches:
         self._last = (batch, prepared)
         return prepared
 
+    def ends_before(self, batch: int) -> Offsets:
+        """Where the batch before ``batch`` ended."""
+        previous = self._previous(batch)
+        return {} if previous is None else previous.record.offsets
+
     def decided(self, batch: int) -> PreparedBatch | None:
         """What batch ``batch`` was decided to be; None if it is not, or is forgotten."""
         return self._versions.decided(batch)
@@ -314,8 +320,9 @@ class StoreBatches:
         since: its last effect, as it is fenced off. And its files must be there, which they are
         not where the table's folder is of a backup.
         """
-        offered = {topic: ends.get(topic, {}) for topic in self._store.topics}
-        if decided.record.offsets != offered:
+        # Of stores' rows it holds those that these stores have decided.
+        offered = of_topics({topic: ends.get(topic, {}) for topic in self._store.topics})
+        if of_topics(decided.record.offsets) != offered:
             message = (
                 f"store {self._store.name!r}: another process has decided batch "
                 f"{decided.record.batch} up to {decided.record.offsets}, and this one reads it up "

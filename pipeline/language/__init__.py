@@ -27,7 +27,7 @@ from oriel.pipeline.language.formats import (
     ValueSerde,
     arrow_schema,
 )
-from oriel.pipeline.language.grouped import until_window_closes
+from oriel.pipeline.language.ktables import until_window_closes
 from oriel.pipeline.language.names import (
     SCOPE,
     check_names,
@@ -35,6 +35,7 @@ from oriel.pipeline.language.names import (
     refuse_hidden,
     refuse_taken,
 )
+from oriel.pipeline.language.sources import Source, StoreSource, of_topics
 from oriel.pipeline.language.steps import (
     NO_ROW_KEY,
     OWN_KEY,
@@ -57,7 +58,6 @@ from oriel.pipeline.language.topology import (
     Join,
     Publication,
     Side,
-    Source,
     Store,
     StreamJoin,
     TableChanges,
@@ -100,6 +100,7 @@ __all__ = [
     "Source",
     "Step",
     "Store",
+    "StoreSource",
     "StreamJoin",
     "StreamsBuilder",
     "TableChanges",
@@ -116,6 +117,7 @@ __all__ = [
     "function_texts",
     "grouping_text",
     "has_elements",
+    "of_topics",
     "pairing_join",
     "refuse_hidden",
     "refuse_taken",

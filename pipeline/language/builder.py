@@ -19,10 +19,14 @@ from typing import Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.formats import JSON_RECORDS, Consumed, checked_consumed
-from oriel.pipeline.language.grouped import Registry
+from oriel.pipeline.language.ktables import Registry
 from oriel.pipeline.language.names import check_topic
+from oriel.pipeline.language.sources import Source
 from oriel.pipeline.language.streams import GlobalKTable, KStream, SourceTable
-from oriel.pipeline.language.topology import Input, Source, Topology
+from oriel.pipeline.language.topology import (
+    Input,
+    Topology,
+)
 
 
 class StreamsBuilder:

@@ -10,6 +10,7 @@ import re
 from dataclasses import MISSING, fields
 from typing import Any
 
+from oriel.pipeline.language.sources import Source, StoreSource
 from oriel.pipeline.language.steps import function_name
 from oriel.pipeline.language.topology import (
     Columns,
@@ -17,7 +18,6 @@ from oriel.pipeline.language.topology import (
     Input,
     Join,
     Side,
-    Source,
     Store,
 )
 
@@ -79,6 +79,8 @@ def schema_text(ddl: str) -> str:
 
 def _source_text(source: Source) -> str:
     """A source, with each of its fields that is not left as it is by default."""
+    if isinstance(source, StoreSource):
+        return str(source)
     extras = [
         f"{field.name} {value}"
         for field in fields(source)

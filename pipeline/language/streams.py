@@ -8,7 +8,7 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions, with_key_type
 from oriel.pipeline.language.branches import BranchedKStream
 from oriel.pipeline.language.formats import StoreKeySerde
-from oriel.pipeline.language.grouped import KGroupedStream, KGroupedTable, Registry
+from oriel.pipeline.language.grouped import KGroupedStream, KGroupedTable
 from oriel.pipeline.language.joins import (
     global_lookups,
     lookups,
@@ -18,6 +18,7 @@ from oriel.pipeline.language.joins import (
     stepped,
     stream_joins,
 )
+from oriel.pipeline.language.ktables import Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,
     checked_flat_map,

@@ -4,10 +4,10 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from oriel.pipeline.language.formats import JSON_RECORDS, Consumed
+from oriel.pipeline.language.sources import Source, StoreSource
 from oriel.pipeline.language.steps import MapValues, Step, flattens, grouping_text
 from oriel.pipeline.windows import (
     Aggregate,
@@ -22,31 +22,6 @@ from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
-
-
-@dataclass(frozen=True)
-class Source:
-    """A topic and the columns of its records' values (a Spark DDL string).
-
-    ``consumed`` is in what bytes they are. ``step`` is how it was first written; a stream and a
-    table of a topic are one source.
-    """
-
-    topic: str
-    schema: str
-    step: Literal["stream", "table", "global_table"] = field(default="stream", compare=False)
-    consumed: Consumed = JSON_RECORDS
-
-    def __str__(self) -> str:
-        """The source as it is written."""
-        consumed = str(self.consumed)
-        return f"{self.step}({self.topic!r}{', ' if consumed else ''}{consumed})"
-
-    @property
-    def columns(self) -> str:
-        """The columns of the value, and behind them those of headers (a Spark DDL string)."""
-        names = (name.replace("`", "``") for name in self.consumed.headers.values())
-        return ", ".join([self.schema, *(f"`{name}` STRING" for name in names)])
 
 
 @dataclass(frozen=True)
@@ -353,6 +328,11 @@ class Store:
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
     @property
+    def reads_stores(self) -> tuple[StoreSource, ...]:
+        """The stores whose rows it reads."""
+        return tuple(source for source in self.sources if isinstance(source, StoreSource))
+
+    @property
     def key_type(self) -> KeyType:
         """What the keys are, one type for all inputs."""
         return self.inputs[0].key_type
@@ -381,13 +361,31 @@ class Topology:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The distinct sources, in the order of first use."""
-        return tuple(dict.fromkeys(source for store in self.stores for source in store.sources))
+        """The distinct sources of topics, in the order of first use."""
+        sources = dict.fromkeys(source for store in self.stores for source in store.sources)
+        return tuple(source for source in sources if not isinstance(source, StoreSource))
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The distinct topics, in the order of first use."""
         return tuple(dict.fromkeys(source.topic for source in self.sources))
+
+    @property
+    def waves(self) -> tuple[tuple[str, ...], ...]:
+        """The stores by how many others stand in front of them: each reads stores before it."""
+        depth_of: dict[str, int] = {}
+        for store in self.stores:
+            in_front = [depth_of[source.store] for source in store.reads_stores]
+            depth_of[store.name] = 1 + max(in_front, default=-1)
+        depths = range(1 + max(depth_of.values(), default=-1))
+        return tuple(
+            tuple(name for name, depth in depth_of.items() if depth == wave) for wave in depths
+        )
+
+    def readers_of(self, store: str) -> list[str]:
+        """The stores that read the rows of a store."""
+        source = StoreSource.of(store)
+        return [reader.name for reader in self.stores if source in reader.reads_stores]
 
     def describe(self) -> str:
         """The topology in words, as in Kafka: each store with what it reads and writes."""
@@ -408,15 +406,17 @@ class Topology:
     def to_mermaid(self) -> str:
         """A drawing of the topology in Mermaid's language, which many pages of text draw."""
         lines = ["flowchart LR"]
-        numbers = {topic: number for number, topic in enumerate(self.topics)}
-        lines += [f"    topic{number}[({_quoted(topic)})]" for topic, number in numbers.items()]
+        drawn = {topic: f"topic{number}" for number, topic in enumerate(self.topics)}
+        lines += [f"    {name}[({_quoted(topic)})]" for topic, name in drawn.items()]
+        for number, store in enumerate(self.stores):
+            drawn[StoreSource.of(store.name).topic] = f"store{number}"
         for number, store in enumerate(self.stores):
             lines.append(f"    store{number}[{_quoted(f'{store.name}<br>{store.kind}')}]")
             for origin in store.inputs:
                 for side, join in origin.read_sides:
                     steps = _quoted("<br>".join(map(str, (*side.steps, *([join] if join else ())))))
                     label = f"|{steps}|" if len(steps) > len('""') else ""
-                    lines.append(f"    topic{numbers[side.source.topic]} -->{label} store{number}")
+                    lines.append(f"    {drawn[side.source.topic]} -->{label} store{number}")
             for place, publication in enumerate(store.publications):
                 sink = f"sink{number}_{place}[({_quoted(publication.topic)})]"
                 lines.append(f"    store{number} --> {sink}")

@@ -27,6 +27,7 @@ from oriel.pipeline.plan.clocks import (
     WallClock,
 )
 from oriel.pipeline.plan.engine import aggregate_calls, assemble
+from oriel.pipeline.plan.final_rows import final_records
 from oriel.pipeline.plan.store import (
     InputPlan,
     Steps,
@@ -55,5 +56,6 @@ __all__ = [
     "WallClock",
     "aggregate_calls",
     "assemble",
+    "final_records",
     "reasons_by_store",
 ]

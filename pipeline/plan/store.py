@@ -18,6 +18,7 @@ from oriel.pipeline.language import (
     Side,
     Source,
     Store,
+    StoreSource,
     TableChanges,
     TableLookup,
     TableRows,
@@ -44,6 +45,7 @@ from oriel.pipeline.plan.clocks import (
     heard_before,
 )
 from oriel.pipeline.plan.engine import Assembly, assemble
+from oriel.pipeline.plan.final_rows import final_row_fields
 from oriel.pipeline.plan.join import JoinStage
 from oriel.pipeline.windows import (
     LEFT,
@@ -54,6 +56,7 @@ from oriel.pipeline.windows import (
     RIGHT_CHANGES,
 )
 from oriel.storage import Offsets
+from oriel.storage.delta import delta_type
 
 
 class Steps(Protocol):
@@ -147,10 +150,12 @@ class StorePlans:
         store: Store,
         steps_of: StepsOf,
         source_reasons: Mapping[Source, SourceReasons],
+        columns_of: Mapping[str, Mapping[str, pa.DataType]] | None = None,
     ) -> None:
         """Check the steps of ``store``, as ``steps_of`` makes them.
 
-        ``source_reasons`` are this store's part of ``reasons_by_store``.
+        ``source_reasons`` are this store's part of ``reasons_by_store``; ``columns_of`` has the
+        aggregates of the stores that it reads.
 
         Raises:
             InvalidTopology: a step does not fit; the message names it.
@@ -158,6 +163,7 @@ class StorePlans:
         self.store = store
         self._steps_of = steps_of
         self._source_reasons = dict(source_reasons)
+        self._columns_of = columns_of or {}
         self.clocks: list[ClockPlan] = []
         #: How many joins are in front of others.
         self._fronts = 0
@@ -239,7 +245,7 @@ class StorePlans:
     def _planned(self, number: int, definition: Input) -> InputPlan:
         """Check the steps of an input; what its stamp adds for the engine is not known yet."""
         if definition.join is None:
-            steps = self._steps_of(definition, definition.source)
+            steps = self._steps_of(definition, self._typed(definition.source))
             stamp = self._stamp(definition.source, 0, {})
             return InputPlan(definition.source, steps, stamp, None)
         staged = self._staged(definition.join)
@@ -253,13 +259,24 @@ class StorePlans:
         )  # fmt: skip
         return InputPlan(definition.source, steps, stamp, join)
 
+    def _typed(self, source: Source) -> Source:
+        """A source with the schema of its records, which that of a store's rows lacks so far."""
+        if not isinstance(source, StoreSource):
+            return source
+        fields = final_row_fields(self._columns_of[source.store])
+        columns = (f"`{field.name}` {delta_type(field.type)}" for field in fields)
+        return replace(source, schema=", ".join(columns))
+
     def _staged(self, join: Join) -> "_Staged":
         """Check the steps of both sides, and that they can be joined; joins in front first."""
         sides = sides_of(join)
         fronts = tuple(self._staged(side.join) if side.join else None for side in sides)
         steps = tuple(
             self._steps_of(
-                side, hops.joined_schema(front.stage.result_schema) if front else side.source
+                side,
+                self._typed(side.source)
+                if front is None
+                else hops.joined_schema(front.stage.result_schema),
             )
             for side, front in zip(sides, fronts, strict=True)
         )
@@ -333,7 +350,7 @@ class StorePlans:
 
 def reasons_by_store(topology: Topology) -> dict[str, dict[Source, SourceReasons]]:
     """Which store reports the records of a source that are bad whoever reads them."""
-    sources = topology.sources
+    sources = list(dict.fromkeys(each for store in topology.stores for each in store.sources))
     unreported = set(sources)
     by_store: dict[str, dict[Source, SourceReasons]] = {}
     for store in topology.stores:

@@ -4,6 +4,7 @@ import time
 
 import orjson
 
+from oriel.pipeline.language import of_topics
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run.options import idle_lines
 from oriel.pipeline.sources import Log
@@ -91,7 +92,7 @@ class Progress:
             for store in self._last.values()
             for topic, offsets in store.record.offsets.items()
         }
-        share = self._log.share_behind(ends)
+        share = self._log.share_behind(of_topics(ends))
         if self._first is None:
             self._first = now, records, share
             return "" if share is None else f" ({share:.0%} of the log)"

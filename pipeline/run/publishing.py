@@ -10,7 +10,7 @@ again by the next start, the same rows with the same revisions. Whoever remember
 highest revision of each key and leaves out what is not above it sees each row exactly once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,9 +21,9 @@ from pyspark.sql import SparkSession
 
 from oriel.pipeline.language import Publication
 from oriel.pipeline.plan import PreparedBatch
+from oriel.pipeline.run.final_rows import rows_of_batch
 from oriel.storage import StoreDefinition, current_files, replace_file
-from oriel.storage.delta import open_delta
-from oriel.storage.index import row_identity_json, row_json, table_batches
+from oriel.storage.index import row_identity_json, row_json
 
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _MESSAGES = pa.schema([
@@ -72,7 +72,7 @@ class Publisher:
             return
         batches = [
             messages(rows, publication, definition)
-            for rows in _rows(table, definition, prepared)
+            for rows in rows_of_batch(table, definition, prepared)
             for publication in publications
         ]
         written = pa.concat_tables([_MESSAGES.empty_table(), *batches])
@@ -114,15 +114,3 @@ def messages(rows: pa.Table, publication: Publication, definition: StoreDefiniti
         headers,
     ]
     return pa.table(columns, schema=_MESSAGES)
-
-
-def _rows(table: Path, definition: StoreDefinition, prepared: PreparedBatch) -> Iterator[pa.Table]:
-    """The rows of a batch, in the table's columns."""
-    files = [table / file.path for file in prepared.files]
-    if all(current_files().exists(file) for file in files):
-        for file in files:
-            yield from table_batches(file, definition)
-        return
-    # A batch that is written again long after it was committed: its files were compacted.
-    rows = open_delta(table).to_pyarrow_dataset()
-    yield rows.to_table(filter=pc.field("revision") == prepared.record.batch)

@@ -1,7 +1,7 @@
 """Run a topology: one streaming query that brings every store forward batch by batch."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import pairwise
@@ -26,9 +26,18 @@ from oriel.pipeline.commit import (
     settle_log,
     stores_left,
 )
-from oriel.pipeline.decoding import BlockDecoder, refuse_ahead
+from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import CheckpointError, Fenced, InvalidTopology
-from oriel.pipeline.language import Input, Side, Source, Topology
+from oriel.pipeline.hops import decoded_schema
+from oriel.pipeline.language import (
+    Input,
+    Side,
+    Source,
+    StoreSource,
+    Topology,
+    arrow_schema,
+    of_topics,
+)
 from oriel.pipeline.plan import (
     UNPROTECTED,
     ClockSettings,
@@ -38,18 +47,13 @@ from oriel.pipeline.plan import (
     reasons_by_store,
 )
 from oriel.pipeline.rows import RowSteps
+from oriel.pipeline.run.computation import Computation
 from oriel.pipeline.run.disk_errors import in_words
+from oriel.pipeline.run.final_rows import FinalRows, refuse_readers_behind
 from oriel.pipeline.run.publishing import Publisher
 from oriel.pipeline.run.rebuild import Rebuild
-from oriel.pipeline.run.spark_runner import (
-    SPARK_ERRORS,
-    SparkRunner,
-    refuse_failing,
-    steps_of,
-)
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import first_line, scratch_folder
-from oriel.pipeline.tasks import LocalRunner, StoreWork, WindowsReport, run_stages
 from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, say
 from oriel.storage.delta import TableUpkeep, UpkeepSettings
 
@@ -121,10 +125,7 @@ class PipelineRun:
         self.phase_seconds: dict[str, float] = {}
         self._since_ms = wall_clock_ms()
         plans = self._plans()
-        #: Whether a batch can run in this process: Arrow decodes all and runs all steps.
-        self._runs_here = _all_by_arrow(plans) and all(
-            isinstance(decoder, BlockDecoder) for decoder in self._decoders.values()
-        )
+        self._computation = Computation(log, self._decoders, plans)
         #: The last batch that ran, and where it ended.
         self._last_ends: tuple[int, Offsets] | None = None
         #: Where the first query goes on.
@@ -143,10 +144,10 @@ class PipelineRun:
                 self._rebuild(wanted[0])
             # All are looked at before one is computed, which may take long.
             tables = [self._tables(plan) for plan in wanted]
-            self._stores = {
-                plan.store.name: self._open(plan, of_store)
-                for plan, of_store in zip(wanted, tables, strict=True)
-            }
+            self._stores: dict[str, StoreBatches] = {}
+            for plan, of_store in zip(wanted, tables, strict=True):
+                self._stores[plan.store.name] = self._open(plan, of_store)
+            self._final_rows = FinalRows(self._opened, self._stores)
             if rebuild is None:
                 self._leave_others()
                 self._resumption = last_batch(self._stores.values())
@@ -163,7 +164,7 @@ class PipelineRun:
             PipelineError: the log can't be read on from where the last batch ended.
         """
         at = self._resumption
-        read = {} if at is None else at.ends if at.is_done else at.starts
+        read = {} if at is None else of_topics(at.ends if at.is_done else at.starts)
         self._log.open(self._spark, self._topics, read, self._checkpoint.folder)
         self._publish_again()
 
@@ -229,10 +230,13 @@ class PipelineRun:
         """Check every store's steps and aggregates, before anything is made."""
         empty = {source: self._no_records(source) for source in self._topology.sources}
         reasons = reasons_by_store(self._topology)
-        return [
-            StorePlans(store, partial(self._steps, empty, store.name), reasons[store.name])
-            for store in self._topology.stores
-        ]
+        plans: list[StorePlans] = []
+        columns_of: dict[str, Mapping[str, pa.DataType]] = {}
+        for store in self._topology.stores:
+            steps_of = partial(self._steps, empty, store.name)
+            plans.append(StorePlans(store, steps_of, reasons[store.name], columns_of))
+            columns_of[store.name] = plans[-1].assembly.engine.aggregate_types
+        return plans
 
     def _steps(
         self,
@@ -242,7 +246,10 @@ class PipelineRun:
         read: Source | pa.Schema,
     ) -> RowSteps:
         """Steps that Spark runs, over a source's records or a join's results."""
-        if isinstance(read, Source):
+        if isinstance(read, StoreSource):
+            read_schema = decoded_schema(pa.struct(list(arrow_schema(read.schema))))
+            records = self._spark.createDataFrame([], from_arrow_schema(read_schema))
+        elif isinstance(read, Source):
             records = empty[read]
         else:
             records = self._spark.createDataFrame([], from_arrow_schema(read))
@@ -282,13 +289,21 @@ class PipelineRun:
         if at is None:
             message = f"store {plans.store.name!r}: nothing has run yet, begin with `oriel run`"
             raise CheckpointError(message)
+        readers = self._topology.readers_of(plans.store.name)
+        refuse_readers_behind(self._layout, self._checkpoint, plans.store.name, readers, at[0])
         rebuild = Rebuild(
-            self._spark, self._log, self._compute, self._layout, self._checkpoint,
+            self._spark, self._log, self._computation, self._layout, self._checkpoint,
             self._settings.tasks, self._settings.sync,
             # A partition may be silent from here on, but never was before.
             WallClock(self._since_ms, self._since_ms, self._settings.clocks),
         )  # fmt: skip
         rebuild.run(plans, self._defined(plans), *at)
+        if readers:
+            line = (
+                f"rebuild {plans.store.name}: stores {', '.join(readers)} read its rows, and have "
+                "those of before: if it has other rows now, rebuild them, too"
+            )
+            say("rebuild", line)
 
     def _decided_up_to(self) -> tuple[int, Offsets] | None:
         return decided_up_to(self._checkpoint.folder, [s.name for s in self._topology.stores])
@@ -310,7 +325,7 @@ class PipelineRun:
         )
 
     def _run_batch(self, rows: DataFrame, batch: int) -> dict[str, PreparedBatch]:
-        times = [time.perf_counter()]
+        began = time.perf_counter()
         ends = self._checkpoint.end_offsets(batch)
         # Decision 0032: a batch has one wall clock and one bound. If a crash left it decided for
         # some stores, the others judge as they did.
@@ -321,23 +336,32 @@ class PipelineRun:
         decided = next((each for each in notes if each is not None), None)
         if decided is not None:
             wall_clock = wall_clock.as_decided(decided)
-        begun = {name: store.begin(batch, ends, wall_clock) for name, store in self._stores.items()}
-        times.append(time.perf_counter())
-        stores = [work for work in begun.values() if work is not None]
         starts = self._starts(batch)
         self._log.look_for_losses(starts, ends)
-        reports = self._compute(rows, starts, ends, stores, wall_clock) if stores else {}
-        times.append(time.perf_counter())
+        seconds = {"plan": time.perf_counter() - began, "compute": 0.0, "commit": 0.0}
+        prepared: dict[str, PreparedBatch] = {}
+        for wave in self._topology.waves:
+            times = [time.perf_counter()]
+            # What the stores of earlier waves made final is there, in their tables.
+            final_rows, ends_of_rows = self._final_rows.of_batch(batch, prepared, wave)
+            read_to = ends | ends_of_rows
+            begun = {name: self._stores[name].begin(batch, read_to, wall_clock) for name in wave}
+            times.append(time.perf_counter())
+            works = [work for work in begun.values() if work is not None]
+            reports = self._computation.run(rows, (starts, ends), works, wall_clock, final_rows)
+            times.append(time.perf_counter())
+            for name, work in begun.items():
+                computed = None if work is None else (work, reports[name])
+                prepared[name] = self._stores[name].finish(batch, read_to, computed)
+            times.append(time.perf_counter())
+            for phase, (start, end) in zip(seconds, pairwise(times), strict=True):
+                seconds[phase] += end - start
         self._last_ends = batch, ends
-        prepared = {}
-        for name, work in begun.items():
-            computed = None if work is None else (work, reports[name])
-            prepared[name] = self._stores[name].finish(batch, ends, computed)
+        committed = time.perf_counter()
         self._publish(batch, prepared)
         self._maintenance.batch_committed(batch)
-        times.append(time.perf_counter())
-        spans = (end - start for start, end in pairwise(times))
-        self.phase_seconds = dict(zip(("plan", "compute", "commit"), spans, strict=True))
+        seconds["commit"] += time.perf_counter() - committed
+        self.phase_seconds = seconds
         return prepared
 
     def _publish(self, batch: int, prepared: Mapping[str, PreparedBatch]) -> None:
@@ -363,27 +387,6 @@ class PipelineRun:
         decided = {name: each for name, each in prepared.items() if each is not None}
         self._publish(at.batch, decided)
 
-    def _compute(
-        self,
-        rows: DataFrame,
-        starts: Offsets,
-        ends: Offsets,
-        stores: Sequence[StoreWork],
-        wall_clock: WallClock,
-    ) -> dict[str, list[WindowsReport]]:
-        """What the tasks of all stores report, here if the batch is small, else as a Spark job."""
-        latest_ms = wall_clock.latest_ms
-        if self._runs_here and self._log.is_small(starts, ends):
-            return run_stages(LocalRunner(self._read(rows, starts, ends, latest_ms)), stores)
-        runner = SparkRunner(rows, self._log, self._decoders, latest_ms)
-        try:
-            return run_stages(runner, stores)
-        except SPARK_ERRORS as error:
-            # Say so if it is an expression that fails on a record.
-            steps = (each for work in stores for each in steps_of(work.plans, runner))
-            refuse_failing(error, steps)
-            raise
-
     def _starts(self, batch: int) -> Offsets:
         """Where a batch begins: where the one before it ended."""
         if batch == 0:
@@ -391,19 +394,6 @@ class PipelineRun:
         if self._last_ends is not None and self._last_ends[0] == batch - 1:
             return self._last_ends[1]
         return self._checkpoint.end_offsets(batch - 1)
-
-    def _read(
-        self, rows: DataFrame, starts: Offsets, ends: Offsets, latest_ms: int | None
-    ) -> dict[Source, list[pa.Table]]:
-        """A batch's decoded records in this process, a table for each partition."""
-        records: dict[Source, list[pa.Table]] = {source: [] for source in self._decoders}
-        for topic, raw in self._log.read(rows, starts, ends):
-            for source, decoder in self._decoders.items():
-                if source.topic == topic:
-                    assert isinstance(decoder, BlockDecoder)
-                    blocks = [decoder.decode(block) for block in raw]
-                    records[source].append(refuse_ahead(pa.concat_tables(blocks), latest_ms))
-        return records
 
     def _no_records(self, source: Source) -> DataFrame:
         """No record of a source, decoded: its schema is checked."""
@@ -432,13 +422,3 @@ def _refuse_publications(topology: Topology) -> None:
 def wall_clock_ms() -> int:
     """Wall clock, in ms since 1970."""
     return time.time_ns() // 1_000_000
-
-
-def _all_by_arrow(plans: Iterable[StorePlans]) -> bool:
-    """Whether no step of these stores needs Spark."""
-    return all(
-        steps.arrow is not None
-        for store in plans
-        for input_plan in store.inputs
-        for steps in (input_plan.steps, *(side.steps for side in input_plan.sides))
-    )

@@ -8,7 +8,7 @@ always been so.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import unquote
@@ -30,19 +30,19 @@ from oriel.pipeline.commit import (
     remove_left,
 )
 from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.language import Source, StoreSource, of_topics
 from oriel.pipeline.plan import PreparedBatch, StorePlans, WallClock
+from oriel.pipeline.run.computation import Computation
+from oriel.pipeline.run.final_rows import ends_at, final_rows_up_to
 from oriel.pipeline.sources import Log
 from oriel.pipeline.tasks import StoreWork, WindowsReport
 from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, say
-from oriel.storage.delta import AddedFile, open_delta, store_schema, write_file
-
-#: Computes a batch of some stores: its rows, where it starts and where it ends.
-Compute = Callable[
-    [DataFrame, Offsets, Offsets, Sequence[StoreWork], WallClock], dict[str, list[WindowsReport]]
-]
+from oriel.storage.delta import AddedFile, DeltaLog, open_delta, store_schema, write_file
 
 #: How much of a table goes into one of its files, about.
 _FILE_BYTES = 64 * 2**20
+#: How many rows of a store that it reads a batch takes.
+_FINAL_ROWS = 1_000_000
 #: Least time between two lines that say how far it is.
 _LINE_SECONDS = 1
 
@@ -51,11 +51,11 @@ _REPORT = "report STRING"
 
 @dataclass(frozen=True)
 class Rebuild:
-    """What a store is computed with: ``compute`` runs a batch, ``tasks`` tasks behind a shuffle."""
+    """What a store is computed with, by ``tasks`` tasks behind a shuffle."""
 
     spark: SparkSession
     log: Log
-    compute: Compute
+    computation: Computation
     layout: DataLayout
     checkpoint: Checkpoint
     tasks: int
@@ -79,7 +79,10 @@ class Rebuild:
         schema = store_schema(types, windowed=windowed)
         target = Replacement(self.layout, self.checkpoint, defined, schema, sync=self.sync)
         # A topic that is new in the topology is read from its beginning by the next batch.
-        ends = {topic: decided_ends.get(topic, {}) for topic in plans.store.topics}
+        ends = of_topics({topic: decided_ends.get(topic, {}) for topic in plans.store.topics})
+        final_rows: dict[Source, pa.Table] = {
+            source: self._final_rows(source, batch) for source in plans.store.reads_stores
+        }
         scratch = DataLayout(self.layout.rebuild(defined.name))
         current_files().delete_folder(scratch.root)
         with Checkpoint(scratch.checkpoint("rebuild"), sync=False) as checkpoint:
@@ -88,7 +91,7 @@ class Rebuild:
             definition = replace(target.definition, generation=0)
             tables = StoreTables(scratch, definition, types, sync=False)
             batches = StoreBatches(plans, tables, versions, tasks=self.tasks)
-            computed = self._compute(batches, ends)
+            computed = self._compute(batches, ends, final_rows)
             files = self._newest_rows(tables.table_folder, target.table_folder, schema, batch)
             prepared = as_version(computed, batch)
             target.take_state(versions.folder, prepared)
@@ -97,35 +100,74 @@ class Rebuild:
         remove_left(self.layout, self.checkpoint, target.definition)
         self._say(f"{defined.name}: computed anew up to batch {batch}")
 
-    def _compute(self, batches: StoreBatches, ends: Offsets) -> PreparedBatch:
-        """Run batches from the log's beginning to ``ends``; what the last one prepared."""
-        store = batches.plans.store.name
-        begins = self.log.begins(self.spark, ends)
-        self._say_what_is_gone(store, begins)
+    def _compute(
+        self, batches: StoreBatches, ends: Offsets, final_rows: Mapping[Source, pa.Table]
+    ) -> PreparedBatch:
+        """Run batches from the log's beginning to ``ends``; what the last one prepared.
+
+        Behind them come the ``final_rows`` of the stores that it reads, if any, in batches of
+        their own.
+        """
+        store = batches.plans.store
+        begins = self.log.begins(self.spark, ends) if ends else {}
+        self._say_what_is_gone(store.name, begins)
         starts = {
             topic: {p: min(begins[topic][p], end) for p, end in partitions.items()}
             for topic, partitions in ends.items()
         }
         all_ = max(1, _distance(starts, ends))
         number, said = 0, time.monotonic()
+        read_to: Offsets = {}
+        for source in store.reads_stores:
+            read_to |= ends_at(source, 0)
         while True:
-            until = self.log.next_ends(starts, ends)
-            work = batches.begin(number, until, self.wall_clock)
+            until = self.log.next_ends(starts, ends) if ends else {}
+            work = batches.begin(number, until | read_to, self.wall_clock)
             assert work is not None
             reports = []
             if until != ends and not _distance(starts, until):
-                message = f"store {store!r}: the log ends at {starts}, the pipeline read to {ends}"
+                message = (
+                    f"store {store.name!r}: the log ends at {starts}, the pipeline read to {ends}"
+                )
                 raise CheckpointError(message)
             if _distance(starts, until):
-                rows = self.log.between(self.spark, starts, until, batches.plans.store.sources)
-                reports = self.compute(rows, starts, until, [work], self.wall_clock)[store]
-            prepared = batches.finish(number, until, (work, reports))
+                rows = self.log.between(self.spark, starts, until, store.sources)
+                reports = self._reports(rows, (starts, until), work, {})
+            prepared = batches.finish(number, until | read_to, (work, reports))
             if until == ends:
-                return prepared
+                break
             starts, number = until, number + 1
             if time.monotonic() - said >= _LINE_SECONDS:
                 said = time.monotonic()
-                self._say(f"{store}: {1 - _distance(starts, ends) / all_:.0%} of the log")
+                self._say(f"{store.name}: {1 - _distance(starts, ends) / all_:.0%} of the log")
+        nothing = self.spark.createDataFrame([], "topic STRING")
+        for source in store.reads_stores:
+            for first in range(0, len(final_rows[source]), _FINAL_ROWS):
+                some = final_rows[source].slice(first, _FINAL_ROWS)
+                number, read_to = number + 1, read_to | ends_at(source, first + len(some))
+                work = batches.begin(number, ends | read_to, self.wall_clock)
+                assert work is not None
+                reports = self._reports(nothing, (ends, ends), work, {source: some})
+                prepared = batches.finish(number, ends | read_to, (work, reports))
+                self._say(f"{store.name}: {first + len(some):,} rows of store {source.store}")
+        return prepared
+
+    def _reports(
+        self,
+        rows: DataFrame,
+        bounds: tuple[Offsets, Offsets],
+        work: StoreWork,
+        final_rows: Mapping[Source, pa.Table],
+    ) -> list[WindowsReport]:
+        reports = self.computation.run(rows, bounds, [work], self.wall_clock, final_rows)
+        return reports[work.plan.store]
+
+    def _final_rows(self, source: StoreSource, batch: int) -> pa.Table:
+        """The rows of a store that this one reads, up to a batch of the application."""
+        table = self.layout.table(source.store)
+        definition = DeltaLog(table).snapshot().definition
+        decided = self.checkpoint.versions(definition.state_name).decided(batch)
+        return final_rows_up_to(table, batch, decided)
 
     def _newest_rows(
         self, table: Path, target: Path, schema: pa.Schema, batch: int

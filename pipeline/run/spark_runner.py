@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import ExpressionFailed
 from oriel.pipeline.hops import REPORT, TASK
-from oriel.pipeline.language import Source
+from oriel.pipeline.language import Source, StoreSource
 from oriel.pipeline.plan import Steps, StorePlans
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.sources import Decoder, Log, SparkDecoder, spark_refuse_ahead
@@ -59,8 +59,12 @@ class SparkRunner(RouteRunner):
         log: Log,
         decoders: Mapping[Source, Decoder],
         latest_ms: int | None = None,
+        final_rows: Mapping[Source, pa.Table] | None = None,
     ) -> None:
-        """Read ``rows``; a record with a time behind ``latest_ms`` is bad."""
+        """Read ``rows``; a record with a time behind ``latest_ms`` is bad.
+
+        ``final_rows`` are records that are there already, each source's of one partition.
+        """
         super().__init__()
         self._latest_ms = latest_ms
         self._rows = rows
@@ -69,7 +73,10 @@ class SparkRunner(RouteRunner):
         self._tasks = 1
         #: Channel of rows on their way through Spark's steps -> these, and the rows' columns.
         self._spark_steps: dict[int, tuple[RowSteps, pa.Schema]] = {}
-        self._records: dict[Source, DataFrame] = {}
+        self._records: dict[Source, DataFrame] = {
+            source: self._of_one_partition(records)
+            for source, records in (final_rows or {}).items()
+        }
 
     def step(self, rows: Chains, steps: Steps) -> Chains:
         """See ``Runner``."""
@@ -120,6 +127,11 @@ class SparkRunner(RouteRunner):
                 self._records[source] = self._rows.mapInArrow(decoding, schema)
         return self._records[source]
 
+    def _of_one_partition(self, records: pa.Table) -> DataFrame:
+        """Records in their order, for one task."""
+        frame = self._rows.sparkSession.createDataFrame(records)
+        return frame.coalesce(1).sortWithinPartitions("offset")
+
     def _fed(self) -> DataFrame:
         """The messages of the feed."""
         routes = self.routes_from(0)
@@ -129,7 +141,8 @@ class SparkRunner(RouteRunner):
             for route in routes
             if isinstance(route.base, Source)
             and (
-                isinstance(self._decoders[route.base], SparkDecoder)
+                isinstance(route.base, StoreSource)
+                or isinstance(self._decoders[route.base], SparkDecoder)
                 or isinstance(route.operations[0], RowSteps)
             )
         }

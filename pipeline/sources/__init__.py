@@ -10,12 +10,13 @@ used has a reason and keeps its bytes. An event log that is not append-only is a
 from oriel.pipeline.sources.brokers import Brokers, Message
 from oriel.pipeline.sources.connector import kafka_settings
 from oriel.pipeline.sources.event_log_source import EventLog
-from oriel.pipeline.sources.kafka import Kafka, Start
+from oriel.pipeline.sources.kafka import SMALL_BATCH_RECORDS, Kafka, Start
 from oriel.pipeline.sources.kafka_options import client_options
 from oriel.pipeline.sources.log import Decoder, Log
 from oriel.pipeline.sources.spark_decoding import SparkDecoder, spark_refuse_ahead
 
 __all__ = [
+    "SMALL_BATCH_RECORDS",
     "Brokers",
     "Decoder",
     "EventLog",

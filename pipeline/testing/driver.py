@@ -4,18 +4,27 @@ from collections.abc import Iterable, Sequence
 from copy import deepcopy
 from typing import Any, Self, overload
 
+import pyarrow as pa
+
 from oriel.pipeline.decoding import refuse_ahead
-from oriel.pipeline.language import KStream, Topology, arrow_schema
+from oriel.pipeline.language import (
+    KStream,
+    Source,
+    Store,
+    StoreSource,
+    Topology,
+    arrow_schema,
+)
 from oriel.pipeline.plan import ClockSettings, WallClock
 from oriel.pipeline.testing.output import OutputReader, rows_for_users
 from oriel.pipeline.testing.records import Record, decoded
-from oriel.pipeline.testing.store_driver import Counters, StoreDriver
+from oriel.pipeline.testing.store_driver import Aggregates, Counters, StoreDriver
 from oriel.pipeline.testing.stores import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
     ReadOnlyWindowStore,
 )
-from oriel.pipeline.testing.streams import StreamDriver, StreamReader
+from oriel.pipeline.testing.streams import StreamDriver, StreamReader, stream_store
 from oriel.pipeline.windows import Duration, IllegalArgument, to_ms
 
 #: Kafka's partitions have 32 bits.
@@ -67,7 +76,9 @@ class TopologyTestDriver:
         self._schemas = {
             source: arrow_schema(source.schema, str(source)) for source in topology.sources
         }
-        self._stores = {store.name: StoreDriver(store) for store in topology.stores}
+        self._stores: dict[str, StoreDriver] = {}
+        for store in topology.stores:
+            self._stores[store.name] = StoreDriver(store, self._columns_of(store))
         self._streams: list[StreamDriver] = []
         settings = ClockSettings(
             None if max_ahead_ms is None else to_ms(max_ahead_ms, "max_ahead_ms"),
@@ -134,7 +145,7 @@ class TopologyTestDriver:
 
     def _process(self, topic: str, partition: int, batch: list[Record]) -> None:
         first = self._offsets.get((topic, partition), 0)
-        piped = {
+        piped: dict[Source, pa.Table] = {
             source: refuse_ahead(
                 decoded(batch, schema, partition, first, source.consumed),
                 self._wall_clock.latest_ms,
@@ -143,9 +154,26 @@ class TopologyTestDriver:
             if source.topic == topic
         }
         self._offsets[topic, partition] = first + len(batch)
-        for store in (*self._stores.values(), *self._streams):
-            if topic in store.store.topics:
-                store.process(piped, partition, self._wall_clock)
+        # Stores stand behind those that they read.
+        for store_driver in (*self._stores.values(), *self._streams):
+            store = store_driver.store
+            of_store = {source: rows for source, rows in piped.items() if source in store.sources}
+            if of_store:
+                store_driver.process(of_store, partition, self._wall_clock)
+                self._pipe_final_rows(store, piped)
+
+    def _pipe_final_rows(self, store: Store, piped: dict[Source, pa.Table]) -> None:
+        """Let the stores behind ``store`` read what it made final in this batch."""
+        source = StoreSource.of(store.name)
+        drivers = (*self._stores.values(), *self._streams)
+        if any(source in other.store.reads_stores for other in drivers):
+            first = self._offsets.get((source.topic, 0), 0)
+            piped[source] = self._stores[store.name].final_records(first)
+            self._offsets[source.topic, 0] = first + len(piped[source])
+
+    def _columns_of(self, store: Store) -> dict[str, Aggregates]:
+        """The columns of the stores that ``store`` reads."""
+        return {source.store: self._stores[source.store].columns for source in store.reads_stores}
 
     def advance_wall_clock_time(self, advance_ms: Duration) -> None:
         """Let wall clock go on by ``advance_ms``; what that changes shows with the next batch.
@@ -203,9 +231,11 @@ class TopologyTestDriver:
                 "piped; a join needs all of them"
             )
             raise IllegalArgument(message)
-        stream_driver = StreamDriver(of)
-        for source in stream_driver.store.sources:
-            self._schemas[source] = arrow_schema(source.schema, str(source))
+        store = stream_store(of)
+        stream_driver = StreamDriver(store, self._columns_of(store))
+        for source in store.sources:
+            if not isinstance(source, StoreSource):
+                self._schemas[source] = arrow_schema(source.schema, str(source))
         self._streams.append(stream_driver)
         return StreamReader(stream_driver)
 

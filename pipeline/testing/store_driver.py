@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
-from oriel.pipeline.language import Source, Store
+from oriel.pipeline.language import Source, Store, StoreSource
 from oriel.pipeline.plan import (
     BatchPlan,
     Clocks,
@@ -22,6 +22,7 @@ from oriel.pipeline.plan import (
     Segments,
     StorePlans,
     WallClock,
+    final_records,
 )
 from oriel.pipeline.state import Version
 from oriel.pipeline.tasks import LocalRunner, StoreWork, run_stages
@@ -33,6 +34,8 @@ from oriel.storage.delta import AddedFile
 
 #: Decoded records of this batch, by source.
 Piped = Mapping[Source, pa.Table]
+#: A store's columns and their types.
+Aggregates = Mapping[str, pa.DataType]
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ class MemoryFiles:
     """
 
     states: dict[str, pa.Table] = field(default_factory=dict)
-    changes: list[dict[str, Any]] = field(default_factory=list)
+    changes: list[pa.Table] = field(default_factory=list)
     dead_letters: list[dict[str, Any]] = field(default_factory=list)
 
     def process_records(
@@ -97,7 +100,7 @@ class MemoryFiles:
 
     def write_changes(self, _plan: BatchPlan, _task: int, changes: pa.Table) -> list[AddedFile]:
         """See ``TaskFiles``; there is no file."""
-        self.changes += changes.to_pylist()
+        self.changes.append(changes)
         return []
 
     def write_dead_letters(self, _plan: BatchPlan, letters: Sequence[pa.Table]) -> list[AddedFile]:
@@ -118,8 +121,10 @@ class MemoryFiles:
 class StoreDriver:
     """Brings one store forward, a micro-batch at a time."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, columns_of: Mapping[str, Aggregates] | None = None) -> None:
         """Check the store's steps and aggregation.
+
+        ``columns_of`` has the aggregates of the stores that it reads.
 
         Raises:
             InvalidTopology: a step does not fit; the message names it.
@@ -127,7 +132,8 @@ class StoreDriver:
         self.store = store
         # Each store of the driver has dead letters of its own.
         reasons = dict.fromkeys(store.sources, SourceReasons.FOR_ALL)
-        self._plans = StorePlans(store, partial(steps_for, store=store.name), reasons)
+        steps_of = partial(steps_for, store=store.name)
+        self._plans = StorePlans(store, steps_of, reasons, columns_of)
         self._plans.select_columns(key_groups=1)
         self._batch = 0
         self._previous: PreparedBatch | None = None
@@ -136,8 +142,19 @@ class StoreDriver:
         self.content = StoreRows(store.retention_ms, store.key_type)
         #: Rows of the last call of the driver, and of all.
         self.output: list[Row] = []
+        #: What the last batch changed.
+        self.changes: list[pa.Table] = []
         self.written: list[Row] = []
         self.dead_letters: list[dict[str, Any]] = []
+
+    @property
+    def columns(self) -> Aggregates:
+        """The store's columns of aggregates."""
+        return self._plans.assembly.engine.aggregate_types
+
+    def final_records(self, first_offset: int) -> pa.Table:
+        """What became final in the last batch, as records with offsets from ``first_offset`` on."""
+        return final_records(self.changes, self.columns, first_offset)
 
     @property
     def counters(self) -> Counters:
@@ -151,7 +168,9 @@ class StoreDriver:
         return Counters(**{name: totals.get(other_names.get(name, name), 0) for name in names})
 
     def process(self, piped: Piped, partition: int, wall_clock: WallClock) -> None:
-        """Take one batch of one partition through the store, at a time of wall clock.
+        """Take one batch through the store, at a time of wall clock.
+
+        It is of one partition of a topic; rows of stores are of their only partition, 0.
 
         Raises:
             InvalidTopology: the partition's number is too large for a join of streams.
@@ -159,7 +178,8 @@ class StoreDriver:
         ends = {topic: dict(partitions) for topic, partitions in self._ends.items()}
         for source in piped:
             # Only which partitions there are matters: nothing is read by offset here.
-            ends.setdefault(source.topic, {})[str(partition)] = 0
+            number = 0 if isinstance(source, StoreSource) else partition
+            ends.setdefault(source.topic, {})[str(number)] = 0
         files = self._new_files()
         plan, joins = self._plans.plan(self._batch, files, 1, self._previous, ends, wall_clock)
         for join in joins:
@@ -181,6 +201,7 @@ class StoreDriver:
     def _keep(self, files: MemoryFiles) -> None:
         """Keep what the tasks of a batch gave."""
         self.dead_letters += files.dead_letters
-        changed = self.content.apply(files.changes)
+        self.changes = files.changes
+        changed = self.content.apply(row for table in files.changes for row in table.to_pylist())
         self.output += changed
         self.written += changed

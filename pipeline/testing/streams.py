@@ -3,6 +3,7 @@
 The stream's steps and joins, stamps and clocks are the pipeline's; only the engine is left out.
 """
 
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,7 @@ from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.state import Version
 from oriel.pipeline.testing.output import Reader
 from oriel.pipeline.testing.records import Record
-from oriel.pipeline.testing.store_driver import MemoryFiles, StoreDriver
+from oriel.pipeline.testing.store_driver import Aggregates, MemoryFiles, StoreDriver
 from oriel.pipeline.windows import (
     MAX_TIMESTAMP_MS,
     NULL_VALUE,
@@ -29,6 +30,12 @@ _ALL_RECORDS = TimeWindows.of_size_and_grace(1, MAX_TIMESTAMP_MS)
 _ALL_COLUMNS = Functions(int, (lambda *_: None,), lambda *_: None, "records BIGINT", "stream")
 #: In what order records of one batch came; results of a join that share a place by the last.
 _ARRIVAL = ("offset", "partition", "suborder")
+
+
+def stream_store(stream: KStream) -> Store:
+    """A store that would take all records of ``stream``."""
+    emit = EmitStrategy.on_window_update()
+    return Store("stream", stream.origins, _ALL_RECORDS, _ALL_COLUMNS, emit, None)
 
 
 @dataclass
@@ -49,14 +56,13 @@ class _Taken(MemoryFiles):
 class StreamDriver(StoreDriver):
     """Brings a stream forward, a micro-batch at a time, up to what a store behind it would get."""
 
-    def __init__(self, stream: KStream) -> None:
-        """Check the stream's steps.
+    def __init__(self, store: Store, columns_of: Mapping[str, Aggregates]) -> None:
+        """Check the steps of the stream in front of ``store``, which is one of ``stream_store``.
 
         Raises:
             InvalidTopology: a step does not fit; the message names it.
         """
-        emit = EmitStrategy.on_window_update()
-        super().__init__(Store("stream", stream.origins, _ALL_RECORDS, _ALL_COLUMNS, emit, None))
+        super().__init__(store, columns_of)
         self.records: list[Record] = []
 
     def _new_files(self) -> MemoryFiles:

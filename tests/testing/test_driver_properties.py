@@ -19,9 +19,9 @@ from oriel import (
 from oriel.pipeline.language.grouped import (
     CogroupedKStream,
     KGroupedStream,
-    KTable,
     TimeWindowedKStream,
 )
+from oriel.pipeline.language.ktables import KTable
 from oriel.pipeline.windows import NoWindows, Windows
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver, WindowedValue
 from tests import slow_model

@@ -89,6 +89,10 @@ _OUTSIDE = {
     "demo",
 }
 
+#: The one circle among modules, closed by an import inside a method: Kafka's words are one. A
+#: stream is grouped, the group's aggregation is a table, and the table's rows are a stream.
+_CIRCLE = ("pipeline.language.ktables", "pipeline.language.streams")
+
 
 class Import(NamedTuple):
     """One import: of which module or package (dotted, without ``oriel.``), and where it stands."""
@@ -141,7 +145,8 @@ def test_modules_of_a_room_have_no_cycle() -> None:
     """Also within a room, imports go one way."""
     below: dict[str, set[str]] = {}
     for one in _imports(*HOUSES, "demo"):
-        below.setdefault(one.importer, set()).add(one.imported)
+        if one[:2] != _CIRCLE:
+            below.setdefault(one.importer, set()).add(one.imported)
     found: list[str] = []
     done: set[str] = set()
 

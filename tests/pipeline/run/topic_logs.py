@@ -90,6 +90,13 @@ class Stores:
         finally:
             run.close()
 
+    def rebuild(self, topology: Topology, store: str) -> None:
+        """Compute one store anew."""
+        settings = RunSettings(
+            self.folder / "data", "app", trigger_ms=None, tasks=2, key_groups=8, sync=False
+        )
+        PipelineRun(self.spark, topology, EventLog(self.folder / "log"), settings, store).close()
+
     def _follow(self, _batch: int, stores: dict[str, PreparedBatch]) -> None:
         self.batches += 1
         self.last.update(stores)

@@ -26,7 +26,8 @@ from oriel import (
     sum,
     until_window_closes,
 )
-from oriel.pipeline.language.grouped import KGroupedStream, KTable
+from oriel.pipeline.language.grouped import KGroupedStream
+from oriel.pipeline.language.ktables import KTable
 from oriel.pipeline.language.streams import KStream, SourceTable
 from oriel.pipeline.windows import Aggregate, NoWindows, Windows
 
@@ -61,7 +62,7 @@ CONDITIONS = {
 
 
 def topology_of(tree: Node) -> Topology:
-    """The tree in our language, with one store."""
+    """The tree in our language; the last store is ``STORE``."""
     builder = StreamsBuilder()
     STORES[tree["op"]](builder, tree)
     return builder.build()
@@ -154,6 +155,7 @@ STREAMS: Mapping[str, Callable[[StreamsBuilder, Node], KStream]] = {
     "join_table": lambda b, n: _by_how(stream_of(b, n["left"]), n)(table_of(b, n["right"])),
     "join_global": _join_global,
     "to_stream": lambda b, n: table_of(b, n["input"]).to_stream(),
+    "rows_of": lambda b, n: _aggregated_of(b, n["input"]).to_stream(),
 }
 
 TABLES: Mapping[str, Callable[[StreamsBuilder, Node], SourceTable]] = {
@@ -227,7 +229,11 @@ def _reduced(kept: Any, added: Any) -> Any:
 _FOLDS = {"fold": _folded, "removing": _removing}
 
 
-def _aggregate(builder: StreamsBuilder, node: Node) -> None:
+def _aggregated_of(builder: StreamsBuilder, node: Node) -> KTable:
+    return _reduce(builder, node) if node["op"] == "reduce" else _aggregate(builder, node)
+
+
+def _aggregate(builder: StreamsBuilder, node: Node) -> KTable:
     windows, how, inputs = windows_of(node), node["how"], node["inputs"]
     grouped: Any = [_grouped(builder, each) for each in inputs]
     aggregates = [every_column(number, each["columns"]) for number, each in enumerate(inputs)]
@@ -241,12 +247,12 @@ def _aggregate(builder: StreamsBuilder, node: Node) -> None:
         table = stream.aggregate(lambda: "0", _FOLDS[how], _merged, "text STRING")
     else:
         table = _windowed(grouped[0], windows, node).aggregate(**aggregates[0])
-    _kept(table, node)
+    return _kept(table, node)
 
 
-def _reduce(builder: StreamsBuilder, node: Node) -> None:
+def _reduce(builder: StreamsBuilder, node: Node) -> KTable:
     stream = _windowed(_grouped(builder, node["inputs"][0]), windows_of(node), node)
-    _kept(stream.reduce(_reduced), node)
+    return _kept(stream.reduce(_reduced), node)
 
 
 def _windowed(stream: Any, windows: Windows, node: Node) -> Any:
@@ -256,10 +262,10 @@ def _windowed(stream: Any, windows: Windows, node: Node) -> Any:
     return windowed.emit(EmitStrategy.on_window_close()) if node["emit"] == "close" else windowed
 
 
-def _kept(table: KTable, node: Node) -> None:
+def _kept(table: KTable, node: Node) -> KTable:
     if node["emit"] == "suppress":
         table = table.suppress(until_window_closes())
-    table.materialize(STORE)
+    return table.materialize(node.get("store", STORE))
 
 
 def _materialize(builder: StreamsBuilder, node: Node) -> None:
@@ -276,7 +282,7 @@ def _group_table(builder: StreamsBuilder, node: Node) -> None:
     grouped.aggregate(**aggregates).materialize(STORE)
 
 
-STORES: Mapping[str, Callable[[StreamsBuilder, Node], None]] = {
+STORES: Mapping[str, Callable[[StreamsBuilder, Node], object]] = {
     "materialize": _materialize,
     "group_table": _group_table,
     "reduce": _reduce,

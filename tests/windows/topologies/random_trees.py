@@ -60,6 +60,8 @@ class _Plan:
     ends: bool
     emits: Sequence[str] = ("update",)
     hows: Sequence[str] = ("columns",)
+    #: Whether the log has many records, and most windows of it close.
+    many: bool = False
 
 
 _WINDOW_KINDS = ("none", "tumbling", "hopping", "sliding", "session")
@@ -152,6 +154,28 @@ def _updates(trees: Trees, plan: _Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [trees.stepped(stream)], kinds)
 
 
+def _rows_of_stores(trees: Trees, plan: _Plan) -> dict[str, Any]:
+    """Windows over the final rows of windows, and over those once more."""
+    random = trees.random
+    built = trees.stream("a")
+    kinds = ["tumbling", "hopping", "session", *(["sliding"] if plan.in_order else [])]
+    closing = replace(plan, emits=("close", "suppress"), hows=("columns",))
+    for number in range(random.choice((1, 1, 2))):
+        in_front = _aggregated(trees, closing, [built], kinds)
+        rows = {"op": "rows_of", "input": in_front | {"store": f"store-{number}"}}
+        texts = [name for name, of_type in built.columns.items() if of_type == "STRING"]
+        columns = {
+            "v": ["column", random.choice(("n0", "total0_v", "most0_v"))],
+            "s": ["column", f"least0_{random.choice(texts)}"],
+            "at": ["column", random.choice(("window_start_ms", "window_end_ms"))],
+        }
+        node = {"op": "map_values", "columns": columns, "input": rows}
+        types = {"v": "BIGINT", "s": "STRING", "at": "BIGINT"}
+        built = trees.stepped(Built(node, types))
+    built = trees.looked_up(built, random.choice((0, 0, 1)))
+    return _aggregated(trees, plan, [built])
+
+
 #: Kinds of trees, and the plans that fit. What reads one stream only may have any log.
 KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Plan]]] = {
     "one stream": (
@@ -203,6 +227,20 @@ KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Pl
     "outer join": (_outer_join, [_Plan(in_order=True, ample=True, ends=True)]),
     "table": (_table, [_Plan(in_order=False, ample=False, ends=False)]),
     "grouped table": (_grouped_table, [_Plan(in_order=False, ample=False, ends=False)]),
+    "rows of stores": (
+        _rows_of_stores,
+        [
+            _Plan(
+                in_order=in_order,
+                ample=False,
+                ends=False,
+                emits=_ALL_EMITS,
+                hows=_OF_ONE,
+                many=True,
+            )
+            for in_order in (False, True)
+        ],
+    ),
     "updates": (_updates, [_Plan(in_order=True, ample=True, ends=False)]),
 }
 
@@ -282,15 +320,16 @@ def random_log(random: Random, tree: Mapping[str, Any], plan: _Plan) -> list[Ent
     spread = 0 if plan.in_order else random.choice((0, 3, 10, 30))
     odd = random.choice((0.0, 0.1, 0.25))
     unset = 0 if _passes_records_without_keys(tree) else odd / 2
-    drift = random.choice((0.0, 0.7, 3.0))
+    drift = random.choice((3.0, 6.0) if plan.many else (0.0, 0.7, 3.0))
     log: list[Entry] = []
     time = 30.0
-    for place in range(1, random.choice((2, 6, 12)) * max(2, len(topics)) + 1):
+    number = random.choice((20, 40) if plan.many else (2, 6, 12))
+    for place in range(1, number * max(2, len(topics)) + 1):
         time += random.choice((0.0, drift, drift, 2 * drift, 15.0 if random.random() < 0.05 else 0))
         key = None if random.random() < unset else random.choice("abc")
-        number = place if random.random() < 0.7 else -place
+        signed = place if random.random() < 0.7 else -place
         value: Mapping[str, Any] | None = {
-            "v": None if random.random() < unset else number,
+            "v": None if random.random() < unset else signed,
             "s": None if random.random() < unset else random.choice("abc"),
         }
         if random.random() < odd:

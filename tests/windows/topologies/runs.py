@@ -13,8 +13,8 @@ import pyarrow as pa
 from oriel import Topology
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
-from oriel.pipeline.language import arrow_schema
-from oriel.pipeline.plan import BatchPlan, PreparedBatch, StorePlans
+from oriel.pipeline.language import Source, Store, StoreSource, arrow_schema
+from oriel.pipeline.plan import BatchPlan, PreparedBatch, StorePlans, final_records
 from oriel.pipeline.tasks import FolderFiles, LocalRunner, StoreWork, run_stages
 from oriel.pipeline.testing.records import decoded
 from oriel.pipeline.testing.rows import FIXED_COLUMNS, StoreRows
@@ -58,7 +58,7 @@ def driver_rows(topology: Topology, case: Case) -> Rows:
         driver.pipe_input(topic, [])
     driver.pipe_inputs([(topic, record_of(entry)) for topic, *entry in case.log])
     content: Sequence[WindowedValue | KeyValue]
-    kind = topology.stores[0].windows.kind
+    kind = topology.stores[-1].windows.kind
     if kind == "none":
         content = driver.key_value_store(STORE).all()
     elif kind == "session":
@@ -120,11 +120,11 @@ def _record(entry: Entry) -> Record:
 class _NotingFiles(FolderFiles):
     """Files of states only: changed rows are noted."""
 
-    changes: list[dict[str, Any]] = field(default_factory=list)
+    changes: list[pa.Table] = field(default_factory=list)
 
     def write_changes(self, _plan: BatchPlan, _task: int, changes: pa.Table) -> list[AddedFile]:
         """Note them."""
-        self.changes.extend(changes.to_pylist())
+        self.changes.append(changes)
         return []
 
     def write_dead_letters(self, _plan: BatchPlan, _letters: Sequence[pa.Table]) -> list[AddedFile]:
@@ -133,47 +133,81 @@ class _NotingFiles(FolderFiles):
 
 
 class _StagesRun:
-    """A topology's store, batch by batch."""
+    """A topology's stores, batch by batch."""
 
     def __init__(self, topology: Topology, folder: Path) -> None:
-        """Plan the store; states are below ``folder``."""
-        (self._store,) = topology.stores
-        (folder / "state").mkdir()
-        self._folder = folder
-        reasons = dict.fromkeys(self._store.sources, SourceReasons.FOR_ALL)
-        steps = partial(steps_for, store=self._store.name)
-        self._plans = StorePlans(self._store, steps, reasons)
-        self._plans.select_columns(KEY_GROUPS)
-        self._content = StoreRows()
-        self._previous: PreparedBatch | None = None
-        self._offsets = dict.fromkeys(self._store.topics, 0)
-        self._batch = 0
+        """Plan the stores; states are below ``folder``."""
+        self._stores: list[_StoreRun] = []
+        columns_of: dict[str, Mapping[str, pa.DataType]] = {}
+        for store in topology.stores:
+            (folder / store.name / "state").mkdir(parents=True)
+            self._stores.append(_StoreRun(store, folder / store.name, columns_of))
+            columns_of[store.name] = self._stores[-1].columns
+        self._offsets = dict.fromkeys(topology.topics, 0)
 
     def take(self, batch: Mapping[str, Sequence[Record]]) -> None:
         """Let one batch take effect; a topic's records are those of its only partition."""
-        read = {}
-        for source in self._store.sources:
-            records = batch.get(source.topic, ())
-            schema = arrow_schema(source.schema, str(source))
-            read[source] = [decoded(records, schema, 0, self._offsets[source.topic])]
+        read: dict[Source, pa.Table] = {}
+        for store in self._stores:
+            for source in store.store.sources:
+                if not isinstance(source, StoreSource):
+                    records = batch.get(source.topic, ())
+                    schema = arrow_schema(source.schema, str(source))
+                    read[source] = decoded(records, schema, 0, self._offsets[source.topic])
         for topic, records in batch.items():
             self._offsets[topic] += len(records)
-        ends: Offsets = {topic: {"0": offset} for topic, offset in self._offsets.items()}
+        for store in self._stores:
+            read[StoreSource.of(store.store.name)] = store.take(read)
+
+    @property
+    def rows(self) -> Rows:
+        """What the last store holds now."""
+        return self._stores[-1].rows
+
+
+class _StoreRun:
+    """One store of a run."""
+
+    def __init__(
+        self, store: Store, folder: Path, columns_of: Mapping[str, Mapping[str, pa.DataType]]
+    ) -> None:
+        self.store = store
+        self._folder = folder
+        reasons = dict.fromkeys(store.sources, SourceReasons.FOR_ALL)
+        steps = partial(steps_for, store=store.name)
+        self._plans = StorePlans(store, steps, reasons, columns_of)
+        self._plans.select_columns(KEY_GROUPS)
+        self._content = StoreRows()
+        self._previous: PreparedBatch | None = None
+        self._batch = 0
+        self._final_rows = 0
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        """The columns of its rows."""
+        return self._plans.assembly.engine.aggregate_types
+
+    def take(self, read: Mapping[Source, pa.Table]) -> pa.Table:
+        """Let one batch take effect; its final rows as records, for stores behind it."""
+        records = {source: read[source] for source in self.store.sources}
+        ends: Offsets = {source.topic: {"0": 0} for source in records}
         files = _NotingFiles(
             self._folder / "table", self._folder / "state", self._folder / "dead", sync=False
         )
         plan, joins = self._plans.plan(self._batch, files, TASKS, self._previous, ends)
-        reports = run_stages(LocalRunner(read), [StoreWork(self._plans, plan, joins)])
-        self._previous = prepared_batch(
-            plan, joins, reports[self._store.name], self._previous, ends
-        )
+        runner = LocalRunner({source: [table] for source, table in records.items()})
+        reports = run_stages(runner, [StoreWork(self._plans, plan, joins)])
+        self._previous = prepared_batch(plan, joins, reports[self.store.name], self._previous, ends)
         self._batch += 1
-        self._content.apply(files.changes)
+        self._content.apply(row for table in files.changes for row in table.to_pylist())
+        final_rows = final_records(files.changes, self.columns, self._final_rows)
+        self._final_rows += len(final_rows)
+        return final_rows
 
     @property
     def rows(self) -> Rows:
         """What the store holds now."""
-        is_plain = self._store.windows.kind == "none"
+        is_plain = self.store.windows.kind == "none"
         rows: Rows = {}
         for key in self._content.sorted_keys():
             for row in self._content.of_key(key):

@@ -92,7 +92,8 @@ final class Tree {
                 ? left.join(table, rowKey, SIDE_BY_SIDE)
                 : left.leftJoin(table, rowKey, SIDE_BY_SIDE);
           }),
-          entry("to_stream", (tree, node) -> tree.table(node.get("input")).toStream()));
+          entry("to_stream", (tree, node) -> tree.table(node.get("input")).toStream()),
+          entry("rows_of", (tree, node) -> tree.finalRows(node.get("input"))));
 
   private static final Map<String, BiFunction<Tree, JsonNode, KTable<String, Row>>> TABLES =
       Map.ofEntries(
@@ -116,7 +117,7 @@ final class Tree {
   private static final Map<String, BiFunction<Tree, JsonNode, KStream<?, Row>>> STORES =
       Map.ofEntries(
           entry("materialize", (tree, node) -> tree.table(node.get("input"))
-              .mapValues(row -> row, Tree.<KeyValueStore<Bytes, byte[]>>store()).toStream()),
+              .mapValues(row -> row, Tree.<KeyValueStore<Bytes, byte[]>>store(node)).toStream()),
           entry("group_table", (tree, node) -> tree.table(node.get("input"))
               .groupBy((key, value) -> new KeyValue<>(
                   Expressions.key(node.get("key"), key, value), value))
@@ -124,7 +125,7 @@ final class Tree {
                   Row::new,
                   (key, value, row) -> RowAggregation.net(row, value, 1),
                   (key, value, row) -> RowAggregation.net(row, value, -1),
-                  Tree.<KeyValueStore<Bytes, byte[]>>store())
+                  Tree.<KeyValueStore<Bytes, byte[]>>store(node))
               .toStream()),
           entry("reduce", (tree, node) -> tree.reduced(node)),
           entry("aggregate", (tree, node) -> tree.aggregated(node)));
@@ -132,6 +133,8 @@ final class Tree {
   private final StreamsBuilder builder = new StreamsBuilder();
   private final List<Object> arrived;
   private int groupings;
+  /** How many aggregations stand behind the one that is being built. */
+  private int behind;
 
   private Tree(List<Object> arrived) {
     this.arrived = arrived;
@@ -223,12 +226,27 @@ final class Tree {
   private KGroupedStream<String, Row> grouped(JsonNode input) {
     var stream = streamOf(input.get("input"));
     JsonNode key = input.get("key");
-    var noted = stream.processValues(() -> new Noting(arrived, key));
+    var noted = behind > 0 ? stream : stream.processValues(() -> new Noting(arrived, key));
     // Without names the repartition topics of a cogroup's streams would have one.
     Grouped<String, Row> named = Grouped.as("grouped-" + groupings++);
     return key.isNull()
         ? noted.groupByKey(named)
         : noted.groupBy((old, value) -> Expressions.key(key, old, value), named);
+  }
+
+  /** The final rows of an aggregation in front, with their windows as columns. */
+  @SuppressWarnings("unchecked")
+  private KStream<String, Row> finalRows(JsonNode node) {
+    behind++;
+    var rows = (KStream<Windowed<String>, Row>) STORES.get(text(node, "op")).apply(this, node);
+    behind--;
+    return rows.map(
+        (key, row) -> {
+          var value = new Row(row);
+          value.put("window_start_ms", key.window().start());
+          value.put("window_end_ms", key.window().end());
+          return new KeyValue<>(key.key(), value);
+        });
   }
 
   private KStream<?, Row> reduced(JsonNode node) {
@@ -237,17 +255,17 @@ final class Tree {
     return switch (text(windows, "kind")) {
       case "none" ->
           grouped
-              .reduce(RowAggregation::reduced, Tree.<KeyValueStore<Bytes, byte[]>>store())
+              .reduce(RowAggregation::reduced, Tree.<KeyValueStore<Bytes, byte[]>>store(node))
               .toStream();
       case "session" ->
           told(node, grouped.windowedBy(sessions(windows)).emitStrategy(emit(node))
-              .reduce(RowAggregation::reduced, store(windows)));
+              .reduce(RowAggregation::reduced, store(node, windows)));
       case "sliding" ->
           told(node, grouped.windowedBy(sliding(windows)).emitStrategy(emit(node))
-              .reduce(RowAggregation::reduced, store(windows)));
+              .reduce(RowAggregation::reduced, store(node, windows)));
       default ->
           told(node, grouped.windowedBy(time(windows)).emitStrategy(emit(node))
-              .reduce(RowAggregation::reduced, store(windows)));
+              .reduce(RowAggregation::reduced, store(node, windows)));
     };
   }
 
@@ -264,17 +282,17 @@ final class Tree {
     return switch (text(windows, "kind")) {
       case "none" ->
           grouped
-              .aggregate(how.initializer(), add, Tree.<KeyValueStore<Bytes, byte[]>>store())
+              .aggregate(how.initializer(), add, Tree.<KeyValueStore<Bytes, byte[]>>store(node))
               .toStream();
       case "session" ->
           told(node, grouped.windowedBy(sessions(windows)).emitStrategy(emit(node))
-              .aggregate(how.initializer(), add, how.merger(), store(windows)));
+              .aggregate(how.initializer(), add, how.merger(), store(node, windows)));
       case "sliding" ->
           told(node, grouped.windowedBy(sliding(windows)).emitStrategy(emit(node))
-              .aggregate(how.initializer(), add, store(windows)));
+              .aggregate(how.initializer(), add, store(node, windows)));
       default ->
           told(node, grouped.windowedBy(time(windows)).emitStrategy(emit(node))
-              .aggregate(how.initializer(), add, store(windows)));
+              .aggregate(how.initializer(), add, store(node, windows)));
     };
   }
 
@@ -289,15 +307,15 @@ final class Tree {
     }
     return switch (text(windows, "kind")) {
       case "none" ->
-          all.aggregate(how.initializer(), Tree.<KeyValueStore<Bytes, byte[]>>store()).toStream();
+          all.aggregate(how.initializer(), Tree.<KeyValueStore<Bytes, byte[]>>store(node)).toStream();
       case "session" ->
           told(node, all.windowedBy(sessions(windows))
-              .aggregate(how.initializer(), how.merger(), store(windows)));
+              .aggregate(how.initializer(), how.merger(), store(node, windows)));
       case "sliding" ->
           told(node, all.windowedBy(sliding(windows))
-              .aggregate(how.initializer(), store(windows)));
+              .aggregate(how.initializer(), store(node, windows)));
       default ->
-          told(node, all.windowedBy(time(windows)).aggregate(how.initializer(), store(windows)));
+          told(node, all.windowedBy(time(windows)).aggregate(how.initializer(), store(node, windows)));
     };
   }
 
@@ -327,13 +345,14 @@ final class Tree {
     return SessionWindows.ofInactivityGapAndGrace(ms(windows, "length"), ms(windows, "grace"));
   }
 
-  private static <S extends StateStore> Materialized<String, Row, S> store(JsonNode windows) {
-    return Tree.<S>store().withRetention(ms(windows, "retention"));
+  private static <S extends StateStore> Materialized<String, Row, S> store(
+      JsonNode node, JsonNode windows) {
+    return Tree.<S>store(node).withRetention(ms(windows, "retention"));
   }
 
-  private static <S extends StateStore> Materialized<String, Row, S> store() {
+  private static <S extends StateStore> Materialized<String, Row, S> store(JsonNode node) {
     // Said, not by default: suppress takes the default for that of windowed keys.
-    return Materialized.<String, Row, S>as(STORE)
+    return Materialized.<String, Row, S>as(node.has("store") ? text(node, "store") : STORE)
         .withKeySerde(Serdes.String())
         .withValueSerde(new Row.Serde())
         .withCachingDisabled();

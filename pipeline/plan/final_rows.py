@@ -1,0 +1,61 @@
+"""A store's final rows as the records of a stream, for the stores that read them (decision 0066).
+
+Windows become final in the order of their ends, whatever the batches are. So rows in the order of
+ends, keys and starts have the same places in any run: they are records of one partition, whose
+offsets count them. It is the order in which Kafka's ``suppress`` lets them go.
+"""
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline import hops
+
+#: The columns of a record beside the aggregates.
+_WINDOW = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
+
+
+def final_row_fields(aggregates: Mapping[str, pa.DataType]) -> list[pa.Field]:
+    """The value columns of records that are rows of a store with these ``aggregates``."""
+    return [*(pa.field(name, column_type) for name, column_type in aggregates.items()), *_WINDOW]
+
+
+def final_records(
+    changes: Iterable[pa.Table], aggregates: Mapping[str, pa.DataType], first_offset: int
+) -> pa.Table:
+    """The final rows among a batch's ``changes``, in the engine's columns, as decoded records.
+
+    They are of partition 0, from ``first_offset`` on; the time is the row's (KIP-259). They have no
+    bytes of their own.
+    """
+    fields = final_row_fields(aggregates)
+    schema = pa.schema([("key", pa.string()), ("timestamp_ms", pa.int64()), *fields])
+    tables = [
+        table.filter(pc.and_not(table["final"], table["deleted"])).select(schema.names).cast(schema)
+        for table in changes
+    ]
+    rows = pa.concat_tables([schema.empty_table(), *tables])
+    order = ("window_end_ms", "key", "window_start_ms")
+    rows = rows.sort_by([(name, "ascending") for name in order])
+    columns = [rows[field.name].combine_chunks() for field in fields]
+    value = pa.StructArray.from_arrays(columns, fields=fields)
+    key, timestamp_ms = rows["key"].combine_chunks(), rows["timestamp_ms"].combine_chunks()
+    told = {"key": key.cast(pa.binary()), "timestamp_ms": timestamp_ms}
+    message = pa.StructArray.from_arrays(
+        [told.get(field.name, pa.nulls(len(rows), field.type)) for field in hops.MESSAGE.type],
+        fields=list(hops.MESSAGE.type),
+    )
+    computed = {
+        "partition": pa.array(np.zeros(len(rows), np.int32)),
+        "offset": pa.array(np.arange(first_offset, first_offset + len(rows))),
+        "raw": pa.repeat(pa.scalar(b"", pa.binary()), len(rows)),
+        hops.MESSAGE.name: message,
+        "key": key,
+        "timestamp_ms": timestamp_ms,
+        "value": value,
+        "reason": pa.nulls(len(rows), pa.string()),
+    }
+    decoded = hops.decoded_schema(value.type)
+    return pa.table([computed[name] for name in decoded.names], schema=decoded)

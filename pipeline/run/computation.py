@@ -1,0 +1,96 @@
+"""A batch computed: by the driver alone where it is small, else as one Spark job."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from oriel.pipeline.decoding import BlockDecoder, refuse_ahead
+from oriel.pipeline.language import Source
+from oriel.pipeline.plan import StorePlans, WallClock
+from oriel.pipeline.run.spark_runner import SPARK_ERRORS, SparkRunner, refuse_failing, steps_of
+from oriel.pipeline.sources import SMALL_BATCH_RECORDS, Decoder, Log
+from oriel.pipeline.tasks import LocalRunner, StoreWork, WindowsReport, run_stages
+from oriel.storage import Offsets
+
+#: Records that are there already, each source's of one partition: stores' final rows.
+Records = Mapping[Source, pa.Table]
+
+
+class Computation:
+    """Runs the stages of batches."""
+
+    def __init__(
+        self, log: Log, decoders: Mapping[Source, Decoder], plans: Iterable[StorePlans]
+    ) -> None:
+        """Read ``log`` by ``decoders``, for stores of ``plans``."""
+        self._log = log
+        self._decoders = decoders
+        #: The stores that this process can compute: Arrow decodes what they read, and runs steps.
+        self._by_arrow = {plan.store.name for plan in plans if self._is_by_arrow(plan)}
+
+    def run(
+        self,
+        rows: DataFrame,
+        bounds: tuple[Offsets, Offsets],
+        stores: Sequence[StoreWork],
+        wall_clock: WallClock,
+        final_rows: Records,
+    ) -> dict[str, list[WindowsReport]]:
+        """What the tasks of ``stores`` report of a batch: the log's ``rows``, from where to where.
+
+        ``final_rows`` are records of the stores that they read.
+        """
+        if not stores:
+            return {}
+        starts, ends = bounds
+        latest_ms = wall_clock.latest_ms
+        sources = dict.fromkeys(s for work in stores for s in work.plans.store.sources)
+        of_log = [source for source in sources if source in self._decoders]
+        if (
+            all(work.plans.store.name in self._by_arrow for work in stores)
+            and sum(map(len, final_rows.values())) <= SMALL_BATCH_RECORDS
+            and (not of_log or self._log.is_small(starts, ends))
+        ):
+            records = {source: [table] for source, table in final_rows.items()}
+            records |= self._read(rows, starts, ends, latest_ms, of_log) if of_log else {}
+            return run_stages(LocalRunner(records), stores)
+        runner = SparkRunner(rows, self._log, self._decoders, latest_ms, final_rows)
+        try:
+            return run_stages(runner, stores)
+        except SPARK_ERRORS as error:
+            # Say so if it is an expression that fails on a record.
+            steps = (each for work in stores for each in steps_of(work.plans, runner))
+            refuse_failing(error, steps)
+            raise
+
+    def _read(
+        self,
+        rows: DataFrame,
+        starts: Offsets,
+        ends: Offsets,
+        latest_ms: int | None,
+        sources: Sequence[Source],
+    ) -> dict[Source, list[pa.Table]]:
+        """A batch's decoded records in this process, a table for each partition."""
+        records: dict[Source, list[pa.Table]] = {source: [] for source in sources}
+        for topic, raw in self._log.read(rows, starts, ends):
+            for source in sources:
+                if source.topic == topic:
+                    decoder = self._decoders[source]
+                    assert isinstance(decoder, BlockDecoder)
+                    blocks = [decoder.decode(block) for block in raw]
+                    records[source].append(refuse_ahead(pa.concat_tables(blocks), latest_ms))
+        return records
+
+    def _is_by_arrow(self, plans: StorePlans) -> bool:
+        """Whether no source and no step of a store needs Spark."""
+        decoders = (self._decoders.get(source) for source in plans.store.sources)
+        steps = (
+            steps
+            for each in plans.inputs
+            for steps in (each.steps, *(side.steps for side in each.sides))
+        )
+        return all(isinstance(d, BlockDecoder) for d in decoders if d is not None) and all(
+            each.arrow is not None for each in steps
+        )
