@@ -1,0 +1,148 @@
+"""Stores over stores in the test driver: a slow model, any cut, and what is refused."""
+
+import builtins
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from oriel import (
+    EmitStrategy,
+    InvalidTopology,
+    SessionWindows,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    collect_list,
+    count,
+    sum,
+    until_window_closes,
+)
+from oriel.testing import Record, TopologyTestDriver
+
+INNER_MS, INNER_GRACE_MS = 5, 2
+OUTER_MS, OUTER_GRACE_MS = 8, 3
+
+#: Key, time, value.
+Entry = tuple[str, int, int]
+logs = st.lists(
+    st.tuples(st.sampled_from("abc"), st.integers(0, 60), st.integers(-9, 9)), max_size=30
+)
+
+
+def layers(key: str) -> Topology:
+    """Tumbling windows over tumbling windows, whose rows get the key ``key``."""
+    builder = StreamsBuilder()
+    inner = (
+        builder.stream("t", "v BIGINT")
+        .group_by_key()
+        .windowed_by(TimeWindows.of_size_and_grace(INNER_MS, INNER_GRACE_MS))
+        .emit(EmitStrategy.on_window_close())
+        .aggregate(n=count(), total=sum("v"))
+        .materialize("inner")
+    )
+    (
+        inner.to_stream()
+        .select_key(key)
+        .group_by_key()
+        .windowed_by(TimeWindows.of_size_and_grace(OUTER_MS, OUTER_GRACE_MS))
+        .aggregate(rows=count(), total=sum("total"), starts=collect_list("window_start_ms"))
+        .materialize("outer")
+    )
+    return builder.build()
+
+
+def closed(log: Sequence[Entry], size_ms: int, grace_ms: int) -> list[tuple[str, int, int, int]]:
+    """Tumbling windows of Kafka's definition, record by record, as they close.
+
+    Key, start, greatest time and sum of each. Those that close with one record come by end, then
+    key.
+    """
+    windows: dict[tuple[int, str], tuple[int, int]] = {}
+    stream_time, done, order = -1, set(), []
+    for key, time, value in log:
+        stream_time = max(stream_time, time)
+        start = time - time % size_ms
+        if start + size_ms > stream_time - grace_ms:
+            latest, total = windows.get((start, key), (0, 0))
+            windows[start, key] = (max(latest, time), total + value)
+        for (first, owner), (latest, total) in sorted(windows.items()):
+            if first + size_ms <= stream_time - grace_ms and (first, owner) not in done:
+                done.add((first, owner))
+                order.append((owner, first, latest, total))
+    return order
+
+
+def layered_by_hand(log: Sequence[Entry], *, one_key: bool) -> dict[tuple[str, int], list[int]]:
+    """The starts of the rows that are in each window of the outer store, by key and start."""
+    found: dict[tuple[str, int], list[int]] = {}
+    stream_time = -1
+    for key, start, latest, _ in closed(log, INNER_MS, INNER_GRACE_MS):
+        stream_time = max(stream_time, latest)
+        outer = latest - latest % OUTER_MS
+        if outer + OUTER_MS > stream_time - OUTER_GRACE_MS:
+            found.setdefault(("all" if one_key else key, outer), []).append(start)
+    return found
+
+
+@given(logs, st.booleans(), st.lists(st.integers(1, 5), max_size=10))
+def test_layers_are_what_a_slow_model_says(
+    log: list[Entry], one_key: bool, cuts: list[int]
+) -> None:
+    """In any cut; the model takes one record after the other, by definition."""
+    with TopologyTestDriver(layers("'all'" if one_key else "key")) as driver:
+        left = [Record(key, {"v": value}, time) for key, time, value in log]
+        for size in cuts:
+            driver.pipe_input("t", left[:size])
+            left = left[size:]
+        driver.pipe_input("t", left)
+        rows = driver.window_store("outer").all()
+        found = {(row.key, row.window_start_ms): row.value["starts"] for row in rows}
+        expected = layered_by_hand(log, one_key=one_key)
+        assert found.keys() == expected.keys()
+        for place, starts in expected.items():
+            assert sorted(found[place]) == sorted(starts)
+        closed_in_front = closed(log, INNER_MS, INNER_GRACE_MS)
+        counters = driver.counters("outer")
+        assert counters.input == len(closed_in_front)
+        assert counters.applied == builtins.sum(map(len, expected.values()))
+
+
+def test_rows_without_a_key_are_dead_letters_of_their_store() -> None:
+    """They have the place that they have among its rows."""
+    with TopologyTestDriver(layers("CASE WHEN n > 1 THEN key END")) as driver:
+        driver.pipe_input("t", [Record("a", {"v": 1}, time) for time in (0, 1, 6, 20, 40)])
+        assert driver.dead_letters("outer") == [
+            {
+                "topic": "store inner", "partition": 0, "offset": offset, "store": "outer",
+                "reason": "null-key", "detail": "the key to group by is missing or null",
+                "raw": b"", "key": b"a", "timestamp_ms": time, "headers": None,
+            }
+            for offset, time in ((1, 6), (2, 20))
+        ]  # fmt: skip
+
+
+def test_what_has_no_final_rows_is_refused_with_the_way_out() -> None:
+    """A store that is missing, rows without windows, rows that change."""
+    builder = StreamsBuilder()
+    grouped = builder.stream("t", "v BIGINT").group_by_key()
+    windowed = grouped.windowed_by(SessionWindows.of_inactivity_gap_and_grace(5, 0))
+    with pytest.raises(InvalidTopology, match="give the table a store first, with materialize"):
+        windowed.count().to_stream()
+    with pytest.raises(InvalidTopology, match=r"'plain' are never final.*window it, or write"):
+        grouped.count().materialize("plain").to_stream()
+    with pytest.raises(InvalidTopology, match=r"'open' change until.*emit\(.*suppress\(until"):
+        windowed.count().materialize("open").to_stream()
+    final = windowed.count().suppress(until_window_closes()).materialize("final")
+    assert str(final.to_stream().origins[0].source) == "store('final').to_stream()"
+
+
+def test_a_topology_with_layers_is_told_and_drawn() -> None:
+    """Each store with what it reads, topics or stores."""
+    topology = layers("key")
+    assert topology.waves == (("inner",), ("outer",))
+    assert "Input: store('inner').to_stream().select_key(key).group_by_key()" in topology.describe()
+    assert '    store0 -->|"select_key(key)"| store1' in topology.to_mermaid()
+    assert topology.topics == ("t",)
+    assert topology.readers_of("inner") == ["outer"]
