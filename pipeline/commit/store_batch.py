@@ -87,7 +87,10 @@ def prepared_batch(
     has_results = any(plan.origins) and bool(reports)
     record = CommitRecord(
         batch=plan.batch,
-        offsets={clock.topic: ends.get(clock.topic, {}) for clock in plan.clock_plans},
+        offsets={
+            topic: ends.get(topic, {})
+            for topic in (*(clock.topic for clock in plan.clock_plans), *plan.topics_in_front)
+        },
         stream_time_ms={
             name: {str(p): time_ms for p, time_ms in sorted(partitions.items())}
             for name, partitions in clocks.items()
@@ -321,7 +324,7 @@ class StoreBatches:
         not where the table's folder is of a backup.
         """
         # Of stores' rows it holds those that these stores have decided.
-        offered = of_topics({topic: ends.get(topic, {}) for topic in self._store.topics})
+        offered = {topic: ends.get(topic, {}) for topic in self.plans.topics}
         if of_topics(decided.record.offsets) != offered:
             message = (
                 f"store {self._store.name!r}: another process has decided batch "

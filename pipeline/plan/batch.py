@@ -166,7 +166,8 @@ class BatchPlan:
     ``clocks`` has every partition known to this batch with its stream time before it, and
     ``close_ms`` the close time before it; ``segments`` the state files of each task of the
     batch before, which may have had another number of tasks. ``wall_clock`` is read once for the
-    batch, ``heard_ms`` has when each partition was last heard of by it.
+    batch, ``heard_ms`` has when each partition was last heard of by it. ``topics_in_front`` are
+    those of stores whose rows it reads: of these, too, its rows tell up to the end of the batch.
     """
 
     store: str
@@ -183,6 +184,7 @@ class BatchPlan:
     files: TaskFiles
     wall_clock: WallClock = NO_WALL_CLOCK
     heard_ms: Clocks = field(default_factory=dict)
+    topics_in_front: tuple[str, ...] = ()
 
     @cached_property
     def stamped_schema(self) -> pa.Schema:

@@ -150,12 +150,12 @@ class StorePlans:
         store: Store,
         steps_of: StepsOf,
         source_reasons: Mapping[Source, SourceReasons],
-        columns_of: Mapping[str, Mapping[str, pa.DataType]] | None = None,
+        in_front: "Mapping[str, StorePlans] | None" = None,
     ) -> None:
         """Check the steps of ``store``, as ``steps_of`` makes them.
 
-        ``source_reasons`` are this store's part of ``reasons_by_store``; ``columns_of`` has the
-        aggregates of the stores that it reads.
+        ``source_reasons`` are this store's part of ``reasons_by_store``; ``in_front`` has the
+        stores whose rows it may read.
 
         Raises:
             InvalidTopology: a step does not fit; the message names it.
@@ -163,7 +163,7 @@ class StorePlans:
         self.store = store
         self._steps_of = steps_of
         self._source_reasons = dict(source_reasons)
-        self._columns_of = columns_of or {}
+        self._in_front = in_front or {}
         self.clocks: list[ClockPlan] = []
         #: How many joins are in front of others.
         self._fronts = 0
@@ -175,6 +175,18 @@ class StorePlans:
             replace(plan, stamp=self._addressed_to_engine(number, plan.stamp))
             for number, plan in enumerate(inputs)
         ]
+
+    @property
+    def columns(self) -> Mapping[str, pa.DataType]:
+        """The columns of the store's rows beside key, window and time."""
+        return self.assembly.engine.aggregate_types
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of which the rows come, also by stores in front."""
+        fronts = [self._in_front[source.store].topics for source in self.store.reads_stores]
+        own = (s.topic for s in self.store.sources if not isinstance(s, StoreSource))
+        return tuple(dict.fromkeys((*own, *(topic for topics in fronts for topic in topics))))
 
     def select_columns(self, key_groups: int) -> None:
         """Let all steps give only what is read behind them; stamps share keys in ``key_groups``.
@@ -218,6 +230,7 @@ class StorePlans:
             tasks=tasks,
             key_groups=self._key_groups,
             topics=tuple(definition.source.topic for definition in self.store.inputs),
+            topics_in_front=self.topics if self.store.reads_stores else (),
             origins=tuple(_origin(definition) for definition in self.store.inputs),
             assembly=self.assembly,
             clock_plans=tuple(self.clocks),
@@ -263,7 +276,7 @@ class StorePlans:
         """A source with the schema of its records, which that of a store's rows lacks so far."""
         if not isinstance(source, StoreSource):
             return source
-        fields = final_row_fields(self._columns_of[source.store])
+        fields = final_row_fields(self._in_front[source.store].columns)
         columns = (f"`{field.name}` {delta_type(field.type)}" for field in fields)
         return replace(source, schema=", ".join(columns))
 

@@ -47,10 +47,12 @@ class Computation:
         latest_ms = wall_clock.latest_ms
         sources = dict.fromkeys(s for work in stores for s in work.plans.store.sources)
         of_log = [source for source in sources if source in self._decoders]
-        if (
-            all(work.plans.store.name in self._by_arrow for work in stores)
-            and sum(map(len, final_rows.values())) <= SMALL_BATCH_RECORDS
-            and (not of_log or self._log.is_small(starts, ends))
+        final = sum(map(len, final_rows.values()))
+        # Most batches make nothing final: then stores that read nothing else have nothing to do.
+        has_none = not of_log and not final
+        is_small = final <= SMALL_BATCH_RECORDS and (not of_log or self._log.is_small(starts, ends))
+        if has_none or (
+            is_small and all(work.plans.store.name in self._by_arrow for work in stores)
         ):
             records = {source: [table] for source, table in final_rows.items()}
             records |= self._read(rows, starts, ends, latest_ms, of_log) if of_log else {}

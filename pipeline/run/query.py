@@ -230,13 +230,11 @@ class PipelineRun:
         """Check every store's steps and aggregates, before anything is made."""
         empty = {source: self._no_records(source) for source in self._topology.sources}
         reasons = reasons_by_store(self._topology)
-        plans: list[StorePlans] = []
-        columns_of: dict[str, Mapping[str, pa.DataType]] = {}
+        plans: dict[str, StorePlans] = {}
         for store in self._topology.stores:
             steps_of = partial(self._steps, empty, store.name)
-            plans.append(StorePlans(store, steps_of, reasons[store.name], columns_of))
-            columns_of[store.name] = plans[-1].assembly.engine.aggregate_types
-        return plans
+            plans[store.name] = StorePlans(store, steps_of, reasons[store.name], plans)
+        return list(plans.values())
 
     def _steps(
         self,

@@ -79,7 +79,8 @@ class Rebuild:
         schema = store_schema(types, windowed=windowed)
         target = Replacement(self.layout, self.checkpoint, defined, schema, sync=self.sync)
         # A topic that is new in the topology is read from its beginning by the next batch.
-        ends = of_topics({topic: decided_ends.get(topic, {}) for topic in plans.store.topics})
+        own = of_topics({topic: {} for topic in plans.store.topics})
+        ends = {topic: decided_ends.get(topic, {}) for topic in own}
         final_rows: dict[Source, pa.Table] = {
             source: self._final_rows(source, batch) for source in plans.store.reads_stores
         }
@@ -91,7 +92,8 @@ class Rebuild:
             definition = replace(target.definition, generation=0)
             tables = StoreTables(scratch, definition, types, sync=False)
             batches = StoreBatches(plans, tables, versions, tasks=self.tasks)
-            computed = self._compute(batches, ends, final_rows)
+            in_front = {t: decided_ends.get(t, {}) for t in plans.topics if t not in own}
+            computed = self._compute(batches, ends, in_front, final_rows)
             files = self._newest_rows(tables.table_folder, target.table_folder, schema, batch)
             prepared = as_version(computed, batch)
             target.take_state(versions.folder, prepared)
@@ -101,12 +103,16 @@ class Rebuild:
         self._say(f"{defined.name}: computed anew up to batch {batch}")
 
     def _compute(
-        self, batches: StoreBatches, ends: Offsets, final_rows: Mapping[Source, pa.Table]
+        self,
+        batches: StoreBatches,
+        ends: Offsets,
+        in_front: Offsets,
+        final_rows: Mapping[Source, pa.Table],
     ) -> PreparedBatch:
         """Run batches from the log's beginning to ``ends``; what the last one prepared.
 
-        Behind them come the ``final_rows`` of the stores that it reads, if any, in batches of
-        their own.
+        ``in_front`` is how far the stores that it reads have read other topics. Behind the log
+        come the ``final_rows`` of these stores, if any, in batches of their own.
         """
         store = batches.plans.store
         begins = self.log.begins(self.spark, ends) if ends else {}
@@ -117,7 +123,7 @@ class Rebuild:
         }
         all_ = max(1, _distance(starts, ends))
         number, said = 0, time.monotonic()
-        read_to: Offsets = {}
+        read_to = dict(in_front)
         for source in store.reads_stores:
             read_to |= ends_at(source, 0)
         while True:

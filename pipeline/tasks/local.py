@@ -31,9 +31,12 @@ class LocalRunner:
 
     def step(self, rows: Shares, steps: Steps) -> Shares:
         """See ``Runner``."""
+        shares = [share for share in rows if len(share)]
+        if not shares:
+            return []
         arrow_steps = steps.arrow
         assert arrow_steps is not None
-        return [arrow_steps.rows(share) for share in rows if len(share)]
+        return [arrow_steps.rows(share) for share in shares]
 
     def map(self, rows: Shares, function: TaskFunction, schema: pa.Schema) -> Shares:
         """See ``Runner``."""

@@ -18,7 +18,7 @@ from oriel.pipeline.language import (
 from oriel.pipeline.plan import ClockSettings, WallClock
 from oriel.pipeline.testing.output import OutputReader, rows_for_users
 from oriel.pipeline.testing.records import Record, decoded
-from oriel.pipeline.testing.store_driver import Aggregates, Counters, StoreDriver
+from oriel.pipeline.testing.store_driver import Counters, StoreDriver
 from oriel.pipeline.testing.stores import (
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
@@ -78,7 +78,7 @@ class TopologyTestDriver:
         }
         self._stores: dict[str, StoreDriver] = {}
         for store in topology.stores:
-            self._stores[store.name] = StoreDriver(store, self._columns_of(store))
+            self._stores[store.name] = StoreDriver(store, self._stores)
         self._streams: list[StreamDriver] = []
         settings = ClockSettings(
             None if max_ahead_ms is None else to_ms(max_ahead_ms, "max_ahead_ms"),
@@ -171,10 +171,6 @@ class TopologyTestDriver:
             piped[source] = self._stores[store.name].final_records(first)
             self._offsets[source.topic, 0] = first + len(piped[source])
 
-    def _columns_of(self, store: Store) -> dict[str, Aggregates]:
-        """The columns of the stores that ``store`` reads."""
-        return {source.store: self._stores[source.store].columns for source in store.reads_stores}
-
     def advance_wall_clock_time(self, advance_ms: Duration) -> None:
         """Let wall clock go on by ``advance_ms``; what that changes shows with the next batch.
 
@@ -232,7 +228,7 @@ class TopologyTestDriver:
             )
             raise IllegalArgument(message)
         store = stream_store(of)
-        stream_driver = StreamDriver(store, self._columns_of(store))
+        stream_driver = StreamDriver(store, self._stores)
         for source in store.sources:
             if not isinstance(source, StoreSource):
                 self._schemas[source] = arrow_schema(source.schema, str(source))

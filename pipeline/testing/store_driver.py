@@ -34,8 +34,6 @@ from oriel.storage.delta import AddedFile
 
 #: Decoded records of this batch, by source.
 Piped = Mapping[Source, pa.Table]
-#: A store's columns and their types.
-Aggregates = Mapping[str, pa.DataType]
 
 
 @dataclass(frozen=True)
@@ -121,10 +119,10 @@ class MemoryFiles:
 class StoreDriver:
     """Brings one store forward, a micro-batch at a time."""
 
-    def __init__(self, store: Store, columns_of: Mapping[str, Aggregates] | None = None) -> None:
+    def __init__(self, store: Store, in_front: "Mapping[str, StoreDriver] | None" = None) -> None:
         """Check the store's steps and aggregation.
 
-        ``columns_of`` has the aggregates of the stores that it reads.
+        ``in_front`` has the stores whose rows it may read.
 
         Raises:
             InvalidTopology: a step does not fit; the message names it.
@@ -133,8 +131,9 @@ class StoreDriver:
         # Each store of the driver has dead letters of its own.
         reasons = dict.fromkeys(store.sources, SourceReasons.FOR_ALL)
         steps_of = partial(steps_for, store=store.name)
-        self._plans = StorePlans(store, steps_of, reasons, columns_of)
-        self._plans.select_columns(key_groups=1)
+        plans = {name: driver.plans for name, driver in (in_front or {}).items()}
+        self.plans: StorePlans = StorePlans(store, steps_of, reasons, plans)
+        self.plans.select_columns(key_groups=1)
         self._batch = 0
         self._previous: PreparedBatch | None = None
         self._states: dict[str, pa.Table] = {}
@@ -147,14 +146,9 @@ class StoreDriver:
         self.written: list[Row] = []
         self.dead_letters: list[dict[str, Any]] = []
 
-    @property
-    def columns(self) -> Aggregates:
-        """The store's columns of aggregates."""
-        return self._plans.assembly.engine.aggregate_types
-
     def final_records(self, first_offset: int) -> pa.Table:
         """What became final in the last batch, as records with offsets from ``first_offset`` on."""
-        return final_records(self.changes, self.columns, first_offset)
+        return final_records(self.changes, self.plans.columns, first_offset)
 
     @property
     def counters(self) -> Counters:
@@ -181,11 +175,11 @@ class StoreDriver:
             number = 0 if isinstance(source, StoreSource) else partition
             ends.setdefault(source.topic, {})[str(number)] = 0
         files = self._new_files()
-        plan, joins = self._plans.plan(self._batch, files, 1, self._previous, ends, wall_clock)
+        plan, joins = self.plans.plan(self._batch, files, 1, self._previous, ends, wall_clock)
         for join in joins:
             join.refuse_places(ends)
         runner = LocalRunner({source: [records] for source, records in piped.items()})
-        reports = run_stages(runner, [StoreWork(self._plans, plan, joins)])[self.store.name]
+        reports = run_stages(runner, [StoreWork(self.plans, plan, joins)])[self.store.name]
         prepared = prepared_batch(plan, joins, reports, self._previous, ends)
         # From here on nothing fails: the batch counts as a whole.
         self._previous, self._ends = prepared, ends

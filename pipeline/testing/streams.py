@@ -15,7 +15,7 @@ from oriel.pipeline.plan import BatchPlan
 from oriel.pipeline.state import Version
 from oriel.pipeline.testing.output import Reader
 from oriel.pipeline.testing.records import Record
-from oriel.pipeline.testing.store_driver import Aggregates, MemoryFiles, StoreDriver
+from oriel.pipeline.testing.store_driver import MemoryFiles, StoreDriver
 from oriel.pipeline.windows import (
     MAX_TIMESTAMP_MS,
     NULL_VALUE,
@@ -56,13 +56,13 @@ class _Taken(MemoryFiles):
 class StreamDriver(StoreDriver):
     """Brings a stream forward, a micro-batch at a time, up to what a store behind it would get."""
 
-    def __init__(self, store: Store, columns_of: Mapping[str, Aggregates]) -> None:
+    def __init__(self, store: Store, in_front: Mapping[str, StoreDriver]) -> None:
         """Check the steps of the stream in front of ``store``, which is one of ``stream_store``.
 
         Raises:
             InvalidTopology: a step does not fit; the message names it.
         """
-        super().__init__(store, columns_of)
+        super().__init__(store, in_front)
         self.records: list[Record] = []
 
     def _new_files(self) -> MemoryFiles:
@@ -71,7 +71,7 @@ class StreamDriver(StoreDriver):
     def _keep(self, files: MemoryFiles) -> None:
         super()._keep(files)
         assert isinstance(files, _Taken)
-        columns = self._plans.inputs[0].stamp.columns
+        columns = self.plans.inputs[0].stamp.columns
         for row in files.taken:
             value = {name: row[column] for name, column in columns.items()}
             value_or_none = None if row[NULL_VALUE.name] else value

@@ -12,8 +12,11 @@ from tests import slow_model
 from tests.e2e.event_logs import Line
 from tests.e2e.kinds_topology import (
     ADVANCE_MS,
+    FRONT,
     GAP_MS,
     GRACE_MS,
+    LAYER_MS,
+    LAYERS,
     LENGTH_MS,
     SKIPPED,
     STRATEGIES,
@@ -34,7 +37,7 @@ Json = dict[str, Any]
 #: Partition, offset, store (None: bad for all), reason, raw bytes.
 Letter = tuple[int, int, str | None, str, bytes]
 
-STORES = (*(f"{kind}_{emit}" for kind in WINDOWS for emit in STRATEGIES), TOTALS, TEXTS)
+STORES = (*(f"{kind}_{emit}" for kind in WINDOWS for emit in STRATEGIES), LAYERS, TOTALS, TEXTS)
 _TAKE_NO_NULLS = ("sliding", "none")
 
 
@@ -77,7 +80,9 @@ class _Model:
 
 def kind_of(store: str) -> str:
     """The kind of a store, by its name."""
-    return {TOTALS: "none", TEXTS: "session"}.get(store) or store.partition("_")[0]
+    return {TOTALS: "none", TEXTS: "session", LAYERS: "tumbling"}.get(store) or store.partition(
+        "_"
+    )[0]
 
 
 def expected_stores(lines: Lines, *, grace_ms: int = GRACE_MS) -> dict[str, Expected]:
@@ -97,6 +102,8 @@ def bad_for_all(lines: Lines) -> set[Letter]:
 
 def _expected(store: str, lines: Lines, grace_ms: int) -> Expected:
     kind = kind_of(store)
+    if store == LAYERS:
+        return _layers(_expected(FRONT, lines, grace_ms))
     reasons = {p: [_reason(store, line) for line in log] for p, log in lines.items()}
     taken = {
         p: [line for line, reason in zip(log, reasons[p], strict=True) if reason is None]
@@ -126,6 +133,19 @@ def _expected(store: str, lines: Lines, grace_ms: int) -> Expected:
     if store.endswith("_close"):
         rows = {place: row for place, row in rows.items() if row["final"]}
     return Expected(store, kind, rows, counters, letters)
+
+
+def _layers(front: Expected) -> Expected:
+    """Windows over another store's rows, which are one partition in the order of their ends."""
+    in_order = sorted(front.rows, key=lambda place: (place[2], place[0].encode()))
+    rows = [front.rows[place] for place in in_order]
+    records = [(row["key"], row["timestamp_ms"], {"v": row["total"]}) for row in rows]
+    model = _windows(expected_windows({0: records}, Hopping(LAYER_MS, LAYER_MS, 0)))
+    counters = {
+        "input": len(rows), "applied": len(rows) - model.late, "late": model.late,
+        "dead_lettered": 0, "filtered": 0,
+    }  # fmt: skip
+    return Expected(LAYERS, "tumbling", model.rows, counters, set())
 
 
 def _reason(store: str, line: Line) -> str | None:

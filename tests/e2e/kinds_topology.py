@@ -1,7 +1,8 @@
 """One topology with a store of every kind: each window kind by both emit strategies.
 
-Beside them a store without windows, and one of sessions with functions of our own. The
-pipeline runs this file, the model (tests/e2e/expected_rows.py) imports it.
+Beside them a store without windows, one of sessions with functions of our own, and one over the
+final rows of another. The pipeline runs this file, the model (tests/e2e/expected_rows.py) imports
+it.
 """
 
 from collections.abc import Iterable
@@ -36,8 +37,11 @@ STRATEGIES = {
     "update": EmitStrategy.on_window_update(),
     "close": EmitStrategy.on_window_close(),
 }
-#: The stores without windows and with functions; the others are called KIND_STRATEGY.
-TOTALS, TEXTS = "totals", "texts"
+#: The stores without windows, with functions, and over the rows of ``FRONT``; the others are called
+#: KIND_STRATEGY.
+TOTALS, TEXTS, LAYERS = "totals", "texts", "layers"
+FRONT = "tumbling_close"
+LAYER_MS = 3 * LENGTH_MS
 
 #: Words that the functions don't take like others.
 SKIPPED, RAISES, DELETES = "skipped", "raises", "deletes"
@@ -71,10 +75,22 @@ def add_every_kind(builder: StreamsBuilder, strategies: Iterable[str] = STRATEGI
         "n": count(), "total": sum("v"), "mean": avg("v"), "least": min("v"), "most": max("v"),
         "all": collect_list("v"),
     }  # fmt: skip
+    tables = {}
     for kind, windows in WINDOWS.items():
         for emit in strategies:
             windowed = events.group_by_key().windowed_by(windows).emit(STRATEGIES[emit])
-            windowed.aggregate(**values).materialize(f"{kind}_{emit}")
+            name = f"{kind}_{emit}"
+            tables[name] = windowed.aggregate(**values).materialize(name)
+    if FRONT in tables:
+        (
+            tables[FRONT]
+            .to_stream()
+            .map_values(v="total")
+            .group_by_key()
+            .windowed_by(TimeWindows.of_size_and_grace(LAYER_MS, 0))
+            .aggregate(**values)
+            .materialize(LAYERS)
+        )
     events.group_by_key().aggregate(**values).materialize(TOTALS)
     (
         events.filter(f"coalesce(word, '') <> '{SKIPPED}'")

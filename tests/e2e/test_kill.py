@@ -4,7 +4,7 @@ import pytest
 
 from tests.e2e.expected_rows import STORES, bad_for_all, expected_stores
 from tests.e2e.killed_runs import Survivor
-from tests.e2e.kinds_topology import GRACE_MS, TEXTS
+from tests.e2e.kinds_topology import GRACE_MS, LAYERS, TEXTS
 from tests.e2e.table_checks import check_rows, told_letters, told_rows
 
 pytestmark = pytest.mark.e2e
@@ -36,7 +36,8 @@ def test_the_logs_reach_what_they_are_for(survivor: Survivor) -> None:
     """Late records, windows that are final and others, merged sessions, every dead letter."""
     for store in survivor.stores.values():
         if store.is_windowed:
-            assert store.counters["late"], store.name
+            # Of windows that hold those in front nothing is late.
+            assert store.counters["late"] or store.name == LAYERS, store.name
             assert any(row["final"] for row in store.rows.values()), store.name
             is_open = any(not row["final"] for row in store.rows.values())
             assert is_open != store.has_final_only, store.name

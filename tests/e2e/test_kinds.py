@@ -10,7 +10,7 @@ from oriel.demo import serving
 from tests.e2e.event_logs import ALL_KEYS, TWICE
 from tests.e2e.expected_rows import STORES, Expected, Json, kind_of
 from tests.e2e.killed_runs import Survivor
-from tests.e2e.kinds_topology import TOPIC, TOTALS
+from tests.e2e.kinds_topology import FRONT, LAYERS, TOPIC, TOTALS
 from tests.e2e.store_reads import StoreReads
 from tests.e2e.table_checks import told_rows
 
@@ -52,7 +52,8 @@ def test_counters_account_for_every_line(
     assert counters == expected.counters
     assert counters["input"] == sum(counters[name] for name in counters if name != "input")
     ends = {str(p): log[-1].offset + len(log[-1].raw) + 1 for p, log in survivor.lines.items()}
-    assert details["position"]["offsets"] == {TOPIC: ends}
+    rows = {f"store {FRONT}": {"0": counters["input"]}} if expected.name == LAYERS else {}
+    assert details["position"]["offsets"] == {TOPIC: ends, **rows}
     assert details["definition"]["window"]["kind"] == expected.kind
     assert reads.keys() == sorted({key for key, _, _ in expected.rows}, key=str.encode)
 

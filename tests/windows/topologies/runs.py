@@ -138,11 +138,11 @@ class _StagesRun:
     def __init__(self, topology: Topology, folder: Path) -> None:
         """Plan the stores; states are below ``folder``."""
         self._stores: list[_StoreRun] = []
-        columns_of: dict[str, Mapping[str, pa.DataType]] = {}
+        plans: dict[str, StorePlans] = {}
         for store in topology.stores:
             (folder / store.name / "state").mkdir(parents=True)
-            self._stores.append(_StoreRun(store, folder / store.name, columns_of))
-            columns_of[store.name] = self._stores[-1].columns
+            self._stores.append(_StoreRun(store, folder / store.name, plans))
+            plans[store.name] = self._stores[-1].plans
         self._offsets = dict.fromkeys(topology.topics, 0)
 
     def take(self, batch: Mapping[str, Sequence[Record]]) -> None:
@@ -168,24 +168,17 @@ class _StagesRun:
 class _StoreRun:
     """One store of a run."""
 
-    def __init__(
-        self, store: Store, folder: Path, columns_of: Mapping[str, Mapping[str, pa.DataType]]
-    ) -> None:
+    def __init__(self, store: Store, folder: Path, in_front: Mapping[str, StorePlans]) -> None:
         self.store = store
         self._folder = folder
         reasons = dict.fromkeys(store.sources, SourceReasons.FOR_ALL)
         steps = partial(steps_for, store=store.name)
-        self._plans = StorePlans(store, steps, reasons, columns_of)
-        self._plans.select_columns(KEY_GROUPS)
+        self.plans = StorePlans(store, steps, reasons, in_front)
+        self.plans.select_columns(KEY_GROUPS)
         self._content = StoreRows()
         self._previous: PreparedBatch | None = None
         self._batch = 0
         self._final_rows = 0
-
-    @property
-    def columns(self) -> Mapping[str, pa.DataType]:
-        """The columns of its rows."""
-        return self._plans.assembly.engine.aggregate_types
 
     def take(self, read: Mapping[Source, pa.Table]) -> pa.Table:
         """Let one batch take effect; its final rows as records, for stores behind it."""
@@ -194,13 +187,13 @@ class _StoreRun:
         files = _NotingFiles(
             self._folder / "table", self._folder / "state", self._folder / "dead", sync=False
         )
-        plan, joins = self._plans.plan(self._batch, files, TASKS, self._previous, ends)
+        plan, joins = self.plans.plan(self._batch, files, TASKS, self._previous, ends)
         runner = LocalRunner({source: [table] for source, table in records.items()})
-        reports = run_stages(runner, [StoreWork(self._plans, plan, joins)])
+        reports = run_stages(runner, [StoreWork(self.plans, plan, joins)])
         self._previous = prepared_batch(plan, joins, reports[self.store.name], self._previous, ends)
         self._batch += 1
         self._content.apply(row for table in files.changes for row in table.to_pylist())
-        final_rows = final_records(files.changes, self.columns, self._final_rows)
+        final_rows = final_records(files.changes, self.plans.columns, self._final_rows)
         self._final_rows += len(final_rows)
         return final_rows
 
