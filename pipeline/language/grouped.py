@@ -1,7 +1,6 @@
-"""The language behind a grouping: windows, aggregations, emit strategies, stores.
+"""The language behind a grouping: windows, emit strategies, aggregations.
 
-Each step returns a new object, so one grouping may be windowed and aggregated in several ways. An
-aggregation counts once it is materialized; ``StreamsBuilder.build`` refuses one that never is.
+Each step returns a new object, so one grouping may be windowed and aggregated in several ways.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,70 +8,28 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.aggregated import KTable, Registry
 from oriel.pipeline.language.arguments import (
     aggregation_text,
     checked_aggregation,
     checked_columns,
     checked_functions,
     checked_reducer,
-    checked_retention,
     checked_strategy,
     checked_table_aggregation,
     checked_table_reducers,
     checked_windows,
-    with_key_type,
 )
-from oriel.pipeline.language.formats import StoreKeySerde
-from oriel.pipeline.language.names import check_new_store, check_topic
-from oriel.pipeline.language.topology import Aggregation, Functions, Input, Publication, Store
+from oriel.pipeline.language.topology import Aggregation, Functions, Input, Store
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,
-    Duration,
     EmitStrategy,
     Merger,
     NoWindows,
     Windows,
     count,
 )
-
-
-@dataclass
-class Registry:
-    """What a builder has so far: stores, and aggregations that wait for a store (as written)."""
-
-    stores: list[Store] = field(default_factory=list)
-    waiting: dict[object, str] = field(default_factory=dict)
-
-    def new_store_name(self, name: str) -> str:
-        """Return ``name``.
-
-        Raises:
-            InvalidTopology: it is no store name, or taken by another store of the builder.
-        """
-        return check_new_store(name, [store.name for store in self.stores])
-
-    def publish(self, store_name: str | None, topic: str, *, final_only: bool) -> None:
-        """Let the rows of a store be written to a Kafka topic.
-
-        Raises:
-            InvalidTopology: there is no such store, it has no final rows where these are asked
-                for, or the topic's name is not valid or taken.
-        """
-        number = next((n for n, s in enumerate(self.stores) if s.name == store_name), None)
-        if number is None:
-            message = f"to({topic!r}): give it a store first, with materialize"
-            raise InvalidTopology(message)
-        store = self.stores[number]
-        if final_only and isinstance(store.windows, NoWindows):
-            message = f"to({topic!r}): without windows there are no final rows"
-            raise InvalidTopology(message)
-        published = [publication.topic for s in self.stores for publication in s.publications]
-        if check_topic(topic) in published:
-            message = f"to({topic!r}): two stores or two calls write to this topic"
-            raise InvalidTopology(message)
-        publication = Publication(topic, final_only)
-        self.stores[number] = replace(store, publications=(*store.publications, publication))
 
 
 @dataclass(frozen=True)
@@ -348,82 +305,6 @@ class TimeWindowedKStream:
         """
         aggregation = checked_aggregation(initializer, aggregator, merger, schema, aggregates)
         return _table(self.registry, (self.origins,), self.windows, aggregation, self.strategy)
-
-
-class KTable:
-    """An aggregation; give it a store with ``materialize``."""
-
-    def __init__(self, registry: Registry, store: Store, text: str) -> None:
-        """Remember the aggregation, written as ``text``, until it is materialized."""
-        self._registry = registry
-        self._store = store
-        self._text = text
-        self._store_name: str | None = None
-        # A key of its own, which stays: Python gives the id of a lost object to the next one.
-        self._ticket = object()
-        registry.waiting[self._ticket] = text
-
-    def suppress(self, until: EmitStrategy) -> "KTable":
-        """Write final rows only, ``suppress(until_window_closes())``: Kafka's other name for it.
-
-        Raises:
-            InvalidTopology: ``until`` is something else, or there are no windows that could close.
-        """
-        strategy = checked_strategy(until, self._store.windows, "suppress")
-        self._registry.waiting.pop(self._ticket, None)
-        return KTable(self._registry, replace(self._store, emit=strategy), self._text)
-
-    def materialize(
-        self,
-        store_name: str,
-        retention_ms: Duration | None = None,
-        key_serde: StoreKeySerde | None = None,
-    ) -> "KTable":
-        """Keep the windows in the store ``store_name``.
-
-        ``retention_ms`` (a number of ms or a ``timedelta``) is how much history queries see: the
-        windows whose start (sessions: end) is at least the greatest so far - retention_ms + 1.
-        None: all. It has no influence on results.
-
-        ``key_serde`` says what the keys are, and so their order: ``Serdes.long()`` 64-bit integers,
-        a tuple of serdes composites with a component for each; None: texts. A record whose key
-        does not fit is a dead letter (docs/keys.md).
-
-        Raises:
-            InvalidTopology: the name is no store name or taken, or the retention is
-                negative or shorter than the windows need, or the serde does not fit the grouping.
-            IllegalArgument: the retention is no number of ms that fits into 64 bits.
-        """
-        store = replace(
-            self._store,
-            name=self._registry.new_store_name(store_name),
-            inputs=with_key_type(store_name, self._store.inputs, key_serde),
-            retention_ms=checked_retention(store_name, self._store.windows, retention_ms),
-        )
-        self._registry.stores.append(store)
-        self._registry.waiting.pop(self._ticket, None)
-        self._store_name = store.name
-        return self
-
-    def to(self, topic: str, *, final_only: bool = False) -> "KTable":
-        """Write the rows of the store to the Kafka topic ``topic`` as well, behind each batch.
-
-        One message a row: the key says which window, the value is the window as the API answers
-        it with its ``revision``, null where the window was removed. ``final_only``: each window
-        once, when it is final. A batch may come again after a crash, with the same keys and
-        revisions (docs/kafka.md).
-
-        Raises:
-            InvalidTopology: it is not materialized, has no windows that could be final, or the
-                topic's name is not valid or taken.
-        """
-        self._registry.publish(self._store_name, topic, final_only=final_only)
-        return self
-
-
-def until_window_closes() -> EmitStrategy:
-    """For ``suppress``: hold a window back until it is final (Kafka's ``untilWindowCloses``)."""
-    return EmitStrategy.on_window_close()
 
 
 def _table(

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
-from oriel.pipeline.language.grouped import Registry
 from oriel.pipeline.language.steps import FlatMapValues, MapValues
 from oriel.pipeline.language.topology import Input, has_elements, pairing_join
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
+
+    from oriel.pipeline.language.aggregated import Registry
 
 
 def checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Column"]) -> MapValues:
@@ -76,7 +77,7 @@ def checked_flat_map(
     return FlatMapValues(keep, dict(columns))
 
 
-def check_builder(step: str, registry: Registry, other: Registry) -> None:
+def check_builder(step: str, registry: "Registry", other: "Registry") -> None:
     """Refuse two sides that are not of one topology."""
     if registry is not other:
         message = f"{step}: the two sides are of different builders; make them with one"

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.aggregated import Registry
 from oriel.pipeline.language.arguments import require_expressions, with_key_type
 from oriel.pipeline.language.branches import BranchedKStream
 from oriel.pipeline.language.formats import StoreKeySerde
-from oriel.pipeline.language.grouped import KGroupedStream, KGroupedTable, Registry
+from oriel.pipeline.language.grouped import KGroupedStream, KGroupedTable
 from oriel.pipeline.language.joins import (
     global_lookups,
     lookups,

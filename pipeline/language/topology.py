@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from oriel.pipeline.language.formats import JSON_RECORDS, Consumed
-from oriel.pipeline.language.steps import MapValues, Step, flattens, grouping_text
+from oriel.pipeline.language.steps import (
+    AggregatedRows,
+    Filter,
+    MapValues,
+    Step,
+    flattens,
+    grouping_text,
+)
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,
@@ -331,7 +338,10 @@ class Publication:
 
 @dataclass(frozen=True)
 class Store:
-    """One materialized aggregation: everything the pipeline has to know about it."""
+    """One materialized aggregation: everything the pipeline has to know about it.
+
+    ``row_steps`` are those between the aggregation and the table.
+    """
 
     name: str
     inputs: tuple[Input, ...]
@@ -340,6 +350,12 @@ class Store:
     emit: EmitStrategy
     retention_ms: int | None
     publications: tuple[Publication, ...] = ()
+    row_steps: tuple[Filter | MapValues, ...] = ()
+
+    @property
+    def aggregated_rows(self) -> AggregatedRows:
+        """The rows that the aggregation gives, with their steps."""
+        return AggregatedRows(self.row_steps, self.windows.kind != "none")
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -400,6 +416,8 @@ class Topology:
                 read: object = Side(origin.source, origin.steps) if is_table else origin
                 lines.append(f"    Input: {read}")
             lines.append(f"    Rows: {store.aggregation}")
+            if store.row_steps:
+                lines.append(f"    Steps: {store.aggregated_rows}")
             for publication in store.publications:
                 final = ", final rows only" if publication.final_only else ""
                 lines.append(f"    Sink: topic {publication.topic!r}{final}")
@@ -411,7 +429,8 @@ class Topology:
         numbers = {topic: number for number, topic in enumerate(self.topics)}
         lines += [f"    topic{number}[({_quoted(topic)})]" for topic, number in numbers.items()]
         for number, store in enumerate(self.stores):
-            lines.append(f"    store{number}[{_quoted(f'{store.name}<br>{store.kind}')}]")
+            label = "<br>".join(map(str, (store.name, store.kind, *store.row_steps)))
+            lines.append(f"    store{number}[{_quoted(label)}]")
             for origin in store.inputs:
                 for side, join in origin.read_sides:
                     steps = _quoted("<br>".join(map(str, (*side.steps, *([join] if join else ())))))

@@ -16,10 +16,10 @@ from oriel import (
     StreamsBuilder,
     TimeWindows,
 )
+from oriel.pipeline.language.aggregated import KTable
 from oriel.pipeline.language.grouped import (
     CogroupedKStream,
     KGroupedStream,
-    KTable,
     TimeWindowedKStream,
 )
 from oriel.pipeline.windows import NoWindows, Windows

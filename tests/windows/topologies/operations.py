@@ -26,7 +26,8 @@ from oriel import (
     sum,
     until_window_closes,
 )
-from oriel.pipeline.language.grouped import KGroupedStream, KTable
+from oriel.pipeline.language.aggregated import KTable
+from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream, SourceTable
 from oriel.pipeline.windows import Aggregate, NoWindows, Windows
 
