@@ -190,8 +190,8 @@ class Trees:
     def row_steps(self, rows: Columns, seen: Columns, bounds: Columns) -> list[dict[str, Any]]:
         """Up to three steps behind an aggregation, whose ``rows`` have these columns.
 
-        Conditions are over ``bounds`` and what is left of the columns ``seen``. The others are lists
-        and numbers that Kafka's side leaves out: steps only choose them.
+        Conditions are over ``bounds`` and what is left of the columns ``seen``. The others are
+        lists, and numbers that Kafka's side leaves out: steps only choose them.
         """
         steps: list[dict[str, Any]] = []
         for _ in range(self.random.choice((0, 0, 1, 1, 2, 3))):
