@@ -3,12 +3,14 @@
 Random topologies over random logs, and one example of each difference that the guide names.
 """
 
+import json
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oriel.testing import TopologyTestDriver
 from tests.tidy.project import ROOT
 from tests.windows.kafka_peer import KafkaPeer
 from tests.windows.topologies import campaign
@@ -16,6 +18,7 @@ from tests.windows.topologies.comparison import RULES, kafka_answer
 from tests.windows.topologies.operations import (
     ARRAYS,
     CONDITIONS,
+    STORE,
     STORES,
     STREAMS,
     TABLES,
@@ -23,7 +26,7 @@ from tests.windows.topologies.operations import (
 )
 from tests.windows.topologies.random_parts import is_interleaving_free, operations_of
 from tests.windows.topologies.random_trees import KINDS, Case, Entry, random_cases
-from tests.windows.topologies.runs import Rows, driver_rows, stages_rows
+from tests.windows.topologies.runs import Rows, driver_rows, record_of, stages_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -234,3 +237,30 @@ def test_a_difference_that_the_guide_names(
     topology = topology_of(tree)
     assert pairs(driver_rows(topology, case)) == of_us
     assert pairs(stages_rows(topology, case)) == of_us
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("emit", "suppress", "of_kafka", "of_us"),
+    [
+        ("update", "", [None, 2, None], [2]),
+        ("close", "", [2, None], [2]),
+        ("suppress", "first", [2, None], [2]),
+        ("suppress", "last", [2], [2]),
+    ],
+)
+def test_what_is_told_of_a_row_that_a_filter_leaves_out(
+    peer: KafkaPeer, emit: str, suppress: str, of_kafka: list[Any], of_us: list[Any]
+) -> None:
+    """A row that was never there: Kafka tells that it is gone, unless suppress comes last."""
+    behind = [{"op": "filter", "condition": ["third", "total0_v"]}]
+    tree = aggregated(stream("a"), TUMBLING, joins=False)
+    tree |= {"emit": emit, "suppress": suppress, "behind": behind}
+    case = Case(0, tree, log_of("a:k:3 a:k:5 a:q:40"), is_interleaving_free(tree))
+    asked = json.dumps({"tree": tree, "log": case.log})
+    told = [row[4] and row[4]["n0"] for row in json.loads(peer.answered(asked))["emitted"]]
+    assert told == of_kafka
+    driver = TopologyTestDriver(topology_of(tree))
+    driver.pipe_inputs([(topic, record_of(entry)) for topic, *entry in case.log])
+    rows = driver.create_output_reader(STORE).read_rows()
+    assert [row["n0"] for row in rows if row["final"] == (emit != "update")] == of_us
