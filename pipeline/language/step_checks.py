@@ -11,8 +11,6 @@ from oriel.pipeline.language.topology import Input, has_elements, pairing_join
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
-    from oriel.pipeline.language.aggregated import Registry
-
 
 def checked_map_values(keep: tuple[str, ...], columns: Mapping[str, "str | Column"]) -> MapValues:
     """The step of ``map_values``.
@@ -77,8 +75,8 @@ def checked_flat_map(
     return FlatMapValues(keep, dict(columns))
 
 
-def check_builder(step: str, registry: "Registry", other: "Registry") -> None:
-    """Refuse two sides that are not of one topology."""
+def check_builder(step: str, registry: object, other: object) -> None:
+    """Refuse two sides that are not of one topology, whose builder's registry they have."""
     if registry is not other:
         message = f"{step}: the two sides are of different builders; make them with one"
         raise InvalidTopology(message)

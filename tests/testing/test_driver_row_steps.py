@@ -71,7 +71,7 @@ def test_rows_are_those_of_the_whole_aggregation_that_pass(kind: str, emit: str)
     """Over random logs in random batches, of one row or many; nothing is taken away twice."""
     builder = StreamsBuilder()
     windowed = grouped(builder).windowed_by(WINDOWS[kind]).emit(STRATEGIES[emit])
-    whole = {"n": count(), "total": sum("t"), "all": collect_list("t")}
+    whole: dict[str, Any] = {"n": count(), "total": sum("t"), "all": collect_list("t")}
     windowed.aggregate(**whole).materialize("whole")
     (
         windowed.aggregate(**whole)
@@ -349,11 +349,11 @@ def test_steps_that_do_not_fit_are_refused(what: str) -> None:
 
 REFUSED_AT_ONCE: Mapping[str, tuple[Callable[[KTable], KTable], str]] = {
     "a function": (
-        lambda t: t.filter(lambda row: row),  # type: ignore[arg-type, return-value]
+        lambda t: t.filter(lambda row: row),  # type: ignore[arg-type]
         "filter: expects SQL text or a Spark Column",
     ),
     "a function, negated": (
-        lambda t: t.filter_not(lambda row: row),  # type: ignore[arg-type, return-value]
+        lambda t: t.filter_not(lambda row: row),  # type: ignore[arg-type]
         "filter_not: expects SQL text or a Spark Column",
     ),
     "no column": (lambda t: t.map_values(), "map_values: name at least one column"),
