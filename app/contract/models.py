@@ -247,7 +247,10 @@ class Definition(Model):
     sources: list[str] | None = Field(
         description="Topics with their schemas; null: the table is of a format that didn't say it"
     )
-    steps: list[str] | None = Field(description="Row-wise steps and joins of each input")
+    steps: list[str] | None = Field(
+        description="Row-wise steps and joins of each input, and last, behind `rows`, the steps "
+        "behind the aggregation"
+    )
     functions: list[str] | None = Field(description="Names of the user's functions, their schema")
     generation: int = Field(description="How often rows or state were replaced as a whole")
     key_type: str = Field(

@@ -3,9 +3,11 @@
 In come decoded records (or a join's results) as Arrow tables; out go the rows for the stamp that
 ``oriel.pipeline.rows.RowSteps`` would give. ``arrow_steps`` makes steps that only choose columns;
 ``RowSteps.arrow`` those whose expressions Spark has read, as a ``Program``. Which functions
-there are says ``FUNCTIONS``. Nothing here imports Spark.
+there are says ``FUNCTIONS``. The steps of an aggregation's rows are run here only
+(``AggregatedSteps``). Nothing here imports Spark.
 """
 
+from oriel.pipeline.arrow_steps.aggregated import AggregatedSteps
 from oriel.pipeline.arrow_steps.expressions import (
     Call,
     ColumnRef,
@@ -26,6 +28,7 @@ from oriel.pipeline.arrow_steps.steps import (
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 
 __all__ = [
+    "AggregatedSteps",
     "ArrowSteps",
     "Call",
     "ColumnRef",

@@ -34,6 +34,7 @@ from oriel.pipeline.hops import (
 )
 from oriel.pipeline.language import (
     SCOPE,
+    AggregatedRows,
     Input,
     MapValues,
     Side,
@@ -170,7 +171,7 @@ class ArrowSteps:
         Columns: those of ``STEPPED_FIELDS``, for a join's results those of ``BESIDE_RESULT``,
         for elements those of ``BESIDE_ELEMENT``, and the chosen value columns.
         """
-        rows = _Rows.of(records, joined=self._joined)
+        rows = Rows.of(records, joined=self._joined)
         rows.run(self._selected)
         key = rows.in_use_only(evaluate(self._selected.key, rows.columns))
         key, reason = self._checked_key(key, rows.in_use, rows.reason)
@@ -222,7 +223,7 @@ class ArrowSteps:
         reason = pc.if_else(pc.and_(in_use, is_too_long), Reason.KEY_TOO_LONG.value, reason)
         return key, reason
 
-    def _bytes(self, rows: "_Rows", is_bad: Operand) -> tuple[Operand, Operand]:
+    def _bytes(self, rows: "Rows", is_bad: Operand) -> tuple[Operand, Operand]:
         """The raw bytes and the message of rows, where somebody behind has use for them."""
         length, has_bad = len(is_bad), pc.any(is_bad).as_py()
         if self._joined:
@@ -240,7 +241,7 @@ class ArrowSteps:
 
 
 @dataclass
-class _Rows:
+class Rows:
     """Rows on their way through the steps: their columns, and what has become of each so far.
 
     ``in_use``: neither bad, for a ``reason``, nor filtered out (``keep``). ``elements`` says whose
@@ -256,7 +257,7 @@ class _Rows:
     elements: "_Elements | None" = None
 
     @classmethod
-    def of(cls, records: pa.Table, *, joined: bool) -> "_Rows":
+    def of(cls, records: pa.Table, *, joined: bool) -> "Rows":
         """Decoded records, or the results of a join."""
         if joined:
             columns = {name: records[name] for name in joined_values(records.schema).names}
@@ -270,6 +271,14 @@ class _Rows:
         columns |= {name: records[name] for name in SCOPE}
         keep = pa.array(np.ones(len(records), dtype=np.bool_))
         return cls(records, columns, reason, null_value, keep, pc.is_null(reason))
+
+    @classmethod
+    def aggregated(cls, rows: pa.Table) -> "Rows":
+        """The rows of an aggregation; those that it has removed have no value."""
+        columns = {name: rows[name] for name in rows.column_names}
+        stands = pc.invert(rows["deleted"])
+        reason = pa.nulls(len(rows), pa.string())
+        return cls(rows, columns, reason, rows["deleted"], stands, stands)
 
     def run(self, program: Program) -> None:
         """Do the steps of ``program``."""
@@ -314,10 +323,12 @@ class _Rows:
         return column if self.elements is None else column.take(self.elements.row_of)
 
 
-def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | None:
+def arrow_steps(
+    origin: Input | Side | AggregatedRows, read: Source | pa.Schema
+) -> ArrowSteps | None:
     """The steps of an input that only choose columns; None if Spark has to read an expression.
 
-    They stand in front of a source's decoded records or a join's results.
+    They stand behind a source's decoded records, a join's results or an aggregation.
 
     Raises:
         InvalidTopology: the source's schema can't be read, or has a name that is taken.
@@ -325,6 +336,9 @@ def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | 
     if isinstance(read, Source):
         values = arrow_schema(read.columns)
         refuse_taken(str(read), values.names)
+    elif isinstance(origin, AggregatedRows):
+        values = pa.schema([field for field in read if field.name not in origin.scope])
+        refuse_taken("the aggregation", values.names)
     else:
         values = joined_values(read)
     names = list(values.names)
@@ -345,6 +359,8 @@ def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | 
         return None
     values = pa.schema([values.field(name) for name in names])
     program = Program((), {name: name for name in names}, next_key)
+    if isinstance(origin, AggregatedRows):
+        return ArrowSteps(values, program, joined=False)
     joined = not isinstance(read, Source)
     return ArrowSteps(values, program, TypedKeys.of(origin), joined=joined)
 

@@ -7,6 +7,7 @@ wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way ou
 expressions and schemas fit together is found out by the rooms that have Spark.
 """
 
+from oriel.pipeline.language.aggregated import until_window_closes
 from oriel.pipeline.language.builder import StreamsBuilder
 from oriel.pipeline.language.descriptions import (
     function_texts,
@@ -27,7 +28,6 @@ from oriel.pipeline.language.formats import (
     ValueSerde,
     arrow_schema,
 )
-from oriel.pipeline.language.ktables import until_window_closes
 from oriel.pipeline.language.names import (
     SCOPE,
     check_names,
@@ -39,6 +39,7 @@ from oriel.pipeline.language.sources import Source, StoreSource, of_topics
 from oriel.pipeline.language.steps import (
     NO_ROW_KEY,
     OWN_KEY,
+    AggregatedRows,
     Filter,
     FlatMapValues,
     LookupKey,
@@ -77,6 +78,7 @@ __all__ = [
     "OWN_KEY",
     "SCOPE",
     "SINGLE_VALUES",
+    "AggregatedRows",
     "AvroSerde",
     "Columns",
     "Consumed",

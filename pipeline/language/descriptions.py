@@ -36,12 +36,17 @@ def source_texts(store: Store) -> tuple[str, ...]:
 
 
 def step_texts(store: Store) -> tuple[str, ...]:
-    """Each input of ``store``: what is read, its row-wise steps, its join with both sides."""
+    """Each input of ``store``: what is read, its row-wise steps, its join with both sides.
+
+    Behind them the steps of the aggregation's rows, if there are any.
+    """
     texts = [_input_text(origin) for origin in store.inputs]
     if len(texts) > 1 and isinstance(store.aggregation, Columns):
         columns = [", ".join(of_stream) for of_stream in store.aggregation.of_stream]
         names = [columns[origin.stream] for origin in store.inputs]
         texts = [f"{text}: {of_input}" for text, of_input in zip(texts, names, strict=True)]
+    if store.row_steps:
+        texts.append(f"rows.{store.aggregated_rows}")
     return tuple(texts)
 
 

@@ -1,7 +1,6 @@
-"""The language behind a grouping: windows, aggregations, emit strategies, stores.
+"""The language behind a grouping: windows, emit strategies, aggregations.
 
-Each step returns a new object, so one grouping may be windowed and aggregated in several ways. An
-aggregation counts once it is materialized; ``StreamsBuilder.build`` refuses one that never is.
+Each step returns a new object, so one grouping may be windowed and aggregated in several ways.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.aggregated import KTable, Registry
 from oriel.pipeline.language.arguments import (
     aggregation_text,
     checked_aggregation,
@@ -20,7 +20,6 @@ from oriel.pipeline.language.arguments import (
     checked_table_reducers,
     checked_windows,
 )
-from oriel.pipeline.language.ktables import KTable, Registry
 from oriel.pipeline.language.topology import Aggregation, Functions, Input, Store
 from oriel.pipeline.windows import (
     Aggregate,

@@ -19,6 +19,8 @@ _DELTA_COLUMN = re.compile(r"[^ ,;{}()\n\t=]+")
 
 #: Columns of rows in front of the steps beside the value's, for expressions to use.
 SCOPE = ("key", "timestamp_ms")
+#: And those beside the aggregates of a row behind an aggregation with windows.
+WINDOW_BOUNDS = ("window_start_ms", "window_end_ms")
 
 
 def check_topic(topic: str) -> str:

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
-from oriel.pipeline.language.ktables import Registry
 from oriel.pipeline.language.steps import FlatMapValues, MapValues
 from oriel.pipeline.language.topology import Input, has_elements, pairing_join
 
@@ -76,8 +75,8 @@ def checked_flat_map(
     return FlatMapValues(keep, dict(columns))
 
 
-def check_builder(step: str, registry: Registry, other: Registry) -> None:
-    """Refuse two sides that are not of one topology."""
+def check_builder(step: str, registry: object, other: object) -> None:
+    """Refuse two sides that are not of one topology, whose builder's registry they have."""
     if registry is not other:
         message = f"{step}: the two sides are of different builders; make them with one"
         raise InvalidTopology(message)

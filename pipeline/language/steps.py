@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from oriel.pipeline.language.names import SCOPE, WINDOW_BOUNDS
+
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
@@ -150,6 +152,32 @@ class Peek:
 
 
 Step = Filter | MapValues | FlatMapValues | LookupKey | OwnKey | Peek
+
+
+@dataclass(frozen=True)
+class AggregatedRows:
+    """A store's rows on their way from the aggregation to the table, and their steps.
+
+    They are rows of a table: one that a filter leaves out is removed. ``windowed``: a row is of a
+    window, whose bounds the steps see.
+    """
+
+    steps: tuple[Filter | MapValues, ...]
+    windowed: bool
+
+    def __str__(self) -> str:
+        """The steps as they are written."""
+        return ".".join(map(str, self.steps))
+
+    @property
+    def group_by(self) -> "tuple[str | Column, ...]":
+        """Empty: a row keeps its key."""
+        return ()
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """The columns that expressions see beside those of the aggregates."""
+        return (*SCOPE, *(WINDOW_BOUNDS if self.windowed else ()))
 
 
 def flattens(steps: Iterable[Step]) -> bool:

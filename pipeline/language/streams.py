@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.aggregated import Registry
 from oriel.pipeline.language.arguments import require_expressions, with_key_type
 from oriel.pipeline.language.branches import BranchedKStream
 from oriel.pipeline.language.formats import StoreKeySerde
@@ -18,7 +19,6 @@ from oriel.pipeline.language.joins import (
     stepped,
     stream_joins,
 )
-from oriel.pipeline.language.ktables import Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,
     checked_flat_map,

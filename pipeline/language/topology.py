@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from oriel.pipeline.language.sources import Source, StoreSource
-from oriel.pipeline.language.steps import MapValues, Step, flattens, grouping_text
+from oriel.pipeline.language.steps import (
+    AggregatedRows,
+    Filter,
+    MapValues,
+    Step,
+    flattens,
+    grouping_text,
+)
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,
@@ -306,7 +313,10 @@ class Publication:
 
 @dataclass(frozen=True)
 class Store:
-    """One materialized aggregation: everything the pipeline has to know about it."""
+    """One materialized aggregation: everything the pipeline has to know about it.
+
+    ``row_steps`` are those between the aggregation and the table.
+    """
 
     name: str
     inputs: tuple[Input, ...]
@@ -315,6 +325,12 @@ class Store:
     emit: EmitStrategy
     retention_ms: int | None
     publications: tuple[Publication, ...] = ()
+    row_steps: tuple[Filter | MapValues, ...] = ()
+
+    @property
+    def aggregated_rows(self) -> AggregatedRows:
+        """The rows that the aggregation gives, with their steps."""
+        return AggregatedRows(self.row_steps, self.windows.kind != "none")
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -398,6 +414,8 @@ class Topology:
                 read: object = Side(origin.source, origin.steps) if is_table else origin
                 lines.append(f"    Input: {read}")
             lines.append(f"    Rows: {store.aggregation}")
+            if store.row_steps:
+                lines.append(f"    Steps: {store.aggregated_rows}")
             for publication in store.publications:
                 final = ", final rows only" if publication.final_only else ""
                 lines.append(f"    Sink: topic {publication.topic!r}{final}")
@@ -411,7 +429,8 @@ class Topology:
         for number, store in enumerate(self.stores):
             drawn[StoreSource.of(store.name).topic] = f"store{number}"
         for number, store in enumerate(self.stores):
-            lines.append(f"    store{number}[{_quoted(f'{store.name}<br>{store.kind}')}]")
+            label = "<br>".join(map(str, (store.name, store.kind, *store.row_steps)))
+            lines.append(f"    store{number}[{_quoted(label)}]")
             for origin in store.inputs:
                 for side, join in origin.read_sides:
                     steps = _quoted("<br>".join(map(str, (*side.steps, *([join] if join else ())))))

@@ -151,7 +151,7 @@ class TaskFiles(Protocol):
         """
 
     def write_changes(self, plan: "BatchPlan", task: int, changes: pa.Table) -> list[AddedFile]:
-        """Write the windows that a task changed, as the engine gives them, for the table."""
+        """Write the windows that a task changed, behind their steps, for the table."""
 
     def write_dead_letters(self, plan: "BatchPlan", letters: Sequence[pa.Table]) -> list[AddedFile]:
         """Write dead letters, if there are any, for their table."""

@@ -11,16 +11,19 @@ from typing import Any
 
 import pyarrow as pa
 
+from oriel.pipeline.arrow_steps import AggregatedSteps
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import KEY_GROUP, RAW
 from oriel.pipeline.language import (
     Columns,
     Functions,
+    MapValues,
     Store,
     TableChanges,
     TableRows,
     arrow_schema,
     check_names,
+    grouping_text,
     has_elements,
     shares_places,
 )
@@ -55,6 +58,17 @@ class Assembly:
     keeps_raw: bool
     #: For each input whether its rows are elements of records, and no records.
     of_elements: tuple[bool, ...] = ()
+    #: What becomes of the engine's rows before they are written.
+    row_steps: AggregatedSteps | None = None
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType]:
+        """The store's columns of aggregates by name, as its table has them."""
+        return self.row_steps.types if self.row_steps else self.engine.aggregate_types
+
+    def written(self, changes: pa.Table) -> pa.Table:
+        """What is written of the rows that the engine changed."""
+        return self.row_steps.applied(changes) if self.row_steps else changes
 
 
 def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
@@ -80,15 +94,45 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
                 "map_values before"
             )
         raise InvalidTopology(message) from error
-    check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))
-    _check_types(store, assembly.engine.aggregate_types)
+    check_columns(store, assembly.types)
     if any(map(shares_places, store.inputs)):
         assembly.engine.order_by_suborder()
     return replace(assembly, of_elements=tuple(map(has_elements, store.inputs)))
 
 
+def check_columns(store: Store, types: Mapping[str, pa.DataType]) -> None:
+    """Refuse columns that the store's table can't have.
+
+    Raises:
+        InvalidTopology: a name or a type is none of a column; the message names it.
+    """
+    check_names(f"store {store.name!r}", list(types))
+    for name, column_type in types.items():
+        try:
+            delta_type(column_type)
+        except KeyError as error:
+            message = (
+                f"store {store.name!r}, column {name!r}: a store can't hold {column_type}; make it "
+                "a number, text, boolean or an array of these in map_values"
+            )
+            raise InvalidTopology(message) from error
+
+
 def aggregate_calls(store: Store) -> dict[str, str]:
-    """How each of the store's columns is made, for people."""
+    """How each of the store's columns is made, for people, as far as the topology says it."""
+    calls = _calls_of_aggregates(store)
+    for step in store.row_steps:
+        if isinstance(step, MapValues):
+            of_name = {name.lower(): call for name, call in calls.items()}
+            kept = {
+                name: of_name[name.lower()] for name in step.keep if name.lower() in of_name
+            } | (calls if "*" in step.keep else {})
+            computed = {name: grouping_text((of,)) for name, of in step.columns.items()}
+            calls = kept | computed
+    return calls
+
+
+def _calls_of_aggregates(store: Store) -> dict[str, str]:
     if not isinstance(store.aggregation, Columns):
         return {}
     of_stream = store.aggregation.of_stream
@@ -236,15 +280,3 @@ def _with_rows(rows: TableRows, values: Sequence[pa.Schema]) -> Assembly:
     engine = TableRowsEngine(rows.join, wide, pa.schema([KEY_GROUP]))
     names = tuple({name: name for name in schema.names} for schema in values)
     return Assembly(engine, names, (None,) * len(values), keeps_raw=False)
-
-
-def _check_types(store: Store, types: Mapping[str, pa.DataType]) -> None:
-    for name, column_type in types.items():
-        try:
-            delta_type(column_type)
-        except KeyError as error:
-            message = (
-                f"store {store.name!r}, column {name!r}: a store can't hold {column_type}; make it "
-                "a number, text, boolean or an array of these in map_values"
-            )
-            raise InvalidTopology(message) from error

@@ -13,6 +13,7 @@ import pyarrow as pa
 from oriel.pipeline import hops
 from oriel.pipeline.dead_letters import Origin, SourceReasons
 from oriel.pipeline.language import (
+    AggregatedRows,
     Input,
     Join,
     Side,
@@ -47,6 +48,7 @@ from oriel.pipeline.plan.clocks import (
 from oriel.pipeline.plan.engine import Assembly, assemble
 from oriel.pipeline.plan.final_rows import final_row_fields
 from oriel.pipeline.plan.join import JoinStage
+from oriel.pipeline.plan.row_steps import with_row_steps
 from oriel.pipeline.windows import (
     LEFT,
     NEVER_CLOSED_MS,
@@ -80,8 +82,9 @@ class Steps(Protocol):
         """The rows for the stamp, from decoded records or a join's results."""
 
 
-#: Makes the steps of an input (or side of a join) that reads a source, or a join's results.
-StepsOf = Callable[[Input | Side, Source | pa.Schema], Steps]
+#: Makes the steps of an input (or side of a join) that reads a source, or a join's results; or
+#: those of the rows of an aggregation.
+StepsOf = Callable[[Input | Side | AggregatedRows, Source | pa.Schema], Steps]
 
 
 @dataclass(frozen=True)
@@ -168,7 +171,8 @@ class StorePlans:
         #: How many joins are in front of others.
         self._fronts = 0
         inputs = [self._planned(*numbered) for numbered in enumerate(store.inputs)]
-        self.assembly: Assembly = assemble(store, [plan.steps.values for plan in inputs])
+        assembly = assemble(store, [plan.steps.values for plan in inputs])
+        self.assembly: Assembly = with_row_steps(store, assembly, steps_of)
         for columns in self.assembly.columns:
             refuse_hidden(store.name, columns)
         self.inputs = [
@@ -179,7 +183,7 @@ class StorePlans:
     @property
     def columns(self) -> Mapping[str, pa.DataType]:
         """The columns of the store's rows beside key, window and time."""
-        return self.assembly.engine.aggregate_types
+        return self.assembly.types
 
     @property
     def topics(self) -> tuple[str, ...]:

@@ -19,17 +19,17 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import ArrayType, StructField, StructType
 
 from oriel.pipeline.arrow_steps import ArrowSteps, TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import BESIDE_RESULT, FIRST_ELEMENT, MESSAGE
+from oriel.pipeline.hops import FIRST_ELEMENT, MESSAGE
 from oriel.pipeline.language import (
     NO_ROW_KEY,
     OWN_KEY,
     SCOPE,
+    AggregatedRows,
     Filter,
     FlatMapValues,
     Input,
@@ -50,24 +50,25 @@ from oriel.pipeline.rows.expressions import (
     carried_schema,
     refuse_unsteady,
 )
+from oriel.pipeline.rows.unpacking import JOIN_COLUMNS, JOINED, unpacked
 from oriel.pipeline.spark import error_kind, first_line
 from oriel.pipeline.windows import SUBORDER
 from oriel.storage import KEY_BYTES_MAX
 
-_META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
-#: The further columns of a join's results, and their names among the steps.
-JOIN_COLUMNS = {field.name: f"__{field.name}" for field in BESIDE_RESULT}
 _SUBORDER = JOIN_COLUMNS[SUBORDER.name]
 
 
 class RowSteps:
     """The steps of one input, checked and built once; ``rows`` then applies them to each batch."""
 
-    def __init__(self, records: DataFrame, origin: Input | Side, store: str) -> None:
+    def __init__(
+        self, records: DataFrame, origin: Input | Side | AggregatedRows, store: str
+    ) -> None:
         """Build the projections for records like ``records`` (which may be empty).
 
-        Records are decoded ones, with their value in the column ``value``, or a join's
-        results, whose value is the columns that no join needs.
+        Records are decoded ones, with their value in the column ``value``, or a join's results,
+        whose value is the columns that no join needs. Of the steps behind an aggregation only
+        ``values`` and ``arrow`` are of use: Spark doesn't come to see these rows.
 
         Raises:
             InvalidTopology: a step names an unknown column, isn't valid SQL, is not row-wise
@@ -79,11 +80,9 @@ class RowSteps:
         self._store = store
         self._records = records
         self._deletes = any(isinstance(step, Filter) and step.of_table for step in origin.steps)
-        joined = "report" in records.columns
-        self._meta = (*_META, *(JOIN_COLUMNS.values() if joined else ()))
-        unpacked = _unpacked_results(records) if joined else _unpacked(records, origin)
-        unpacked_rows = rows = self._project(records, unpacked)
-        step_of = {"": "join" if joined else str(origin.source)}
+        self._meta, columns, read = unpacked(records, origin)
+        unpacked_rows = rows = self._project(records, columns)
+        step_of = {"": read}
         for step in origin.steps:
             expressions: dict[str, str | Column] = {}
             if isinstance(step, Filter):
@@ -113,12 +112,12 @@ class RowSteps:
             store, rows.drop(*self._meta, *SCOPE).schema, step_of
         )
         program = arrow_program(self._rows, self._records)
-        self._typed_keys = TypedKeys.of(origin)
+        self._typed_keys = None if isinstance(origin, AggregatedRows) else TypedKeys.of(origin)
         #: The same steps over Arrow tables; None: only Spark can run them (decision 0021).
         self.arrow = (
             None
             if program is None
-            else ArrowSteps(self.values, program, self._typed_keys, joined=joined)
+            else ArrowSteps(self.values, program, self._typed_keys, joined=read == JOINED)
         )
 
     def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
@@ -340,45 +339,6 @@ def _key_text(expressions: tuple["str | Column", ...]) -> Column:
         escaped = F.replace(backslashes, F.lit("|"), F.lit("\\|"))
         separated += [F.lit("|"), escaped]
     return F.concat(*separated[1:])
-
-
-def _unpacked(records: DataFrame, origin: Input | Side) -> list[Column]:
-    """Value columns to the top level, everything else behind a prefix."""
-    names = records.schema["value"].dataType.fieldNames()  # type: ignore[attr-defined]
-    refuse_taken(str(origin.source), names)
-    return [
-        F.col("partition").alias("__partition"),
-        F.col("offset").alias("__offset"),
-        F.col("raw").alias("__raw"),
-        F.col(MESSAGE.name),
-        F.col("reason").alias("__reason"),
-        F.col("value").isNull().alias("__null_value"),
-        F.lit(True).alias("__keep"),  # noqa: FBT003
-        *_columns(SCOPE),
-        *(F.col(f"value.`{name}`").alias(name) for name in names),
-    ]
-
-
-def _unpacked_results(results: DataFrame) -> list[Column]:
-    """The same for a join's results.
-
-    Rows that report to the driver pass through with the reason ``report``: no step touches a row
-    with a reason.
-    """
-    own = {"partition", "offset", *JOIN_COLUMNS, *SCOPE}
-    is_report = F.col("report").isNotNull()
-    return [
-        F.col("partition").alias("__partition"),
-        F.col("offset").alias("__offset"),
-        F.lit(b"").alias("__raw"),
-        F.lit(None).cast(from_arrow_type(MESSAGE.type)).alias(MESSAGE.name),
-        F.when(is_report, "report").alias("__reason"),
-        F.lit(False).alias("__null_value"),  # noqa: FBT003
-        F.lit(True).alias("__keep"),  # noqa: FBT003
-        *(F.col(name).alias(step_name) for name, step_name in JOIN_COLUMNS.items()),
-        *_columns(SCOPE),
-        *_columns(name for name in results.columns if name not in own),
-    ]
 
 
 def _mapped(values: list[str], step: MapValues | FlatMapValues) -> list[Column]:

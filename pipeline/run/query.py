@@ -30,6 +30,7 @@ from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.errors import CheckpointError, Fenced, InvalidTopology
 from oriel.pipeline.hops import decoded_schema
 from oriel.pipeline.language import (
+    AggregatedRows,
     Input,
     Side,
     Source,
@@ -240,10 +241,10 @@ class PipelineRun:
         self,
         empty: Mapping[Source, DataFrame],
         store: str,
-        origin: Input | Side,
+        origin: Input | Side | AggregatedRows,
         read: Source | pa.Schema,
     ) -> RowSteps:
-        """Steps that Spark runs, over a source's records or a join's results."""
+        """Steps as Spark reads them, over a source's records, a join's results or aggregates."""
         if isinstance(read, StoreSource):
             read_schema = decoded_schema(pa.struct(list(arrow_schema(read.schema))))
             records = self._spark.createDataFrame([], from_arrow_schema(read_schema))
@@ -255,13 +256,13 @@ class PipelineRun:
 
     def _defined(self, plans: StorePlans) -> StoreDefinition:
         """What the topology says of a store."""
-        types = plans.assembly.engine.aggregate_types
+        types = plans.assembly.types
         key_groups = self._settings.key_groups
         return define(plans.store, types, self._checkpoint.application, key_groups)
 
     def _tables(self, plans: StorePlans) -> StoreTables:
         """Open one store's tables, making them where they aren't there."""
-        types = plans.assembly.engine.aggregate_types
+        types = plans.assembly.types
         return StoreTables(self._layout, self._defined(plans), types, sync=self._settings.sync)
 
     def _open(self, plans: StorePlans, tables: StoreTables) -> StoreBatches:

@@ -75,7 +75,7 @@ class Rebuild:
             CheckpointError, EventLogError: the log has less than the pipeline has read.
         """
         windowed = defined.window.is_windowed
-        types = plans.assembly.engine.aggregate_types
+        types = plans.assembly.types
         schema = store_schema(types, windowed=windowed)
         target = Replacement(self.layout, self.checkpoint, defined, schema, sync=self.sync)
         # A topic that is new in the topology is read from its beginning by the next batch.

@@ -98,7 +98,7 @@ class FolderFiles:
         """See ``TaskFiles``."""
         if not len(changes):
             return []
-        types = plan.assembly.engine.aggregate_types
+        types = plan.assembly.types
         windowed = plan.windows.kind != "none"
         rows = table_rows(changes, types, plan.batch, windowed=windowed)
         return [self._added(self.table, rows, f"part-{_name(plan, task)}")]

@@ -9,6 +9,7 @@ import pyarrow as pa
 from oriel.pipeline.arrow_steps import ArrowSteps, arrow_steps
 from oriel.pipeline.hops import decoded_schema
 from oriel.pipeline.language import (
+    AggregatedRows,
     Filter,
     FlatMapValues,
     Input,
@@ -29,8 +30,8 @@ if TYPE_CHECKING:
 _already_read: dict[str, ArrowSteps] = {}
 
 
-def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Steps:
-    """The steps of an input in front of decoded records or a join's results.
+def steps_for(origin: Input | Side | AggregatedRows, read: Source | pa.Schema, store: str) -> Steps:
+    """The steps of an input behind decoded records or a join's results, or of aggregated rows.
 
     Raises:
         InvalidTopology: a step does not fit the schema; the message names it.
@@ -51,7 +52,7 @@ def steps_for(origin: Input | Side, read: Source | pa.Schema, store: str) -> Ste
     return copy(_already_read[written])
 
 
-def _expressions(origin: Input | Side) -> Iterator[object]:
+def _expressions(origin: Input | Side | AggregatedRows) -> Iterator[object]:
     """All that steps compute with, functions too."""
     for step in origin.steps:
         if isinstance(step, Filter):
@@ -69,7 +70,9 @@ def _expressions(origin: Input | Side) -> Iterator[object]:
 class SparkSteps:
     """Steps with expressions: the pipeline's own, on a local Spark session."""
 
-    def __init__(self, origin: Input | Side, read: Source | pa.Schema, store: str) -> None:
+    def __init__(
+        self, origin: Input | Side | AggregatedRows, read: Source | pa.Schema, store: str
+    ) -> None:
         """Start the session if none runs, and check the steps.
 
         Raises:

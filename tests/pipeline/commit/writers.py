@@ -77,7 +77,7 @@ class Writer:
         for store in topology.stores:
             steps = partial(steps_for, store=store.name)
             plans = StorePlans(store, steps, reasons[store.name])
-            types = plans.assembly.engine.aggregate_types
+            types = plans.assembly.types
             definition = define(store, types, self.checkpoint.application, 8)
             tables = StoreTables(layout, definition, types, sync=sync)
             versions = self.checkpoint.versions(store.name)

@@ -33,7 +33,8 @@ def topology() -> Topology:
     users = builder.table("users", "name STRING")
     users.filter("name IS NOT NULL").outer_join(builder.table("cities", "c INT")).materialize("u")
     builder.table("users", "name STRING").materialize("names")
-    web.group_by_key().reduce(lambda one, _: one).materialize("newest")
+    kept = web.group_by_key().reduce(lambda one, _: one)
+    kept.filter("amount > 1").map_values("*", more="amount + 1").materialize("newest")
     return builder.build()
 
 
@@ -62,6 +63,7 @@ Topology
   Store: newest (no windows)
     Input: stream('web').group_by_key()
     Rows: reduce(functions)
+    Steps: filter('amount > 1').map_values('*', more='amount + 1')
 """
     )
 
@@ -71,7 +73,8 @@ def test_it_is_drawn_from_topics_to_stores_and_sinks(topology: Topology) -> None
     lines = topology.to_mermaid().splitlines()
     assert lines[0] == "flowchart LR"
     assert '    topic0[("orders")]' in lines
-    assert '    store4["newest<br>no windows"]' in lines
+    steps = "filter('amount > 1')<br>map_values('*', more='amount + 1')"
+    assert f'    store4["newest<br>no windows<br>{steps}"]' in lines
     assert "    topic0 -->|\"filter('city <> &quot;x&quot;')\"| store0" in lines
     assert "    topic1 --> store0" in lines
     assert "    topic2 -->|\"map_values('ms')<br>left_join('paid')\"| store1" in lines

@@ -226,3 +226,19 @@ def test_a_session_needs_a_merger_only_for_functions() -> None:
     windowed.aggregate(n=count()).materialize("counted")
     for store in builder.build().stores:
         assert assemble(store, [B]).engine.aggregate_types
+
+
+def test_calls_of_columns_behind_steps() -> None:
+    """A column that a step keeps has its aggregate's call, a computed one its expression."""
+    builder = StreamsBuilder()
+    counted = builder.stream("a", "v DOUBLE").group_by_key().aggregate(n=count(), mean=avg("v"))
+    counted.map_values("*", twice="n  *  2", n="n + 1").filter("n > 1").map_values(
+        "N", "twice", x="1"
+    ).materialize("s")
+    assert aggregate_calls(one_store(builder.build())) == {
+        "N": "n + 1", "twice": "n * 2", "x": "1",
+    }  # fmt: skip
+    builder = StreamsBuilder()
+    made = builder.stream("a", "v DOUBLE").group_by_key().reduce(lambda _, new: new)
+    made.map_values("*", twice="v * 2").materialize("s")
+    assert aggregate_calls(one_store(builder.build())) == {"twice": "v * 2"}

@@ -11,7 +11,7 @@ import pyarrow as pa
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.hops import joined_values
-from oriel.pipeline.language import Input, Side, Source, Store
+from oriel.pipeline.language import AggregatedRows, Input, Side, Source, Store
 from oriel.pipeline.plan import BatchPlan, JoinPlan, PreparedBatch, StampPlan, StorePlans
 from oriel.pipeline.tasks import (
     WindowsReport,
@@ -114,7 +114,7 @@ class JoinRun:
         assert self.previous is not None
         return self.previous.record.counters
 
-    def _steps(self, _origin: Input | Side, read: Source | pa.Schema) -> NoSteps:
+    def _steps(self, _origin: Input | Side | AggregatedRows, read: Source | pa.Schema) -> NoSteps:
         if isinstance(read, Source):
             return NoSteps(self._of_topic[read.topic])
         return NoSteps(joined_values(read))

@@ -14,7 +14,7 @@ from oriel import JoinWindows, SlidingWindows, StreamsBuilder, TimeWindows, Topo
 from oriel.pipeline.arrow_steps import ArrowSteps, arrow_steps
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.decoding import BlockDecoder, event_log_decoder
-from oriel.pipeline.language import Input, Side, Source
+from oriel.pipeline.language import AggregatedRows, Input, Side, Source
 from oriel.pipeline.plan import StorePlans, reasons_by_store
 from oriel.pipeline.tasks import (
     LocalRunner,
@@ -131,7 +131,7 @@ def works(folder: Path, topology: Topology, lines: Lines, tasks: int) -> list[St
     ends = {t: {str(p): len(rows) for p, rows in enumerate(of)} for t, of in lines.items()}
     reasons = reasons_by_store(topology)
 
-    def steps_of(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps:
+    def steps_of(origin: Input | Side | AggregatedRows, read: Source | pa.Schema) -> ArrowSteps:
         steps = arrow_steps(origin, read)
         assert steps is not None
         return steps

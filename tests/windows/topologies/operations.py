@@ -26,8 +26,8 @@ from oriel import (
     sum,
     until_window_closes,
 )
+from oriel.pipeline.language.aggregated import KTable
 from oriel.pipeline.language.grouped import KGroupedStream
-from oriel.pipeline.language.ktables import KTable
 from oriel.pipeline.language.streams import KStream, SourceTable
 from oriel.pipeline.windows import Aggregate, NoWindows, Windows
 
@@ -262,8 +262,22 @@ def _windowed(stream: Any, windows: Windows, node: Node) -> Any:
     return windowed.emit(EmitStrategy.on_window_close()) if node["emit"] == "close" else windowed
 
 
+#: The steps behind an aggregation.
+ROW_STEPS: Mapping[str, Callable[[KTable, Node], KTable]] = {
+    "filter": lambda table, step: table.filter(condition(step["condition"])),
+    "filter_not": lambda table, step: table.filter_not(condition(step["condition"])),
+    "map_values": lambda table, step: table.map_values(**columns_of(step)),
+}
+
+
 def _kept(table: KTable, node: Node) -> KTable:
-    if node["emit"] == "suppress":
+    """Keep the rows behind their steps; suppress is in front of these or last."""
+    suppresses, is_last = node.get("emit") == "suppress", node.get("suppress") == "last"
+    if suppresses and not is_last:
+        table = table.suppress(until_window_closes())
+    for step in node.get("behind", ()):
+        table = ROW_STEPS[step["op"]](table, step)
+    if suppresses and is_last:
         table = table.suppress(until_window_closes())
     return table.materialize(node.get("store", STORE))
 
@@ -279,7 +293,7 @@ def _group_table(builder: StreamsBuilder, node: Node) -> None:
         if of_type == "BIGINT":
             aggregates[f"total0_{name}"] = sum(name)
     grouped: Any = table_of(builder, node["input"]).group_by(expression(node["key"]))
-    grouped.aggregate(**aggregates).materialize(STORE)
+    _kept(grouped.aggregate(**aggregates), node)
 
 
 STORES: Mapping[str, Callable[[StreamsBuilder, Node], object]] = {

@@ -187,6 +187,28 @@ class Trees:
         flat = self._flattened(built)
         return replace(flat, node=flat.node | {"op": "flat_map", "key": self.key(built.columns)})
 
+    def row_steps(self, rows: Columns, seen: Columns, bounds: Columns) -> list[dict[str, Any]]:
+        """Up to three steps behind an aggregation, whose ``rows`` have these columns.
+
+        Conditions are over ``bounds`` and what is left of the columns ``seen``. The others are
+        lists, and numbers that Kafka's side leaves out: steps only choose them.
+        """
+        steps: list[dict[str, Any]] = []
+        for _ in range(self.random.choice((0, 0, 1, 1, 2, 3))):
+            left = {name: of for name, of in seen.items() if name in rows}
+            if self.random.random() < 0.5:
+                made, _ = self.values(left)
+                made |= {name: ["column", name] for name in rows if name not in left}
+                names = [name for name in made if self.random.random() < 0.8] or list(made)
+                steps.append({"op": "map_values", "columns": {name: made[name] for name in names}})
+                rows = {name: rows[name] for name in names}
+                continue
+            operation = self.random.choice(("filter", "filter", "filter_not"))
+            # Whatever the log's last records come to: it is windows that close.
+            condition = replace(self, steady=False).condition(left | bounds)
+            steps.append({"op": operation, "condition": condition})
+        return steps
+
     def merged(self, *, flattens: bool = True) -> Built:
         """Two topics as one stream."""
         left, right = (self.stream(topic, flattens=flattens) for topic in self.topics)

@@ -14,12 +14,15 @@ from typing import Any
 
 from tests.windows.topologies.random_parts import (
     Built,
+    Columns,
     Trees,
     is_interleaving_free,
     operations_of,
     topics_of,
 )
 
+#: What steps behind an aggregation see of a row's window.
+WINDOW_BOUNDS = ("window_start_ms", "window_end_ms")
 #: Topic, key, value, time.
 Entry = tuple[str, str | None, Mapping[str, Any] | None, int]
 
@@ -141,7 +144,13 @@ def _grouped_table(trees: Trees, _: _Plan) -> dict[str, Any]:
     # Of joined tables ours count the time of a record that a filter leaves out, for its group, too.
     table = trees.tables(2, filters=False) if trees.random.random() < 0.4 else trees.table()
     key = trees.key(table.columns)
-    return {"op": "group_table", "key": key, "columns": table.columns, "input": table.node}
+    numbers = [name for name, of in table.columns.items() if of == "BIGINT"]
+    seen = dict.fromkeys(("n0", *(f"total0_{number}" for number in numbers)), "BIGINT")
+    rows = seen | {f"n0_{name}": "BIGINT" for name in table.columns}
+    return {
+        "op": "group_table", "key": key, "columns": table.columns, "input": table.node,
+        "behind": trees.row_steps(rows, seen, {}),
+    }  # fmt: skip
 
 
 def _updates(trees: Trees, plan: _Plan) -> dict[str, Any]:
@@ -162,6 +171,8 @@ def _rows_of_stores(trees: Trees, plan: _Plan) -> dict[str, Any]:
     closing = replace(plan, emits=("close", "suppress"), hows=("columns",))
     for number in range(random.choice((1, 1, 2))):
         in_front = _aggregated(trees, closing, [built], kinds)
+        # Other columns than those that are read behind would not be there.
+        in_front["behind"] = [s for s in in_front["behind"] if s["op"] != "map_values"]
         rows = {"op": "rows_of", "input": in_front | {"store": f"store-{number}"}}
         texts = [name for name, of_type in built.columns.items() if of_type == "STRING"]
         columns = {
@@ -285,7 +296,35 @@ def _aggregated(
         for built in inputs
     ]
     operation = "reduce" if how == "reduce" else "aggregate"
-    return {"op": operation, "how": how, "windows": windows, "emit": emit, "inputs": keyed}
+    is_windowed = windows["kind"] != "none"
+    bounds = dict.fromkeys(WINDOW_BOUNDS, "BIGINT") if is_windowed else {}
+    return {
+        "op": operation, "how": how, "windows": windows, "emit": emit, "inputs": keyed,
+        "suppress": random.choice(("first", "last")),
+        "behind": trees.row_steps(*_rows_of(how, inputs), bounds),
+    }  # fmt: skip
+
+
+def _rows_of(how: str, inputs: Sequence[Built]) -> tuple[Columns, Columns]:
+    """The columns of an aggregation's rows, and those that Kafka's side never leaves out if 0."""
+    if how == "reduce":
+        columns = {name: of for name, of in inputs[0].columns.items() if name in {"v", "s"}}
+        return columns, columns
+    if how != "columns":
+        return {"text": "STRING"}, {"text": "STRING"}
+    rows: Columns = {}
+    for number, built in enumerate(inputs):
+        rows[f"n{number}"] = "BIGINT"
+        for name, of in built.columns.items():
+            rows |= {f"least{number}_{name}": of, f"most{number}_{name}": of}
+            rows[f"all{number}_{name}"] = "ARRAY"
+            if of == "BIGINT":
+                rows[f"total{number}_{name}"] = of
+    # A cogroup's row may be without records of a stream.
+    left_out = "n" if len(inputs) > 1 else "-"
+    return rows, {
+        name: of for name, of in rows.items() if of != "ARRAY" and not name.startswith(left_out)
+    }
 
 
 def _windows(random: Random, kind: str, *, ample: bool) -> dict[str, Any]:

@@ -3,12 +3,14 @@
 Random topologies over random logs, and one example of each difference that the guide names.
 """
 
+import json
 import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from oriel.testing import TopologyTestDriver
 from tests.tidy.project import ROOT
 from tests.windows.kafka_peer import KafkaPeer
 from tests.windows.topologies import campaign
@@ -16,6 +18,7 @@ from tests.windows.topologies.comparison import RULES, kafka_answer
 from tests.windows.topologies.operations import (
     ARRAYS,
     CONDITIONS,
+    STORE,
     STORES,
     STREAMS,
     TABLES,
@@ -23,7 +26,7 @@ from tests.windows.topologies.operations import (
 )
 from tests.windows.topologies.random_parts import is_interleaving_free, operations_of
 from tests.windows.topologies.random_trees import KINDS, Case, Entry, random_cases
-from tests.windows.topologies.runs import Rows, driver_rows, stages_rows
+from tests.windows.topologies.runs import Rows, driver_rows, record_of, stages_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +54,7 @@ def test_every_operation_comes_up() -> None:
     told = repr(trees)
     assert all(f"['{name}', " in told for name in [*CONDITIONS, *ARRAYS])
     assert all(f"'{emit}'" in told for emit in ("update", "close", "suppress"))
-    assert len(KINDS) == 11
+    assert len(KINDS) == 12
 
 
 def test_rules_name_sections_of_the_guide() -> None:
@@ -234,3 +237,31 @@ def test_a_difference_that_the_guide_names(
     topology = topology_of(tree)
     assert pairs(driver_rows(topology, case)) == of_us
     assert pairs(stages_rows(topology, case)) == of_us
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("emit", "suppress", "expected"),
+    [
+        ("update", "", [2, 1, None, 3, 1]),
+        ("close", "", [2, 3]),
+        ("suppress", "first", [2, 3]),
+        ("suppress", "last", [2, 3]),
+    ],
+)
+def test_what_is_told_of_rows_that_a_filter_leaves_out(
+    peer: KafkaPeer, spark: "SparkSession", emit: str, suppress: str, expected: list[Any]
+) -> None:
+    """That one is gone, once and if it was there; of final rows nothing."""
+    tree = aggregated(stream("a"), TUMBLING, joins=False) | {
+        "emit": emit, "suppress": suppress,
+        "behind": [{"op": "filter", "condition": ["third", "total0_v"]}],
+    }  # fmt: skip
+    log = log_of("a:k:3 a:k:5 a:q:6 a:q:7 a:q:8 a:z:40")
+    answer = json.loads(peer.answered(json.dumps({"tree": tree, "log": log})))
+    assert [row[4] and row[4]["n0"] for row in answer["emitted"]] == expected
+    driver = TopologyTestDriver(topology_of(tree))
+    for topic, *entry in log:
+        driver.pipe_input(topic, record_of(entry))
+    rows = driver.create_output_reader(STORE).read_rows()
+    assert [row["n0"] for row in rows if row["final"] == (emit != "update")] == expected

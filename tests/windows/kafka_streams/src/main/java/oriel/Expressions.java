@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.function.Function;
 import java.util.function.Predicate;
 import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.kstream.Windowed;
 
 /**
  * Expressions and conditions of a tree: [NAME, COLUMN], where the column "key" is the key.
@@ -48,23 +49,23 @@ final class Expressions {
 
   private Expressions() {}
 
-  static Object evaluate(JsonNode expression, String key, Row value) {
+  static Object evaluate(JsonNode expression, Object key, Row value) {
     Object of = column(expression, key, value);
     return of == null ? null : EXPRESSIONS.get(expression.get(0).asText()).apply(of);
   }
 
   /** The text that an expression makes of a record, as a key; null is none. */
-  static String key(JsonNode expression, String key, Row value) {
+  static String key(JsonNode expression, Object key, Row value) {
     Object made = evaluate(expression, key, value);
     return made == null ? null : made.toString();
   }
 
-  static boolean holds(JsonNode condition, String key, Row value) {
+  static boolean holds(JsonNode condition, Object key, Row value) {
     return CONDITIONS.get(condition.get(0).asText()).test(column(condition, key, value));
   }
 
   /** The value that {@code columns}, expressions by name, make of a record; of no value none. */
-  static Row values(JsonNode columns, String key, Row value) {
+  static Row values(JsonNode columns, Object key, Row value) {
     if (value == null) {
       return null;
     }
@@ -91,14 +92,26 @@ final class Expressions {
   }
 
   /** The same with the keys that are made of the new values. */
-  static List<KeyValue<String, Row>> keyedElements(JsonNode node, String key, Row value) {
+  static List<KeyValue<String, Row>> keyedElements(JsonNode node, Object key, Row value) {
     return elements(node, value).stream()
         .map(one -> KeyValue.pair(key(node.get("key"), key, one), one))
         .toList();
   }
 
-  private static Object column(JsonNode named, String key, Row value) {
+  /** A column of the value, or of the key; that of an aggregated row may have a window. */
+  private static Object column(JsonNode named, Object key, Row value) {
     String column = named.get(1).asText();
+    if (key instanceof Windowed<?> windowed) {
+      switch (column) {
+        case "key":
+          return windowed.key();
+        case "window_start_ms":
+          return windowed.window().start();
+        case "window_end_ms":
+          return windowed.window().end();
+        default:
+      }
+    }
     if (column.equals("key")) {
       return key;
     }

@@ -9,6 +9,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.function.BiFunction;
+import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
@@ -30,6 +31,7 @@ import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.ValueJoiner;
 import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.kstream.WindowedSerdes;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
@@ -118,23 +120,22 @@ final class Tree {
       Map.ofEntries(
           entry("materialize", (tree, node) -> tree.table(node.get("input"))
               .mapValues(row -> row, Tree.<KeyValueStore<Bytes, byte[]>>store(node)).toStream()),
-          entry("group_table", (tree, node) -> tree.table(node.get("input"))
+          entry("group_table", (tree, node) -> behind(node, tree.table(node.get("input"))
               .groupBy((key, value) -> new KeyValue<>(
                   Expressions.key(node.get("key"), key, value), value))
               .aggregate(
                   Row::new,
                   (key, value, row) -> RowAggregation.net(row, value, 1),
                   (key, value, row) -> RowAggregation.net(row, value, -1),
-                  Tree.<KeyValueStore<Bytes, byte[]>>store(node))
-              .toStream()),
+                  Tree.<KeyValueStore<Bytes, byte[]>>store(node)))),
           entry("reduce", (tree, node) -> tree.reduced(node)),
           entry("aggregate", (tree, node) -> tree.aggregated(node)));
 
   private final StreamsBuilder builder = new StreamsBuilder();
   private final List<Object> arrived;
   private int groupings;
-  /** How many aggregations stand behind the one that is being built. */
-  private int behind;
+  /** How many aggregations that others read are being built. */
+  private int inFront;
 
   private Tree(List<Object> arrived) {
     this.arrived = arrived;
@@ -226,7 +227,7 @@ final class Tree {
   private KGroupedStream<String, Row> grouped(JsonNode input) {
     var stream = streamOf(input.get("input"));
     JsonNode key = input.get("key");
-    var noted = behind > 0 ? stream : stream.processValues(() -> new Noting(arrived, key));
+    var noted = inFront > 0 ? stream : stream.processValues(() -> new Noting(arrived, key));
     // Without names the repartition topics of a cogroup's streams would have one.
     Grouped<String, Row> named = Grouped.as("grouped-" + groupings++);
     return key.isNull()
@@ -237,9 +238,9 @@ final class Tree {
   /** The final rows of an aggregation in front, with their windows as columns. */
   @SuppressWarnings("unchecked")
   private KStream<String, Row> finalRows(JsonNode node) {
-    behind++;
+    inFront++;
     var rows = (KStream<Windowed<String>, Row>) STORES.get(text(node, "op")).apply(this, node);
-    behind--;
+    inFront--;
     return rows.map(
         (key, row) -> {
           var value = new Row(row);
@@ -254,18 +255,17 @@ final class Tree {
     var windows = node.get("windows");
     return switch (text(windows, "kind")) {
       case "none" ->
-          grouped
-              .reduce(RowAggregation::reduced, Tree.<KeyValueStore<Bytes, byte[]>>store(node))
-              .toStream();
+          behind(node, grouped
+              .reduce(RowAggregation::reduced, Tree.<KeyValueStore<Bytes, byte[]>>store(node)));
       case "session" ->
-          told(node, grouped.windowedBy(sessions(windows)).emitStrategy(emit(node))
-              .reduce(RowAggregation::reduced, store(node, windows)));
+          behind(node, grouped.windowedBy(sessions(windows)).emitStrategy(emit(node))
+              .reduce(RowAggregation::reduced, retained(node)));
       case "sliding" ->
-          told(node, grouped.windowedBy(sliding(windows)).emitStrategy(emit(node))
-              .reduce(RowAggregation::reduced, store(node, windows)));
+          behind(node, grouped.windowedBy(sliding(windows)).emitStrategy(emit(node))
+              .reduce(RowAggregation::reduced, retained(node)));
       default ->
-          told(node, grouped.windowedBy(time(windows)).emitStrategy(emit(node))
-              .reduce(RowAggregation::reduced, store(node, windows)));
+          behind(node, grouped.windowedBy(time(windows)).emitStrategy(emit(node))
+              .reduce(RowAggregation::reduced, retained(node)));
     };
   }
 
@@ -281,18 +281,17 @@ final class Tree {
     var add = how.adder().of(0, input.get("columns"));
     return switch (text(windows, "kind")) {
       case "none" ->
-          grouped
-              .aggregate(how.initializer(), add, Tree.<KeyValueStore<Bytes, byte[]>>store(node))
-              .toStream();
+          behind(node, grouped
+              .aggregate(how.initializer(), add, Tree.<KeyValueStore<Bytes, byte[]>>store(node)));
       case "session" ->
-          told(node, grouped.windowedBy(sessions(windows)).emitStrategy(emit(node))
-              .aggregate(how.initializer(), add, how.merger(), store(node, windows)));
+          behind(node, grouped.windowedBy(sessions(windows)).emitStrategy(emit(node))
+              .aggregate(how.initializer(), add, how.merger(), retained(node)));
       case "sliding" ->
-          told(node, grouped.windowedBy(sliding(windows)).emitStrategy(emit(node))
-              .aggregate(how.initializer(), add, store(node, windows)));
+          behind(node, grouped.windowedBy(sliding(windows)).emitStrategy(emit(node))
+              .aggregate(how.initializer(), add, retained(node)));
       default ->
-          told(node, grouped.windowedBy(time(windows)).emitStrategy(emit(node))
-              .aggregate(how.initializer(), add, store(node, windows)));
+          behind(node, grouped.windowedBy(time(windows)).emitStrategy(emit(node))
+              .aggregate(how.initializer(), add, retained(node)));
     };
   }
 
@@ -307,23 +306,59 @@ final class Tree {
     }
     return switch (text(windows, "kind")) {
       case "none" ->
-          all.aggregate(how.initializer(), Tree.<KeyValueStore<Bytes, byte[]>>store(node)).toStream();
+          behind(node, all
+              .aggregate(how.initializer(), Tree.<KeyValueStore<Bytes, byte[]>>store(node)));
       case "session" ->
-          told(node, all.windowedBy(sessions(windows))
-              .aggregate(how.initializer(), how.merger(), store(node, windows)));
+          behind(node, all.windowedBy(sessions(windows))
+              .aggregate(how.initializer(), how.merger(), retained(node)));
       case "sliding" ->
-          told(node, all.windowedBy(sliding(windows))
-              .aggregate(how.initializer(), store(node, windows)));
+          behind(node, all.windowedBy(sliding(windows))
+              .aggregate(how.initializer(), retained(node)));
       default ->
-          told(node, all.windowedBy(time(windows)).aggregate(how.initializer(), store(node, windows)));
+          behind(node, all.windowedBy(time(windows)).aggregate(how.initializer(), retained(node)));
     };
   }
 
-  private static KStream<Windowed<String>, Row> told(
-      JsonNode node, KTable<Windowed<String>, Row> table) {
-    return text(node, "emit").equals("suppress")
-        ? table.suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded())).toStream()
-        : table.toStream();
+  /** The rows of an aggregation with the steps behind it; suppress is in front of them or last. */
+  private static <K> KStream<K, Row> behind(JsonNode node, KTable<K, Row> table) {
+    var steps = node.path("behind");
+    boolean suppresses = node.path("emit").asText().equals("suppress");
+    boolean isLast = node.path("suppress").asText().equals("last");
+    var rows = suppresses && !isLast ? closed(table) : table;
+    for (int place = 0; place < steps.size(); place++) {
+      var step = steps.get(place);
+      // The last one's table is the store: aggregations by windows have one by key and window.
+      Materialized<K, Row, KeyValueStore<Bytes, byte[]>> kept =
+          Materialized.as(nameOf(node) + (place == steps.size() - 1 ? "" : "-behind-" + place));
+      kept = kept.withKeySerde(keys(node)).withValueSerde(new Row.Serde()).withCachingDisabled();
+      rows = switch (text(step, "op")) {
+        case "filter" -> rows.filter(
+            (key, value) -> Expressions.holds(step.get("condition"), key, value), kept);
+        case "filter_not" -> rows.filterNot(
+            (key, value) -> Expressions.holds(step.get("condition"), key, value), kept);
+        default -> rows.mapValues(
+            (key, value) -> Expressions.values(step.get("columns"), key, value), kept);
+      };
+    }
+    return (suppresses && isLast ? closed(rows) : rows).toStream();
+  }
+
+  /** The keys of an aggregation's rows, which a store behind it does not know by itself. */
+  @SuppressWarnings("unchecked")
+  private static <K> Serde<K> keys(JsonNode node) {
+    var windows = node.path("windows");
+    return (Serde<K>) switch (windows.path("kind").asText("none")) {
+      case "none" -> Serdes.String();
+      case "session" -> WindowedSerdes.sessionWindowedSerdeFrom(String.class);
+      default -> WindowedSerdes.timeWindowedSerdeFrom(String.class, windows.get("length").asLong());
+    };
+  }
+
+  /** Only windows have an end that suppress can wait for. */
+  @SuppressWarnings({"unchecked", "rawtypes"})
+  private static <K> KTable<K, Row> closed(KTable<K, Row> table) {
+    return ((KTable) table)
+        .suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()));
   }
 
   private static EmitStrategy emit(JsonNode node) {
@@ -345,17 +380,23 @@ final class Tree {
     return SessionWindows.ofInactivityGapAndGrace(ms(windows, "length"), ms(windows, "grace"));
   }
 
-  private static <S extends StateStore> Materialized<String, Row, S> store(
-      JsonNode node, JsonNode windows) {
-    return Tree.<S>store(node).withRetention(ms(windows, "retention"));
+  private static <S extends StateStore> Materialized<String, Row, S> retained(JsonNode node) {
+    return Tree.<S>store(node).withRetention(ms(node.get("windows"), "retention"));
   }
 
+  /** What an aggregation keeps, which is the store if there are no steps behind it. */
   private static <S extends StateStore> Materialized<String, Row, S> store(JsonNode node) {
     // Said, not by default: suppress takes the default for that of windowed keys.
-    return Materialized.<String, Row, S>as(node.has("store") ? text(node, "store") : STORE)
+    var name = nameOf(node) + (node.path("behind").isEmpty() ? "" : "-aggregation");
+    return Materialized.<String, Row, S>as(name)
         .withKeySerde(Serdes.String())
         .withValueSerde(new Row.Serde())
         .withCachingDisabled();
+  }
+
+  /** The store of an aggregation; one in front of others has a name of its own. */
+  private static String nameOf(JsonNode node) {
+    return node.path("store").asText(STORE);
   }
 
   private static String text(JsonNode node, String name) {

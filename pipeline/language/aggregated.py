@@ -1,21 +1,30 @@
-"""Aggregations as tables: what a builder has of them, and how they become stores and streams."""
+"""An aggregation behind its grouping: steps over its rows, emission, and the store that keeps it.
+
+Each step returns a new object. An aggregation counts once it is materialized;
+``StreamsBuilder.build`` refuses one that never is.
+"""
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.arguments import checked_retention, checked_strategy, with_key_type
-from oriel.pipeline.language.formats import StoreKeySerde
-from oriel.pipeline.language.names import check_new_store, check_topic
-from oriel.pipeline.language.sources import StoreSource
-from oriel.pipeline.language.topology import (
-    Input,
-    Publication,
-    Store,
+from oriel.pipeline.language.arguments import (
+    checked_retention,
+    checked_strategy,
+    require_expressions,
+    with_key_type,
 )
+from oriel.pipeline.language.formats import StoreKeySerde
+from oriel.pipeline.language.names import check_names, check_new_store, check_topic
+from oriel.pipeline.language.sources import StoreSource
+from oriel.pipeline.language.step_checks import checked_map_values
+from oriel.pipeline.language.steps import Filter, MapValues
+from oriel.pipeline.language.topology import Input, Publication, Store
 from oriel.pipeline.windows import Duration, EmitStrategy, NoWindows
 
 if TYPE_CHECKING:
+    from pyspark.sql import Column
+
     from oriel.pipeline.language.streams import KStream
 
 
@@ -77,8 +86,46 @@ class KTable:
             InvalidTopology: ``until`` is something else, or there are no windows that could close.
         """
         strategy = checked_strategy(until, self._store.windows, "suppress")
-        self._registry.waiting.pop(self._ticket, None)
-        return KTable(self._registry, replace(self._store, emit=strategy), self._text)
+        return self._instead(replace(self._store, emit=strategy), self._text)
+
+    def filter(self, condition: "str | Column") -> "KTable":
+        """Keep the rows for which ``condition`` is true, as SQL's HAVING does.
+
+        It sees the columns of the aggregates, ``key``, ``timestamp_ms``, and where there are
+        windows ``window_start_ms`` and ``window_end_ms``. A row that comes to be another leaves the
+        store while the condition isn't true for it; the aggregation goes on below. Where only
+        final rows are written, the others are never written.
+
+        Raises:
+            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``. (Whether it
+                can be read and is one that Arrow runs shows when the topology is run.)
+        """
+        require_expressions("filter", condition)
+        return self._stepped(Filter(condition))
+
+    def filter_not(self, condition: "str | Column") -> "KTable":
+        """Keep the rows for which ``condition`` is not true, those where it is null too.
+
+        Raises:
+            InvalidTopology: as from ``filter``.
+        """
+        require_expressions("filter_not", condition)
+        return self._stepped(Filter(condition, is_negated=True))
+
+    def map_values(self, *keep: str, **columns: "str | Column") -> "KTable":
+        """Replace the store's columns: ``keep`` by name (``"*"``: all), ``columns`` computed.
+
+        Computed columns see what the condition of ``filter`` sees.
+
+        Raises:
+            InvalidTopology: there would be no column, a name is taken by a column of every store,
+                or an expression is neither SQL text nor a Spark ``Column``. (Whether it can be
+                read and is one that Arrow runs shows when the topology is run.)
+        """
+        step = checked_map_values(keep, columns)
+        for names in (columns, dict.fromkeys(name for name in keep if name != "*")):
+            check_names("map_values", list(names))
+        return self._stepped(step)
 
     def materialize(
         self,
@@ -157,6 +204,15 @@ class KTable:
         """
         self._registry.publish(self._store_name, topic, final_only=final_only)
         return self
+
+    def _stepped(self, step: Filter | MapValues) -> "KTable":
+        store = replace(self._store, row_steps=(*self._store.row_steps, step))
+        return self._instead(store, f"{self._text}.{step}")
+
+    def _instead(self, store: Store, text: str) -> "KTable":
+        """Another aggregation, which is materialized instead of this one (or beside it)."""
+        self._registry.waiting.pop(self._ticket, None)
+        return KTable(self._registry, store, text)
 
 
 def until_window_closes() -> EmitStrategy:

@@ -1,0 +1,81 @@
+"""What the first step sees: a record, a join's result, or a row behind an aggregation, as columns.
+
+A row has the value's columns under their own names, ``key`` and ``timestamp_ms``, behind an
+aggregation the bounds of its window, and everything else behind the prefix ``__``.
+"""
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.pandas.types import from_arrow_type
+
+from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE
+from oriel.pipeline.language import SCOPE, AggregatedRows, Input, Side, refuse_taken
+
+_META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
+_ROW_META = ("__reason", "__null_value", "__keep")
+#: The further columns of a join's results, and their names among the steps.
+JOIN_COLUMNS = {field.name: f"__{field.name}" for field in BESIDE_RESULT}
+#: What is in front of the steps of a join's results, in messages.
+JOINED = "join"
+
+
+def unpacked(
+    records: DataFrame, origin: Input | Side | AggregatedRows
+) -> tuple[tuple[str, ...], list[Column], str]:
+    """The rows that the first step sees: columns that no value has, all columns, and whose."""
+    if isinstance(origin, AggregatedRows):
+        bounds = tuple(name for name in origin.scope if name not in SCOPE)
+        return (*_ROW_META, *bounds), _unpacked_aggregates(records), "the aggregation"
+    if "report" in records.columns:
+        return (*_META, *JOIN_COLUMNS.values()), _unpacked_results(records), JOINED
+    return _META, _unpacked_records(records, origin), str(origin.source)
+
+
+def _unpacked_aggregates(rows: DataFrame) -> list[Column]:
+    """The rows of an aggregation, whose columns are at the top level."""
+    refuse_taken("the aggregation", (name for name in rows.columns if name not in SCOPE))
+    return [
+        F.lit(None).cast("string").alias("__reason"),
+        F.lit(False).alias("__null_value"),  # noqa: FBT003
+        F.lit(True).alias("__keep"),  # noqa: FBT003
+        *(F.col(f"`{name}`") for name in rows.columns),
+    ]
+
+
+def _unpacked_records(records: DataFrame, origin: Input | Side) -> list[Column]:
+    """Value columns to the top level, everything else behind a prefix."""
+    names = records.schema["value"].dataType.fieldNames()  # type: ignore[attr-defined]
+    refuse_taken(str(origin.source), names)
+    return [
+        F.col("partition").alias("__partition"),
+        F.col("offset").alias("__offset"),
+        F.col("raw").alias("__raw"),
+        F.col(MESSAGE.name),
+        F.col("reason").alias("__reason"),
+        F.col("value").isNull().alias("__null_value"),
+        F.lit(True).alias("__keep"),  # noqa: FBT003
+        *map(F.col, SCOPE),
+        *(F.col(f"value.`{name}`").alias(name) for name in names),
+    ]
+
+
+def _unpacked_results(results: DataFrame) -> list[Column]:
+    """The same for a join's results.
+
+    Rows that report to the driver pass through with the reason ``report``: no step touches a row
+    with a reason.
+    """
+    own = {"partition", "offset", *JOIN_COLUMNS, *SCOPE}
+    is_report = F.col("report").isNotNull()
+    return [
+        F.col("partition").alias("__partition"),
+        F.col("offset").alias("__offset"),
+        F.lit(b"").alias("__raw"),
+        F.lit(None).cast(from_arrow_type(MESSAGE.type)).alias(MESSAGE.name),
+        F.when(is_report, "report").alias("__reason"),
+        F.lit(False).alias("__null_value"),  # noqa: FBT003
+        F.lit(True).alias("__keep"),  # noqa: FBT003
+        *(F.col(name).alias(step_name) for name, step_name in JOIN_COLUMNS.items()),
+        *map(F.col, SCOPE),
+        *(F.col(f"`{name}`") for name in results.columns if name not in own),
+    ]
