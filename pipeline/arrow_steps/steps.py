@@ -34,6 +34,7 @@ from oriel.pipeline.hops import (
 )
 from oriel.pipeline.language import (
     SCOPE,
+    ForeignKey,
     Input,
     MapValues,
     Side,
@@ -41,6 +42,7 @@ from oriel.pipeline.language import (
     arrow_schema,
     refuse_taken,
 )
+from oriel.pipeline.windows import FOREIGN_KEY
 from oriel.storage import KEY_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -329,7 +331,15 @@ def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | 
         values = joined_values(read)
     names = list(values.names)
     key: Expression = ColumnRef("key")
+    computed: tuple[ProgramStep, ...] = ()
     for step in origin.steps:
+        if isinstance(step, ForeignKey):
+            foreign_key = _key(step.key, values, names, key)
+            if foreign_key is None:
+                return None
+            computed = (Compute(FOREIGN_KEY.name, foreign_key),)
+            values, names = pa.schema([FOREIGN_KEY]), [FOREIGN_KEY.name]
+            continue
         if not isinstance(step, MapValues) or step.columns:
             return None
         next_key = _key(step.key, values, names, key)
@@ -344,7 +354,7 @@ def arrow_steps(origin: Input | Side, read: Source | pa.Schema) -> ArrowSteps | 
     if next_key is None:
         return None
     values = pa.schema([values.field(name) for name in names])
-    program = Program((), {name: name for name in names}, next_key)
+    program = Program(computed, {name: name for name in names}, next_key)
     joined = not isinstance(read, Source)
     return ArrowSteps(values, program, TypedKeys.of(origin), joined=joined)
 

@@ -40,6 +40,7 @@ from oriel.pipeline.language.steps import (
     OWN_KEY,
     Filter,
     FlatMapValues,
+    ForeignKey,
     LookupKey,
     MapValues,
     OwnKey,
@@ -50,6 +51,7 @@ from oriel.pipeline.language.steps import (
     grouping_text,
 )
 from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.language.subscriptions import Responses, Subscriptions
 from oriel.pipeline.language.topology import (
     Columns,
     Functions,
@@ -83,6 +85,7 @@ __all__ = [
     "FieldTimestamp",
     "Filter",
     "FlatMapValues",
+    "ForeignKey",
     "Functions",
     "Input",
     "Join",
@@ -94,6 +97,7 @@ __all__ = [
     "Peeker",
     "ProtobufSerde",
     "Publication",
+    "Responses",
     "Serde",
     "Serdes",
     "Side",
@@ -102,6 +106,7 @@ __all__ = [
     "Store",
     "StreamJoin",
     "StreamsBuilder",
+    "Subscriptions",
     "TableChanges",
     "TableLookup",
     "TableRows",

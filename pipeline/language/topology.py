@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from oriel.pipeline.language.formats import JSON_RECORDS, Consumed
 from oriel.pipeline.language.steps import MapValues, Step, flattens, grouping_text
+from oriel.pipeline.language.subscriptions import Responses, Subscriptions
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,
@@ -137,11 +138,16 @@ class TableChanges:
         return f"{joined}changes()"
 
 
-Join = StreamJoin | TableLookup | TableUpdates | TableChanges
+Join = StreamJoin | TableLookup | TableUpdates | TableChanges | Subscriptions | Responses
+
+
+def side_of(origin: "Input") -> Side:
+    """A stream or a table as one side of a join."""
+    return Side(origin.source, origin.steps, origin.join)
 
 
 def sides_of(join: Join) -> tuple[Side, ...]:
-    """The sides of a join, the left one first; the changes of one table have one."""
+    """The sides of a join, the left one first; what reads one table has one."""
     return (join.left,) if join.right is None else (join.left, join.right)
 
 
@@ -397,7 +403,7 @@ class Topology:
             # The inputs of a table have no grouping.
             is_table = isinstance(store.aggregation, TableRows)
             for origin in store.inputs:
-                read: object = Side(origin.source, origin.steps) if is_table else origin
+                read: object = side_of(origin) if is_table else origin
                 lines.append(f"    Input: {read}")
             lines.append(f"    Rows: {store.aggregation}")
             for publication in store.publications:

@@ -11,6 +11,7 @@ from oriel.pipeline.hops import decoded_schema
 from oriel.pipeline.language import (
     Filter,
     FlatMapValues,
+    ForeignKey,
     Input,
     LookupKey,
     MapValues,
@@ -58,6 +59,8 @@ def _expressions(origin: Input | Side) -> Iterator[object]:
             yield step.condition
         elif isinstance(step, LookupKey):
             yield step.key
+        elif isinstance(step, ForeignKey):
+            yield from step.key
         elif isinstance(step, Peek):
             yield step.function
         elif isinstance(step, MapValues | FlatMapValues):
