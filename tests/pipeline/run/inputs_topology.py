@@ -25,6 +25,8 @@ ORDERS, PAID = "id STRING, city STRING, amount BIGINT", "pid STRING, paid BIGINT
 UNLUCKY = 13
 RUBBISH = b'{"key": rubbish'
 KEYS = "abcde"
+#: The user that an order names, by its amount.
+NAMED = {7: "a", UNLUCKY: "b", 40: "none"}
 Row = dict[str, Any]
 
 
@@ -117,7 +119,10 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
     users.outer_join(accounts).materialize("both_tables")
     users.join(accounts).materialize("common_rows")
     users.filter(text("name") + " LIKE 'u0%'").materialize("some_users")
-    bought = builder.table("orders", ORDERS).filter(many).group_by(text("city"))
+    newest = builder.table("orders", ORDERS)
+    cases = " ".join(f"WHEN amount = {amount} THEN '{user}'" for amount, user in NAMED.items())
+    newest.left_join(users, foreign_key=text(f"CASE {cases} END")).materialize("by_foreign_key")
+    bought = newest.filter(many).group_by(text("city"))
     bought.aggregate(n=count(), total=sum("amount")).materialize("newest_by_city")
     ending = users.group_by("CASE WHEN name LIKE '%1' OR name LIKE '%3' THEN 'x' ELSE 'y' END")
     ending.aggregate(start, with_name, without_name, put_together, "s STRING").materialize("names")

@@ -162,6 +162,9 @@ TABLES: Mapping[str, Callable[[StreamsBuilder, Node], SourceTable]] = {
     "filter_not": lambda b, n: table_of(b, n["input"]).filter_not(condition(n["condition"])),
     "map_values": lambda b, n: table_of(b, n["input"]).map_values(**columns_of(n)),
     "join_tables": lambda b, n: _by_how(table_of(b, n["left"]), n)(table_of(b, n["right"])),
+    "join_by_foreign_key": lambda b, n: _by_how(table_of(b, n["left"]), n)(
+        table_of(b, n["right"]), foreign_key=expression(n["key"])
+    ),
 }
 
 

@@ -81,9 +81,9 @@ def stages_rows(topology: Topology, case: Case) -> Rows:
     goes at its own pace.
     """
     with tempfile.TemporaryDirectory(prefix="topologies-") as folder:
-        run = _StagesRun(topology, Path(folder))
+        run = StagesRun(topology, Path(folder))
         for batch in _batches(case, Random(case.seed + case.number)):
-            run.take(batch)
+            run.take({topic: {0: records} for topic, records in batch.items()})
         return run.rows
 
 
@@ -132,8 +132,8 @@ class _NotingFiles(FolderFiles):
         return []
 
 
-class _StagesRun:
-    """A topology's store, batch by batch."""
+class StagesRun:
+    """A topology's store, batch by batch, each as if the process began anew."""
 
     def __init__(self, topology: Topology, folder: Path) -> None:
         """Plan the store; states are below ``folder``."""
@@ -146,27 +146,34 @@ class _StagesRun:
         self._plans.select_columns(KEY_GROUPS)
         self._content = StoreRows()
         self._previous: PreparedBatch | None = None
-        self._offsets = dict.fromkeys(self._store.topics, 0)
+        self._offsets: dict[str, dict[int, int]] = {topic: {0: 0} for topic in self._store.topics}
         self._batch = 0
 
-    def take(self, batch: Mapping[str, Sequence[Record]]) -> None:
-        """Let one batch take effect; a topic's records are those of its only partition."""
+    def take(self, batch: Mapping[str, Mapping[int, Sequence[Record]]], tasks: int = TASKS) -> None:
+        """Let one batch take effect: records by topic and partition."""
         read = {}
         for source in self._store.sources:
-            records = batch.get(source.topic, ())
             schema = arrow_schema(source.schema, str(source))
-            read[source] = [decoded(records, schema, 0, self._offsets[source.topic])]
-        for topic, records in batch.items():
-            self._offsets[topic] += len(records)
-        ends: Offsets = {topic: {"0": offset} for topic, offset in self._offsets.items()}
+            offsets = self._offsets[source.topic]
+            read[source] = [
+                decoded(records, schema, partition, offsets.get(partition, 0))
+                for partition, records in batch.get(source.topic, {}).items()
+            ]
+        for topic, partitions in batch.items():
+            offsets = self._offsets[topic]
+            for partition, records in partitions.items():
+                offsets[partition] = offsets.get(partition, 0) + len(records)
+        ends: Offsets = {
+            topic: {str(partition): offset for partition, offset in offsets.items()}
+            for topic, offsets in self._offsets.items()
+        }
         files = _NotingFiles(
             self._folder / "table", self._folder / "state", self._folder / "dead", sync=False
         )
-        plan, joins = self._plans.plan(self._batch, files, TASKS, self._previous, ends)
+        plan, joins = self._plans.plan(self._batch, files, tasks, self._previous, ends)
         reports = run_stages(LocalRunner(read), [StoreWork(self._plans, plan, joins)])
-        self._previous = prepared_batch(
-            plan, joins, reports[self._store.name], self._previous, ends
-        )
+        prepared = prepared_batch(plan, joins, reports[self._store.name], self._previous, ends)
+        self._previous = PreparedBatch.from_json(prepared.to_json())
         self._batch += 1
         self._content.apply(files.changes)
 
