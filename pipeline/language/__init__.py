@@ -7,6 +7,7 @@ wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way ou
 expressions and schemas fit together is found out by the rooms that have Spark.
 """
 
+from oriel.pipeline.language.aggregations import Columns, Functions, TableRows
 from oriel.pipeline.language.builder import StreamsBuilder
 from oriel.pipeline.language.descriptions import (
     function_texts,
@@ -51,20 +52,18 @@ from oriel.pipeline.language.steps import (
     grouping_text,
 )
 from oriel.pipeline.language.streams import KStream
-from oriel.pipeline.language.subscriptions import Responses, Subscriptions
 from oriel.pipeline.language.topology import (
-    Columns,
-    Functions,
     Input,
     Join,
     Publication,
+    Responses,
     Side,
     Source,
     Store,
     StreamJoin,
+    Subscriptions,
     TableChanges,
     TableLookup,
-    TableRows,
     TableUpdates,
     Topology,
     has_elements,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.aggregations import Aggregation, Functions
 from oriel.pipeline.language.arguments import (
     aggregation_text,
     checked_aggregation,
@@ -24,7 +25,7 @@ from oriel.pipeline.language.arguments import (
 )
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.names import check_new_store, check_topic
-from oriel.pipeline.language.topology import Aggregation, Functions, Input, Publication, Store
+from oriel.pipeline.language.topology import Input, Publication, Store
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,

@@ -14,12 +14,13 @@ from oriel.pipeline.language.steps import (
     OwnKey,
     Step,
 )
-from oriel.pipeline.language.subscriptions import Responses, Subscriptions
 from oriel.pipeline.language.topology import (
     Input,
     Join,
+    Responses,
     Side,
     StreamJoin,
+    Subscriptions,
     TableChanges,
     TableLookup,
     TableUpdates,

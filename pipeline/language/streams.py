@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.aggregations import TableRows
 from oriel.pipeline.language.arguments import require_expressions, with_key_type
 from oriel.pipeline.language.branches import BranchedKStream
 from oriel.pipeline.language.formats import StoreKeySerde
@@ -34,7 +35,7 @@ from oriel.pipeline.language.steps import (
     Step,
     grouping_text,
 )
-from oriel.pipeline.language.topology import Input, Store, TableRows
+from oriel.pipeline.language.topology import Input, Store
 from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows, TableJoin
 
 if TYPE_CHECKING:

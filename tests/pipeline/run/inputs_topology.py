@@ -1,6 +1,6 @@
 """A topology with every kind of input, and random records for it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -115,7 +115,15 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
     ).materialize("chained")  # fmt: skip
     folded = orders.group_by_key().windowed_by(WINDOWS)
     folded.aggregate(start, append, put_together, "s STRING").materialize("folded")
-    accounts = builder.table("accounts", "balance STRING")
+    _tables(builder, text, many)
+    return builder.build()
+
+
+def _tables(builder: StreamsBuilder, text: Callable[[str], str], many: str) -> None:
+    """Stores of tables, of orders too; as in ``every_input``."""
+    users, accounts = (
+        builder.table("users", "name STRING"), builder.table("accounts", "balance STRING"),
+    )  # fmt: skip
     users.outer_join(accounts).materialize("both_tables")
     users.join(accounts).materialize("common_rows")
     users.filter(text("name") + " LIKE 'u0%'").materialize("some_users")
@@ -126,7 +134,6 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
     bought.aggregate(n=count(), total=sum("amount")).materialize("newest_by_city")
     ending = users.group_by("CASE WHEN name LIKE '%1' OR name LIKE '%3' THEN 'x' ELSE 'y' END")
     ending.aggregate(start, with_name, without_name, put_together, "s STRING").materialize("names")
-    return builder.build()
 
 
 def random_topics(seed: int) -> dict[str, dict[int, list[Record | bytes]]]:

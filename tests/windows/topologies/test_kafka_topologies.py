@@ -217,6 +217,16 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         {"k": (6, 3, [])},
         {"k": (20, 3, [])},
     ),
+    "a right row that comes late": (
+        {
+            "op": "materialize",
+            "input": joined_tables("inner", table("a"))
+            | {"op": "join_by_foreign_key", "key": ["column", "s"]},
+        },
+        "a:k:50 b:a:5",
+        {"k": (5, 1, 2)},
+        {"k": (50, 1, 2)},
+    ),
 }
 
 
