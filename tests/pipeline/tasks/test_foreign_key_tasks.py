@@ -20,7 +20,7 @@ from tests.slow_joins import Logs, counting, newest
 from tests.windows.join_batches import batches, random_cuts, whole
 from tests.windows.topologies.runs import StagesRun
 
-CASES = 60
+CASES = 25
 LEFT_KEYS, RIGHT_KEYS = ("a", "b", "c", "ä/ \0"), ("x", "y", "a")
 
 
@@ -138,7 +138,7 @@ def test_hashes_that_collide_and_merges_in_slices_cost_no_row(
     of_keys = hashing.key_hashes
     monkeypatch.setattr(hashing, "key_hashes", lambda keys: of_keys(keys) % 3 * (2**33 + 1))
     monkeypatch.setattr(state_runs, "SLICE_ROWS", 4)
-    for seed in range(30):
+    for seed in range(12):
         (tmp_path / str(seed)).mkdir()
         check(tmp_path / str(seed), seed, "left")
 
