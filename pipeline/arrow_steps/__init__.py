@@ -8,6 +8,7 @@ there are says ``FUNCTIONS``. The steps of an aggregation's rows are run here on
 """
 
 from oriel.pipeline.arrow_steps.aggregated import AggregatedSteps
+from oriel.pipeline.arrow_steps.choosing import arrow_steps
 from oriel.pipeline.arrow_steps.expressions import (
     Call,
     ColumnRef,
@@ -23,7 +24,6 @@ from oriel.pipeline.arrow_steps.steps import (
     Keep,
     Program,
     ProgramStep,
-    arrow_steps,
 )
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
 

@@ -5,18 +5,14 @@ No function that Arrow runs can fail on a record, so each is computed for all ro
 filter has dropped, and bad ones, then get null.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.arrow_steps.expressions import (
-    Call,
-    ColumnRef,
     Expression,
     column_names,
     evaluate,
@@ -34,21 +30,8 @@ from oriel.pipeline.hops import (
 )
 from oriel.pipeline.language import (
     SCOPE,
-    AggregatedRows,
-    Input,
-    MapValues,
-    Side,
-    Source,
-    arrow_schema,
-    refuse_taken,
 )
 from oriel.storage import KEY_BYTES_MAX
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column
-
-#: SQL text that names a column and is nothing else.
-_NAME = re.compile(r"(?!(?:null|true|false)$)[a-z_][a-z_0-9]*", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -321,74 +304,6 @@ class Rows:
 
     def _spread(self, column: Operand) -> Operand:
         return column if self.elements is None else column.take(self.elements.row_of)
-
-
-def arrow_steps(
-    origin: Input | Side | AggregatedRows, read: Source | pa.Schema
-) -> ArrowSteps | None:
-    """The steps of an input that only choose columns; None if Spark has to read an expression.
-
-    They stand behind a source's decoded records, a join's results or an aggregation.
-
-    Raises:
-        InvalidTopology: the source's schema can't be read, or has a name that is taken.
-    """
-    if isinstance(read, Source):
-        values = arrow_schema(read.columns)
-        refuse_taken(str(read), values.names)
-    elif isinstance(origin, AggregatedRows):
-        values = pa.schema([field for field in read if field.name not in origin.scope])
-        refuse_taken("the aggregation", values.names)
-    else:
-        values = joined_values(read)
-    names = list(values.names)
-    key: Expression = ColumnRef("key")
-    for step in origin.steps:
-        if not isinstance(step, MapValues) or step.columns:
-            return None
-        next_key = _key(step.key, values, names, key)
-        if next_key is None:
-            return None
-        key = next_key
-        kept = [column for name in step.keep for column in (names if name == "*" else [name])]
-        if not set(kept) <= set(names):
-            return None
-        names = list(dict.fromkeys(kept))
-    next_key = _key(origin.group_by, values, names, key)
-    if next_key is None:
-        return None
-    values = pa.schema([values.field(name) for name in names])
-    program = Program((), {name: name for name in names}, next_key)
-    if isinstance(origin, AggregatedRows):
-        return ArrowSteps(values, program, joined=False)
-    joined = not isinstance(read, Source)
-    return ArrowSteps(values, program, TypedKeys.of(origin), joined=joined)
-
-
-def _key(
-    parts: "tuple[str | Column, ...]",
-    values: pa.Schema,
-    names: list[str],
-    key: Expression,
-) -> Expression | None:
-    """The key that ``parts`` make of the columns ``names`` and the ``key`` before.
-
-    None if it isn't a column whose text is the same in Arrow and in Spark.
-    """
-    if not parts:
-        return key
-    part, *others = parts
-    # Of a Spark column nothing may be asked here, not even whether it equals a text.
-    if others or not isinstance(part, str) or not _NAME.fullmatch(part):
-        return None
-    if part == "key":
-        return key
-    if part not in (*SCOPE, *names):
-        return None
-    is_plain = part in SCOPE or (
-        pa.types.is_string(values.field(part).type) or pa.types.is_integer(values.field(part).type)
-    )
-    return Call("cast", (ColumnRef(part),), {"to": pa.string()}) if is_plain else None
 
 
 def _unpacked(values: pa.ChunkedArray) -> dict[str, pa.ChunkedArray]:

@@ -7,7 +7,7 @@ wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way ou
 expressions and schemas fit together is found out by the rooms that have Spark.
 """
 
-from oriel.pipeline.language.aggregated import until_window_closes
+from oriel.pipeline.language.aggregations import Columns, Functions, TableRows
 from oriel.pipeline.language.builder import StreamsBuilder
 from oriel.pipeline.language.descriptions import (
     function_texts,
@@ -28,6 +28,7 @@ from oriel.pipeline.language.formats import (
     ValueSerde,
     arrow_schema,
 )
+from oriel.pipeline.language.ktables import until_window_closes
 from oriel.pipeline.language.names import (
     SCOPE,
     check_names,
@@ -42,6 +43,7 @@ from oriel.pipeline.language.steps import (
     AggregatedRows,
     Filter,
     FlatMapValues,
+    ForeignKey,
     LookupKey,
     MapValues,
     OwnKey,
@@ -53,17 +55,16 @@ from oriel.pipeline.language.steps import (
 )
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.topology import (
-    Columns,
-    Functions,
     Input,
     Join,
     Publication,
+    Responses,
     Side,
     Store,
     StreamJoin,
+    Subscriptions,
     TableChanges,
     TableLookup,
-    TableRows,
     TableUpdates,
     Topology,
     has_elements,
@@ -85,6 +86,7 @@ __all__ = [
     "FieldTimestamp",
     "Filter",
     "FlatMapValues",
+    "ForeignKey",
     "Functions",
     "Input",
     "Join",
@@ -96,6 +98,7 @@ __all__ = [
     "Peeker",
     "ProtobufSerde",
     "Publication",
+    "Responses",
     "Serde",
     "Serdes",
     "Side",
@@ -105,6 +108,7 @@ __all__ = [
     "StoreSource",
     "StreamJoin",
     "StreamsBuilder",
+    "Subscriptions",
     "TableChanges",
     "TableLookup",
     "TableRows",

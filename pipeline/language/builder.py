@@ -18,8 +18,8 @@ call returns a new object, so a stream may be used for several stores.
 from typing import Literal
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.aggregated import Registry
 from oriel.pipeline.language.formats import JSON_RECORDS, Consumed, checked_consumed
+from oriel.pipeline.language.ktables import Registry
 from oriel.pipeline.language.names import check_topic
 from oriel.pipeline.language.sources import Source
 from oriel.pipeline.language.streams import GlobalKTable, KStream, SourceTable

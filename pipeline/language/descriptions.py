@@ -10,16 +10,10 @@ import re
 from dataclasses import MISSING, fields
 from typing import Any
 
+from oriel.pipeline.language.aggregations import Columns, Functions
 from oriel.pipeline.language.sources import Source, StoreSource
 from oriel.pipeline.language.steps import function_name
-from oriel.pipeline.language.topology import (
-    Columns,
-    Functions,
-    Input,
-    Join,
-    Side,
-    Store,
-)
+from oriel.pipeline.language.topology import Input, Join, Side, Store
 
 _DDL_WORD = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\w+|[^\s\w]")
 _NAME = re.compile(r"[\w`']")

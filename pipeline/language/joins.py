@@ -5,15 +5,28 @@ from itertools import product
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.steps import NO_ROW_KEY, Filter, LookupKey, OwnKey, Step
+from oriel.pipeline.language.arguments import require_expressions
+from oriel.pipeline.language.steps import (
+    NO_ROW_KEY,
+    Filter,
+    ForeignKey,
+    LookupKey,
+    OwnKey,
+    Step,
+)
 from oriel.pipeline.language.topology import (
     Input,
     Join,
+    Responses,
     Side,
     StreamJoin,
+    Subscriptions,
+    TableChanges,
     TableLookup,
+    TableUpdates,
     has_elements,
     pairing_join,
+    side_of,
 )
 from oriel.pipeline.windows import JoinWindows, TableJoin
 
@@ -24,11 +37,6 @@ if TYPE_CHECKING:
 def stepped(origin: Input, *steps: Step) -> Input:
     """The same with more steps."""
     return replace(origin, steps=(*origin.steps, *steps))
-
-
-def side_of(origin: Input) -> Side:
-    """A stream or a table as one side of a join."""
-    return Side(origin.source, origin.steps, origin.join)
 
 
 def results_of(join: Join) -> Input:
@@ -60,6 +68,93 @@ def global_lookups(
     rows = stepped(table, Filter(f"key = '{NO_ROW_KEY}'", is_negated=True, of_table=True))
     keyed = tuple(stepped(origin, LookupKey(key)) for origin in origins)
     return tuple(stepped(found, OwnKey()) for found in lookups(how, keyed, rows))
+
+
+def table_updates(tables: tuple[Input, ...], rows: TableJoin) -> TableUpdates:
+    """The updates of two tables that ``rows`` joins.
+
+    Raises:
+        InvalidTopology: they are more than two, or joined by a foreign key.
+    """
+    if len(tables) > 2:
+        message = (
+            "to_stream: more than two tables have no stream of updates; materialize them, or "
+            "look the others up behind to_stream() of two"
+        )
+        raise InvalidTopology(message)
+    left, right = map(side_of, tables)
+    _refuse_foreign("to_stream", right)
+    return TableUpdates(left, right, rows.how)
+
+
+def table_changes(tables: tuple[Input, ...], rows: TableJoin | int) -> TableChanges:
+    """What each record changes of a table, or of two that ``rows`` joins.
+
+    Raises:
+        InvalidTopology: they are more than two, or joined by a foreign key.
+    """
+    if len(tables) > 2:
+        message = "group_by: more than two joined tables can't be grouped"
+        raise InvalidTopology(message)
+    left, *others = map(side_of, tables)
+    if isinstance(rows, int):
+        return TableChanges(left)
+    _refuse_foreign("group_by", *others)
+    return TableChanges(left, others[0], rows.how)
+
+
+def _refuse_foreign(step: str, side: Side) -> None:
+    """Refuse a table of two that is joined by a foreign key: it is kept as rows only."""
+    if side.join is not None:
+        message = (
+            f"{step}: tables that are joined by a foreign key are kept as rows, and have no "
+            "updates to go on from; materialize them, or let to_stream() of the left table look "
+            'the other one up as a global_table: left.to_stream().join(right, key="foreign key")'
+        )
+        raise InvalidTopology(message)
+
+
+def foreign_rows(left: Input, right: Input, key: "tuple[str | Column, ...]") -> Input:
+    """The rows of a table by the keys of another one, whose rows name them by a foreign key."""
+    subscriptions = Subscriptions(side_of(stepped(left, ForeignKey(key))))
+    return results_of(Responses(side_of(results_of(subscriptions)), side_of(right)))
+
+
+def checked_foreign_key(
+    step: str,
+    key: "str | Column | tuple[str | Column, ...]",
+    rows: TableJoin | int,
+    others: TableJoin | int,
+) -> "tuple[str | Column, ...]":
+    """The parts of a foreign key, where ``rows`` of tables are joined with ``others`` by it.
+
+    Raises:
+        InvalidTopology: there is none, one is neither SQL text nor a ``Column``, or it can't be
+            known which row of which table is meant.
+    """
+    parts = key if isinstance(key, tuple) else (key,)
+    if not parts:
+        message = f"{step}: foreign_key= has to name a column or expression, at least one"
+        raise InvalidTopology(message)
+    require_expressions(step, *parts)
+    if not isinstance(others, int):
+        message = (
+            f"{step}: the table that is joined by a foreign key is itself a join; join with its "
+            "tables one by one, each by its foreign key"
+        )
+        raise InvalidTopology(message)
+    if _has_outer(rows):
+        message = (
+            f"{step}: behind an outer join a row may lack the table that has the foreign key; join "
+            "by the foreign key first"
+        )
+        raise InvalidTopology(message)
+    return parts
+
+
+def _has_outer(rows: TableJoin | int) -> bool:
+    """Whether a table of a join may have no row where the join has one, also the first one."""
+    return not isinstance(rows, int) and (rows.how == "outer" or _has_outer(rows.left))
 
 
 def stream_joins(

@@ -141,6 +141,20 @@ class OwnKey:
 
 
 @dataclass(frozen=True)
+class ForeignKey:
+    """Make the key of another table's row that a row names, as ``group_by`` makes keys.
+
+    Nothing else stays of the value: the column ``FOREIGN_KEY`` is all there is.
+    """
+
+    key: tuple["str | Column", ...]
+
+    def __str__(self) -> str:
+        """The step as it is written."""
+        return f"foreign_key({grouping_text(self.key)})"
+
+
+@dataclass(frozen=True)
 class Peek:
     """Call ``function(key, value, timestamp_ms)`` for each record, which stays as it is."""
 
@@ -151,7 +165,7 @@ class Peek:
         return f"peek({function_name(self.function)})"
 
 
-Step = Filter | MapValues | FlatMapValues | LookupKey | OwnKey | Peek
+Step = Filter | MapValues | FlatMapValues | LookupKey | OwnKey | ForeignKey | Peek
 
 
 @dataclass(frozen=True)

@@ -5,20 +5,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.aggregated import Registry
+from oriel.pipeline.language.aggregations import TableRows
 from oriel.pipeline.language.arguments import require_expressions, with_key_type
 from oriel.pipeline.language.branches import BranchedKStream
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.grouped import KGroupedStream, KGroupedTable
 from oriel.pipeline.language.joins import (
+    checked_foreign_key,
+    foreign_rows,
     global_lookups,
     lookups,
     numbered,
     results_of,
-    side_of,
     stepped,
     stream_joins,
+    table_changes,
+    table_updates,
 )
+from oriel.pipeline.language.ktables import Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,
     checked_flat_map,
@@ -32,13 +36,7 @@ from oriel.pipeline.language.steps import (
     Step,
     grouping_text,
 )
-from oriel.pipeline.language.topology import (
-    Input,
-    Store,
-    TableChanges,
-    TableRows,
-    TableUpdates,
-)
+from oriel.pipeline.language.topology import Input, Store
 from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows, TableJoin
 
 if TYPE_CHECKING:
@@ -327,13 +325,33 @@ class SourceTable:
         """
         return self._with_step("map_values", checked_map_values(keep, columns))
 
-    def join(self, other: "SourceTable") -> "SourceTable":
-        """Rows of keys that both tables have; the time is the greater of both rows'."""
-        return self._joined("inner", other)
+    def join(
+        self,
+        other: "SourceTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable":
+        """Rows of keys that both tables have; the time is the greater of both rows'.
 
-    def left_join(self, other: "SourceTable") -> "SourceTable":
+        With ``foreign_key`` the other row is that of the key which a row of this table (of several
+        that are joined, of the first one) names by these columns or expressions, as ``group_by``
+        makes keys; many rows may name one. The joined row is one of this table's key. Where it is
+        null there is none.
+
+        Raises:
+            InvalidTopology: ``other`` is no table of this builder, the foreign key is neither SQL
+                text nor a ``Column``, or one of the tables is a join that it can't be used with.
+        """
+        return self._joined("inner", other, foreign_key)
+
+    def left_join(
+        self,
+        other: "SourceTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable":
         """``join``, and rows of this table without one in the other, with nulls."""
-        return self._joined("left", other)
+        return self._joined("left", other, foreign_key)
 
     def outer_join(self, other: "SourceTable") -> "SourceTable":
         """``left_join``, and rows of the other table without one in this."""
@@ -347,7 +365,7 @@ class SourceTable:
 
         Raises:
             InvalidTopology: no column is named, one is neither SQL text nor a ``Column``, or one
-                reads ``timestamp_ms``.
+                reads ``timestamp_ms``; or more than two tables are joined, or two by a foreign key.
         """
         if not columns:
             message = "group_by: name at least one column or expression"
@@ -359,13 +377,8 @@ class SourceTable:
                 "update's timestamp_ms; keep a time with the row, map_values('*', t='timestamp_ms')"
             )
             raise InvalidTopology(message)
-        if len(self.tables) > 2:
-            message = "group_by: more than two joined tables can't be grouped"
-            raise InvalidTopology(message)
-        left, *others = map(side_of, self.tables)
-        how = "left" if isinstance(self.rows, int) else self.rows.how
-        changes = TableChanges(left, others[0] if others else None, how)
-        return KGroupedTable(self.registry, Input(left.source, (), columns, changes))
+        changes = results_of(table_changes(self.tables, self.rows))
+        return KGroupedTable(self.registry, replace(changes, group_by=columns))
 
     def to_stream(self) -> "KStream":
         """Every update of the table as a record of a stream.
@@ -375,19 +388,11 @@ class SourceTable:
         that the other table has now (it counts how their batches came, as in Kafka).
 
         Raises:
-            InvalidTopology: more than two tables are joined.
+            InvalidTopology: more than two tables are joined, or two by a foreign key.
         """
         if isinstance(self.rows, int):
             return KStream(self.registry, self.tables)
-        if len(self.tables) > 2:
-            message = (
-                "to_stream: more than two tables have no stream of updates; materialize them, or "
-                "look the others up behind to_stream() of two"
-            )
-            raise InvalidTopology(message)
-        left, right = map(side_of, self.tables)
-        updates = TableUpdates(left, right, self.rows.how)
-        return KStream(self.registry, (results_of(updates),))
+        return KStream(self.registry, (results_of(table_updates(self.tables, self.rows)),))
 
     def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> "SourceTable":
         """Keep the rows in the store ``store_name``; ``key_serde`` as in ``KTable.materialize``.
@@ -422,13 +427,19 @@ class SourceTable:
         return replace(self, tables=(stepped(table, step),))
 
     def _joined(
-        self, how: Literal["inner", "left", "outer"], other: "SourceTable"
+        self,
+        how: Literal["inner", "left", "outer"],
+        other: "SourceTable",
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
     ) -> "SourceTable":
         step = "join" if how == "inner" else f"{how}_join"
         if not isinstance(other, SourceTable):
             message = f"{step}: a table is joined with a table, not with {other!r}"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
-        others = numbered(other.rows, len(self.tables))
-        rows = TableJoin(how, self.rows, others)
-        return SourceTable(self.registry, (*self.tables, *other.tables), rows)
+        tables = other.tables
+        if foreign_key is not None:
+            key = checked_foreign_key(step, foreign_key, self.rows, other.rows)
+            tables = (foreign_rows(self.tables[0], tables[0], key),)
+        rows = TableJoin(how, self.rows, numbered(other.rows, len(self.tables)))
+        return SourceTable(self.registry, (*self.tables, *tables), rows)

@@ -3,10 +3,14 @@
 ``oriel.pipeline.language.streams`` is the language that makes it. Nothing here touches Spark.
 """
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from oriel.pipeline.language.aggregations import (
+    Aggregation,
+    TableRows,
+    verb,
+)
 from oriel.pipeline.language.sources import Source, StoreSource
 from oriel.pipeline.language.steps import (
     AggregatedRows,
@@ -17,12 +21,8 @@ from oriel.pipeline.language.steps import (
     grouping_text,
 )
 from oriel.pipeline.windows import (
-    Aggregate,
-    Aggregator,
     EmitStrategy,
     JoinWindows,
-    Merger,
-    TableJoin,
     Windows,
 )
 from oriel.storage import TEXT, KeyType
@@ -73,7 +73,7 @@ class StreamJoin:
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"{_verb(self.how)}({self.right.source.topic!r})"
+        return f"{verb(self.how)}({self.right.source.topic!r})"
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class TableLookup:
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"{_verb(self.how)}(table {self.right.source.topic!r})"
+        return f"{verb(self.how)}(table {self.right.source.topic!r})"
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class TableUpdates:
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"{_verb(self.how)}(table {self.right.source.topic!r}).to_stream()"
+        return f"{verb(self.how)}(table {self.right.source.topic!r}).to_stream()"
 
 
 @dataclass(frozen=True)
@@ -115,20 +115,49 @@ class TableChanges:
 
     def __str__(self) -> str:
         """The step, as ``TableUpdates`` has it."""
-        joined = f"{_verb(self.how)}(table {self.right.source.topic!r})." if self.right else ""
+        joined = f"{verb(self.how)}(table {self.right.source.topic!r})." if self.right else ""
         return f"{joined}changes()"
 
 
-Join = StreamJoin | TableLookup | TableUpdates | TableChanges
+@dataclass(frozen=True)
+class Subscriptions:
+    """Whose row each row of a table names by its foreign key, the last of the side's steps.
+
+    The side is read for this alone: another input of the store is the table, and tells of its
+    records what is to be told.
+    """
+
+    left: Side
+    right: None = None
+
+    def __str__(self) -> str:
+        """The step, for who reads a topology."""
+        return "subscriptions()"
+
+
+@dataclass(frozen=True)
+class Responses:
+    """The row of a table for each subscription to its key, under the key that subscribes."""
+
+    left: Side
+    right: Side
+
+    def __str__(self) -> str:
+        """The step, for who reads a topology."""
+        return f"rows(table {self.right.source.topic!r})"
+
+
+Join = StreamJoin | TableLookup | TableUpdates | TableChanges | Subscriptions | Responses
+
+
+def side_of(origin: "Input") -> Side:
+    """A stream or a table as one side of a join."""
+    return Side(origin.source, origin.steps, origin.join)
 
 
 def sides_of(join: Join) -> tuple[Side, ...]:
-    """The sides of a join, the left one first; the changes of one table have one."""
+    """The sides of a join, the left one first; what reads one table has one."""
     return (join.left,) if join.right is None else (join.left, join.right)
-
-
-def _verb(how: str) -> str:
-    return "join" if how == "inner" else f"{how}_join"
 
 
 @dataclass(frozen=True)
@@ -239,71 +268,6 @@ def _joins_text(join: Join) -> str:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Declarative aggregates: for each stream the named ones that are computed from it."""
-
-    of_stream: tuple[Mapping[str, Aggregate], ...]
-
-    def __str__(self) -> str:
-        """The columns as they are written."""
-        named = (pair for aggregates in self.of_stream for pair in aggregates.items())
-        return ", ".join(f"{name}={aggregate.call}" for name, aggregate in named)
-
-    @property
-    def names(self) -> list[str]:
-        """The store's columns, in order."""
-        return [name for aggregates in self.of_stream for name in aggregates]
-
-
-@dataclass(frozen=True)
-class Functions:
-    """A user's own functions, an aggregator for each stream.
-
-    ``schema`` is the aggregate's DDL, None for the value's (reduce). ``subtractor`` takes a
-    table's old rows away; its new ones are the aggregator's.
-    """
-
-    initializer: Callable[[], Any] | None
-    aggregators: tuple[Aggregator, ...]
-    merger: Merger | None
-    schema: str | None
-    step: str
-    subtractor: Aggregator | None = None
-
-    def __str__(self) -> str:
-        """The step, and what it gives."""
-        return f"{self.step}(functions){f': {self.schema}' if self.schema else ''}"
-
-
-@dataclass(frozen=True)
-class TableRows:
-    """The rows of a table, or of several joined by key, as they are; no aggregation.
-
-    ``join`` joins the store's inputs by their numbers; of one table it is 0.
-    """
-
-    join: TableJoin | int
-
-    def __str__(self) -> str:
-        """How rows come about."""
-        if isinstance(self.join, int):
-            return "of the table"
-        is_pair = self.how == self.join.how
-        return f"{_verb(self.how)} of tables" if is_pair else f"joins of tables: {self.how}"
-
-    @property
-    def how(self) -> str:
-        """How tables are joined: of two a word, of more with their numbers."""
-        join = self.join
-        if isinstance(join, TableJoin) and (join.left, join.right) == (0, 1):
-            return join.how
-        return str(join)
-
-
-Aggregation = Columns | Functions | TableRows
-
-
-@dataclass(frozen=True)
 class Publication:
     """A Kafka topic that a store's rows are written to: all of them, or final ones only."""
 
@@ -411,7 +375,7 @@ class Topology:
             # The inputs of a table have no grouping.
             is_table = isinstance(store.aggregation, TableRows)
             for origin in store.inputs:
-                read: object = Side(origin.source, origin.steps) if is_table else origin
+                read: object = side_of(origin) if is_table else origin
                 lines.append(f"    Input: {read}")
             lines.append(f"    Rows: {store.aggregation}")
             if store.row_steps:

@@ -66,7 +66,8 @@ class StampPlan:
     columns with one value (which input or side a record is of). ``inputs`` is the number of
     the store's inputs, ``input_number`` this one's (``hops.PartitionNumbers``). ``origin`` is
     for a join's results. A stream that looks up a table has its clock behind the lookup, so that
-    ``moves_clock`` is false for the stamp in front of it.
+    ``moves_clock`` is false for the stamp in front of it. ``counts``: else another stamp of the
+    store tells of these records what is to be told.
     """
 
     clock: ClockPlan
@@ -77,6 +78,7 @@ class StampPlan:
     input_number: int = 0
     origin: Origin | None = None
     moves_clock: bool = True
+    counts: bool = True
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from oriel.pipeline.language import (
     Columns,
     Functions,
     MapValues,
+    Responses,
     Store,
     TableChanges,
     TableRows,
@@ -83,7 +84,7 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         elif isinstance(store.aggregation, Functions):
             assembly = _with_functions(store, store.aggregation, _of_streams(store, values))
         else:
-            assembly = _with_rows(store.aggregation, values)
+            assembly = _with_rows(store, store.aggregation, values)
     except InvalidTopology:
         raise
     except IllegalArgument as error:
@@ -275,8 +276,11 @@ def _of_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:
     return of_stream
 
 
-def _with_rows(rows: TableRows, values: Sequence[pa.Schema]) -> Assembly:
+def _with_rows(store: Store, rows: TableRows, values: Sequence[pa.Schema]) -> Assembly:
     wide = [pa.schema([(f.name, widened(f.type)) for f in schema]) for schema in values]
-    engine = TableRowsEngine(rows.join, wide, pa.schema([KEY_GROUP]))
+    responses = tuple(
+        number for number, origin in enumerate(store.inputs) if isinstance(origin.join, Responses)
+    )
+    engine = TableRowsEngine(rows.join, wide, pa.schema([KEY_GROUP]), responses)
     names = tuple({name: name for name in schema.names} for schema in values)
     return Assembly(engine, names, (None,) * len(values), keeps_raw=False)

@@ -10,7 +10,16 @@ import pyarrow as pa
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import KEY_GROUP
-from oriel.pipeline.language import Join, StreamJoin, TableLookup, TableUpdates, shares_places
+from oriel.pipeline.language import (
+    Join,
+    Responses,
+    StreamJoin,
+    Subscriptions,
+    TableLookup,
+    TableUpdates,
+    shares_places,
+)
+from oriel.pipeline.state import Layout
 from oriel.pipeline.windows import (
     NULL_VALUE,
     SIDE_FIELDS,
@@ -19,7 +28,9 @@ from oriel.pipeline.windows import (
     IllegalArgument,
     JoinEngine,
     JoinResult,
+    ResponsesEngine,
     StreamJoinEngine,
+    SubscriptionsEngine,
     TableChangesEngine,
     TableLookupEngine,
     TableUpdatesEngine,
@@ -52,6 +63,10 @@ class JoinStage:
                 )
             elif isinstance(join, TableUpdates):
                 self._engine = TableUpdatesEngine(join.how, left, right, carried)
+            elif isinstance(join, Subscriptions):
+                self._engine = SubscriptionsEngine(carried)
+            elif isinstance(join, Responses):
+                self._engine = ResponsesEngine(right, carried)
             else:
                 is_joined = join.right is not None
                 self._engine = TableChangesEngine(
@@ -62,8 +77,12 @@ class JoinStage:
             raise InvalidTopology(message) from error
         #: Whether results are the stream's records with more columns.
         self.is_lookup = isinstance(join, TableLookup)
+        #: Whether results are what tables tell each other, and no records of anybody's.
+        self.is_between_tables = isinstance(join, Subscriptions | Responses)
         self.delay_ms = self._engine.delay_ms
         self.state_schema = self._engine.state_schema
+        #: Of rows of keys.
+        self.layout = Layout(self.state_schema, member=self._engine.member)
         self.result_schema = self._engine.result_schema
         #: What both sides' stamps send, whichever of it the engine reads.
         beside = (SUBORDER, NULL_VALUE) if stream_places else (NULL_VALUE,)
@@ -93,6 +112,10 @@ class JoinStage:
                     "partitions or shorter ones"
                 )
                 raise InvalidTopology(message) from error
+
+    def whole(self, batch: pa.Table) -> pa.ChunkedArray:
+        """The keys of which a batch needs all rows; of others those of members that it names."""
+        return self._engine.whole(batch)
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray | None:
         """The keys whose rows a batch can change, where it looks at more of them."""

@@ -16,10 +16,12 @@ from oriel.pipeline.language import (
     AggregatedRows,
     Input,
     Join,
+    Responses,
     Side,
     Source,
     Store,
     StoreSource,
+    Subscriptions,
     TableChanges,
     TableLookup,
     TableRows,
@@ -272,7 +274,7 @@ class StorePlans:
         # whose clock goes on behind the lookup.
         stamp = StampPlan(
             join.sides[0].stamp.clock, {}, {}, SourceReasons.NOT_REPORTED,
-            moves_clock=join.gives_records,
+            moves_clock=join.gives_records, counts=not join.stage.is_between_tables,
         )  # fmt: skip
         return InputPlan(definition.source, steps, stamp, join)
 
@@ -308,7 +310,7 @@ class StorePlans:
         """The join ``number`` with its stamps; what is behind it waits ``behind_ms`` more."""
         join, stage = staged.join, staged.stage
         is_lookup = isinstance(join, TableLookup)
-        of_tables = isinstance(join, TableUpdates | TableChanges)
+        of_tables = isinstance(join, TableUpdates | TableChanges | Subscriptions | Responses)
         delay_ms = behind_ms + stage.delay_ms
         sides = []
         for place, side, steps, front in zip(
@@ -320,6 +322,7 @@ class StorePlans:
                 # A table that is looked up is read as it is, so nothing waits for its clock.
                 waits_ms = None if is_lookup and is_table else delay_ms
                 stamp = self._stamp(side.source, waits_ms, constants)
+                stamp = replace(stamp, counts=not isinstance(join, Subscriptions))
                 front_join = None
             else:
                 self._fronts += 1
@@ -327,7 +330,7 @@ class StorePlans:
                 front_join = self._joined(front, front_number, delay_ms)
                 stamp = StampPlan(
                     front_join.sides[0].stamp.clock, {}, constants, SourceReasons.NOT_REPORTED,
-                    origin=_origin(side),
+                    origin=_origin(side), counts=not front.stage.is_between_tables,
                 )  # fmt: skip
             # A stream's records reach the engine only if they find a row: their clock is behind
             # the last lookup. Behind a join of streams none moves any more.
@@ -409,5 +412,7 @@ def _origin(stream: Input | Side) -> Origin | None:
     topics = [side.source.topic for side in sides_of(join)]
     if isinstance(join, TableChanges):
         return Origin(topics[0], topics[-1], RIGHT_CHANGES, subtracts=True)
+    if isinstance(join, Subscriptions | Responses):
+        return Origin(topics[0], topics[-1], ())
     right_suborder = 1 if isinstance(join, TableUpdates) else RIGHT_ALONE
     return Origin(topics[0], topics[1], (right_suborder,))

@@ -29,7 +29,7 @@ from oriel.pipeline.arrow_steps import (
 )
 from oriel.pipeline.hops import FIRST_ELEMENT
 from oriel.pipeline.language import OWN_KEY, SCOPE
-from oriel.pipeline.windows import SUBORDER
+from oriel.pipeline.windows import SUBORDER, SUBSCRIBER
 
 #: Spark's types, of which a function in Arrow may have arguments.
 _TYPES = {
@@ -378,8 +378,8 @@ def _sources(unpacked: Any) -> dict[int, str]:
     columns = {}
     for named in _items(unpacked.projectList()):
         name = named.name()
-        # Of the pipeline's own columns a step reads one only.
-        if not name.startswith("__") or name == OWN_KEY:
+        # Of the pipeline's own columns these go through steps like a value's.
+        if not name.startswith("__") or name in {OWN_KEY, SUBSCRIBER.name}:
             columns[named.exprId().id()] = name
     return columns
 

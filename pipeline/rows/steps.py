@@ -32,6 +32,7 @@ from oriel.pipeline.language import (
     AggregatedRows,
     Filter,
     FlatMapValues,
+    ForeignKey,
     Input,
     LookupKey,
     MapValues,
@@ -52,7 +53,7 @@ from oriel.pipeline.rows.expressions import (
 )
 from oriel.pipeline.rows.unpacking import JOIN_COLUMNS, JOINED, unpacked
 from oriel.pipeline.spark import error_kind, first_line
-from oriel.pipeline.windows import SUBORDER
+from oriel.pipeline.windows import FOREIGN_KEY, SUBORDER
 from oriel.storage import KEY_BYTES_MAX
 
 _SUBORDER = JOIN_COLUMNS[SUBORDER.name]
@@ -89,6 +90,8 @@ class RowSteps:
                 expressions = {"the condition": step.condition}
             elif isinstance(step, LookupKey):
                 expressions = {"the key": step.key}
+            elif isinstance(step, ForeignKey):
+                expressions = _key_parts(step.key)
             elif isinstance(step, MapValues | FlatMapValues):
                 expressions = {f"column {name!r}": e for name, e in step.columns.items()}
                 if isinstance(step, MapValues):
@@ -286,6 +289,9 @@ class RowSteps:
             scope = _with_key_of(F.coalesce(_key_text((step.key,)), F.lit(NO_ROW_KEY)))
             own_key = F.when(_in_use(), F.col("key")).alias(OWN_KEY)
             return [*_columns(self._meta), *scope, *_columns(values), own_key]
+        if isinstance(step, ForeignKey):
+            foreign_key = F.when(_in_use(), _key_text(step.key)).alias(FOREIGN_KEY.name)
+            return [*_columns((*self._meta, *SCOPE)), foreign_key]
         if isinstance(step, OwnKey):
             names = [name for name in values if name != OWN_KEY]
             return [*_columns(self._meta), *_with_key_of(F.col(OWN_KEY)), *_columns(names)]

@@ -23,6 +23,9 @@ _HALF = np.uint64(32)
 #: far from 0, so that they lie anywhere.
 UNIT_STEP = np.int64(-0x2152_41D7_9A3B_5E61)
 
+#: The bits of a hash that tell the members of a key apart.
+MEMBER_BITS = np.int64(0xFFFF_FFFF)
+
 #: Keys are taken in slices of about so many bytes: a byte takes dozens while it is hashed.
 _SLICE_BYTES = 1 << 20
 
@@ -50,6 +53,20 @@ def unit_hashes(keys: pa.ChunkedArray, units: Ints) -> Ints:
         encoded = encoded.combine_chunks()
     # 64-bit integers wrap, as a hash may.
     hashes: Ints = key_hashes(encoded.dictionary)[np.asarray(encoded.indices)] + units * UNIT_STEP
+    return hashes
+
+
+def member_hashes(keys: pa.ChunkedArray, members: pa.ChunkedArray) -> Ints:
+    """Return the hash of each (key, member): those of a key lie side by side.
+
+    The upper half is the key's, the lower one the member's; without a member (null) it is 0, the
+    least of the key's hashes.
+    """
+    none = np.zeros(len(keys), dtype=np.int64)
+    hashes = unit_hashes(keys, none) & ~MEMBER_BITS
+    has_member = np.asarray(members.is_valid())
+    of_members = members.filter(members.is_valid())
+    hashes[has_member] |= unit_hashes(of_members, none[has_member]) & MEMBER_BITS
     return hashes
 
 

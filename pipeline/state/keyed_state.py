@@ -39,9 +39,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.errors import CheckpointError
-from oriel.pipeline.state.hashes import neighbours, unit_hashes
+from oriel.pipeline.state.hashes import MEMBER_BITS, neighbours, unit_hashes
 from oriel.pipeline.state.layout import Layout, never_due
-from oriel.pipeline.state.runs import LAST_HASH, Runs, Segment
+from oriel.pipeline.state.runs import Runs, Segment
 from oriel.pipeline.state.segments import (
     TaskShare,
     Version,
@@ -142,7 +142,7 @@ class KeyedState:
             return self._layout.without_due(self._rows_of_others, close_ms)
         tables = [self._covered_schema().empty_table()]
         for run, from_hash in self._runs.by_age:
-            tables += [_from(segment, from_hash) for segment in run]
+            tables += [segment.covered_from(from_hash) for segment in run]
         rows = _state_rows(self._newest(tables))
         return self._layout.without_due(rows, close_ms)
 
@@ -171,6 +171,21 @@ class KeyedState:
         # need not be written.
         changing = hashes if self._layout.leave_ms is None else of_batch
         return Touched(changing, rows, closing_ms)
+
+    def touched_members(self, records: pa.Table, whole: pa.ChunkedArray) -> Touched:
+        """The rows of the keys and members of ``records``, and all rows of the keys ``whole``.
+
+        With a member's come those of its key itself. What may change are rows of ``records`` alone.
+        """
+        changing = np.unique(self._layout.hashes(records))
+        if self._rows_of_others is not None:
+            return Touched(changing, self._rows_of_others)
+        low = np.unique(unit_hashes(whole, np.zeros(len(whole), dtype=np.int64)) & ~MEMBER_BITS)
+        hashes = [changing, changing & ~MEMBER_BITS]
+        for run, _ in self._runs.by_age:
+            hashes += [segment.hashes_within(low, low | MEMBER_BITS) for segment in run]
+        rows = self._rows_of(np.unique(np.concatenate(hashes)))
+        return Touched(changing, _state_rows(rows))
 
     def _rows_of(self, hashes: Ints) -> pa.Table:
         """All rows that count of ``hashes``, which ascend; tombstones among them."""
@@ -212,6 +227,9 @@ class KeyedState:
                 return Version([], 0)
             return self._written(Runs([]), self._covering(rows), len(rows), name, sync=sync)
         hashes, old = touched.hashes, touched.rows
+        if self._layout.member is not None:
+            # What was only looked at stays as it is.
+            old, rows = self._of_hashes(old, hashes), self._of_hashes(rows, hashes)
         if changing is not None:
             # Every key that shares a hash comes along, as the segment is to cover that hash.
             none = np.zeros(len(changing), dtype=np.int64)
@@ -251,7 +269,7 @@ class KeyedState:
         if merge is None or not merge.is_due:
             return runs, new
         tables = [
-            _from(segment, merge.from_hash, merge.until_hash)
+            segment.covered_from(merge.from_hash, merge.until_hash)
             for run in runs.runs[merge.first : merge.end]
             for segment in run
         ]
@@ -273,13 +291,13 @@ class KeyedState:
 
     def _of_hashes(self, rows: pa.Table, hashes: Ints) -> pa.Table:
         """The rows of the units with one of ``hashes``."""
-        of_rows = unit_hashes(rows["key"], self._layout.units(rows))
+        of_rows = self._layout.hashes(rows)
         return rows.filter(pa.array(np.isin(of_rows, hashes)))
 
     def _covering(self, rows: pa.Table, old: pa.Table | None = None) -> pa.Table:
         """The rows by hash, with a tombstone for the units of ``old`` rows that have none."""
         rows = rows.select(self._layout.schema.names).cast(self._layout.schema)
-        hashes = unit_hashes(rows["key"], self._layout.units(rows))
+        hashes = self._layout.hashes(rows)
         schema = self._covered_schema()
         tables = [pa.table([hashes, *rows.columns], schema=schema)]
         if old is not None and len(old):
@@ -294,7 +312,7 @@ class KeyedState:
         By key, too: rows of another unit with that hash may leave sooner than the old segments
         that have the unit's.
         """
-        old_hashes = unit_hashes(old["key"], self._layout.units(old))
+        old_hashes = self._layout.hashes(old)
         (old_code, code), keys = coded_keys(old["key"], rows["key"])
         distinct, number = np.unique(np.concatenate([old_hashes, hashes]), return_inverse=True)
         old_number, number = np.split(number, [len(old)])
@@ -383,15 +401,6 @@ def _due_units(segments: Sequence[Segment], due: Due) -> Ints:
         return hashes
     first = np.full(len(hashes), due.first_unit, dtype=np.int64)
     return neighbours(hashes, Ranges(first, first + 1 + due.last_unit - due.first_unit))
-
-
-def _from(segment: Segment, from_hash: int, until_hash: int | None = None) -> pa.Table:
-    """What a segment covers from one hash on, up to another one; without copying it."""
-    low = np.searchsorted(segment.hashes, from_hash)
-    length = len(segment.hashes) - low
-    if until_hash is not None and until_hash <= LAST_HASH:
-        length = np.searchsorted(segment.hashes, until_hash) - low
-    return segment.covered.slice(low, length)
 
 
 def _newest(tables: Sequence[pa.Table]) -> pa.Table:

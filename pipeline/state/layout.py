@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from oriel.pipeline.state.hashes import member_hashes, unit_hashes
 from oriel.pipeline.windows import FOREVER_MS, Due, Ints, WindowEngine
 
 
@@ -34,7 +35,8 @@ class Layout:
     ``due_ms``, ``units`` and ``due`` are the engine's. Where rows leave when they are due,
     ``leave_ms`` is the ms behind which a row need not be stored any more: a later one than its
     ``due_ms``, if it hides older rows of its unit until then. None: rows stay until they are
-    replaced. ``only_added``: rows never change, and units grow by the batch's rows.
+    replaced. ``only_added``: rows never change, and units grow by the batch's rows. ``member``
+    names a column that divides a key's rows instead of units; null: a row is of the key itself.
     """
 
     schema: pa.Schema
@@ -43,6 +45,7 @@ class Layout:
     due: Callable[[int, int], Sequence[Due]] = due_alone
     leave_ms: Callable[[pa.Table], Ints] | None = None
     only_added: bool = False
+    member: str | None = None
 
     @classmethod
     def of_engine(cls, engine: WindowEngine) -> "Layout":
@@ -56,6 +59,12 @@ class Layout:
             leave_ms if engine.rows_leave_when_due else None,
             engine.rows_never_change,
         )
+
+    def hashes(self, rows: pa.Table) -> Ints:
+        """The hash of each row: what shares one is read and written together."""
+        if self.member is not None:
+            return member_hashes(rows["key"], rows[self.member])
+        return unit_hashes(rows["key"], self.units(rows))
 
     def without_due(self, rows: pa.Table, close_ms: int) -> pa.Table:
         """The rows that matter yet at this close time."""

@@ -20,10 +20,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.state.segments import segments_kept
-from oriel.pipeline.windows import Ints
+from oriel.pipeline.windows import Ints, Ranges
 
 #: A slice has about so many rows at least, and so many times those that the batch adds.
 SLICE_ROWS = 1 << 16
@@ -31,7 +32,7 @@ SLICE_BATCHES = 4
 #: A merge has no more slices than this: each is one more file to open.
 MAX_SLICES = 32
 
-_LEAST_HASH, LAST_HASH = -(2**63), 2**63 - 1
+_LEAST_HASH, _LAST_HASH = -(2**63), 2**63 - 1
 _HASHES = 2**64
 
 
@@ -49,6 +50,20 @@ class Segment:
     hashes: Ints
     due_ms: Ints
     due_hash: Ints
+
+    def covered_from(self, from_hash: int, until_hash: int | None = None) -> pa.Table:
+        """What it covers from one hash on, up to another one; without copying it."""
+        low = np.searchsorted(self.hashes, from_hash)
+        length = len(self.hashes) - low
+        if until_hash is not None and until_hash <= _LAST_HASH:
+            length = np.searchsorted(self.hashes, until_hash) - low
+        return self.covered.slice(low, length)
+
+    def hashes_within(self, low: Ints, high: Ints) -> Ints:
+        """Its hashes from each of ``low`` to that of ``high``, both included."""
+        begin, last = np.searchsorted(self.hashes, low), np.searchsorted(self.hashes, high, "right")
+        hashes: Ints = self.hashes[Ranges(begin, last).rows()[1]]
+        return hashes
 
 
 #: Segments that share the hashes out among them, ascending.

@@ -78,6 +78,10 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
         filtered = joined.filtered if join.gives_records else 0
         looked_up = Counters(applied=of_table, table_records=of_table)
         return looked_up + Counters.of("filtered", filtered, filtered if join.of_elements else 0)
+    if join.stage.is_between_tables:
+        # Of the left table another input tells; what it says to the right one are no records.
+        of_right = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
+        return Counters(applied=of_right)
     applied = len(records) - joined.late - joined.filtered
     return Counters(applied=applied, late=joined.late, filtered=joined.filtered)
 

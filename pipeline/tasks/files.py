@@ -84,10 +84,13 @@ class FolderFiles:
             )
             self._sync_names(self.state)
             return joined, version
-        # Tables: the rows of the batch's keys.
-        layout = Layout(join.stage.state_schema)
+        # Tables: the rows of the batch's keys, or of these the members that it has to do with.
+        layout = join.stage.layout
         keyed = KeyedState.of_task(self.state, join.segments, share, layout)
-        touched = keyed.touched(records["key"])
+        if layout.member is None:
+            touched = keyed.touched(records["key"])
+        else:
+            touched = keyed.touched_members(records, join.stage.whole(records))
         joined = join.stage.process(touched.rows, records, after)
         changing = join.stage.changing(records)
         version = keyed.replaced(touched, joined.state, name, sync=self.sync, changing=changing)

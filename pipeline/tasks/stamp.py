@@ -209,11 +209,14 @@ class _Stamper:
         """One report row for every task; ``upstream`` goes on with it."""
         upstream = upstream or Reports()
         moved = self._partitions if self._stamp.moves_clock else ()
+        counters, letters = self.counters, self._dead_letters
+        if not self._stamp.counts:
+            counters, letters = Counters(), []
         report = StampReport(
             self._stamp.clock.name,
             {partition: self._clock.stream_time_ms[partition] for partition in moved},
-            self.counters,
-            self._plan.files.write_dead_letters(self._plan, self._dead_letters),
+            counters,
+            self._plan.files.write_dead_letters(self._plan, letters),
         )
         onwards = Reports([report, *upstream.stamps], upstream.joins)
         return report_rows(onwards, self._schema, self._plan.tasks)

@@ -12,6 +12,7 @@ from oriel.pipeline.language import (
     AggregatedRows,
     Filter,
     FlatMapValues,
+    ForeignKey,
     Input,
     LookupKey,
     MapValues,
@@ -59,6 +60,8 @@ def _expressions(origin: Input | Side | AggregatedRows) -> Iterator[object]:
             yield step.condition
         elif isinstance(step, LookupKey):
             yield step.key
+        elif isinstance(step, ForeignKey):
+            yield from step.key
         elif isinstance(step, Peek):
             yield step.function
         elif isinstance(step, MapValues | FlatMapValues):

@@ -51,14 +51,18 @@ from oriel.pipeline.windows.engines import (
 )
 from oriel.pipeline.windows.functions import Aggregator, Fold, Merger
 from oriel.pipeline.windows.joins import (
+    FOREIGN_KEY,
     MATCHED,
     RESULT_FIELDS,
     RIGHT_ALONE,
     SIDE_FIELDS,
+    SUBSCRIBER,
     Clocks,
     JoinEngine,
     JoinResult,
+    ResponsesEngine,
     StreamJoinEngine,
+    SubscriptionsEngine,
     TableChangesEngine,
     TableJoin,
     TableLookupEngine,
@@ -82,6 +86,7 @@ from oriel.pipeline.windows.records import (
 )
 
 __all__ = [
+    "FOREIGN_KEY",
     "FOREVER_MS",
     "LEFT",
     "MATCHED",
@@ -100,6 +105,7 @@ __all__ = [
     "SIDE_FIELDS",
     "STATUS_COLUMNS",
     "SUBORDER",
+    "SUBSCRIBER",
     "WINDOW_COLUMNS",
     "Aggregate",
     "Aggregator",
@@ -120,10 +126,12 @@ __all__ = [
     "Merger",
     "NoWindows",
     "Ranges",
+    "ResponsesEngine",
     "SessionWindows",
     "SlidingWindows",
     "StreamClock",
     "StreamJoinEngine",
+    "SubscriptionsEngine",
     "TableChangesEngine",
     "TableJoin",
     "TableLookupEngine",

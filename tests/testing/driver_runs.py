@@ -12,8 +12,8 @@ from oriel import (
     collect_list,
     count,
 )
-from oriel.pipeline.language.aggregated import KTable
 from oriel.pipeline.language.grouped import KGroupedStream, TimeWindowedKStream
+from oriel.pipeline.language.ktables import KTable
 from oriel.pipeline.windows import Windows
 from oriel.testing import Record, TopologyTestDriver, WindowedValue
 

@@ -16,12 +16,12 @@ from oriel import (
     StreamsBuilder,
     TimeWindows,
 )
-from oriel.pipeline.language.aggregated import KTable
 from oriel.pipeline.language.grouped import (
     CogroupedKStream,
     KGroupedStream,
     TimeWindowedKStream,
 )
+from oriel.pipeline.language.ktables import KTable
 from oriel.pipeline.windows import NoWindows, Windows
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver, WindowedValue
 from tests import slow_model

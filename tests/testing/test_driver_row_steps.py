@@ -20,7 +20,7 @@ from oriel import (
     sum,
     until_window_closes,
 )
-from oriel.pipeline.language.aggregated import KTable
+from oriel.pipeline.language.ktables import KTable
 from oriel.pipeline.windows import Windows
 from oriel.testing import KeyValue, Record, TopologyTestDriver, WindowedValue
 from tests.testing.driver_runs import driver_of, grouped, hopping, sessions, sliding, tumbling

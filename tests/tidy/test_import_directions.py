@@ -91,7 +91,7 @@ _OUTSIDE = {
 
 #: The one circle among modules, closed by an import inside a method: Kafka's words are one. A
 #: stream is grouped, the group's aggregation is a table, and the table's rows are a stream.
-_CIRCLE = ("pipeline.language.aggregated", "pipeline.language.streams")
+_CIRCLE = ("pipeline.language.ktables", "pipeline.language.streams")
 
 
 class Import(NamedTuple):

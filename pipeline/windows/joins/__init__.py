@@ -5,7 +5,8 @@ with the place and the stream time by which the windows behind the join put them
 judge them. There is one engine for each pair of inputs: two streams (``StreamJoinEngine``), a
 stream with a table (``TableLookupEngine``), the updates of two tables (``TableUpdatesEngine``), and
 what is no join, but takes the same way, the changes of a table (``TableChangesEngine``, also of
-two). These are ``JoinEngine`` all. A table itself, of one topic or of several
+two). By a foreign key two of them stand behind each other: ``SubscriptionsEngine`` and
+``ResponsesEngine``. These are ``JoinEngine`` all. A table itself, of one topic or of several
 (``TableRowsEngine``), is a store's ``WindowEngine``.
 """
 
@@ -25,18 +26,28 @@ from oriel.pipeline.windows.joins.streams import (
     StreamJoinEngine,
     refuse_large_places,
 )
+from oriel.pipeline.windows.joins.subscriptions import (
+    FOREIGN_KEY,
+    SUBSCRIBER,
+    ResponsesEngine,
+    SubscriptionsEngine,
+)
 from oriel.pipeline.windows.joins.tables import TableRowsEngine
 from oriel.pipeline.windows.joins.updates import TableUpdatesEngine
 
 __all__ = [
+    "FOREIGN_KEY",
     "MATCHED",
     "RESULT_FIELDS",
     "RIGHT_ALONE",
     "SIDE_FIELDS",
+    "SUBSCRIBER",
     "Clocks",
     "JoinEngine",
     "JoinResult",
+    "ResponsesEngine",
     "StreamJoinEngine",
+    "SubscriptionsEngine",
     "TableChangesEngine",
     "TableJoin",
     "TableLookupEngine",

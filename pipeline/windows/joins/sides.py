@@ -81,6 +81,9 @@ class JoinEngine(ABC):
     state_schema: pa.Schema
     #: How far behind both clocks a result's time can be, in ms: windows behind wait so long.
     delay_ms: int = 0
+    #: A column that divides the state's rows of a key further: a batch needs those that it names,
+    #: and where the column is null. None: all rows of its keys.
+    member: str | None = None
 
     def empty_state(self) -> pa.Table:
         """The state before the first record."""
@@ -89,6 +92,10 @@ class JoinEngine(ABC):
     def changing(self, batch: pa.Table) -> pa.ChunkedArray | None:  # noqa: ARG002
         """The keys whose rows ``batch`` can change; None: those of all of its records."""
         return None
+
+    def whole(self, batch: pa.Table) -> pa.ChunkedArray:
+        """The keys all of whose rows ``batch`` needs, with members and without."""
+        return batch["key"]
 
     @abstractmethod
     def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from oriel.pipeline.windows.definitions import FOREVER_MS, NoWindows
 from oriel.pipeline.windows.engines import EngineResult, WindowEngine
@@ -26,7 +27,14 @@ from oriel.pipeline.windows.joins.sides import (
     table_rows,
     values_beside,
 )
-from oriel.pipeline.windows.records import INPUT, NULL_VALUE, RECORD_FIELDS, changed_rows
+from oriel.pipeline.windows.joins.subscriptions import as_records
+from oriel.pipeline.windows.records import (
+    INPUT,
+    NULL_VALUE,
+    RECORD_FIELDS,
+    SUBORDER,
+    changed_rows,
+)
 
 #: The column by which a changed row says that it is gone.
 _DELETED = pa.field("deleted", pa.bool_())
@@ -44,8 +52,12 @@ class TableRowsEngine(WindowEngine):
         join: TableJoin | int,
         tables: Sequence[pa.Schema],
         carried: pa.Schema | None = None,
+        responses: tuple[int, ...] = (),
     ) -> None:
         """``tables`` are the value columns of the inputs, by whose numbers ``join`` joins them.
+
+        ``responses`` are those that have the rows of a table by the keys of others (see
+        ``subscriptions``).
 
         Raises:
             IllegalArgument: two columns have one name.
@@ -53,6 +65,7 @@ class TableRowsEngine(WindowEngine):
         values = values_beside((*TABLE_FIELDS, SIDE, _DELETED), carried, tables)
         self.windows = NoWindows()
         self._join = join
+        self._responses = responses
         self._values_of = [table.names for table in tables]
         self.aggregate_types = {field.name: field.type for field in values}
         self.record_schema = pa.schema(
@@ -76,6 +89,9 @@ class TableRowsEngine(WindowEngine):
             schema=self.state_schema,
         )
         other_keys, touched = split_by_key(state, arrived["key"])
+        if self._responses:
+            suborder = np.asarray(pc.fill_null(batch[SUBORDER.name], 0))
+            touched, arrived = as_records(touched, arrived, suborder, self._responses)
         records = TableRecords.of(pa.concat_tables([touched, arrived]))
         newest = records.newest()
         # The state's rows stand first, and there is one of each key, side and partition.

@@ -13,14 +13,17 @@ from oriel.pipeline.language import (
     Columns,
     Filter,
     FlatMapValues,
+    ForeignKey,
     Functions,
     Input,
     LookupKey,
     MapValues,
+    Responses,
     Side,
     Source,
     Store,
     StreamJoin,
+    Subscriptions,
     TableChanges,
     TableLookup,
     TableRows,
@@ -81,6 +84,8 @@ STREAMS = StreamJoin(LEFT, RIGHT, "inner", JoinWindows.of_time_difference_and_gr
 LOOKUP = TableLookup(LEFT, RIGHT, "inner")
 UPDATES = TableUpdates(LEFT, RIGHT, "inner")
 CHANGED = TableChanges(LEFT, RIGHT, "inner")
+SUBSCRIBED = Subscriptions(LEFT)
+RESPONSES = Responses(LEFT, RIGHT)
 OTHER_LEFT, OTHER_RIGHT = Side(SOURCE, (Filter("v > 2"),)), Side(OTHER, (Filter("w > 0"),))
 OTHER_WINDOWS = JoinWindows.of_time_difference_and_grace(6, 0)
 PLAIN = Input(SOURCE, (), ())
@@ -138,6 +143,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
         FlatMapValues((), FLAT), FlatMapValues((), {"v": "array(2)"})
     ),
     (LookupKey, "key"): _of_step(LookupKey("v"), LookupKey("v + 1")),
+    (ForeignKey, "key"): _of_step(ForeignKey(("v",)), ForeignKey(("v", "v"))),
     (MapValues, "key"): _of_step(MapValues(("*",), {}, ("v",)), MapValues(("*",), {}, ("v + 1",))),
     (Side, "source"): _of_join(STREAMS, right=Side(Source("x", "w INT"), ())),
     (Side, "steps"): _of_join(STREAMS, left=OTHER_LEFT),
@@ -155,6 +161,10 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (TableChanges, "left"): _of_join(CHANGED, left=OTHER_LEFT),
     (TableChanges, "right"): _of_join(CHANGED, right=None),
     (TableChanges, "how"): _of_join(CHANGED, how="left"),
+    (Subscriptions, "left"): _of_join(SUBSCRIBED, left=OTHER_LEFT),
+    (Subscriptions, "right"): (joined(SUBSCRIBED), joined(TableChanges(LEFT))),
+    (Responses, "left"): _of_join(RESPONSES, left=OTHER_LEFT),
+    (Responses, "right"): _of_join(RESPONSES, right=OTHER_RIGHT),
     (Columns, "of_stream"): (store(*TWO, aggregation=TWO_COLUMNS),
                              store(*TWO, aggregation=Columns(({"n": count(), "m": count()}, {})))),
     (Functions, "initializer"): _of_functions(initializer=other_made),

@@ -8,6 +8,7 @@ from typing import Any, TypeGuard
 from tests.pipeline.run.inputs_topology import (
     GRACE_MS,
     JOIN_DELAYS,
+    NAMED,
     SIZE_MS,
     SPAN,
     UNLUCKY,
@@ -15,6 +16,7 @@ from tests.pipeline.run.inputs_topology import (
     start,
 )
 from tests.pipeline.run.topic_logs import Record, Topics, offsets
+from tests.slow_foreign_keys import joined_by_foreign_key
 from tests.slow_joins import Arrived, Joined, arrivals, clock, counting, joined, joined_tables
 from tests.slow_table_groups import Functions, folded, members
 
@@ -217,6 +219,22 @@ class Model:
             {"key": key, "name": left, "balance": right, "timestamp": time, "deleted": False}
             for key, (left, right, time) in sorted(found.items())
         ]
+
+    def by_foreign_key(self) -> list[Row]:
+        """The rows of orders, with the users that they name by their amounts."""
+        logs = {
+            partition: [
+                (key, time, f"{id_}>{NAMED.get(self.orders[str(id_)]['amount'], '')}")
+                for key, time, id_ in log
+            ]
+            for partition, log in self.logs["orders"].items()
+        }
+        found = joined_by_foreign_key(logs, self.logs["users"], "left")
+        return [
+            {"key": key, **self.orders[order.partition(">")[0]], "name": name,
+             "timestamp": time, "deleted": False}
+            for key, (order, name, time) in sorted(found.items())
+        ]  # fmt: skip
 
     def some_users(self) -> list[Row]:
         """The rows of users whose name begins as the filter wants it."""

@@ -1,6 +1,6 @@
 """A topology with every kind of input, and random records for it."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
 
@@ -25,6 +25,8 @@ ORDERS, PAID = "id STRING, city STRING, amount BIGINT", "pid STRING, paid BIGINT
 UNLUCKY = 13
 RUBBISH = b'{"key": rubbish'
 KEYS = "abcde"
+#: The user that an order names, by its amount.
+NAMED = {7: "a", UNLUCKY: "b", 40: "none"}
 Row = dict[str, Any]
 
 
@@ -113,15 +115,25 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
     ).materialize("chained")  # fmt: skip
     folded = orders.group_by_key().windowed_by(WINDOWS)
     folded.aggregate(start, append, put_together, "s STRING").materialize("folded")
-    accounts = builder.table("accounts", "balance STRING")
+    _tables(builder, text, many)
+    return builder.build()
+
+
+def _tables(builder: StreamsBuilder, text: Callable[[str], str], many: str) -> None:
+    """Stores of tables, of orders too; as in ``every_input``."""
+    users, accounts = (
+        builder.table("users", "name STRING"), builder.table("accounts", "balance STRING"),
+    )  # fmt: skip
     users.outer_join(accounts).materialize("both_tables")
     users.join(accounts).materialize("common_rows")
     users.filter(text("name") + " LIKE 'u0%'").materialize("some_users")
-    bought = builder.table("orders", ORDERS).filter(many).group_by(text("city"))
+    newest = builder.table("orders", ORDERS)
+    cases = " ".join(f"WHEN amount = {amount} THEN '{user}'" for amount, user in NAMED.items())
+    newest.left_join(users, foreign_key=text(f"CASE {cases} END")).materialize("by_foreign_key")
+    bought = newest.filter(many).group_by(text("city"))
     bought.aggregate(n=count(), total=sum("amount")).materialize("newest_by_city")
     ending = users.group_by("CASE WHEN name LIKE '%1' OR name LIKE '%3' THEN 'x' ELSE 'y' END")
     ending.aggregate(start, with_name, without_name, put_together, "s STRING").materialize("names")
-    return builder.build()
 
 
 def random_topics(seed: int) -> dict[str, dict[int, list[Record | bytes]]]:

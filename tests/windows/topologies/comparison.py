@@ -133,7 +133,8 @@ def _deleted_row_had_a_time(case: Case, _: Answer, difference: Difference) -> bo
 
     Ours have the time of the record that deleted the side, or that a filter left out.
     """
-    joins = operations_of(case.tree).count("join_tables")
+    operations = operations_of(case.tree)
+    joins = operations.count("join_tables") + operations.count("join_by_foreign_key")
     if joins == 0 or case.tree["op"] != "materialize":
         return False
     sides = (("v", "s"), *RIGHT_NAMES[:joins])
@@ -142,6 +143,21 @@ def _deleted_row_had_a_time(case: Case, _: Answer, difference: Difference) -> bo
         if of_kafka is None or of_us is None or of_kafka[1] != of_us[1]:
             return False
         if all(of_us[1].keys() & set(side) for side in sides):
+            return False
+    return True
+
+
+def _right_row_has_its_own_time(case: Case, _: Answer, difference: Difference) -> bool:
+    """A log out of order and a foreign key: rows of earlier times in Kafka, else the same.
+
+    There a joined row has the time of the right record that came last, whatever the left one's.
+    """
+    times = [entry[-1] for entry in case.log]
+    if "join_by_foreign_key" not in operations_of(case.tree) or times == sorted(times):
+        return False
+    for place, of_kafka in difference.kafka.items():
+        of_us = difference.ours[place]
+        if of_kafka is None or of_us is None or of_kafka[1] != of_us[1] or of_kafka[0] > of_us[0]:
             return False
     return True
 
@@ -157,5 +173,10 @@ RULES = (
         "a deleted row's time counts in a join of tables",
         "topology.md, Joins",
         _deleted_row_had_a_time,
+    ),
+    Rule(
+        "a right row that comes late takes its time with it in Kafka",
+        "topology.md, Foreign keys",
+        _right_row_has_its_own_time,
     ),
 )

@@ -26,8 +26,8 @@ from oriel import (
     sum,
     until_window_closes,
 )
-from oriel.pipeline.language.aggregated import KTable
 from oriel.pipeline.language.grouped import KGroupedStream
+from oriel.pipeline.language.ktables import KTable
 from oriel.pipeline.language.streams import KStream, SourceTable
 from oriel.pipeline.windows import Aggregate, NoWindows, Windows
 
@@ -164,6 +164,9 @@ TABLES: Mapping[str, Callable[[StreamsBuilder, Node], SourceTable]] = {
     "filter_not": lambda b, n: table_of(b, n["input"]).filter_not(condition(n["condition"])),
     "map_values": lambda b, n: table_of(b, n["input"]).map_values(**columns_of(n)),
     "join_tables": lambda b, n: _by_how(table_of(b, n["left"]), n)(table_of(b, n["right"])),
+    "join_by_foreign_key": lambda b, n: _by_how(table_of(b, n["left"]), n)(
+        table_of(b, n["right"]), foreign_key=expression(n["key"])
+    ),
 }
 
 

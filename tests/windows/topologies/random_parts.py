@@ -277,6 +277,22 @@ class Trees:
         others = [self.renamed(self.table(filters=filters)) for _ in range(number - 1)]
         return self._joined_tables([first, *others])
 
+    def tables_by_foreign_key(self) -> Built:
+        """A table with others, joined by what its rows name or by key; perhaps one more beside."""
+        first = joined = self.table()
+        for number in range(self.random.choice((1, 1, 2, 3))):
+            right = self.renamed(self.table())
+            how = self.random.choice(("inner", "left"))
+            node = {"op": "join_tables", "how": how, "left": joined.node, "right": right.node}
+            if number == 0 or self.random.random() < 0.7:
+                node |= {"op": "join_by_foreign_key", "key": self._table_key(first.columns)}
+            joined = _side_by_side(node, joined, right)
+        if self.random.random() < 0.7:
+            return joined
+        sides = [joined, self.renamed(self.table())]
+        self.random.shuffle(sides)
+        return self._joined_tables(sides)
+
     def _joined_tables(self, tables: Sequence[Built]) -> Built:
         if len(tables) == 1:
             return tables[0]

@@ -140,6 +140,10 @@ def _table(trees: Trees, _: _Plan) -> dict[str, Any]:
     return {"op": "materialize", "input": trees.tables(4).node}
 
 
+def _foreign_key(trees: Trees, _: _Plan) -> dict[str, Any]:
+    return {"op": "materialize", "input": trees.tables_by_foreign_key().node}
+
+
 def _grouped_table(trees: Trees, _: _Plan) -> dict[str, Any]:
     # Of joined tables ours count the time of a record that a filter leaves out, for its group, too.
     table = trees.tables(2, filters=False) if trees.random.random() < 0.4 else trees.table()
@@ -237,6 +241,7 @@ KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Pl
     ),
     "outer join": (_outer_join, [_Plan(in_order=True, ample=True, ends=True)]),
     "table": (_table, [_Plan(in_order=False, ample=False, ends=False)]),
+    "foreign key": (_foreign_key, [_Plan(in_order=False, ample=False, ends=False)]),
     "grouped table": (_grouped_table, [_Plan(in_order=False, ample=False, ends=False)]),
     "rows of stores": (
         _rows_of_stores,
@@ -347,7 +352,8 @@ def _passes_records_without_keys(node: Any) -> bool:
     Kafka's are left and outer joins; ours is ``to_stream``.
     """
     if isinstance(node, Mapping):
-        is_outer = node.get("how") in {"left", "outer"} and node["op"] != "join_tables"
+        of_tables = node.get("op") in {"join_tables", "join_by_foreign_key"}
+        is_outer = node.get("how") in {"left", "outer"} and not of_tables
         passes = is_outer or node.get("op") == "to_stream"
         return passes or any(_passes_records_without_keys(part) for part in node.values())
     return isinstance(node, list) and any(map(_passes_records_without_keys, node))

@@ -81,9 +81,9 @@ def stages_rows(topology: Topology, case: Case) -> Rows:
     goes at its own pace.
     """
     with tempfile.TemporaryDirectory(prefix="topologies-") as folder:
-        run = _StagesRun(topology, Path(folder))
+        run = StagesRun(topology, Path(folder))
         for batch in _batches(case, Random(case.seed + case.number)):
-            run.take(batch)
+            run.take({topic: {0: records} for topic, records in batch.items()})
         return run.rows
 
 
@@ -132,8 +132,8 @@ class _NotingFiles(FolderFiles):
         return []
 
 
-class _StagesRun:
-    """A topology's stores, batch by batch."""
+class StagesRun:
+    """A topology's stores, batch by batch, each as if the process began anew."""
 
     def __init__(self, topology: Topology, folder: Path) -> None:
         """Plan the stores; states are below ``folder``."""
@@ -143,21 +143,33 @@ class _StagesRun:
             (folder / store.name / "state").mkdir(parents=True)
             self._stores.append(_StoreRun(store, folder / store.name, plans))
             plans[store.name] = self._stores[-1].plans
-        self._offsets = dict.fromkeys(topology.topics, 0)
+        self._offsets: dict[str, dict[int, int]] = {topic: {0: 0} for topic in topology.topics}
 
-    def take(self, batch: Mapping[str, Sequence[Record]]) -> None:
-        """Let one batch take effect; a topic's records are those of its only partition."""
-        read: dict[Source, pa.Table] = {}
+    def take(self, batch: Mapping[str, Mapping[int, Sequence[Record]]], tasks: int = TASKS) -> None:
+        """Let one batch take effect: records by topic and partition."""
+        read: dict[Source, list[pa.Table]] = {}
         for store in self._stores:
             for source in store.store.sources:
-                if not isinstance(source, StoreSource):
-                    records = batch.get(source.topic, ())
-                    schema = arrow_schema(source.schema, str(source))
-                    read[source] = decoded(records, schema, 0, self._offsets[source.topic])
-        for topic, records in batch.items():
-            self._offsets[topic] += len(records)
+                if isinstance(source, StoreSource):
+                    continue
+                schema = arrow_schema(source.schema, str(source))
+                offsets = self._offsets[source.topic]
+                read[source] = [
+                    decoded(records, schema, partition, offsets.get(partition, 0))
+                    for partition, records in batch.get(source.topic, {}).items()
+                ]
+        for topic, partitions in batch.items():
+            offsets = self._offsets[topic]
+            for partition, records in partitions.items():
+                offsets[partition] = offsets.get(partition, 0) + len(records)
+        ends: Offsets = {
+            topic: {str(partition): offset for partition, offset in offsets.items()}
+            for topic, offsets in self._offsets.items()
+        }
         for store in self._stores:
-            read[StoreSource.of(store.store.name)] = store.take(read)
+            source = StoreSource.of(store.store.name)
+            read[source] = [store.take(read, ends, tasks)]
+            ends[source.topic] = {"0": 0}
 
     @property
     def rows(self) -> Rows:
@@ -180,17 +192,18 @@ class _StoreRun:
         self._batch = 0
         self._final_rows = 0
 
-    def take(self, read: Mapping[Source, pa.Table]) -> pa.Table:
+    def take(
+        self, read: Mapping[Source, Sequence[pa.Table]], ends: Offsets, tasks: int
+    ) -> pa.Table:
         """Let one batch take effect; its final rows as records, for stores behind it."""
-        records = {source: read[source] for source in self.store.sources}
-        ends: Offsets = {source.topic: {"0": 0} for source in records}
         files = _NotingFiles(
             self._folder / "table", self._folder / "state", self._folder / "dead", sync=False
         )
-        plan, joins = self.plans.plan(self._batch, files, TASKS, self._previous, ends)
-        runner = LocalRunner({source: [table] for source, table in records.items()})
+        plan, joins = self.plans.plan(self._batch, files, tasks, self._previous, ends)
+        runner = LocalRunner({source: read[source] for source in self.store.sources})
         reports = run_stages(runner, [StoreWork(self.plans, plan, joins)])
-        self._previous = prepared_batch(plan, joins, reports[self.store.name], self._previous, ends)
+        prepared = prepared_batch(plan, joins, reports[self.store.name], self._previous, ends)
+        self._previous = PreparedBatch.from_json(prepared.to_json())
         self._batch += 1
         self._content.apply(row for table in files.changes for row in table.to_pylist())
         final_rows = final_records(files.changes, self.plans.columns, self._final_rows)

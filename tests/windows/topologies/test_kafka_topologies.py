@@ -54,7 +54,7 @@ def test_every_operation_comes_up() -> None:
     told = repr(trees)
     assert all(f"['{name}', " in told for name in [*CONDITIONS, *ARRAYS])
     assert all(f"'{emit}'" in told for emit in ("update", "close", "suppress"))
-    assert len(KINDS) == 12
+    assert len(KINDS) == 13
 
 
 def test_rules_name_sections_of_the_guide() -> None:
@@ -219,6 +219,16 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         "b:k:5 b:k:20! a:k:6",
         {"k": (6, 3, [])},
         {"k": (20, 3, [])},
+    ),
+    "a right row that comes late": (
+        {
+            "op": "materialize",
+            "input": joined_tables("inner", table("a"))
+            | {"op": "join_by_foreign_key", "key": ["column", "s"]},
+        },
+        "a:k:50 b:a:5",
+        {"k": (5, 1, 2)},
+        {"k": (50, 1, 2)},
     ),
 }
 

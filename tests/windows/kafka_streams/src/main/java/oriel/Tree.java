@@ -114,6 +114,15 @@ final class Tree {
               case "left" -> left.leftJoin(right, SIDE_BY_SIDE);
               default -> left.outerJoin(right, SIDE_BY_SIDE);
             };
+          }),
+          entry("join_by_foreign_key", (tree, node) -> {
+            var left = tree.table(node.get("left"));
+            var right = tree.table(node.get("right"));
+            BiFunction<String, Row, String> foreignKey =
+                (key, value) -> Expressions.key(node.get("key"), key, value);
+            return text(node, "how").equals("inner")
+                ? left.join(right, foreignKey, SIDE_BY_SIDE)
+                : left.leftJoin(right, foreignKey, SIDE_BY_SIDE);
           }));
 
   private static final Map<String, BiFunction<Tree, JsonNode, KStream<?, Row>>> STORES =

@@ -1,0 +1,114 @@
+"""Steps that only choose columns, which need nobody to read an expression."""
+
+import re
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from oriel.pipeline.arrow_steps.expressions import Call, ColumnRef, Expression
+from oriel.pipeline.arrow_steps.steps import ArrowSteps, Compute, Program, ProgramStep
+from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
+from oriel.pipeline.hops import joined_values
+from oriel.pipeline.language import (
+    SCOPE,
+    AggregatedRows,
+    ForeignKey,
+    Input,
+    MapValues,
+    Side,
+    Source,
+    arrow_schema,
+    refuse_taken,
+)
+from oriel.pipeline.windows import FOREIGN_KEY
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+
+#: SQL text that names a column and is nothing else.
+_NAME = re.compile(r"(?!(?:null|true|false)$)[a-z_][a-z_0-9]*", re.IGNORECASE)
+
+
+def arrow_steps(
+    origin: Input | Side | AggregatedRows, read: Source | pa.Schema
+) -> ArrowSteps | None:
+    """The steps of an input that only choose columns; None if Spark has to read an expression.
+
+    They stand behind a source's decoded records, a join's results or an aggregation.
+
+    Raises:
+        InvalidTopology: the source's schema can't be read, or has a name that is taken.
+    """
+    values = _values_in_front(origin, read)
+    names = list(values.names)
+    key: Expression = ColumnRef("key")
+    computed: tuple[ProgramStep, ...] = ()
+    for step in origin.steps:
+        if isinstance(step, ForeignKey):
+            foreign_key = _key(step.key, values, names, key)
+            if foreign_key is None:
+                return None
+            computed = (Compute(FOREIGN_KEY.name, foreign_key),)
+            values, names = pa.schema([FOREIGN_KEY]), [FOREIGN_KEY.name]
+            continue
+        if not isinstance(step, MapValues) or step.columns:
+            return None
+        next_key = _key(step.key, values, names, key)
+        if next_key is None:
+            return None
+        key = next_key
+        kept = [column for name in step.keep for column in (names if name == "*" else [name])]
+        if not set(kept) <= set(names):
+            return None
+        names = list(dict.fromkeys(kept))
+    next_key = _key(origin.group_by, values, names, key)
+    if next_key is None:
+        return None
+    values = pa.schema([values.field(name) for name in names])
+    program = Program(computed, {name: name for name in names}, next_key)
+    typed_keys = None if isinstance(origin, AggregatedRows) else TypedKeys.of(origin)
+    joined = not isinstance(read, Source) and not isinstance(origin, AggregatedRows)
+    return ArrowSteps(values, program, typed_keys, joined=joined)
+
+
+def _values_in_front(origin: Input | Side | AggregatedRows, read: Source | pa.Schema) -> pa.Schema:
+    """The value columns that the first step finds.
+
+    Raises:
+        InvalidTopology: the source's schema can't be read, or has a name that is taken.
+    """
+    if isinstance(read, Source):
+        values = arrow_schema(read.columns)
+        refuse_taken(str(read), values.names)
+        return values
+    if isinstance(origin, AggregatedRows):
+        values = pa.schema([field for field in read if field.name not in origin.scope])
+        refuse_taken("the aggregation", values.names)
+        return values
+    return joined_values(read)
+
+
+def _key(
+    parts: "tuple[str | Column, ...]",
+    values: pa.Schema,
+    names: list[str],
+    key: Expression,
+) -> Expression | None:
+    """The key that ``parts`` make of the columns ``names`` and the ``key`` before.
+
+    None if it isn't a column whose text is the same in Arrow and in Spark.
+    """
+    if not parts:
+        return key
+    part, *others = parts
+    # Of a Spark column nothing may be asked here, not even whether it equals a text.
+    if others or not isinstance(part, str) or not _NAME.fullmatch(part):
+        return None
+    if part == "key":
+        return key
+    if part not in (*SCOPE, *names):
+        return None
+    is_plain = part in SCOPE or (
+        pa.types.is_string(values.field(part).type) or pa.types.is_integer(values.field(part).type)
+    )
+    return Call("cast", (ColumnRef(part),), {"to": pa.string()}) if is_plain else None

@@ -1,0 +1,155 @@
+"""Tables joined by a foreign key, through all stages and state files, against the slow model.
+
+Batches have records of both topics and of several partitions; each is computed by another number of
+tasks, from what the batch before left in files.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from oriel import StreamsBuilder, Topology
+from oriel.pipeline.state import hashes as hashing
+from oriel.pipeline.state import runs as state_runs
+from oriel.testing import Record
+from tests.slow_foreign_keys import Row, foreign_key_of, joined_by_foreign_key
+from tests.slow_joins import Logs, counting, newest
+from tests.windows.join_batches import batches, random_cuts, whole
+from tests.windows.topologies.runs import StagesRun
+
+CASES = 25
+LEFT_KEYS, RIGHT_KEYS = ("a", "b", "c", "ä/ \0"), ("x", "y", "a")
+
+
+def topology_of(how: str) -> Topology:
+    """Orders with the row that they name."""
+    builder = StreamsBuilder()
+    left = builder.table("left", "l STRING, f STRING")
+    right = builder.table("right", "r STRING")
+    step = left.join if how == "inner" else left.left_join
+    step(right, foreign_key="f").materialize("store")
+    return builder.build()
+
+
+def random_sides(random: Random) -> tuple[Logs, Logs]:
+    """Few keys, disorder, deletions, rows that name nothing, up to three partitions."""
+    spread = random.choice((0, 3, 20))
+    return (
+        _logs(random, LEFT_KEYS, spread, lambda: random.choice(("", *RIGHT_KEYS, "none"))),
+        _logs(random, RIGHT_KEYS, spread, None),
+    )
+
+
+def _logs(random: Random, keys: Sequence[str], spread: int, names: Any) -> Logs:
+    logs = {}
+    for partition in range(random.choice((1, 1, 2, 3))):
+        log = []
+        for place in range(random.choice((0, 3, 10, 30))):
+            name = f"{partition}.{place}" + (f">{names()}" if names else "")
+            value = None if random.random() < 0.2 else name
+            log.append(
+                (random.choice(keys), max(0, place + random.randint(-spread, spread)), value)
+            )
+        logs[partition] = log
+    return logs
+
+
+def record_of(side: int, key: str, time: int, value: str | None) -> Record:
+    """A record of the model's as one of a topic."""
+    if value is None:
+        return Record(key, None, time)
+    if side:
+        return Record(key, {"r": value}, time)
+    return Record(key, {"l": value, "f": foreign_key_of(value)}, time)
+
+
+def rows_of(run: StagesRun) -> dict[str, Row]:
+    """What the store holds, as the model has it."""
+    return {
+        place.key: (value["l"], value.get("r"), time) for place, (time, value) in run.rows.items()
+    }
+
+
+def check(folder: Path, seed: int, how: str, *, is_whole: bool = False) -> dict[str, Row]:
+    """After each batch the rows are the model's; those after the last."""
+    random = Random(seed)
+    sides = random_sides(random)
+    run = StagesRun(topology_of(how), folder)
+    rows: dict[str, Row] = {}
+    position: dict[tuple[int, int], int] = {}
+    for batch in batches(sides, whole(sides) if is_whole else random_cuts(sides, random)):
+        taken: dict[str, Mapping[int, Sequence[Record]]] = {}
+        for side, topic in enumerate(("left", "right")):
+            by_partition = {}
+            for partition, log in batch.so_far[side].items():
+                begin = position.get((side, partition), 0)
+                by_partition[partition] = [record_of(side, *one) for one in log[begin:]]
+                position[side, partition] = len(log)
+            taken[topic] = by_partition
+        run.take(taken, tasks=random.choice((1, 2, 3)))
+        rows = joined_by_foreign_key(*batch.so_far, how)
+        assert rows_of(run) == rows, f"seed {seed}"
+    return rows
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("number", [CASES, pytest.param(1500, marks=pytest.mark.long)])
+def test_rows_equal_the_model_after_each_batch(tmp_path: Path, how: str, number: int) -> None:
+    """However logs are cut and shared by tasks, also where a key comes from several partitions."""
+    for seed in range(number):
+        for is_whole in (False, True):
+            folder = tmp_path / f"{seed}-{is_whole}"
+            folder.mkdir()
+            check(folder, seed, how, is_whole=is_whole)
+
+
+def test_random_logs_reach_the_rare_branches() -> None:
+    """Else the comparison proves little."""
+    reached = set()
+    for seed in range(CASES):
+        left, right = random_sides(Random(seed))
+        for key, record in counting(left).items():
+            others = [one for one in newest(left).values() if one.key == key and one != record]
+            named = record.value and foreign_key_of(record.value)
+            found = counting(right).get(named or "")
+            reached |= {
+                mark
+                for mark, seen in {
+                    "several partitions": others,
+                    "deleted": record.value is None,
+                    "names nothing": record.value is not None and named is None,
+                    "names what never was": named and found is None,
+                    "names what is deleted": found is not None and found.value is None,
+                    "a right row is newer": found is not None and found.time > record.time,
+                    "a right row is older": found is not None and found.time < record.time,
+                }.items()
+                if seen
+            }
+    assert len(reached) == 7
+
+
+def test_hashes_that_collide_and_merges_in_slices_cost_no_row(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Rows of keys and subscribers that share a hash are read and written together."""
+    of_keys = hashing.key_hashes
+    monkeypatch.setattr(hashing, "key_hashes", lambda keys: of_keys(keys) % 3 * (2**33 + 1))
+    monkeypatch.setattr(state_runs, "SLICE_ROWS", 4)
+    for seed in range(12):
+        (tmp_path / str(seed)).mkdir()
+        check(tmp_path / str(seed), seed, "left")
+
+
+def test_a_wrong_model_is_noticed(tmp_path: Path) -> None:
+    """The canary: without the right table's last records some case differs."""
+    for seed in range(20):
+        (tmp_path / str(seed)).mkdir()
+        rows = check(tmp_path / str(seed), seed, "inner", is_whole=True)
+        left, right = random_sides(Random(seed))
+        wrong = {partition: log[:-1] for partition, log in right.items()}
+        if rows != joined_by_foreign_key(left, wrong, "inner"):
+            return
+    pytest.fail("twenty cases did not notice a wrong right table")

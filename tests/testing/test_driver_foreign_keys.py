@@ -1,0 +1,229 @@
+"""Tables joined by a foreign key in the test driver: keys of all sorts, steps, joins beside it."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from oriel import InvalidTopology, Serdes, StreamsBuilder
+from oriel.pipeline.language.streams import SourceTable
+from oriel.testing import KeyValue, Record, TopologyTestDriver
+
+ORDERS, USERS = "user STRING, item INT, n INT", "name STRING"
+
+
+def driver_of(builder: StreamsBuilder, table: SourceTable) -> TopologyTestDriver:
+    """A driver of the table, kept as ``store``."""
+    table.materialize("store")
+    return TopologyTestDriver(builder.build())
+
+
+def rows(driver: TopologyTestDriver, *names: str) -> dict[str, tuple[Any, ...]]:
+    """The columns of these names of each row, and its time."""
+    return {
+        row.key: (*(row.value[name] for name in names), row.timestamp_ms)
+        for row in driver.key_value_store("store").all()
+    }
+
+
+def order(key: str | None, time: int, *, user: str | None = None, item: int = 0) -> Record:
+    """An order of one user and item."""
+    return Record(key, {"user": user, "item": item, "n": time}, time)
+
+
+def named(key: str, name: str | None, time: int) -> Record:
+    """A row with a name, or its deletion."""
+    return Record(key, None if name is None else {"name": name}, time)
+
+
+def test_a_row_follows_whom_it_names_in_one_batch_and_over_many() -> None:
+    """A user of many orders changes all of them; an order that names another leaves the old one."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    driver = driver_of(builder, orders.join(users, foreign_key="user"))
+    driver.pipe_input("users", [named("u", "ann", 1), named("v", "bob", 2)])
+    driver.pipe_input("orders", [order("a", 5, user="u"), order("b", 6, user="u")])
+    assert rows(driver, "name") == {"a": ("ann", 5), "b": ("ann", 6)}
+    driver.pipe_input("users", named("u", "anna", 7))
+    assert rows(driver, "name") == {"a": ("anna", 7), "b": ("anna", 7)}
+    driver.pipe_input("orders", order("b", 8, user="v"))
+    driver.pipe_input("users", named("u", "anne", 9))
+    assert rows(driver, "name") == {"a": ("anne", 9), "b": ("bob", 8)}
+    # There and back in one batch: nobody has to be told.
+    driver.pipe_input("orders", [order("a", 10, user="v"), order("a", 11, user="u")])
+    assert rows(driver, "name", "n") == {"a": ("anne", 11, 11), "b": ("bob", 8, 8)}
+    driver.pipe_input("orders", [Record("a", None, 12), order("b", 13)])
+    assert rows(driver, "name") == {}
+    (gone, other) = driver.read_output("store")
+    assert (gone["key"], gone["deleted"], gone["timestamp_ms"]) == ("a", True, 12)
+    assert (other["key"], other["deleted"], other["timestamp_ms"]) == ("b", True, 13)
+
+
+def test_only_rows_that_a_batch_changes_are_written() -> None:
+    """An order that changes is written, not the others of its user; each of a user that changes."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    driver = driver_of(builder, orders.left_join(users, foreign_key="user"))
+    driver.pipe_input("orders", [order("a", 1, user="u"), order("b", 2, user="u"), order("c", 3)])
+    driver.pipe_input("orders", order("b", 4, user="u"))
+    assert [row["key"] for row in driver.read_output("store")] == ["b"]
+    driver.pipe_input("users", named("u", "ann", 5))
+    assert [row["key"] for row in driver.read_output("store")] == ["a", "b"]
+    driver.pipe_input("users", named("w", "nobody's", 6))
+    assert driver.read_output("store") == []
+
+
+@pytest.mark.parametrize(
+    ("foreign_key", "user"),
+    [
+        ("item", "7"),
+        (("user", "item"), "u|7"),
+        (("user", "key"), "u|a"),
+        ("key", "a"),
+        ("upper(user)", "U"),
+        ("coalesce(nullif(user, 'u'), 'nobody')", "nobody"),
+        ("concat(user, '-', item % 4)", "u-3"),
+    ],
+    ids=str,
+)
+def test_keys_are_made_as_group_by_makes_them(foreign_key: Any, user: str) -> None:
+    """Of columns, the row's own key and expressions; several are one key."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    driver = driver_of(builder, orders.join(users, foreign_key=foreign_key))
+    driver.pipe_input("orders", order("a", 1, user="u", item=7))
+    driver.pipe_input("users", named(user, "found", 2))
+    assert rows(driver, "name", "item") == {"a": ("found", 7, 2)}
+
+
+def test_a_deletion_names_nothing_whatever_its_expression_makes_of_none() -> None:
+    """Nor does a row that a filter leaves out."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    orders = orders.filter("item > 0").map_values("item", who="coalesce(user, 'u')")
+    driver = driver_of(builder, orders.left_join(users, foreign_key="who"))
+    driver.pipe_input("users", named("u", "ann", 1))
+    driver.pipe_input("orders", [order("a", 2, item=1), order("b", 3, item=1)])
+    assert rows(driver, "name") == {"a": ("ann", 2), "b": ("ann", 3)}
+    driver.pipe_input("orders", [order("a", 4, item=0), Record("b", None, 5)])
+    assert rows(driver, "name") == {}
+    driver.pipe_input("users", named("u", "anna", 6))
+    assert driver.read_output("store") == []
+
+
+def test_a_filter_of_the_right_table_takes_its_rows_away() -> None:
+    """As a deletion does."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    users = users.filter("name LIKE 'a%'").map_values(called="upper(name)")
+    driver = driver_of(builder, orders.left_join(users, foreign_key="user"))
+    driver.pipe_input("orders", order("a", 1, user="u"))
+    driver.pipe_input("users", named("u", "ann", 2))
+    assert rows(driver, "called") == {"a": ("ANN", 2)}
+    driver.pipe_input("users", named("u", "bob", 3))
+    assert rows(driver, "called") == {"a": (None, 3)}
+
+
+def test_rows_name_rows_of_several_tables_and_join_others_by_key() -> None:
+    """The first table has the foreign keys; further tables stand beside it by key, on any side."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    items = builder.table("items", "title STRING")
+    paid = builder.table("paid", "amount INT")
+    both = orders.join(users, foreign_key="user").left_join(items, foreign_key="item")
+    driver = driver_of(builder, paid.left_join(both))
+    driver.pipe_input("orders", order("a", 1, user="u", item=3))
+    driver.pipe_input("items", Record("3", {"title": "tea"}, 2))
+    driver.pipe_input("paid", Record("a", {"amount": 9}, 3))
+    assert rows(driver, "amount", "title", "name") == {"a": (9, None, None, 3)}
+    driver.pipe_input("users", named("u", "ann", 4))
+    assert rows(driver, "amount", "title", "name") == {"a": (9, "tea", "ann", 4)}
+    driver.pipe_input("items", Record("3", None, 5))
+    assert rows(driver, "amount", "title", "name") == {"a": (9, None, "ann", 5)}
+
+
+def test_a_table_names_rows_of_its_own() -> None:
+    """A row, and the one that it is below."""
+    builder = StreamsBuilder()
+    staff = builder.table("staff", "name STRING, boss STRING")
+    bosses = staff.map_values(boss_name="name")
+    driver = driver_of(builder, staff.left_join(bosses, foreign_key="boss"))
+    for key, name, boss in (("1", "ann", None), ("2", "bob", "1"), ("3", "cid", "2")):
+        driver.pipe_input("staff", Record(key, {"name": name, "boss": boss}, int(key)))
+    assert rows(driver, "boss_name") == {"1": (None, 1), "2": ("ann", 2), "3": ("bob", 3)}
+    driver.pipe_input("staff", Record("1", {"name": "anna", "boss": "3"}, 4))
+    assert rows(driver, "boss_name") == {"1": ("cid", 4), "2": ("anna", 4), "3": ("bob", 3)}
+
+
+def test_what_is_bad_is_told_and_counted_once() -> None:
+    """Left rows are read for their keys, too; only the table itself tells of them."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    joined = orders.left_join(users, foreign_key="user")
+    joined.materialize("store", key_serde=Serdes.long())
+    driver = TopologyTestDriver(builder.build())
+    wrong = Record("2", {"item": "many"}, 4)
+    long_key = order("5", 5, user="x" * 9000)
+    driver.pipe_input("orders", [order("1", 1, user="u"), order(None, 2), order("no", 3, user="u"),
+                                 wrong, long_key])  # fmt: skip
+    driver.pipe_input("users", named("u", "ann", 6))
+    assert driver.key_value_store("store").all() == [
+        KeyValue("1", {"user": "u", "item": 0, "n": 1, "name": "ann"}, 6),
+        KeyValue("5", {"user": "x" * 9000, "item": 0, "n": 5, "name": None}, 5),
+    ]
+    told = [(one["offset"], one["reason"]) for one in driver.dead_letters("store")]
+    assert sorted(told) == [(1, "null-key"), (2, "unfit-key"), (3, "wrong-type")]
+    counters = driver.counters("store")
+    assert (counters.input, counters.applied, counters.dropped) == (6, 3, 3)
+    assert counters.dropped_results == 0
+
+
+def test_what_does_not_fit_is_told_with_its_step() -> None:
+    """A column that is not there, or that two tables have."""
+
+    def joined(foreign_key: str, schema: str) -> TopologyTestDriver:
+        builder = StreamsBuilder()
+        orders, users = builder.table("orders", ORDERS), builder.table("users", schema)
+        return driver_of(builder, orders.join(users, foreign_key=foreign_key))
+
+    with pytest.raises(InvalidTopology, match=r"step foreign_key\(users\): .*`users`"):
+        joined("users", USERS)
+    with pytest.raises(InvalidTopology, match=r"step foreign_key\(count\(user\)\): "):
+        joined("count(user)", USERS)
+    with pytest.raises(InvalidTopology, match=r"column 'item' is there twice .*; rename"):
+        joined("user", "item INT")
+
+
+def test_it_is_described_with_what_is_read_for_it() -> None:
+    """The table, and behind it the rows that it names."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    orders.join(users.filter("name > ''"), foreign_key=("user", "item")).materialize("store")
+    told = builder.build().describe()
+    assert (
+        "    Input: table('orders')\n    Input: ((table('orders').foreign_key(user, item))" in told
+    )
+    assert ".rows(table 'users') of (table('users').filter(\"name > ''\") of the table)\n" in told
+    assert "    Rows: join of tables\n" in told
+
+
+def test_many_rows_of_one_foreign_key_end_as_they_are_in_any_order() -> None:
+    """A thousand orders and one user, piped in any cut."""
+    ends = []
+    for seed in range(3):
+        random = Random(seed)
+        builder = StreamsBuilder()
+        orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+        driver = driver_of(builder, orders.join(users, foreign_key="user"))
+        waiting = {
+            "orders": [order(f"o{n % 1000}", n, user="u" if n % 7 else "v") for n in range(2000)],
+            "users": [named("uv"[n % 2], f"name {n}", n) for n in range(20)],
+        }
+        while any(waiting.values()):
+            topic = random.choice([topic for topic, log in waiting.items() if log])
+            size = random.choice((1, 5, 700))
+            driver.pipe_input(topic, waiting[topic][:size])
+            del waiting[topic][:size]
+        ends.append(rows(driver, "name", "n"))
+    assert len(ends[0]) == 1000
+    assert ends[0] == ends[1] == ends[2]
