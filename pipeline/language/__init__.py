@@ -7,6 +7,7 @@ wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way ou
 expressions and schemas fit together is found out by the rooms that have Spark.
 """
 
+from oriel.pipeline.language.aggregation import Columns, Functions, Publication, Records, TableRows
 from oriel.pipeline.language.builder import StreamsBuilder
 from oriel.pipeline.language.descriptions import (
     function_texts,
@@ -51,18 +52,14 @@ from oriel.pipeline.language.steps import (
 )
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.topology import (
-    Columns,
-    Functions,
     Input,
     Join,
-    Publication,
     Side,
     Source,
     Store,
     StreamJoin,
     TableChanges,
     TableLookup,
-    TableRows,
     TableUpdates,
     Topology,
     has_elements,
@@ -94,6 +91,7 @@ __all__ = [
     "Peeker",
     "ProtobufSerde",
     "Publication",
+    "Records",
     "Serde",
     "Serdes",
     "Side",

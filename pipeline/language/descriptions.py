@@ -10,16 +10,9 @@ import re
 from dataclasses import MISSING, fields
 from typing import Any
 
+from oriel.pipeline.language.aggregation import Columns, Functions
 from oriel.pipeline.language.steps import function_name
-from oriel.pipeline.language.topology import (
-    Columns,
-    Functions,
-    Input,
-    Join,
-    Side,
-    Source,
-    Store,
-)
+from oriel.pipeline.language.topology import Input, Join, Side, Source, Store
 
 _DDL_WORD = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\w+|[^\s\w]")
 _NAME = re.compile(r"[\w`']")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.aggregation import Aggregation, Functions
 from oriel.pipeline.language.arguments import (
     aggregation_text,
     checked_aggregation,
@@ -23,8 +24,8 @@ from oriel.pipeline.language.arguments import (
     with_key_type,
 )
 from oriel.pipeline.language.formats import StoreKeySerde
-from oriel.pipeline.language.names import check_new_store, check_topic
-from oriel.pipeline.language.topology import Aggregation, Functions, Input, Publication, Store
+from oriel.pipeline.language.registry import Registry
+from oriel.pipeline.language.topology import Input, Store
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,
@@ -35,44 +36,6 @@ from oriel.pipeline.windows import (
     Windows,
     count,
 )
-
-
-@dataclass
-class Registry:
-    """What a builder has so far: stores, and aggregations that wait for a store (as written)."""
-
-    stores: list[Store] = field(default_factory=list)
-    waiting: dict[object, str] = field(default_factory=dict)
-
-    def new_store_name(self, name: str) -> str:
-        """Return ``name``.
-
-        Raises:
-            InvalidTopology: it is no store name, or taken by another store of the builder.
-        """
-        return check_new_store(name, [store.name for store in self.stores])
-
-    def publish(self, store_name: str | None, topic: str, *, final_only: bool) -> None:
-        """Let the rows of a store be written to a Kafka topic.
-
-        Raises:
-            InvalidTopology: there is no such store, it has no final rows where these are asked
-                for, or the topic's name is not valid or taken.
-        """
-        number = next((n for n, s in enumerate(self.stores) if s.name == store_name), None)
-        if number is None:
-            message = f"to({topic!r}): give it a store first, with materialize"
-            raise InvalidTopology(message)
-        store = self.stores[number]
-        if final_only and isinstance(store.windows, NoWindows):
-            message = f"to({topic!r}): without windows there are no final rows"
-            raise InvalidTopology(message)
-        published = [publication.topic for s in self.stores for publication in s.publications]
-        if check_topic(topic) in published:
-            message = f"to({topic!r}): two stores or two calls write to this topic"
-            raise InvalidTopology(message)
-        publication = Publication(topic, final_only)
-        self.stores[number] = replace(store, publications=(*store.publications, publication))
 
 
 @dataclass(frozen=True)

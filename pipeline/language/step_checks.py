@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
-from oriel.pipeline.language.grouped import Registry
+from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.steps import FlatMapValues, MapValues
 from oriel.pipeline.language.topology import Input, has_elements, pairing_join
 

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.aggregation import TableRows
 from oriel.pipeline.language.arguments import require_expressions, with_key_type
 from oriel.pipeline.language.branches import BranchedKStream
 from oriel.pipeline.language.formats import StoreKeySerde
-from oriel.pipeline.language.grouped import KGroupedStream, KGroupedTable, Registry
+from oriel.pipeline.language.grouped import KGroupedStream, KGroupedTable
 from oriel.pipeline.language.joins import (
     global_lookups,
     lookups,
@@ -18,6 +19,7 @@ from oriel.pipeline.language.joins import (
     stepped,
     stream_joins,
 )
+from oriel.pipeline.language.registry import Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,
     checked_flat_map,
@@ -31,13 +33,7 @@ from oriel.pipeline.language.steps import (
     Step,
     grouping_text,
 )
-from oriel.pipeline.language.topology import (
-    Input,
-    Store,
-    TableChanges,
-    TableRows,
-    TableUpdates,
-)
+from oriel.pipeline.language.topology import Input, Store, TableChanges, TableUpdates
 from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows, TableJoin
 
 if TYPE_CHECKING:
@@ -243,6 +239,19 @@ class KStream:
         require_expressions("group_by", *columns)
         grouped = (replace(origin, group_by=columns) for origin in self.origins)
         return KGroupedStream(self.registry, tuple(grouped))
+
+    def to(self, topic: str) -> "KStream":
+        """Write the records to the Kafka topic ``topic``, behind each batch; the stream goes on.
+
+        A message's key is the record's, its value the columns as JSON (null: the record has none);
+        the headers ``source`` and ``timestamp_ms`` say which record it is and its time. A batch may
+        come again after a crash, with the same sources (docs/topology.md#records-to-kafka).
+
+        Raises:
+            InvalidTopology: the topic's name is not valid or taken.
+        """
+        self.registry.add_sink(self.origins, topic)
+        return self
 
     def _with_step(self, *steps: Step) -> "KStream":
         return replace(self, origins=tuple(stepped(origin, *steps) for origin in self.origins))

@@ -3,19 +3,16 @@
 ``oriel.pipeline.language.streams`` is the language that makes it. Nothing here touches Spark.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
+from oriel.pipeline.language.aggregation import Aggregation, Publication, Records, TableRows, verb
 from oriel.pipeline.language.formats import JSON_RECORDS, Consumed
 from oriel.pipeline.language.steps import MapValues, Step, flattens, grouping_text
 from oriel.pipeline.windows import (
-    Aggregate,
-    Aggregator,
     EmitStrategy,
     JoinWindows,
-    Merger,
-    TableJoin,
     Windows,
 )
 from oriel.storage import TEXT, KeyType
@@ -91,7 +88,7 @@ class StreamJoin:
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"{_verb(self.how)}({self.right.source.topic!r})"
+        return f"{verb(self.how)}({self.right.source.topic!r})"
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class TableLookup:
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"{_verb(self.how)}(table {self.right.source.topic!r})"
+        return f"{verb(self.how)}(table {self.right.source.topic!r})"
 
 
 @dataclass(frozen=True)
@@ -117,7 +114,7 @@ class TableUpdates:
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"{_verb(self.how)}(table {self.right.source.topic!r}).to_stream()"
+        return f"{verb(self.how)}(table {self.right.source.topic!r}).to_stream()"
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,7 @@ class TableChanges:
 
     def __str__(self) -> str:
         """The step, as ``TableUpdates`` has it."""
-        joined = f"{_verb(self.how)}(table {self.right.source.topic!r})." if self.right else ""
+        joined = f"{verb(self.how)}(table {self.right.source.topic!r})." if self.right else ""
         return f"{joined}changes()"
 
 
@@ -143,10 +140,6 @@ Join = StreamJoin | TableLookup | TableUpdates | TableChanges
 def sides_of(join: Join) -> tuple[Side, ...]:
     """The sides of a join, the left one first; the changes of one table have one."""
     return (join.left,) if join.right is None else (join.left, join.right)
-
-
-def _verb(how: str) -> str:
-    return "join" if how == "inner" else f"{how}_join"
 
 
 @dataclass(frozen=True)
@@ -257,81 +250,12 @@ def _joins_text(join: Join) -> str:
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Declarative aggregates: for each stream the named ones that are computed from it."""
-
-    of_stream: tuple[Mapping[str, Aggregate], ...]
-
-    def __str__(self) -> str:
-        """The columns as they are written."""
-        named = (pair for aggregates in self.of_stream for pair in aggregates.items())
-        return ", ".join(f"{name}={aggregate.call}" for name, aggregate in named)
-
-    @property
-    def names(self) -> list[str]:
-        """The store's columns, in order."""
-        return [name for aggregates in self.of_stream for name in aggregates]
-
-
-@dataclass(frozen=True)
-class Functions:
-    """A user's own functions, an aggregator for each stream.
-
-    ``schema`` is the aggregate's DDL, None for the value's (reduce). ``subtractor`` takes a
-    table's old rows away; its new ones are the aggregator's.
-    """
-
-    initializer: Callable[[], Any] | None
-    aggregators: tuple[Aggregator, ...]
-    merger: Merger | None
-    schema: str | None
-    step: str
-    subtractor: Aggregator | None = None
-
-    def __str__(self) -> str:
-        """The step, and what it gives."""
-        return f"{self.step}(functions){f': {self.schema}' if self.schema else ''}"
-
-
-@dataclass(frozen=True)
-class TableRows:
-    """The rows of a table, or of several joined by key, as they are; no aggregation.
-
-    ``join`` joins the store's inputs by their numbers; of one table it is 0.
-    """
-
-    join: TableJoin | int
-
-    def __str__(self) -> str:
-        """How rows come about."""
-        if isinstance(self.join, int):
-            return "of the table"
-        is_pair = self.how == self.join.how
-        return f"{_verb(self.how)} of tables" if is_pair else f"joins of tables: {self.how}"
-
-    @property
-    def how(self) -> str:
-        """How tables are joined: of two a word, of more with their numbers."""
-        join = self.join
-        if isinstance(join, TableJoin) and (join.left, join.right) == (0, 1):
-            return join.how
-        return str(join)
-
-
-Aggregation = Columns | Functions | TableRows
-
-
-@dataclass(frozen=True)
-class Publication:
-    """A Kafka topic that a store's rows are written to: all of them, or final ones only."""
-
-    topic: str
-    final_only: bool = False
-
-
-@dataclass(frozen=True)
 class Store:
-    """One materialized aggregation: everything the pipeline has to know about it."""
+    """One materialized aggregation, or a sink: everything the pipeline has to know about it.
+
+    A sink is the end of a stream in a topic. It has no table; what it has of a store are clocks,
+    the state of joins in front, dead letters and counters.
+    """
 
     name: str
     inputs: tuple[Input, ...]
@@ -340,6 +264,11 @@ class Store:
     emit: EmitStrategy
     retention_ms: int | None
     publications: tuple[Publication, ...] = ()
+
+    @property
+    def is_sink(self) -> bool:
+        """Whether records go to a topic as they are."""
+        return isinstance(self.aggregation, Records)
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -375,14 +304,20 @@ class Store:
 
 @dataclass(frozen=True)
 class Topology:
-    """What a pipeline runs: stores in the order in which they were materialized."""
+    """What a pipeline runs: stores in the order in which they were materialized, and sinks."""
 
     stores: tuple[Store, ...]
+    sinks: tuple[Store, ...] = ()
+
+    @property
+    def units(self) -> tuple[Store, ...]:
+        """All that batches are computed for: the stores, then the sinks."""
+        return (*self.stores, *self.sinks)
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """The distinct sources, in the order of first use."""
-        return tuple(dict.fromkeys(source for store in self.stores for source in store.sources))
+        return tuple(dict.fromkeys(source for unit in self.units for source in unit.sources))
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -403,6 +338,11 @@ class Topology:
             for publication in store.publications:
                 final = ", final rows only" if publication.final_only else ""
                 lines.append(f"    Sink: topic {publication.topic!r}{final}")
+        for sink in self.sinks:
+            lines.append(f"  Sink: topic {sink.publications[0].topic!r}")
+            # No grouping either: a record goes on with the key that it has.
+            inputs = (Side(origin.source, origin.steps, origin.join) for origin in sink.inputs)
+            lines += [f"    Input: {read}" for read in inputs]
         return "\n".join(lines) + "\n"
 
     def to_mermaid(self) -> str:
@@ -412,15 +352,23 @@ class Topology:
         lines += [f"    topic{number}[({_quoted(topic)})]" for topic, number in numbers.items()]
         for number, store in enumerate(self.stores):
             lines.append(f"    store{number}[{_quoted(f'{store.name}<br>{store.kind}')}]")
-            for origin in store.inputs:
-                for side, join in origin.read_sides:
-                    steps = _quoted("<br>".join(map(str, (*side.steps, *([join] if join else ())))))
-                    label = f"|{steps}|" if len(steps) > len('""') else ""
-                    lines.append(f"    topic{numbers[side.source.topic]} -->{label} store{number}")
+            lines += _arrows(store, numbers, f"store{number}")
             for place, publication in enumerate(store.publications):
-                sink = f"sink{number}_{place}[({_quoted(publication.topic)})]"
-                lines.append(f"    store{number} --> {sink}")
+                published = f"sink{number}_{place}[({_quoted(publication.topic)})]"
+                lines.append(f"    store{number} --> {published}")
+        for number, sink in enumerate(self.sinks):
+            lines.append(f"    sink{number}[({_quoted(sink.publications[0].topic)})]")
+            lines += _arrows(sink, numbers, f"sink{number}")
         return "\n".join(lines) + "\n"
+
+
+def _arrows(unit: Store, numbers: Mapping[str, int], node: str) -> Iterator[str]:
+    """From each topic that ``unit`` reads to its ``node``, with the steps in between."""
+    for origin in unit.inputs:
+        for side, join in origin.read_sides:
+            steps = _quoted("<br>".join(map(str, (*side.steps, *([join] if join else ())))))
+            label = f"|{steps}|" if len(steps) > len('""') else ""
+            yield f"    topic{numbers[side.source.topic]} -->{label} {node}"
 
 
 def _quoted(text: str) -> str:

@@ -27,6 +27,7 @@ from oriel.pipeline.plan.clocks import (
     WallClock,
 )
 from oriel.pipeline.plan.engine import aggregate_calls, assemble
+from oriel.pipeline.plan.record_sources import InputSource, input_sources, record_sources
 from oriel.pipeline.plan.store import (
     InputPlan,
     Steps,
@@ -46,6 +47,7 @@ __all__ = [
     "ClockSettings",
     "Clocks",
     "InputPlan",
+    "InputSource",
     "JoinPlan",
     "PreparedBatch",
     "Segments",
@@ -55,5 +57,7 @@ __all__ = [
     "WallClock",
     "aggregate_calls",
     "assemble",
+    "input_sources",
     "reasons_by_store",
+    "record_sources",
 ]

@@ -29,6 +29,7 @@ from oriel.pipeline.windows import (
     Aggregator,
     Fold,
     IllegalArgument,
+    RecordsEngine,
     TableRowsEngine,
     WindowEngine,
     engine_for,
@@ -68,8 +69,10 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
             assembly = _with_columns(store, store.aggregation, _of_streams(store, values))
         elif isinstance(store.aggregation, Functions):
             assembly = _with_functions(store, store.aggregation, _of_streams(store, values))
-        else:
+        elif isinstance(store.aggregation, TableRows):
             assembly = _with_rows(store.aggregation, values)
+        else:
+            assembly = _with_records(store, _of_streams(store, values))
     except InvalidTopology:
         raise
     except IllegalArgument as error:
@@ -80,8 +83,10 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
                 "map_values before"
             )
         raise InvalidTopology(message) from error
-    check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))
-    _check_types(store, assembly.engine.aggregate_types)
+    if not store.is_sink:
+        # A topic takes any name and type that JSON has.
+        check_names(f"store {store.name!r}", list(assembly.engine.aggregate_types))
+        _check_types(store, assembly.engine.aggregate_types)
     if any(map(shares_places, store.inputs)):
         assembly.engine.order_by_suborder()
     return replace(assembly, of_elements=tuple(map(has_elements, store.inputs)))
@@ -236,6 +241,14 @@ def _with_rows(rows: TableRows, values: Sequence[pa.Schema]) -> Assembly:
     engine = TableRowsEngine(rows.join, wide, pa.schema([KEY_GROUP]))
     names = tuple({name: name for name in schema.names} for schema in values)
     return Assembly(engine, names, (None,) * len(values), keeps_raw=False)
+
+
+def _with_records(store: Store, values: Sequence[pa.Schema]) -> Assembly:
+    (of_stream,) = values
+    names = {name: name for name in of_stream.names}
+    inputs = len(store.inputs)
+    engine = RecordsEngine(of_stream, inputs)
+    return Assembly(engine, (names,) * inputs, (None,) * inputs, keeps_raw=False)
 
 
 def _check_types(store: Store, types: Mapping[str, pa.DataType]) -> None:

@@ -66,11 +66,18 @@ class Steps(Protocol):
     def arrow(self) -> "Steps | None":
         """The same steps over Arrow tables; None: only Spark can run them."""
 
-    def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
+    def select(
+        self,
+        used: Sequence[str],
+        *,
+        null_values: bool,
+        keeps_raw: bool = False,
+        any_key: bool = False,
+    ) -> None:
         """Choose what ``rows`` gives: the value columns ``used``.
 
         ``null_values``: records without a value are wanted; ``keeps_raw``: the bytes of good
-        records, too.
+        records, too; ``any_key``: records without a key, or with one that is too long for a read.
         """
 
     def rows(self, records: Any) -> Any:
@@ -178,12 +185,14 @@ class StorePlans:
         """
         self._key_groups = key_groups
         takes_null = self.store.windows.rule.takes_null_values
-        is_table = isinstance(self.store.aggregation, TableRows)
+        is_sink = self.store.is_sink
+        takes_null |= is_sink or isinstance(self.store.aggregation, TableRows)
         for plan, columns in zip(self.inputs, self.assembly.columns, strict=True):
             plan.steps.select(
                 list(columns),
-                null_values=takes_null or is_table,
+                null_values=takes_null,
                 keeps_raw=self.assembly.keeps_raw,
+                any_key=is_sink,
             )
             for side in plan.sides:
                 # All columns of a side go on: steps behind the join may read them.
@@ -336,7 +345,7 @@ def reasons_by_store(topology: Topology) -> dict[str, dict[Source, SourceReasons
     sources = topology.sources
     unreported = set(sources)
     by_store: dict[str, dict[Source, SourceReasons]] = {}
-    for store in topology.stores:
+    for store in topology.units:
         by_store[store.name] = {
             source: SourceReasons.FOR_ITSELF
             if sum(source.topic == other.topic for other in sources) > 1

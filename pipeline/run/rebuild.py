@@ -23,10 +23,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from oriel.pipeline.commit import (
     Checkpoint,
+    Publish,
     Replacement,
+    SinkDefinition,
+    SinkTopic,
     StoreBatches,
     StoreTables,
+    add_dead_letters,
     as_version,
+    note_published,
     remove_left,
 )
 from oriel.pipeline.errors import CheckpointError
@@ -96,6 +101,50 @@ class Rebuild:
         target.switch_to(files, prepared)
         remove_left(self.layout, self.checkpoint, target.definition)
         self._say(f"{defined.name}: computed anew up to batch {batch}")
+
+    def publish_all(
+        self,
+        plans: StorePlans,
+        defined: SinkDefinition,
+        publish: Publish,
+        batch: int,
+        decided_ends: Offsets,
+    ) -> None:
+        """Write all records of the sink of ``plans`` up to the end of ``batch``, and go on there.
+
+        Each batch is published as it is computed. The state behind the last one is the sink's next
+        generation, which counts as soon as its definition is there: a crash before begins anew.
+
+        Raises:
+            RecordsMiscounted, CheckpointError, EventLogError: as from ``run``.
+        """
+        recorded = SinkDefinition.recorded(self.checkpoint.folder, defined.name)
+        if recorded is not None:
+            generation = recorded.generation + 1
+            defined = replace(defined, generation=generation, key_groups=recorded.key_groups)
+        ends = {topic: decided_ends.get(topic, {}) for topic in plans.store.topics}
+        scratch = DataLayout(self.layout.rebuild(defined.name))
+        current_files().delete_folder(scratch.root)
+        current_files().delete_folder(self.checkpoint.versions(defined.state_name).folder)
+        target = self.checkpoint.versions(defined.state_name)
+        with Checkpoint(scratch.checkpoint("rebuild"), sync=False) as checkpoint:
+            first = replace(defined, generation=0)
+            topic = SinkTopic(scratch, checkpoint, first, publish, sync=False)
+            versions = checkpoint.versions(first.name)
+            computed = self._compute(StoreBatches(plans, topic, versions, tasks=self.tasks), ends)
+            # The records of its last batch are in the topic; only the joins' state is needed.
+            prepared = replace(as_version(computed, batch), segments={}, changed=0)
+            for name in prepared.state_files:
+                current_files().copy(versions.folder / name, target.folder / name, sync=self.sync)
+        application = self.checkpoint.application
+        add_dead_letters(
+            self.layout, application, defined.name, scratch.dead_letters, batch, sync=self.sync
+        )
+        target.decide(batch, prepared, [target.folder.parent])
+        note_published(target.folder, prepared, sync=self.sync)
+        defined.write(target.folder, sync=self.sync)
+        remove_left(self.layout, self.checkpoint, defined)
+        self._say(f"{defined.name}: all records up to batch {batch} are written")
 
     def _compute(self, batches: StoreBatches, ends: Offsets) -> PreparedBatch:
         """Run batches from the log's beginning to ``ends``; what the last one prepared."""

@@ -1,72 +1,40 @@
-"""The records of a stream, read where a window engine would take them.
+"""The records of a stream, read where they would be written to a topic.
 
-The stream's steps and joins, stamps and clocks are the pipeline's; only the engine is left out.
+The stream's steps and joins, stamps and clocks are the pipeline's, as for a sink.
 """
 
 from copy import deepcopy
-from dataclasses import dataclass, field
-from typing import Any
 
-import pyarrow as pa
-
-from oriel.pipeline.language import Functions, KStream, Store
-from oriel.pipeline.plan import BatchPlan
-from oriel.pipeline.state import Version
+from oriel.pipeline.language import KStream, Publication, Records, Store
 from oriel.pipeline.testing.output import Reader
 from oriel.pipeline.testing.records import Record
 from oriel.pipeline.testing.store_driver import MemoryFiles, StoreDriver
-from oriel.pipeline.windows import (
-    MAX_TIMESTAMP_MS,
-    NULL_VALUE,
-    EmitStrategy,
-    EngineResult,
-    TimeWindows,
-)
-
-#: Windows that take every record: without a value, and however late, as no time is greater.
-_ALL_RECORDS = TimeWindows.of_size_and_grace(1, MAX_TIMESTAMP_MS)
-#: Functions are given all columns of a value, whatever their types. These are never called.
-_ALL_COLUMNS = Functions(int, (lambda *_: None,), lambda *_: None, "records BIGINT", "stream")
-#: In what order records of one batch came; results of a join that share a place by the last.
-_ARRIVAL = ("offset", "partition", "suborder")
-
-
-@dataclass
-class _Taken(MemoryFiles):
-    """Keeps the records that are on their way to the engine, which gets none of them."""
-
-    taken: list[dict[str, Any]] = field(default_factory=list)
-
-    def process_records(
-        self, plan: BatchPlan, task: int, records: pa.Table, close_ms: int
-    ) -> tuple[EngineResult, Version]:
-        """See ``TaskFiles``."""
-        order = [(name, "ascending") for name in _ARRIVAL if name in records.column_names]
-        self.taken += records.sort_by(order).to_pylist()
-        return super().process_records(plan, task, records.slice(0, 0), close_ms)
+from oriel.pipeline.windows import NULL_VALUE, EmitStrategy, NoWindows
+from oriel.storage import sink_name
 
 
 class StreamDriver(StoreDriver):
-    """Brings a stream forward, a micro-batch at a time, up to what a store behind it would get."""
+    """Brings a sink forward, a micro-batch at a time, and keeps its records."""
 
-    def __init__(self, stream: KStream) -> None:
+    def __init__(self, sink: Store) -> None:
         """Check the stream's steps.
 
         Raises:
             InvalidTopology: a step does not fit; the message names it.
         """
-        emit = EmitStrategy.on_window_update()
-        super().__init__(Store("stream", stream.origins, _ALL_RECORDS, _ALL_COLUMNS, emit, None))
+        super().__init__(sink)
         self.records: list[Record] = []
 
-    def _new_files(self) -> MemoryFiles:
-        return _Taken(dict(self._states))
+    @classmethod
+    def of_stream(cls, stream: KStream) -> "StreamDriver":
+        """As if the stream were written to a topic."""
+        emit, to = EmitStrategy.on_window_update(), (Publication("read"),)
+        return cls(Store(sink_name("read"), stream.origins, NoWindows(), Records(), emit, None, to))
 
     def _keep(self, files: MemoryFiles) -> None:
-        super()._keep(files)
-        assert isinstance(files, _Taken)
+        self.dead_letters += files.dead_letters
         columns = self._plans.inputs[0].stamp.columns
-        for row in files.taken:
+        for row in files.changes:
             value = {name: row[column] for name, column in columns.items()}
             value_or_none = None if row[NULL_VALUE.name] else value
             self.records.append(Record(row["key"], value_or_none, row["timestamp_ms"]))
@@ -75,9 +43,9 @@ class StreamDriver(StoreDriver):
 class StreamReader(Reader[Record]):
     """Reads a stream's records in the order in which they came."""
 
-    def __init__(self, stream_driver: StreamDriver) -> None:
-        """Begin with the first record."""
-        super().__init__(stream_driver.records, "the stream has no further record")
+    def __init__(self, stream_driver: StreamDriver, of: str = "the stream") -> None:
+        """Begin with the first record; ``of`` is what messages call them."""
+        super().__init__(stream_driver.records, f"{of} has no further record")
 
     def read_record(self) -> Record:
         """The next record: its key, the columns of its value (None: it has no value), its time.

@@ -46,11 +46,13 @@ from oriel.pipeline.windows.definitions import (
 from oriel.pipeline.windows.engines import (
     Due,
     EngineResult,
+    RecordsEngine,
     WindowEngine,
     engine_for,
 )
 from oriel.pipeline.windows.functions import Aggregator, Fold, Merger
 from oriel.pipeline.windows.joins import (
+    LEFT_ALONE,
     MATCHED,
     RESULT_FIELDS,
     RIGHT_ALONE,
@@ -64,6 +66,7 @@ from oriel.pipeline.windows.joins import (
     TableLookupEngine,
     TableRowsEngine,
     TableUpdatesEngine,
+    partner_places,
     refuse_large_places,
 )
 from oriel.pipeline.windows.records import (
@@ -84,6 +87,7 @@ from oriel.pipeline.windows.records import (
 __all__ = [
     "FOREVER_MS",
     "LEFT",
+    "LEFT_ALONE",
     "MATCHED",
     "MAX_TIMESTAMP_MS",
     "MAX_WINDOWS_PER_RECORD",
@@ -120,6 +124,7 @@ __all__ = [
     "Merger",
     "NoWindows",
     "Ranges",
+    "RecordsEngine",
     "SessionWindows",
     "SlidingWindows",
     "StreamClock",
@@ -146,6 +151,7 @@ __all__ = [
     "max",
     "mergeable",
     "min",
+    "partner_places",
     "refuse_large_places",
     "stddev",
     "sum",

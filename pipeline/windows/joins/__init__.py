@@ -20,15 +20,18 @@ from oriel.pipeline.windows.joins.sides import (
     TableJoin,
 )
 from oriel.pipeline.windows.joins.streams import (
+    LEFT_ALONE,
     MATCHED,
     RIGHT_ALONE,
     StreamJoinEngine,
+    partner_places,
     refuse_large_places,
 )
 from oriel.pipeline.windows.joins.tables import TableRowsEngine
 from oriel.pipeline.windows.joins.updates import TableUpdatesEngine
 
 __all__ = [
+    "LEFT_ALONE",
     "MATCHED",
     "RESULT_FIELDS",
     "RIGHT_ALONE",
@@ -42,5 +45,6 @@ __all__ = [
     "TableLookupEngine",
     "TableRowsEngine",
     "TableUpdatesEngine",
+    "partner_places",
     "refuse_large_places",
 ]
