@@ -199,6 +199,12 @@ class StorePlans:
                 names = side.steps.values.names
                 side.steps.select(names, null_values=side.is_table)
 
+    @property
+    def needs_spark(self) -> bool:
+        """Whether Arrow can't run some of the steps."""
+        steps = (s for plan in self.inputs for s in (plan.steps, *(x.steps for x in plan.sides)))
+        return any(each.arrow is None for each in steps)
+
     def plan(
         self,
         batch: int,

@@ -22,7 +22,7 @@ record's own time is a header. Records are read, made messages of and sent by Sp
 each file that the batch has: all of a key are in one, so they are sent in their order.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -36,7 +36,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language import Publication, Topology
+from oriel.pipeline.language import Publication, Store
 from oriel.pipeline.plan import (
     InputSource,
     PreparedBatch,
@@ -152,13 +152,13 @@ class Publisher:
             raise
 
 
-def refuse_publications(topology: Topology) -> None:
+def refuse_publications(units: Iterable[Store]) -> None:
     """Refuse stores and streams that are to be written to Kafka where no cluster is known.
 
     Raises:
         InvalidTopology: there is one.
     """
-    for unit in topology.units:
+    for unit in units:
         for publication in unit.publications:
             who = "a stream" if unit.is_sink else f"store {unit.name!r}"
             message = (

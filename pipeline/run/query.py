@@ -1,7 +1,7 @@
 """Run a topology: one streaming query that brings every store forward batch by batch."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from itertools import pairwise
@@ -16,6 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 from oriel.pipeline.commit import (
     Checkpoint,
     Maintenance,
+    Publish,
     Resumption,
     SinkDefinition,
     SinkTopic,
@@ -111,7 +112,8 @@ class PipelineRun:
         self._settings = settings
         self._topology = topology
         if settings.publish_options is None:
-            refuse_publications(topology)
+            writing = topology.units if rebuild is None else topology.sinks
+            refuse_publications(u for u in writing if rebuild in {None, u.name})
         self._opened: dict[str, StoreTables] = {}
         names = [unit.name for unit in topology.units]
         if rebuild is not None and rebuild not in names:
@@ -124,7 +126,7 @@ class PipelineRun:
         self._since_ms = wall_clock_ms()
         plans = self._plans()
         #: Whether a batch can run in this process: Arrow decodes all and runs all steps.
-        self._runs_here = _all_by_arrow(plans) and all(
+        self._runs_here = not any(plan.needs_spark for plan in plans) and all(
             isinstance(decoder, BlockDecoder) for decoder in self._decoders.values()
         )
         #: The last batch that ran, and where it ended.
@@ -256,13 +258,16 @@ class PipelineRun:
         key_groups = self._settings.key_groups
         return define(plans.store, types, self._checkpoint.application, key_groups)
 
+    def _sink(self, plans: StorePlans) -> tuple[SinkDefinition, Publish]:
+        """What the topology says of a sink, and what publishes its batches."""
+        defined = SinkDefinition.of(plans.store, self._settings.key_groups)
+        return defined, partial(self._publisher.publish_records, plans)
+
     def _tables(self, plans: StorePlans) -> StoreTables | SinkTopic:
         """Open one store's tables, or a sink's topic, making what isn't there."""
         if plans.store.is_sink:
-            defined = SinkDefinition.of(plans.store, self._settings.key_groups)
-            publish = partial(self._publisher.publish_records, plans)
-            sync = self._settings.sync
-            return SinkTopic(self._layout, self._checkpoint, defined, publish, sync=sync)
+            sink, sync = self._sink(plans), self._settings.sync
+            return SinkTopic(self._layout, self._checkpoint, *sink, sync=sync)
         types = plans.assembly.engine.aggregate_types
         return StoreTables(self._layout, self._defined(plans), types, sync=self._settings.sync)
 
@@ -297,9 +302,7 @@ class PipelineRun:
             WallClock(self._since_ms, self._since_ms, self._settings.clocks),
         )  # fmt: skip
         if plans.store.is_sink:
-            defined = SinkDefinition.of(plans.store, self._settings.key_groups)
-            publish = partial(self._publisher.publish_records, plans)
-            rebuild.publish_all(plans, defined, publish, *at)
+            rebuild.publish_all(plans, *self._sink(plans), *at)
         else:
             rebuild.run(plans, self._defined(plans), *at)
 
@@ -436,13 +439,3 @@ class PipelineRun:
 def wall_clock_ms() -> int:
     """Wall clock, in ms since 1970."""
     return time.time_ns() // 1_000_000
-
-
-def _all_by_arrow(plans: Iterable[StorePlans]) -> bool:
-    """Whether no step of these stores needs Spark."""
-    return all(
-        steps.arrow is not None
-        for store in plans
-        for input_plan in store.inputs
-        for steps in (input_plan.steps, *(side.steps for side in input_plan.sides))
-    )

@@ -34,6 +34,8 @@ Node = Mapping[str, Any]
 #: What every topic's values are; ``v`` is the record's place in the log, or no number.
 SCHEMA = "v BIGINT, s STRING"
 STORE = "store"
+#: The topic of ``to``.
+OUT = "out"
 
 #: An expression over a column, by its name.
 EXPRESSIONS = {
@@ -61,7 +63,7 @@ CONDITIONS = {
 
 
 def topology_of(tree: Node) -> Topology:
-    """The tree in our language, with one store."""
+    """The tree in our language, with one store or one topic."""
     builder = StreamsBuilder()
     STORES[tree["op"]](builder, tree)
     return builder.build()
@@ -276,9 +278,14 @@ def _group_table(builder: StreamsBuilder, node: Node) -> None:
     grouped.aggregate(**aggregates).materialize(STORE)
 
 
+def _to(builder: StreamsBuilder, node: Node) -> None:
+    stream_of(builder, node["input"]).to(OUT)
+
+
 STORES: Mapping[str, Callable[[StreamsBuilder, Node], None]] = {
     "materialize": _materialize,
     "group_table": _group_table,
     "reduce": _reduce,
     "aggregate": _aggregate,
+    "to": _to,
 }

@@ -15,18 +15,34 @@ from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.language import arrow_schema
 from oriel.pipeline.plan import BatchPlan, PreparedBatch, StorePlans
-from oriel.pipeline.tasks import FolderFiles, LocalRunner, StoreWork, run_stages
+from oriel.pipeline.state import open_segment
+from oriel.pipeline.tasks import FolderFiles, LocalRunner, SinkFiles, StoreWork, run_stages
 from oriel.pipeline.testing.records import decoded
 from oriel.pipeline.testing.rows import FIXED_COLUMNS, StoreRows
 from oriel.pipeline.testing.steps import steps_for
 from oriel.storage import Offsets
 from oriel.storage.delta import AddedFile
 from oriel.testing import KeyValue, Record, TopologyTestDriver, WindowedValue
-from tests.windows.topologies.operations import STORE
+from tests.windows.topologies.operations import OUT, STORE
 from tests.windows.topologies.random_trees import Case, Entry
 
 KEY_GROUPS = 8
 TASKS = 3
+
+
+class Written(NamedTuple):
+    """A record of a topic; its value without columns that are null."""
+
+    key: str | None
+    time: int
+    value: tuple[tuple[str, Any], ...] | None
+
+    @classmethod
+    def of(cls, key: str | None, time: int, value: Mapping[str, Any] | None) -> "Written":
+        """A record with its columns in the order of their names."""
+        named = None if value is None else sorted(value.items())
+        told = None if named is None else tuple(item for item in named if item[1] is not None)
+        return cls(key, time, told)
 
 
 class Place(NamedTuple):
@@ -66,6 +82,25 @@ def driver_rows(topology: Topology, case: Case) -> Rows:
     else:
         content = driver.window_store(STORE).all()
     return {_place(row): (row.timestamp_ms, told(row.value)) for row in content}
+
+
+def driver_records(topology: Topology, case: Case) -> list[Written]:
+    """By the test driver, as ``driver_rows``: what a tree's stream writes to its topic."""
+    driver = TopologyTestDriver(topology)
+    for topic in case.topics:
+        driver.pipe_input(topic, [])
+    driver.pipe_inputs([(topic, record_of(entry)) for topic, *entry in case.log])
+    records = driver.create_output_topic(OUT).read_records()
+    return [Written.of(one.key, one.timestamp_ms, one.value) for one in records]
+
+
+def stages_records(topology: Topology, case: Case) -> list[Written]:
+    """By the pipeline's stages and several tasks, as ``stages_rows``; task by task of a batch."""
+    with tempfile.TemporaryDirectory(prefix="topologies-") as folder:
+        run = _StagesRun(topology, Path(folder))
+        for batch in _batches(case, Random(case.seed + case.number)):
+            run.take(batch)
+        return run.written
 
 
 def record_of(entry: Sequence[Any]) -> Record:
@@ -132,12 +167,21 @@ class _NotingFiles(FolderFiles):
         return []
 
 
+@dataclass(frozen=True)
+class _SinkFiles(SinkFiles):
+    """Files of a sink, without its dead letters."""
+
+    def write_dead_letters(self, _plan: BatchPlan, _letters: Sequence[pa.Table]) -> list[AddedFile]:
+        """They are not looked at here."""
+        return []
+
+
 class _StagesRun:
-    """A topology's store, batch by batch."""
+    """A topology's store or topic, batch by batch."""
 
     def __init__(self, topology: Topology, folder: Path) -> None:
         """Plan the store; states are below ``folder``."""
-        (self._store,) = topology.stores
+        (self._store,) = topology.units
         (folder / "state").mkdir()
         self._folder = folder
         reasons = dict.fromkeys(self._store.sources, SourceReasons.FOR_ALL)
@@ -146,6 +190,7 @@ class _StagesRun:
         self._plans.select_columns(KEY_GROUPS)
         self._content = StoreRows()
         self._previous: PreparedBatch | None = None
+        self.written: list[Written] = []
         self._offsets = dict.fromkeys(self._store.topics, 0)
         self._batch = 0
 
@@ -159,7 +204,8 @@ class _StagesRun:
         for topic, records in batch.items():
             self._offsets[topic] += len(records)
         ends: Offsets = {topic: {"0": offset} for topic, offset in self._offsets.items()}
-        files = _NotingFiles(
+        of_unit = _SinkFiles if self._store.is_sink else _NotingFiles
+        files = of_unit(
             self._folder / "table", self._folder / "state", self._folder / "dead", sync=False
         )
         plan, joins = self._plans.plan(self._batch, files, TASKS, self._previous, ends)
@@ -168,7 +214,16 @@ class _StagesRun:
             plan, joins, reports[self._store.name], self._previous, ends
         )
         self._batch += 1
-        self._content.apply(files.changes)
+        if isinstance(files, _NotingFiles):
+            self._content.apply(files.changes)
+            return
+        # A batch without a record has no task, and leaves the files of the one before.
+        segments = self._previous.segments if self._previous.changed else {}
+        for name in (name for names in segments.values() for name in names):
+            for row in open_segment(self._folder / "state", name).to_pylist():
+                columns = self._plans.inputs[0].stamp.columns
+                value = None if row["null_value"] else {name: row[name] for name in columns}
+                self.written.append(Written.of(row["key"], row["timestamp_ms"], value))
 
     @property
     def rows(self) -> Rows:
