@@ -53,7 +53,7 @@ from oriel.storage.files import (
     uri,
 )
 from oriel.storage.key_types import LONG, TEXT, CompositeKeys, KeyType, key_type
-from oriel.storage.layout import DataLayout, check_store_name
+from oriel.storage.layout import DataLayout, check_store_name, is_sink_name, sink_name
 from oriel.storage.parent_watch import end_with_parent
 from oriel.storage.position import (
     COMMIT_INFO_KEY,
@@ -110,11 +110,13 @@ __all__ = [
     "end_with_parent",
     "errors",
     "is_object",
+    "is_sink_name",
     "key_type",
     "parse_offset_bound",
     "replace_file",
     "say",
     "set_up_console",
+    "sink_name",
     "stop_on_signal",
     "sync_file",
     "sync_folder",

@@ -23,6 +23,9 @@ from oriel.storage.shards import ALL_KEYS, Shard
 
 _STORE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
+#: How the names of sinks begin.
+_SINK = "to("
+
 DEAD_LETTERS = "_dead_letters"
 
 #: Rises with every change of what an index holds or how it is written. It stands in the folder's
@@ -82,11 +85,21 @@ class DataLayout:
 
     def rebuild(self, store: str) -> Path:
         """Where ``store`` is computed anew: a data folder of its own."""
-        return self.root / "rebuilds" / check_store_name(store)
+        return self.root / "rebuilds" / store
 
     def checkpoint(self, application: str) -> Path:
         """Checkpoint folder of the streaming query of one topology."""
         return self.checkpoints / application
+
+
+def sink_name(topic: str) -> str:
+    """What the sink is called that writes a stream's records to ``topic``: as no store can be."""
+    return f"{_SINK}{topic})"
+
+
+def is_sink_name(name: str) -> bool:
+    """Whether a sink is called so, and no store."""
+    return name.startswith(_SINK)
 
 
 def check_store_name(store: str) -> str:

@@ -138,15 +138,24 @@ class ArrowSteps:
         """See ``oriel.pipeline.plan.Steps``."""
         return self
 
-    def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
+    def select(
+        self,
+        used: Sequence[str],
+        *,
+        null_values: bool,
+        keeps_raw: bool = False,
+        any_key: bool = False,
+    ) -> None:
         """Choose what ``rows`` gives: the value columns ``used``.
 
         ``null_values``: records without a value are used, else they are dead letters;
-        ``keeps_raw``: the raw bytes of good records are kept, too.
+        ``keeps_raw``: the raw bytes of good records are kept, too; ``any_key``: records without
+        a key or with a very long one are used, else they are dead letters.
         """
         self._selected = self.program.pruned(used)
         self._null_values = null_values
         self._keeps_raw = keeps_raw
+        self._any_key = any_key
 
     def rows(self, records: pa.Table) -> pa.Table:
         """Return the rows for the stamp in the order of ``records``, one for each or its elements.
@@ -157,7 +166,9 @@ class ArrowSteps:
         rows = Rows.of(records, joined=self._joined)
         rows.run(self._selected)
         key = rows.in_use_only(evaluate(self._selected.key, rows.columns))
-        key, reason = self._checked_key(key, rows.in_use, rows.reason)
+        reason = rows.reason
+        if not self._any_key:
+            key, reason = self._checked_key(key, rows.in_use, reason)
         if not self._null_values:
             is_null = pc.and_(rows.in_use, rows.null_value)
             reason = pc.if_else(is_null, Reason.NULL_VALUE.value, reason)

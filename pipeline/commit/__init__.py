@@ -14,23 +14,42 @@ from oriel.pipeline.commit.maintenance import Maintenance
 from oriel.pipeline.commit.mend import Mend
 from oriel.pipeline.commit.rescale import rescale
 from oriel.pipeline.commit.resumption import Resumption
+from oriel.pipeline.commit.sink_topic import (
+    SINK_FILE,
+    Publish,
+    SinkDefinition,
+    SinkTopic,
+    note_published,
+)
 from oriel.pipeline.commit.store_batch import StoreBatches, last_batch, prepared_batch
 from oriel.pipeline.commit.store_tables import StoreTables
-from oriel.pipeline.commit.switch import Replacement, as_version, remove_left, stores_left
+from oriel.pipeline.commit.switch import (
+    Replacement,
+    add_dead_letters,
+    as_version,
+    remove_left,
+    stores_left,
+)
 
 __all__ = [
+    "SINK_FILE",
     "Checkpoint",
     "Maintenance",
     "Mend",
+    "Publish",
     "Replacement",
     "Resumption",
+    "SinkDefinition",
+    "SinkTopic",
     "StateVersions",
     "StoreBatches",
     "StoreTables",
+    "add_dead_letters",
     "as_version",
     "decided_up_to",
     "define",
     "last_batch",
+    "note_published",
     "prepared_batch",
     "remove_left",
     "rescale",

@@ -123,8 +123,13 @@ def refuse_foreign(recorded: StoreDefinition, defined: StoreDefinition) -> None:
 
 def differences(recorded: StoreDefinition, defined: StoreDefinition) -> list[str]:
     """Each difference that is refused, in words; what an older format doesn't say is none."""
+    return differences_in(FIXED, recorded, defined)
+
+
+def differences_in(titles: Mapping[str, str], recorded: object, defined: object) -> list[str]:
+    """Each difference in the fields that have ``titles``."""
     found = []
-    for name, title in FIXED.items():
+    for name, title in titles.items():
         before, now = getattr(recorded, name), getattr(defined, name)
         if before is not None and before != now:
             found.append(f"its {title} was {_written(before)}, the topology says {_written(now)}")

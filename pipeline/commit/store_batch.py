@@ -8,6 +8,9 @@ The order of effects, and what a crash between them means (docs/architecture.md)
     4. the dead letters are committed with batch id n
     5. Spark writes its commit log entry n               batch n is never offered again
 
+A sink has no table: 3 is that its records are published from the state segments, and noted
+(``sink_topic``). Between the two a crash publishes them again.
+
 A crash before 2 repeats the batch from state version n-1, and what its tasks wrote before is
 never read. A crash after 2 repeats nothing: only what is missing of 3 and 4 is done, with the
 files that ``<n>.json`` names. Each commit records the batch id in its own transaction, so one
@@ -21,9 +24,11 @@ does no harm if it comes late all the same (decision 0031).
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from shlex import quote
 
 from oriel.pipeline.commit.checkpoint import StateVersions
 from oriel.pipeline.commit.resumption import Resumption
+from oriel.pipeline.commit.sink_topic import SinkTopic
 from oriel.pipeline.commit.store_tables import StoreTables
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.language import of_topics
@@ -42,19 +47,19 @@ from oriel.pipeline.tasks import (
     Counters,
     FolderFiles,
     Reports,
+    SinkFiles,
     StoreWork,
     WindowsReport,
     count_batch,
 )
 from oriel.pipeline.windows import NOTHING_OBSERVED_MS
 from oriel.storage import (
-    COMMIT_INFO_KEY,
     CommitRecord,
     ForeignCheckpoint,
     Offsets,
     current_files,
 )
-from oriel.storage.delta import AddedFile, DeltaLog
+from oriel.storage.delta import AddedFile
 
 
 def prepared_batch(
@@ -160,7 +165,7 @@ class StoreBatches:
     def __init__(
         self,
         plans: StorePlans,
-        tables: StoreTables,
+        tables: StoreTables | SinkTopic,
         versions: StateVersions,
         *,
         tasks: int,
@@ -176,7 +181,8 @@ class StoreBatches:
         self._versions = versions
         key_groups = tables.definition.key_groups
         self._tasks = min(tasks, key_groups)
-        self._files = FolderFiles(
+        files = SinkFiles if self._store.is_sink else FolderFiles
+        self._files = files(
             tables.table_folder,
             versions.folder,
             tables.dead_letters_folder,
@@ -214,7 +220,7 @@ class StoreBatches:
             batch = -1
         ends: Offsets = {} if prepared is None else prepared.record.offsets
         if recorded == batch + 1:
-            record = DeltaLog(self._tables.table_folder).snapshot().record
+            record = self._tables.newest_record()
             if record is not None and record.batch == recorded:
                 return Resumption(recorded, ends, record.offsets, is_done=False)
         if prepared is None:
@@ -291,8 +297,7 @@ class StoreBatches:
         if self._tables.recorded_batch() < batch:
             # Others may have vacuumed what no version names yet; nobody could read the table then.
             self._refuse_missing(prepared.files, self._tables.table_folder, batch)
-            info = {COMMIT_INFO_KEY: prepared.record.to_json()}
-            self._tables.commit(prepared.files, batch, info)
+            self._tables.commit(prepared, batch)
         # Whether it is there already, its own table says: a crash may lie between the commits.
         self._versions.check_epoch()
         self._tables.commit_dead_letters(prepared.dead_letters, batch)
@@ -357,7 +362,7 @@ class StoreBatches:
             message = (
                 f"store {self._store.name!r}: the checkpoint has no state version {batch - 1}. The "
                 "store was out of the topology for a while, or its state was removed: `oriel "
-                f"rebuild {self._store.name}` computes it anew from its topics"
+                f"rebuild {quote(self._store.name)}` computes it anew from its topics"
             )
             raise ForeignCheckpoint(message)
         if recorded in {batch - 1, batch}:
@@ -366,7 +371,7 @@ class StoreBatches:
             f"store {self._store.name!r}: the checkpoint is at batch {batch}, the table at batch "
             f"{recorded}. They do not belong together, so going on would lose or repeat records. "
             "Restore the one that is older from a backup, or let `oriel rebuild "
-            f"{self._store.name}` compute the store anew from its topics"
+            f"{quote(self._store.name)}` compute the store anew from its topics"
         )
         raise ForeignCheckpoint(message)
 

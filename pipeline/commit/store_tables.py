@@ -2,16 +2,52 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from oriel.pipeline.commit.differences import settled
-from oriel.storage import STORE_PROPERTY, DataLayout, IncompatibleStore, StoreDefinition
-from oriel.storage.delta import DEAD_LETTER_SCHEMA, AddedFile, Table, open_table, store_schema
+from oriel.pipeline.plan import PreparedBatch
+from oriel.storage import (
+    COMMIT_INFO_KEY,
+    STORE_PROPERTY,
+    CommitRecord,
+    DataLayout,
+    IncompatibleStore,
+    StoreDefinition,
+)
+from oriel.storage.delta import (
+    DEAD_LETTER_SCHEMA,
+    AddedFile,
+    DeltaLog,
+    Table,
+    open_table,
+    store_schema,
+)
 
 
-class StoreTables:
+class LetterTable:
+    """The dead-letter table, for the letters of one store or sink."""
+
+    def __init__(self, layout: DataLayout, application: str, name: str, *, sync: bool) -> None:
+        """Open the table, making it where it isn't there, for ``name`` of ``application``."""
+        self.dead_letters_folder = layout.dead_letters
+        self._dead_letters = open_dead_letters(self.dead_letters_folder, sync=sync)
+        self._dead_letter_id = f"{application}/{name}"
+
+    def commit_dead_letters(self, files: Sequence[AddedFile], batch: int) -> None:
+        """Commit the batch's dead letters, unless there are none or they are there already."""
+        if not files:
+            return
+        if self.dead_letters_batch() < batch:
+            self._dead_letters.commit(files, self._dead_letter_id, batch, {})
+
+    def dead_letters_batch(self) -> int:
+        """The last batch of this store with dead letters in their table, -1 before the first."""
+        recorded = self._dead_letters.recorded_batch(self._dead_letter_id)
+        return -1 if recorded is None else recorded
+
+
+class StoreTables(LetterTable):
     """The tables of one store, opened for one application."""
 
     def __init__(
@@ -29,34 +65,25 @@ class StoreTables:
             ForeignCheckpoint: the table belongs to another application.
         """
         self.table_folder = layout.table(definition.name)
-        self.dead_letters_folder = layout.dead_letters
         properties = {STORE_PROPERTY: definition.to_json()}
         schema = store_schema(aggregates, windowed=definition.window.is_windowed)
         self._table = open_table(self.table_folder, schema, properties, sync=sync)
         self.definition = _settled(self._table, definition)
-        self._dead_letters = open_dead_letters(self.dead_letters_folder, sync=sync)
-        self._dead_letter_id = f"{definition.application}/{definition.name}"
+        super().__init__(layout, definition.application, definition.name, sync=sync)
 
     def recorded_batch(self) -> int:
         """The last batch in the store's table, -1 before the first."""
         recorded = self._table.recorded_batch(self.definition.application)
         return -1 if recorded is None else recorded
 
-    def commit(self, files: Sequence[AddedFile], batch: int, info: Mapping[str, Any]) -> int:
-        """Commit the batch to the store's table; return the new version."""
-        return self._table.commit(files, self.definition.application, batch, info)
+    def newest_record(self) -> CommitRecord | None:
+        """What the table says of its last batch, None before the first."""
+        return DeltaLog(self.table_folder).snapshot().record
 
-    def commit_dead_letters(self, files: Sequence[AddedFile], batch: int) -> None:
-        """Commit the batch's dead letters, unless there are none or they are there already."""
-        if not files:
-            return
-        if self.dead_letters_batch() < batch:
-            self._dead_letters.commit(files, self._dead_letter_id, batch, {})
-
-    def dead_letters_batch(self) -> int:
-        """The last batch of this store with dead letters in their table, -1 before the first."""
-        recorded = self._dead_letters.recorded_batch(self._dead_letter_id)
-        return -1 if recorded is None else recorded
+    def commit(self, prepared: PreparedBatch, batch: int) -> None:
+        """Commit the batch to the store's table."""
+        info = {COMMIT_INFO_KEY: prepared.record.to_json()}
+        self._table.commit(prepared.files, self.definition.application, batch, info)
 
 
 def open_dead_letters(folder: Path, *, sync: bool) -> Table:

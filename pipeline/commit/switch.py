@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from oriel.pipeline.commit.checkpoint import Checkpoint, StateVersions
 from oriel.pipeline.commit.differences import as_table_knows, refuse_foreign
+from oriel.pipeline.commit.sink_topic import SinkDefinition
 from oriel.pipeline.commit.store_tables import open_dead_letters, recorded_definition
 from oriel.pipeline.plan import PreparedBatch
 from oriel.storage import (
@@ -84,31 +85,9 @@ class Replacement:
         self.versions.decide(prepared.record.batch, prepared, folders)
 
     def add_dead_letters(self, folder: Path, batch: int) -> None:
-        """Commit the dead letters of the table in ``folder`` that are not in the real one yet."""
-        if not len(open_delta(folder).to_pyarrow_dataset().head(1, columns=_LETTER)):
-            return
-        open_dead_letters(folder, sync=self._sync)
-        found = open_delta(folder).to_pyarrow_table()
-        known_folder = self._layout.dead_letters
-        table = open_dead_letters(known_folder, sync=self._sync)
-        known = open_delta(known_folder).to_pyarrow_dataset().to_table(columns=_LETTER)
-        places = _letter_places(known).group_by(_LETTER).aggregate([])
-        # A join has no order of its own.
-        numbered = _letter_places(found).append_column("row", pa.array(range(len(found))))
-        new = numbered.join(places, _LETTER, join_type="left anti")["row"].combine_chunks().sort()
-        if not len(new):
-            return
-        letters = found.take(new).drop_columns(["revision"])
-        revisions = pa.repeat(pa.scalar(batch, pa.int64()), len(letters))
-        letters = letters.append_column("revision", revisions)
-        letters = letters.select(DEAD_LETTER_SCHEMA.names).cast(DEAD_LETTER_SCHEMA)
-        name = f"dead-{self.definition.name}-{batch:012d}"
-        file = write_file(known_folder, letters, name, sync=self._sync)
-        if self._sync:
-            sync_folders([known_folder])
-        application = f"{self.definition.application}/{self.definition.name}/rebuild"
-        recorded = table.recorded_batch(application)
-        table.commit([file], application, 0 if recorded is None else recorded + 1, {})
+        """See the function of this name."""
+        own = self.definition
+        add_dead_letters(self._layout, own.application, own.name, folder, batch, sync=self._sync)
 
     def switch_to(self, files: Sequence[AddedFile], prepared: PreparedBatch) -> int:
         """Let the table have ``files`` and the new generation, in one commit; its version."""
@@ -124,13 +103,44 @@ class Replacement:
         )
 
 
+def add_dead_letters(
+    layout: DataLayout, application: str, store: str, folder: Path, batch: int, *, sync: bool
+) -> None:
+    """Commit the dead letters of the table in ``folder`` that are not in the real one yet."""
+    if not len(open_delta(folder).to_pyarrow_dataset().head(1, columns=_LETTER)):
+        return
+    open_dead_letters(folder, sync=sync)
+    found = open_delta(folder).to_pyarrow_table()
+    known_folder = layout.dead_letters
+    table = open_dead_letters(known_folder, sync=sync)
+    known = open_delta(known_folder).to_pyarrow_dataset().to_table(columns=_LETTER)
+    places = _letter_places(known).group_by(_LETTER).aggregate([])
+    # A join has no order of its own.
+    numbered = _letter_places(found).append_column("row", pa.array(range(len(found))))
+    new = numbered.join(places, _LETTER, join_type="left anti")["row"].combine_chunks().sort()
+    if not len(new):
+        return
+    letters = found.take(new).drop_columns(["revision"])
+    revisions = pa.repeat(pa.scalar(batch, pa.int64()), len(letters))
+    letters = letters.append_column("revision", revisions)
+    letters = letters.select(DEAD_LETTER_SCHEMA.names).cast(DEAD_LETTER_SCHEMA)
+    file = write_file(known_folder, letters, f"dead-{store[:128]}-{batch:012d}", sync=sync)
+    if sync:
+        sync_folders([known_folder])
+    application = f"{application}/{store}/rebuild"
+    recorded = table.recorded_batch(application)
+    table.commit([file], application, 0 if recorded is None else recorded + 1, {})
+
+
 def as_version(computed: PreparedBatch, batch: int) -> PreparedBatch:
     """What a rebuild computed last, as batch ``batch`` of its application, already committed."""
     record = replace(computed.record, batch=batch)
     return replace(computed, record=record, files=[], dead_letters=[])
 
 
-def remove_left(layout: DataLayout, checkpoint: Checkpoint, definition: StoreDefinition) -> None:
+def remove_left(
+    layout: DataLayout, checkpoint: Checkpoint, definition: StoreDefinition | SinkDefinition
+) -> None:
     """Remove what a switch made useless: earlier generations, and what was computed for it.
 
     Never later ones: a process that slept while another took over may hold an old definition.

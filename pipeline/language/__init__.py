@@ -7,7 +7,7 @@ wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way ou
 expressions and schemas fit together is found out by the rooms that have Spark.
 """
 
-from oriel.pipeline.language.aggregations import Columns, Functions, TableRows
+from oriel.pipeline.language.aggregations import Columns, Functions, Publication, Records, TableRows
 from oriel.pipeline.language.builder import StreamsBuilder
 from oriel.pipeline.language.descriptions import (
     function_texts,
@@ -57,7 +57,6 @@ from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.topology import (
     Input,
     Join,
-    Publication,
     Responses,
     Side,
     Store,
@@ -98,6 +97,7 @@ __all__ = [
     "Peeker",
     "ProtobufSerde",
     "Publication",
+    "Records",
     "Responses",
     "Serde",
     "Serdes",

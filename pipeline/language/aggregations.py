@@ -1,4 +1,4 @@
-"""What a store keeps of its inputs as data: declarative aggregates, functions, a table's rows."""
+"""What a store makes of its records, and where its rows go, as data."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -74,4 +74,21 @@ class TableRows:
         return str(join)
 
 
-Aggregation = Columns | Functions | TableRows
+@dataclass(frozen=True)
+class Records:
+    """The records of a stream as they are, on their way to a topic; no aggregation."""
+
+    def __str__(self) -> str:
+        """What is written."""
+        return "records"
+
+
+Aggregation = Columns | Functions | TableRows | Records
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A Kafka topic that rows or records are written to: all of them, or final rows only."""
+
+    topic: str
+    final_only: bool = False

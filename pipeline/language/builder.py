@@ -19,10 +19,10 @@ from typing import Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.formats import JSON_RECORDS, Consumed, checked_consumed
-from oriel.pipeline.language.ktables import Registry
+from oriel.pipeline.language.ktables import GlobalKTable, Registry
 from oriel.pipeline.language.names import check_topic
 from oriel.pipeline.language.sources import Source
-from oriel.pipeline.language.streams import GlobalKTable, KStream, SourceTable
+from oriel.pipeline.language.streams import KStream, SourceTable
 from oriel.pipeline.language.topology import (
     Input,
     Topology,
@@ -79,19 +79,22 @@ class StreamsBuilder:
         """Return the topology.
 
         Raises:
-            InvalidTopology: there is no store, an aggregation was never materialized, or a store
-                is written to a topic that the topology reads.
+            InvalidTopology: there is neither a store nor a stream that is written to a topic, an
+                aggregation was never materialized, or a topic is written that the topology reads.
         """
         if self.registry.waiting:
             lost = "; ".join(self.registry.waiting.values())
             message = f"aggregation without a store, add .materialize(name): {lost}"
             raise InvalidTopology(message)
-        if not self.registry.stores:
-            message = "the topology has no store: end an aggregation with .materialize(name)"
+        topology = Topology(tuple(self.registry.stores), tuple(self.registry.sinks))
+        if not topology.units:
+            message = (
+                "the topology has no store: end an aggregation with .materialize(name), or a "
+                "stream with .to(topic)"
+            )
             raise InvalidTopology(message)
-        topology = Topology(tuple(self.registry.stores))
-        for store in topology.stores:
-            for publication in store.publications:
+        for unit in topology.units:
+            for publication in unit.publications:
                 if publication.topic in topology.topics:
                     message = (
                         f"to({publication.topic!r}): the topology reads this topic, so it would "

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.aggregations import Publication, Records
 from oriel.pipeline.language.arguments import (
     checked_retention,
     checked_strategy,
@@ -19,8 +20,9 @@ from oriel.pipeline.language.names import check_names, check_new_store, check_to
 from oriel.pipeline.language.sources import StoreSource
 from oriel.pipeline.language.step_checks import checked_map_values
 from oriel.pipeline.language.steps import Filter, MapValues
-from oriel.pipeline.language.topology import Input, Publication, Store
+from oriel.pipeline.language.topology import Input, Store
 from oriel.pipeline.windows import Duration, EmitStrategy, NoWindows
+from oriel.storage import sink_name
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -30,9 +32,11 @@ if TYPE_CHECKING:
 
 @dataclass
 class Registry:
-    """What a builder has so far: stores, and aggregations that wait for a store (as written)."""
+    """What a builder has so far: stores, sinks, and aggregations that wait for a store."""
 
     stores: list[Store] = field(default_factory=list)
+    sinks: list[Store] = field(default_factory=list)
+    #: As they are written.
     waiting: dict[object, str] = field(default_factory=dict)
 
     def new_store_name(self, name: str) -> str:
@@ -58,12 +62,41 @@ class Registry:
         if final_only and isinstance(store.windows, NoWindows):
             message = f"to({topic!r}): without windows there are no final rows"
             raise InvalidTopology(message)
-        published = [publication.topic for s in self.stores for publication in s.publications]
-        if check_topic(topic) in published:
-            message = f"to({topic!r}): two stores or two calls write to this topic"
-            raise InvalidTopology(message)
-        publication = Publication(topic, final_only)
+        publication = Publication(self._new_topic(topic), final_only)
         self.stores[number] = replace(store, publications=(*store.publications, publication))
+
+    def add_sink(self, inputs: tuple[Input, ...], topic: str) -> None:
+        """Let the records of ``inputs`` be written to a Kafka topic.
+
+        Raises:
+            InvalidTopology: the topic's name is not valid or taken.
+        """
+        published = (Publication(self._new_topic(topic)),)
+        emit = EmitStrategy.on_window_update()
+        sink = Store(sink_name(topic), inputs, NoWindows(), Records(), emit, None, published)
+        self.sinks.append(sink)
+
+    def _new_topic(self, topic: str) -> str:
+        """Return ``topic``.
+
+        Raises:
+            InvalidTopology: its name is not valid, or somebody writes to it already.
+        """
+        writers = (*self.stores, *self.sinks)
+        if check_topic(topic) in {each.topic for one in writers for each in one.publications}:
+            message = (
+                f"to({topic!r}): two calls write to this topic; merge the streams, or use another"
+            )
+            raise InvalidTopology(message)
+        return topic
+
+
+@dataclass(frozen=True)
+class GlobalKTable:
+    """A topic of rows that streams look up by any key: ``stream.join(table, key="expression")``."""
+
+    registry: Registry
+    origin: Input
 
 
 class KTable:

@@ -22,7 +22,7 @@ from oriel.pipeline.language.joins import (
     table_changes,
     table_updates,
 )
-from oriel.pipeline.language.ktables import Registry
+from oriel.pipeline.language.ktables import GlobalKTable, Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,
     checked_flat_map,
@@ -243,6 +243,19 @@ class KStream:
         grouped = (replace(origin, group_by=columns) for origin in self.origins)
         return KGroupedStream(self.registry, tuple(grouped))
 
+    def to(self, topic: str) -> "KStream":
+        """Write the records to the Kafka topic ``topic``, behind each batch; the stream goes on.
+
+        A message's key is the record's, its value the columns as JSON (null: it has none); headers
+        say which record it is and its time. After a crash a batch may come again with the same ones
+        (docs/topology.md#records-to-kafka).
+
+        Raises:
+            InvalidTopology: the topic's name is not valid or taken.
+        """
+        self.registry.add_sink(self.origins, topic)
+        return self
+
     def _with_step(self, *steps: Step) -> "KStream":
         return replace(self, origins=tuple(stepped(origin, *steps) for origin in self.origins))
 
@@ -280,14 +293,6 @@ class KStream:
             raise InvalidTopology(message)
         require_expressions(step, key)
         return KStream(self.registry, global_lookups(how, self.origins, other.origin, key))
-
-
-@dataclass(frozen=True)
-class GlobalKTable:
-    """A topic of rows that streams look up by any key: ``stream.join(table, key="expression")``."""
-
-    registry: Registry
-    origin: Input
 
 
 @dataclass(frozen=True)

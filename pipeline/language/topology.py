@@ -3,11 +3,14 @@
 ``oriel.pipeline.language.streams`` is the language that makes it. Nothing here touches Spark.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.language.aggregations import (
     Aggregation,
+    Publication,
+    Records,
     TableRows,
     verb,
 )
@@ -268,18 +271,12 @@ def _joins_text(join: Join) -> str:
 
 
 @dataclass(frozen=True)
-class Publication:
-    """A Kafka topic that a store's rows are written to: all of them, or final ones only."""
-
-    topic: str
-    final_only: bool = False
-
-
-@dataclass(frozen=True)
 class Store:
-    """One materialized aggregation: everything the pipeline has to know about it.
+    """One materialized aggregation, or a sink: everything the pipeline has to know about it.
 
-    ``row_steps`` are those between the aggregation and the table.
+    A sink is the end of a stream in a topic. It has no table; what it has of a store are clocks,
+    the state of joins in front, dead letters and counters. ``row_steps`` are those between the
+    aggregation and the table.
     """
 
     name: str
@@ -295,6 +292,11 @@ class Store:
     def aggregated_rows(self) -> AggregatedRows:
         """The rows that the aggregation gives, with their steps."""
         return AggregatedRows(self.row_steps, self.windows.kind != "none")
+
+    @property
+    def is_sink(self) -> bool:
+        """Whether records go to a topic as they are."""
+        return isinstance(self.aggregation, Records)
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -335,14 +337,20 @@ class Store:
 
 @dataclass(frozen=True)
 class Topology:
-    """What a pipeline runs: stores in the order in which they were materialized."""
+    """What a pipeline runs: stores in the order in which they were materialized, and sinks."""
 
     stores: tuple[Store, ...]
+    sinks: tuple[Store, ...] = ()
+
+    @property
+    def units(self) -> tuple[Store, ...]:
+        """All that batches are computed for: the stores, then the sinks."""
+        return (*self.stores, *self.sinks)
 
     @property
     def sources(self) -> tuple[Source, ...]:
         """The distinct sources of topics, in the order of first use."""
-        sources = dict.fromkeys(source for store in self.stores for source in store.sources)
+        sources = dict.fromkeys(source for unit in self.units for source in unit.sources)
         return tuple(source for source in sources if not isinstance(source, StoreSource))
 
     @property
@@ -352,9 +360,9 @@ class Topology:
 
     @property
     def waves(self) -> tuple[tuple[str, ...], ...]:
-        """The stores by how many others stand in front of them: each reads stores before it."""
+        """Stores and sinks, by how many stores stand in front: each reads those before it."""
         depth_of: dict[str, int] = {}
-        for store in self.stores:
+        for store in self.units:
             in_front = [depth_of[source.store] for source in store.reads_stores]
             depth_of[store.name] = 1 + max(in_front, default=-1)
         depths = range(1 + max(depth_of.values(), default=-1))
@@ -365,7 +373,7 @@ class Topology:
     def readers_of(self, store: str) -> list[str]:
         """The stores that read the rows of a store."""
         source = StoreSource.of(store)
-        return [reader.name for reader in self.stores if source in reader.reads_stores]
+        return [reader.name for reader in self.units if source in reader.reads_stores]
 
     def describe(self) -> str:
         """The topology in words, as in Kafka: each store with what it reads and writes."""
@@ -383,6 +391,11 @@ class Topology:
             for publication in store.publications:
                 final = ", final rows only" if publication.final_only else ""
                 lines.append(f"    Sink: topic {publication.topic!r}{final}")
+        for sink in self.sinks:
+            lines.append(f"  Sink: topic {sink.publications[0].topic!r}")
+            # No grouping either: a record goes on with the key that it has.
+            inputs = (Side(origin.source, origin.steps, origin.join) for origin in sink.inputs)
+            lines += [f"    Input: {read}" for read in inputs]
         return "\n".join(lines) + "\n"
 
     def to_mermaid(self) -> str:
@@ -395,15 +408,23 @@ class Topology:
         for number, store in enumerate(self.stores):
             label = "<br>".join(map(str, (store.name, store.kind, *store.row_steps)))
             lines.append(f"    store{number}[{_quoted(label)}]")
-            for origin in store.inputs:
-                for side, join in origin.read_sides:
-                    steps = _quoted("<br>".join(map(str, (*side.steps, *([join] if join else ())))))
-                    label = f"|{steps}|" if len(steps) > len('""') else ""
-                    lines.append(f"    {drawn[side.source.topic]} -->{label} store{number}")
+            lines += _arrows(store, drawn, f"store{number}")
             for place, publication in enumerate(store.publications):
-                sink = f"sink{number}_{place}[({_quoted(publication.topic)})]"
-                lines.append(f"    store{number} --> {sink}")
+                published = f"sink{number}_{place}[({_quoted(publication.topic)})]"
+                lines.append(f"    store{number} --> {published}")
+        for number, sink in enumerate(self.sinks):
+            lines.append(f"    sink{number}[({_quoted(sink.publications[0].topic)})]")
+            lines += _arrows(sink, drawn, f"sink{number}")
         return "\n".join(lines) + "\n"
+
+
+def _arrows(unit: Store, drawn: Mapping[str, str], node: str) -> Iterator[str]:
+    """From what ``unit`` reads, as it is ``drawn``, to its ``node``, with the steps in between."""
+    for origin in unit.inputs:
+        for side, join in origin.read_sides:
+            steps = _quoted("<br>".join(map(str, (*side.steps, *([join] if join else ())))))
+            label = f"|{steps}|" if len(steps) > len('""') else ""
+            yield f"    {drawn[side.source.topic]} -->{label} {node}"
 
 
 def _quoted(text: str) -> str:

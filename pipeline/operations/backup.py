@@ -30,7 +30,7 @@ import orjson
 import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
-from oriel.pipeline.commit import StateVersions
+from oriel.pipeline.commit import SINK_FILE, StateVersions
 from oriel.pipeline.errors import BackupError, CheckpointError, PipelineError
 from oriel.storage import (
     DataLayout,
@@ -185,7 +185,9 @@ def _checkpoint_files(checkpoint: Path, batch: int) -> Iterator[Path]:
         if prepared is None:
             raise _MovedOnError
         for name in current_files().names(state):
-            if fnmatch(name.removeprefix("clock-"), f"{of_store:012d}*.json"):
+            # A clock that was set back, and of a sink: what it is, and that it has published.
+            number = name.removeprefix("clock-").removeprefix("published-")
+            if name == SINK_FILE or fnmatch(number, f"{of_store:012d}*.json"):
                 yield state / name
         yield from (state / name for name in sorted(prepared.state_files))
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from oriel.pipeline.commit import Checkpoint, Mend, StateVersions
+from oriel.pipeline.commit import Checkpoint, Mend, SinkDefinition, StateVersions
 from oriel.pipeline.errors import ClockRefused, PipelineError
 from oriel.pipeline.plan import NO_PARTITION, PreparedBatch
 from oriel.pipeline.windows import MAX_TIMESTAMP_MS, NEVER_CLOSED_MS, NO_STREAM_TIME_MS, SIDE_FIELDS
-from oriel.storage import DataLayout, StorageError, current_files, data_folder, uri
+from oriel.storage import DataLayout, StorageError, current_files, data_folder, is_sink_name, uri
 from oriel.storage.delta import DeltaLog
 
 _COLUMNS = ("store", "clock", "partition", "stream time", "ms", "wall clock", "heard", "")
@@ -126,9 +126,7 @@ def _versions(layout: DataLayout, folder: Path, store: str | None) -> list[_Vers
         raise ClockRefused(message)
     newest = []
     for name in there if store is None else [store]:
-        # The table says which generation of the state counts (decision 0035).
-        definition = DeltaLog(layout.table(name)).snapshot().definition
-        versions = StateVersions(folder / "state" / definition.state_name, sync=False)
+        versions = StateVersions(folder / "state" / _state_name(layout, folder, name), sync=False)
         prepared = _newest(versions)
         if prepared is not None:
             newest.append(_Version(name, versions.folder, prepared))
@@ -136,6 +134,14 @@ def _versions(layout: DataLayout, folder: Path, store: str | None) -> list[_Vers
         message = f"{folder.name!r} has decided no batch yet: there are no clocks"
         raise ClockRefused(message)
     return newest
+
+
+def _state_name(layout: DataLayout, folder: Path, store: str) -> str:
+    """Which generation of a store's state counts, as its table says (decision 0035)."""
+    if is_sink_name(store):
+        sink = SinkDefinition.recorded(folder, store)
+        return store if sink is None else sink.state_name
+    return DeltaLog(layout.table(store)).snapshot().definition.state_name
 
 
 def _newest(versions: StateVersions) -> PreparedBatch | None:
@@ -293,6 +299,8 @@ def _final_ms(layout: DataLayout, version: _Version) -> int | None:
     Raises:
         ClockRefused: the table isn't at the version's batch.
     """
+    if is_sink_name(version.store):
+        return None
     table = layout.table(version.store)
     snapshot = DeltaLog(table).snapshot()
     batch = version.prepared.record.batch

@@ -28,6 +28,7 @@ from oriel.pipeline.plan.clocks import (
 )
 from oriel.pipeline.plan.engine import aggregate_calls, assemble
 from oriel.pipeline.plan.final_rows import final_records
+from oriel.pipeline.plan.record_sources import InputSource, input_sources, record_sources
 from oriel.pipeline.plan.store import (
     InputPlan,
     Steps,
@@ -47,6 +48,7 @@ __all__ = [
     "ClockSettings",
     "Clocks",
     "InputPlan",
+    "InputSource",
     "JoinPlan",
     "PreparedBatch",
     "Segments",
@@ -57,5 +59,7 @@ __all__ = [
     "aggregate_calls",
     "assemble",
     "final_records",
+    "input_sources",
     "reasons_by_store",
+    "record_sources",
 ]

@@ -33,6 +33,7 @@ from oriel.pipeline.windows import (
     Aggregator,
     Fold,
     IllegalArgument,
+    RecordsEngine,
     TableRowsEngine,
     WindowEngine,
     engine_for,
@@ -83,8 +84,10 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
             assembly = _with_columns(store, store.aggregation, _of_streams(store, values))
         elif isinstance(store.aggregation, Functions):
             assembly = _with_functions(store, store.aggregation, _of_streams(store, values))
-        else:
+        elif isinstance(store.aggregation, TableRows):
             assembly = _with_rows(store, store.aggregation, values)
+        else:
+            assembly = _with_records(store, _of_streams(store, values))
     except InvalidTopology:
         raise
     except IllegalArgument as error:
@@ -95,7 +98,9 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
                 "map_values before"
             )
         raise InvalidTopology(message) from error
-    check_columns(store, assembly.types)
+    if not store.is_sink:
+        # A topic takes any name and type that JSON has.
+        check_columns(store, assembly.types)
     if any(map(shares_places, store.inputs)):
         assembly.engine.order_by_suborder()
     return replace(assembly, of_elements=tuple(map(has_elements, store.inputs)))
@@ -284,3 +289,11 @@ def _with_rows(store: Store, rows: TableRows, values: Sequence[pa.Schema]) -> As
     engine = TableRowsEngine(rows.join, wide, pa.schema([KEY_GROUP]), responses)
     names = tuple({name: name for name in schema.names} for schema in values)
     return Assembly(engine, names, (None,) * len(values), keeps_raw=False)
+
+
+def _with_records(store: Store, values: Sequence[pa.Schema]) -> Assembly:
+    (of_stream,) = values
+    names = {name: name for name in of_stream.names}
+    inputs = len(store.inputs)
+    engine = RecordsEngine(of_stream, inputs)
+    return Assembly(engine, (names,) * inputs, (None,) * inputs, keeps_raw=False)

@@ -73,11 +73,18 @@ class Steps(Protocol):
     def arrow(self) -> "Steps | None":
         """The same steps over Arrow tables; None: only Spark can run them."""
 
-    def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
+    def select(
+        self,
+        used: Sequence[str],
+        *,
+        null_values: bool,
+        keeps_raw: bool = False,
+        any_key: bool = False,
+    ) -> None:
         """Choose what ``rows`` gives: the value columns ``used``.
 
         ``null_values``: records without a value are wanted; ``keeps_raw``: the bytes of good
-        records, too.
+        records, too; ``any_key``: records without a key, or with one that is too long for a read.
         """
 
     def rows(self, records: Any) -> Any:
@@ -202,17 +209,25 @@ class StorePlans:
         """
         self._key_groups = key_groups
         takes_null = self.store.windows.rule.takes_null_values
-        is_table = isinstance(self.store.aggregation, TableRows)
+        is_sink = self.store.is_sink
+        takes_null |= is_sink or isinstance(self.store.aggregation, TableRows)
         for plan, columns in zip(self.inputs, self.assembly.columns, strict=True):
             plan.steps.select(
                 list(columns),
-                null_values=takes_null or is_table,
+                null_values=takes_null,
                 keeps_raw=self.assembly.keeps_raw,
+                any_key=is_sink,
             )
             for side in plan.sides:
                 # All columns of a side go on: steps behind the join may read them.
                 names = side.steps.values.names
                 side.steps.select(names, null_values=side.is_table)
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether Arrow can't run some of the steps."""
+        steps = (s for plan in self.inputs for s in (plan.steps, *(x.steps for x in plan.sides)))
+        return any(each.arrow is None for each in steps)
 
     def plan(
         self,
@@ -370,10 +385,10 @@ class StorePlans:
 
 def reasons_by_store(topology: Topology) -> dict[str, dict[Source, SourceReasons]]:
     """Which store reports the records of a source that are bad whoever reads them."""
-    sources = list(dict.fromkeys(each for store in topology.stores for each in store.sources))
+    sources = list(dict.fromkeys(each for unit in topology.units for each in unit.sources))
     unreported = set(sources)
     by_store: dict[str, dict[Source, SourceReasons]] = {}
-    for store in topology.stores:
+    for store in topology.units:
         by_store[store.name] = {
             source: SourceReasons.FOR_ITSELF
             if sum(source.topic == other.topic for other in sources) > 1

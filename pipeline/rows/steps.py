@@ -123,26 +123,37 @@ class RowSteps:
             else ArrowSteps(self.values, program, self._typed_keys, joined=read == JOINED)
         )
 
-    def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
+    def select(
+        self,
+        used: Sequence[str],
+        *,
+        null_values: bool,
+        keeps_raw: bool = False,
+        any_key: bool = False,
+    ) -> None:
         """Choose what ``rows`` gives: the value columns ``used``.
 
         ``null_values``: records without a value are used, else they are dead letters;
-        ``keeps_raw``: the raw bytes of good records are kept, too.
+        ``keeps_raw``: the raw bytes of good records are kept, too; ``any_key``: records without
+        a key or with a very long one are used, else they are dead letters.
         """
         if self.arrow is not None:
-            self.arrow.select(used, null_values=null_values, keeps_raw=keeps_raw)
+            self.arrow.select(used, null_values=null_values, keeps_raw=keeps_raw, any_key=any_key)
         null_key, null_value = Reason.NULL_KEY.value, Reason.NULL_VALUE.value
         text, key, rows = F.col("__key"), F.col("__key"), self._rows
         if self._typed_keys is not None:
             key = F.col("__typed_key")
             typed = _typed(self._typed_keys)(text).alias("__typed_key")
             rows = self._project(rows, [*_columns(rows.columns), typed])
-        is_too_long = F.octet_length(key) > KEY_BYTES_MAX
-        reason = F.when(_in_use() & text.isNull(), null_key).otherwise(F.col("__reason"))
+        reason = F.col("__reason")
+        if not any_key:
+            reason = F.when(_in_use() & text.isNull(), null_key).otherwise(reason)
         if self._typed_keys is not None:
             is_unfit = text.isNotNull() & key.isNull()
             reason = F.when(_in_use() & is_unfit, Reason.UNFIT_KEY.value).otherwise(reason)
-        reason = F.when(_in_use() & is_too_long, Reason.KEY_TOO_LONG.value).otherwise(reason)
+        if not any_key:
+            is_too_long = F.octet_length(key) > KEY_BYTES_MAX
+            reason = F.when(_in_use() & is_too_long, Reason.KEY_TOO_LONG.value).otherwise(reason)
         if not null_values:
             reason = F.when(_in_use() & F.col("__null_value"), null_value).otherwise(reason)
         raw = F.col("__raw") if keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))

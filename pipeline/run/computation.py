@@ -88,11 +88,6 @@ class Computation:
     def _is_by_arrow(self, plans: StorePlans) -> bool:
         """Whether no source and no step of a store needs Spark."""
         decoders = (self._decoders.get(source) for source in plans.store.sources)
-        steps = (
-            steps
-            for each in plans.inputs
-            for steps in (each.steps, *(side.steps for side in each.sides))
-        )
-        return all(isinstance(d, BlockDecoder) for d in decoders if d is not None) and all(
-            each.arrow is not None for each in steps
+        return not plans.needs_spark and all(
+            isinstance(decoder, BlockDecoder) for decoder in decoders if decoder is not None
         )

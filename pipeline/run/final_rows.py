@@ -10,11 +10,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.commit import Checkpoint, StoreBatches, StoreTables
+from oriel.pipeline.commit import Checkpoint, SinkDefinition, StoreBatches, StoreTables
 from oriel.pipeline.errors import CheckpointError
 from oriel.pipeline.language import Source, StoreSource
 from oriel.pipeline.plan import PreparedBatch, final_records
-from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files
+from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, is_sink_name
 from oriel.storage.delta import AddedFile, DeltaLog, arrow_type, has_table, open_delta
 from oriel.storage.index import table_batches
 
@@ -116,11 +116,10 @@ def refuse_readers_behind(
         CheckpointError: there is such a reader.
     """
     for reader in readers:
-        if not has_table(layout.table(reader)):
+        definition = _definition(layout, checkpoint, reader)
+        if definition is None:
             continue
-        versions = checkpoint.versions(
-            DeltaLog(layout.table(reader)).snapshot().definition.state_name
-        )
+        versions = checkpoint.versions(definition.state_name)
         # One that has nothing yet is computed anew itself; of a first batch it takes what is new.
         has_begun = versions.newest() >= 0 or batch == 0
         if has_begun and versions.decided(batch) is None:
@@ -129,6 +128,16 @@ def refuse_readers_behind(
                 f"{batch} yet: start the pipeline until it has, then compute {store!r} anew"
             )
             raise CheckpointError(message)
+
+
+def _definition(
+    layout: DataLayout, checkpoint: Checkpoint, unit: str
+) -> StoreDefinition | SinkDefinition | None:
+    """What is recorded of a store or a sink, None if nothing is."""
+    if is_sink_name(unit):
+        return SinkDefinition.recorded(checkpoint.folder, unit)
+    table = layout.table(unit)
+    return DeltaLog(table).snapshot().definition if has_table(table) else None
 
 
 def _rows_of_files(

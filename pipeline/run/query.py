@@ -16,7 +16,10 @@ from pyspark.sql.streaming import StreamingQuery
 from oriel.pipeline.commit import (
     Checkpoint,
     Maintenance,
+    Publish,
     Resumption,
+    SinkDefinition,
+    SinkTopic,
     StoreBatches,
     StoreTables,
     decided_up_to,
@@ -51,11 +54,11 @@ from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.run.computation import Computation
 from oriel.pipeline.run.disk_errors import in_words
 from oriel.pipeline.run.final_rows import FinalRows, refuse_readers_behind
-from oriel.pipeline.run.publishing import Publisher
+from oriel.pipeline.run.publishing import Publisher, refuse_publications
 from oriel.pipeline.run.rebuild import Rebuild
 from oriel.pipeline.sources import Log
 from oriel.pipeline.spark import first_line, scratch_folder
-from oriel.storage import DataLayout, Offsets, StoreDefinition, current_files, say
+from oriel.storage import DataLayout, Offsets, StoreDefinition, is_sink_name, say
 from oriel.storage.delta import TableUpkeep, UpkeepSettings
 
 OnBatch = Callable[[int, dict[str, PreparedBatch]], None]
@@ -114,9 +117,10 @@ class PipelineRun:
         self._settings = settings
         self._topology = topology
         if settings.publish_options is None:
-            _refuse_publications(topology)
+            writing = topology.units if rebuild is None else topology.sinks
+            refuse_publications(u for u in writing if rebuild in {None, u.name})
         self._opened: dict[str, StoreTables] = {}
-        names = [store.name for store in topology.stores]
+        names = [unit.name for unit in topology.units]
         if rebuild is not None and rebuild not in names:
             message = f"the topology has no store {rebuild!r}; it has {', '.join(names)}"
             raise InvalidTopology(message)
@@ -232,7 +236,7 @@ class PipelineRun:
         empty = {source: self._no_records(source) for source in self._topology.sources}
         reasons = reasons_by_store(self._topology)
         plans: dict[str, StorePlans] = {}
-        for store in self._topology.stores:
+        for store in self._topology.units:
             steps_of = partial(self._steps, empty, store.name)
             plans[store.name] = StorePlans(store, steps_of, reasons[store.name], plans)
         return list(plans.values())
@@ -260,15 +264,23 @@ class PipelineRun:
         key_groups = self._settings.key_groups
         return define(plans.store, types, self._checkpoint.application, key_groups)
 
-    def _tables(self, plans: StorePlans) -> StoreTables:
-        """Open one store's tables, making them where they aren't there."""
+    def _sink(self, plans: StorePlans) -> tuple[SinkDefinition, Publish]:
+        """What the topology says of a sink, and what publishes its batches."""
+        defined = SinkDefinition.of(plans.store, self._settings.key_groups)
+        return defined, partial(self._publisher.publish_records, plans)
+
+    def _tables(self, plans: StorePlans) -> StoreTables | SinkTopic:
+        """Open one store's tables, or a sink's topic, making what isn't there."""
+        if plans.store.is_sink:
+            sink, sync = self._sink(plans), self._settings.sync
+            return SinkTopic(self._layout, self._checkpoint, *sink, sync=sync)
         types = plans.assembly.types
         return StoreTables(self._layout, self._defined(plans), types, sync=self._settings.sync)
 
-    def _open(self, plans: StorePlans, tables: StoreTables) -> StoreBatches:
+    def _open(self, plans: StorePlans, tables: StoreTables | SinkTopic) -> StoreBatches:
         """Open one store's state; a store that is new in a topology that has run is computed."""
         versions = self._checkpoint.versions(tables.definition.state_name)
-        is_empty = tables.recorded_batch() < 0 and not current_files().names(versions.folder)
+        is_empty = tables.recorded_batch() < 0 and versions.newest() < 0
         at = self._decided_up_to()
         if is_empty and at is not None and at[0] > 0:
             # Batches in front of the last one are not offered again.
@@ -276,7 +288,8 @@ class PipelineRun:
             tables = self._tables(plans)
             versions = self._checkpoint.versions(tables.definition.state_name)
         remove_left(self._layout, self._checkpoint, tables.definition)
-        self._opened[plans.store.name] = tables
+        if isinstance(tables, StoreTables):
+            self._opened[plans.store.name] = tables
         settings = self._settings
         return StoreBatches(
             plans, tables, versions, tasks=settings.tasks, on_cluster=settings.on_cluster
@@ -296,7 +309,10 @@ class PipelineRun:
             # A partition may be silent from here on, but never was before.
             WallClock(self._since_ms, self._since_ms, self._settings.clocks),
         )  # fmt: skip
-        rebuild.run(plans, self._defined(plans), *at)
+        if plans.store.is_sink:
+            rebuild.publish_all(plans, *self._sink(plans), *at)
+        else:
+            rebuild.run(plans, self._defined(plans), *at)
         if readers:
             line = (
                 f"rebuild {plans.store.name}: stores {', '.join(readers)} read its rows, and have "
@@ -305,21 +321,23 @@ class PipelineRun:
             say("rebuild", line)
 
     def _decided_up_to(self) -> tuple[int, Offsets] | None:
-        return decided_up_to(self._checkpoint.folder, [s.name for s in self._topology.stores])
+        return decided_up_to(self._checkpoint.folder, [s.name for s in self._topology.units])
 
     def _leave_others(self) -> None:
         """Say which stores are not in the topology any more."""
         for store in stores_left(self._checkpoint, self._stores):
             line = f"store {store} is not in the topology: its table stays as it is"
+            if is_sink_name(store):
+                line = f"{store} is not in the topology: nothing more is written to the topic"
             say("store-left", line, level="warning", store=store)
 
     def _maintained(self) -> Maintenance:
         """What keeps the tables of all stores small."""
         settings = replace(self._settings.upkeep, sync=self._settings.sync)
         return Maintenance(
-            {name: TableUpkeep(self._layout.table(name), settings) for name in self._stores},
+            {name: TableUpkeep(self._layout.table(name), settings) for name in self._opened},
             TableUpkeep(self._layout.dead_letters, settings),
-            {name: store.recorded_batch() for name, store in self._stores.items()},
+            {name: tables.recorded_batch() for name, tables in self._opened.items()},
             self._checkpoint.check_epoch,
         )
 
@@ -405,17 +423,6 @@ class PipelineRun:
         except PySparkException as error:
             message = f"{source}: the schema {source.schema!r} can't be read: {first_line(error)}"
             raise InvalidTopology(message) from error
-
-
-def _refuse_publications(topology: Topology) -> None:
-    """Refuse stores that are to be written to Kafka where no cluster is known."""
-    for store in topology.stores:
-        for publication in store.publications:
-            message = (
-                f"store {store.name!r} writes to the Kafka topic {publication.topic!r}: name the "
-                "cluster with --publish-to HOST:PORT"
-            )
-            raise InvalidTopology(message)
 
 
 def wall_clock_ms() -> int:

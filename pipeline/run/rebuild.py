@@ -23,10 +23,15 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from oriel.pipeline.commit import (
     Checkpoint,
+    Publish,
     Replacement,
+    SinkDefinition,
+    SinkTopic,
     StoreBatches,
     StoreTables,
+    add_dead_letters,
     as_version,
+    note_published,
     remove_left,
 )
 from oriel.pipeline.errors import CheckpointError
@@ -78,12 +83,6 @@ class Rebuild:
         types = plans.assembly.types
         schema = store_schema(types, windowed=windowed)
         target = Replacement(self.layout, self.checkpoint, defined, schema, sync=self.sync)
-        # A topic that is new in the topology is read from its beginning by the next batch.
-        own = of_topics({topic: {} for topic in plans.store.topics})
-        ends = {topic: decided_ends.get(topic, {}) for topic in own}
-        final_rows: dict[Source, pa.Table] = {
-            source: self._final_rows(source, batch) for source in plans.store.reads_stores
-        }
         scratch = DataLayout(self.layout.rebuild(defined.name))
         current_files().delete_folder(scratch.root)
         with Checkpoint(scratch.checkpoint("rebuild"), sync=False) as checkpoint:
@@ -92,8 +91,7 @@ class Rebuild:
             definition = replace(target.definition, generation=0)
             tables = StoreTables(scratch, definition, types, sync=False)
             batches = StoreBatches(plans, tables, versions, tasks=self.tasks)
-            in_front = {t: decided_ends.get(t, {}) for t in plans.topics if t not in own}
-            computed = self._compute(batches, ends, in_front, final_rows)
+            computed = self._compute(batches, batch, decided_ends)
             files = self._newest_rows(tables.table_folder, target.table_folder, schema, batch)
             prepared = as_version(computed, batch)
             target.take_state(versions.folder, prepared)
@@ -102,19 +100,60 @@ class Rebuild:
         remove_left(self.layout, self.checkpoint, target.definition)
         self._say(f"{defined.name}: computed anew up to batch {batch}")
 
-    def _compute(
+    def publish_all(
         self,
-        batches: StoreBatches,
-        ends: Offsets,
-        in_front: Offsets,
-        final_rows: Mapping[Source, pa.Table],
-    ) -> PreparedBatch:
-        """Run batches from the log's beginning to ``ends``; what the last one prepared.
+        plans: StorePlans,
+        defined: SinkDefinition,
+        publish: Publish,
+        batch: int,
+        decided_ends: Offsets,
+    ) -> None:
+        """Write all records of the sink of ``plans`` up to the end of ``batch``, and go on there.
 
-        ``in_front`` is how far the stores that it reads have read other topics. Behind the log
-        come the ``final_rows`` of these stores, if any, in batches of their own.
+        Each batch is published as it is computed. The state behind the last one is the sink's next
+        generation, which counts as soon as its definition is there: a crash before begins anew.
+
+        Raises:
+            RecordsMiscounted, CheckpointError, EventLogError: as from ``run``.
+        """
+        recorded = SinkDefinition.recorded(self.checkpoint.folder, defined.name)
+        if recorded is not None:
+            generation = recorded.generation + 1
+            defined = replace(defined, generation=generation, key_groups=recorded.key_groups)
+        scratch = DataLayout(self.layout.rebuild(defined.name))
+        current_files().delete_folder(scratch.root)
+        current_files().delete_folder(self.checkpoint.versions(defined.state_name).folder)
+        target = self.checkpoint.versions(defined.state_name)
+        with Checkpoint(scratch.checkpoint("rebuild"), sync=False) as checkpoint:
+            first = replace(defined, generation=0)
+            topic = SinkTopic(scratch, checkpoint, first, publish, sync=False)
+            versions = checkpoint.versions(first.name)
+            batches = StoreBatches(plans, topic, versions, tasks=self.tasks)
+            computed = self._compute(batches, batch, decided_ends)
+            # The records of its last batch are in the topic; only the joins' state is needed.
+            prepared = replace(as_version(computed, batch), segments={}, changed=0)
+            for name in prepared.state_files:
+                current_files().copy(versions.folder / name, target.folder / name, sync=self.sync)
+        application = self.checkpoint.application
+        add_dead_letters(
+            self.layout, application, defined.name, scratch.dead_letters, batch, sync=self.sync
+        )
+        target.decide(batch, prepared, [target.folder.parent])
+        note_published(target.folder, prepared, sync=self.sync)
+        defined.write(target.folder, sync=self.sync)
+        remove_left(self.layout, self.checkpoint, defined)
+        self._say(f"{defined.name}: all records up to batch {batch} are written")
+
+    def _compute(self, batches: StoreBatches, batch: int, decided_ends: Offsets) -> PreparedBatch:
+        """Run batches from the log's beginning to ``decided_ends``; what the last one prepared.
+
+        Behind the log come the rows of the stores that it reads, in batches of their own.
         """
         store = batches.plans.store
+        # A topic that is new in the topology is read from its beginning by the next batch.
+        own = of_topics({topic: {} for topic in store.topics})
+        ends = {topic: decided_ends.get(topic, {}) for topic in own}
+        final_rows = {source: self._final_rows(source, batch) for source in store.reads_stores}
         begins = self.log.begins(self.spark, ends) if ends else {}
         self._say_what_is_gone(store.name, begins)
         starts = {
@@ -123,7 +162,8 @@ class Rebuild:
         }
         all_ = max(1, _distance(starts, ends))
         number, said = 0, time.monotonic()
-        read_to = dict(in_front)
+        # How far the stores in front have read.
+        read_to = {t: decided_ends.get(t, {}) for t in batches.plans.topics if t not in own}
         for source in store.reads_stores:
             read_to |= ends_at(source, 0)
         while True:

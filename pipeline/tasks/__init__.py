@@ -9,7 +9,7 @@ and for the test driver.
 """
 
 from oriel.pipeline.tasks.engines import join_task, windows_task
-from oriel.pipeline.tasks.files import FolderFiles
+from oriel.pipeline.tasks.files import FolderFiles, SinkFiles
 from oriel.pipeline.tasks.local import LocalRunner
 from oriel.pipeline.tasks.messages import CHANNEL, MESSAGE_SCHEMA, ROWS, opened
 from oriel.pipeline.tasks.reports import (
@@ -52,6 +52,7 @@ __all__ = [
     "Reports",
     "Route",
     "RouteRunner",
+    "SinkFiles",
     "StampReport",
     "StoreWork",
     "TaskFunction",

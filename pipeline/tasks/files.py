@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from oriel.pipeline.errors import FolderNotShared
 from oriel.pipeline.plan import BatchPlan, Clocks, JoinPlan
-from oriel.pipeline.state import KeyedState, Layout, OpenRecords, Version
+from oriel.pipeline.state import KeyedState, Layout, OpenRecords, Version, write_segment
 from oriel.pipeline.windows import EngineResult, JoinResult
 from oriel.storage import is_object, sync_folder
 from oriel.storage.delta import AddedFile, table_rows, write_file
@@ -111,7 +111,8 @@ class FolderFiles:
         letters = [table for table in letters if len(table)]
         if not letters:
             return []
-        name = f"dead-{plan.store}-{plan.batch:012d}"
+        # A topic's name is longer than that of a file may be.
+        name = f"dead-{plan.store[:128]}-{plan.batch:012d}"
         return [self._added(self.dead_letters, pa.concat_tables(letters), name)]
 
     def _added(self, folder: Path, rows: pa.Table, name: str) -> AddedFile:
@@ -140,6 +141,34 @@ class FolderFiles:
                 "to be on a mount that all machines have under the same path (docs/cluster.md)"
             )
             raise FolderNotShared(message)
+
+
+@dataclass(frozen=True)
+class SinkFiles(FolderFiles):
+    """``FolderFiles`` of a sink: what the engine's tasks leave are the batch's records, as written.
+
+    They take the place of its state, of which it has none: so they are decided with the batch, kept
+    as long as it can be offered again, and removed like the state of earlier batches. The folder
+    ``table`` is that of the state: there is no table.
+    """
+
+    def process_records(
+        self, plan: BatchPlan, task: int, records: pa.Table, close_ms: int
+    ) -> tuple[EngineResult, Version]:
+        """See ``TaskFiles``."""
+        self._refuse_not_shared(self.state)
+        engine = plan.assembly.engine
+        result = engine.process(engine.empty_state(), records, plan.close_ms, close_ms)
+        if not len(result.changes):
+            return result, Version([], 0)
+        name = write_segment(self.state, result.changes, _name(plan, task), sync=self.sync)
+        self._sync_names(self.state)
+        return result, Version([name], 0)
+
+    def write_changes(self, plan: BatchPlan, task: int, changes: pa.Table) -> list[AddedFile]:
+        """See ``TaskFiles``: they are written."""
+        del plan, task, changes
+        return []
 
 
 def _name(plan: BatchPlan, task: int) -> str:

@@ -193,7 +193,7 @@ class _Stamper:
             rows = numbers.numbered(rows, self._stamp.input_number)
         for name, value in self._stamp.constants.items():
             rows = rows.append_column(name, pa.repeat(value, len(rows)))
-        groups = _key_groups(rows["key"], self._plan.key_groups)
+        groups = _key_groups(rows, self._plan.key_groups)
         rows = rows.append_column(KEY_GROUP, pa.array(groups, KEY_GROUP.type))
         return addressed(rows, self._schema, self._plan.tasks)
 
@@ -272,12 +272,19 @@ def _elements_in(rows: pa.Table) -> int:
     return int(pc.count(rows[SUBORDER.name]).as_py())
 
 
-def _key_groups(keys: pa.ChunkedArray, key_groups: int) -> Ints:
-    """The key group of each key, from 0.
+def _key_groups(rows: pa.Table, key_groups: int) -> Ints:
+    """The key group of each row's key, from 0.
 
-    The state on disk is divided by these groups: another hash would lose its keys.
+    The state on disk is divided by these groups: another hash would lose its keys. Rows without a
+    key, which only sinks take, stay together by partition: they have an order there, and no state.
     """
-    coded = keys.combine_chunks().dictionary_encode()
+    coded = rows["key"].combine_chunks().dictionary_encode()
     groups: Ints = key_hashes(coded.dictionary) % key_groups
-    group_of_key: Ints = groups[np.asarray(coded.indices)]
-    return group_of_key
+    group_of_row: Ints
+    if not coded.null_count:
+        group_of_row = groups[np.asarray(coded.indices)]
+        return group_of_row
+    group_of_row = np.asarray(rows["partition"], np.int64) % key_groups
+    with_key = np.asarray(coded.is_valid())
+    group_of_row[with_key] = groups[np.asarray(coded.indices.drop_null())]
+    return group_of_row

@@ -24,8 +24,9 @@ from oriel.pipeline.testing.stores import (
     ReadOnlySessionStore,
     ReadOnlyWindowStore,
 )
-from oriel.pipeline.testing.streams import StreamDriver, StreamReader, stream_store
+from oriel.pipeline.testing.streams import StreamDriver, StreamReader, stream_sink
 from oriel.pipeline.windows import Duration, IllegalArgument, to_ms
+from oriel.storage import sink_name
 
 #: Kafka's partitions have 32 bits.
 _PARTITIONS = range(2**31)
@@ -79,6 +80,7 @@ class TopologyTestDriver:
         self._stores: dict[str, StoreDriver] = {}
         for store in topology.stores:
             self._stores[store.name] = StoreDriver(store, self._stores)
+        self._sinks = {sink.name: StreamDriver(sink, self._stores) for sink in topology.sinks}
         self._streams: list[StreamDriver] = []
         settings = ClockSettings(
             None if max_ahead_ms is None else to_ms(max_ahead_ms, "max_ahead_ms"),
@@ -155,7 +157,7 @@ class TopologyTestDriver:
         }
         self._offsets[topic, partition] = first + len(batch)
         # Stores stand behind those that they read.
-        for store_driver in (*self._stores.values(), *self._streams):
+        for store_driver in self._units:
             store = store_driver.store
             of_store = {source: rows for source, rows in piped.items() if source in store.sources}
             if of_store:
@@ -165,7 +167,7 @@ class TopologyTestDriver:
     def _pipe_final_rows(self, store: Store, piped: dict[Source, pa.Table]) -> None:
         """Let the stores behind ``store`` read what it made final in this batch."""
         source = StoreSource.of(store.name)
-        drivers = (*self._stores.values(), *self._streams)
+        drivers = self._units
         if any(source in other.store.reads_stores for other in drivers):
             first = self._offsets.get((source.topic, 0), 0)
             piped[source] = self._stores[store.name].final_records(first)
@@ -203,10 +205,9 @@ class TopologyTestDriver:
         """A reader of all rows of a store, or of all records of a stream, each once.
 
         Of a store, which is named, it begins with the first row that was written. A stream is
-        read behind its last step or join, with or without a store behind it, where a grouping
-        would take its records: those without a key are dead letters, and are not among them. Its
-        reader is made before the first record is piped; its topics may be piped into from then
-        on. Several readers don't hinder each other.
+        read behind its last step or join, whatever is behind that, as if it were written to a
+        topic. Its reader is made before the first record is piped; its topics may be piped into
+        from then on. Several readers don't hinder each other.
 
         Raises:
             IllegalArgument: there is no such store; or it is made too late for a stream, or for
@@ -227,13 +228,32 @@ class TopologyTestDriver:
                 "piped; a join needs all of them"
             )
             raise IllegalArgument(message)
-        store = stream_store(of)
+        store = stream_sink(of)
         stream_driver = StreamDriver(store, self._stores)
         for source in store.sources:
             if not isinstance(source, StoreSource):
                 self._schemas[source] = arrow_schema(source.schema, str(source))
         self._streams.append(stream_driver)
         return StreamReader(stream_driver)
+
+    def create_output_topic(self, topic: str) -> StreamReader:
+        """A reader of all records that a stream has written to ``topic``, each once.
+
+        It begins with the first one that was written.
+
+        Raises:
+            IllegalArgument: no stream is written to the topic. (A store's rows, whatever topic
+                they are written to, are read by ``create_output_reader``.)
+        """
+        sink = self._sinks.get(sink_name(topic))
+        if sink is None:
+            known = [each.publications[0].topic for each in self._topology.sinks]
+            message = (
+                f"no stream is written to topic {topic!r}; such topics are: "
+                f"{', '.join(known) or 'none'}. Rows of a store: create_output_reader(store)"
+            )
+            raise IllegalArgument(message)
+        return StreamReader(sink, f"topic {topic!r}")
 
     def window_store(self, name: str) -> ReadOnlyWindowStore:
         """The store of tumbling, hopping or sliding windows of that name, as it is at each read.
@@ -260,38 +280,42 @@ class TopologyTestDriver:
         return ReadOnlyKeyValueStore(self._of_kind(name, "key_value_store").content)
 
     def counters(self, store: str) -> Counters:
-        """What became of the records that ``store`` was given.
+        """What became of the records that ``store`` was given; a stream's topic is ``to(TOPIC)``.
 
         Raises:
             IllegalArgument: there is no such store.
         """
-        return self._store(store).counters
+        return self._unit(store).counters
 
     @property
     def late(self) -> int:
-        """Records, their elements, and results of joins, that came too late, over all stores."""
-        counters = [store.counters for store in self._stores.values()]
+        """Records, their elements, and results of joins, that came too late, over all stores.
+
+        And over all topics that streams are written to.
+        """
+        counters = [unit.counters for unit in (*self._stores.values(), *self._sinks.values())]
         return sum(one.late + one.late_results + one.elements_late for one in counters)
 
     @property
     def dropped(self) -> int:
         """Records, their elements, and results of joins, that are dead letters, over all stores.
 
+        And over all topics that streams are written to.
         A record that is left out of some sliding windows only, because a function raised, has
         dead letters but isn't one of these: it counts as applied.
         """
-        counters = [store.counters for store in self._stores.values()]
+        counters = [unit.counters for unit in (*self._stores.values(), *self._sinks.values())]
         return sum(one.dropped + one.dropped_results + one.elements_dropped for one in counters)
 
     def dead_letters(self, store: str) -> list[dict[str, Any]]:
         """All dead letters of ``store``: topic, partition, offset, store, reason, detail, raw.
 
-        And key, timestamp_ms and headers, where they are known.
+        And key, timestamp_ms and headers, where they are known. A stream's topic is ``to(TOPIC)``.
 
         Raises:
             IllegalArgument: there is no such store.
         """
-        return deepcopy(self._store(store).dead_letters)
+        return deepcopy(self._unit(store).dead_letters)
 
     def close(self) -> None:
         """Nothing is held open; for those who end their tests with it."""
@@ -309,6 +333,15 @@ class TopologyTestDriver:
             message = f"there is no store {name!r}; the stores are: {', '.join(self._stores)}"
             raise IllegalArgument(message)
         return self._stores[name]
+
+    @property
+    def _units(self) -> tuple[StoreDriver, ...]:
+        """All that batches are processed by, each behind the stores that it reads."""
+        return (*self._stores.values(), *self._sinks.values(), *self._streams)
+
+    def _unit(self, name: str) -> StoreDriver:
+        """A store or a sink."""
+        return self._sinks.get(name) or self._store(name)
 
     def _of_kind(self, name: str, method: str) -> StoreDriver:
         store_driver = self._store(name)

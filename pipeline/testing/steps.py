@@ -100,9 +100,16 @@ class SparkSteps:
         """
         return self._steps.arrow or self
 
-    def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
+    def select(
+        self,
+        used: Sequence[str],
+        *,
+        null_values: bool,
+        keeps_raw: bool = False,
+        any_key: bool = False,
+    ) -> None:
         """See ``oriel.pipeline.plan.Steps``."""
-        self._steps.select(used, null_values=null_values, keeps_raw=keeps_raw)
+        self._steps.select(used, null_values=null_values, keeps_raw=keeps_raw, any_key=any_key)
 
     def rows(self, records: pa.Table) -> pa.Table:
         """The rows for the stamp."""

@@ -46,12 +46,14 @@ from oriel.pipeline.windows.definitions import (
 from oriel.pipeline.windows.engines import (
     Due,
     EngineResult,
+    RecordsEngine,
     WindowEngine,
     engine_for,
 )
 from oriel.pipeline.windows.functions import Aggregator, Fold, Merger
 from oriel.pipeline.windows.joins import (
     FOREIGN_KEY,
+    LEFT_ALONE,
     MATCHED,
     RESULT_FIELDS,
     RIGHT_ALONE,
@@ -68,6 +70,7 @@ from oriel.pipeline.windows.joins import (
     TableLookupEngine,
     TableRowsEngine,
     TableUpdatesEngine,
+    partner_places,
     refuse_large_places,
 )
 from oriel.pipeline.windows.records import (
@@ -89,6 +92,7 @@ __all__ = [
     "FOREIGN_KEY",
     "FOREVER_MS",
     "LEFT",
+    "LEFT_ALONE",
     "MATCHED",
     "MAX_TIMESTAMP_MS",
     "MAX_WINDOWS_PER_RECORD",
@@ -126,6 +130,7 @@ __all__ = [
     "Merger",
     "NoWindows",
     "Ranges",
+    "RecordsEngine",
     "ResponsesEngine",
     "SessionWindows",
     "SlidingWindows",
@@ -154,6 +159,7 @@ __all__ = [
     "max",
     "mergeable",
     "min",
+    "partner_places",
     "refuse_large_places",
     "stddev",
     "sum",

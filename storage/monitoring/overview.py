@@ -11,7 +11,7 @@ from pathlib import Path
 
 from oriel.storage.delta import DeltaLog
 from oriel.storage.files import current_files
-from oriel.storage.layout import DataLayout
+from oriel.storage.layout import DataLayout, is_sink_name
 from oriel.storage.monitoring.run_status import RunStatus, StoreRun, run_status_files
 from oriel.storage.position import CommitRecord
 from oriel.storage.tailer import StatusFile, StoreStatus, TailerStatus, stores_with_tables
@@ -47,6 +47,7 @@ class PartitionOverview:
 class StoreOverview:
     """One store: its newest commit, what its pipeline says of it, and its index.
 
+    Or a sink that a pipeline tells of, which has no index.
     ``application`` is the name of the checkpoint that writes it, None where no pipeline has said
     that it does. ``open_records`` is None then, too. ``state_bytes`` is the size of its state.
     ``held_by`` is the clock and partition that hold its windows open, as the pipeline says;
@@ -85,7 +86,8 @@ def overview(data: Path, index: Path | None = None) -> Overview:
     tailer = StatusFile(layout).read()
     now_ms = time.time_ns() // 1_000_000
     stores = []
-    for store in stores_with_tables(layout):
+    sinks = {name for run, _ in runs.values() for name in run.stores if is_sink_name(name)}
+    for store in (*stores_with_tables(layout), *sorted(sinks)):
         writer = next((name for name, (run, _) in runs.items() if store in run.stores), None)
         stores.append(_store(layout, store, writer, runs, tailer, now_ms))
     return Overview(now_ms, runs, tuple(stores), tailer)

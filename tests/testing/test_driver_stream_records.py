@@ -90,11 +90,11 @@ def test_a_table_looked_up_and_a_table_s_updates() -> None:
     assert updates.read_records() == [record(2, c=5), record(3), record(3, c=6)]
 
 
-def test_a_stream_has_late_records_and_none_without_a_key() -> None:
-    """Late is a word of windows, and there are none; a grouping takes no record without a key."""
+def test_a_stream_has_late_records_and_those_without_a_key() -> None:
+    """Late is a word of windows, and a key is needed by groupings: here is neither."""
     driver, reader = Streams().reading(lambda s: s.left)
     driver.pipe_input("left", [record(100, a=1), record(1, a=2), record(101, None, a=3)])
-    assert reader.read_records() == [record(100, a=1), record(1, a=2)]
+    assert reader.read_records() == [record(100, a=1), record(1, a=2), record(101, None, a=3)]
 
 
 def test_the_topics_of_a_stream_are_piped_into() -> None:

@@ -24,10 +24,6 @@ def run_parser() -> argparse.ArgumentParser:
         help="least time between two batches, like 200ms or 1s (default 200ms)",
     )  # fmt: skip
     pace.add_argument("--once", action="store_true", help="process all that is there, then stop")
-    parser.add_argument(
-        "--publish-to", metavar="HOST:PORT",
-        help="Kafka cluster that rows of stores are written to (default: that of --kafka)",
-    )  # fmt: skip
     return parser
 
 
@@ -35,11 +31,12 @@ def rebuild_parser() -> argparse.ArgumentParser:
     """The options of ``oriel rebuild``, which is a run that ends by itself."""
     parser = argparse.ArgumentParser(
         prog="oriel rebuild",
-        description="Compute a store anew from its topics, and put it into its place in one step.",
+        description="Compute a store anew from its topics, and put it into its place in one step; "
+        "or write all records of a stream's topic, `to(TOPIC)`, again.",
     )
     parser.add_argument("store", help="name of the store; its pipeline must not run")
     _add_options(parser)
-    parser.set_defaults(once=True, publish_to=None)
+    parser.set_defaults(once=True)
     return parser
 
 
@@ -62,6 +59,10 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-batch-bytes", type=_positive, default=64 * 2**20,
         help="how much of a topic one batch reads at most (default 64 MiB)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--publish-to", metavar="HOST:PORT",
+        help="Kafka cluster that `to` writes rows and records to (default: that of --kafka)",
     )  # fmt: skip
     add_kafka_arguments(parser, _positive, _duration_ms)
     parser.add_argument(

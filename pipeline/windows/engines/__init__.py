@@ -7,10 +7,12 @@ a pure function of (state, batch, close times), Arrow in and Arrow out.
 
 from oriel.pipeline.windows.engines.choice import engine_for
 from oriel.pipeline.windows.engines.contract import Due, EngineResult, WindowEngine
+from oriel.pipeline.windows.engines.records import RecordsEngine
 
 __all__ = [
     "Due",
     "EngineResult",
+    "RecordsEngine",
     "WindowEngine",
     "engine_for",
 ]

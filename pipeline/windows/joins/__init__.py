@@ -21,9 +21,11 @@ from oriel.pipeline.windows.joins.sides import (
     TableJoin,
 )
 from oriel.pipeline.windows.joins.streams import (
+    LEFT_ALONE,
     MATCHED,
     RIGHT_ALONE,
     StreamJoinEngine,
+    partner_places,
     refuse_large_places,
 )
 from oriel.pipeline.windows.joins.subscriptions import (
@@ -37,6 +39,7 @@ from oriel.pipeline.windows.joins.updates import TableUpdatesEngine
 
 __all__ = [
     "FOREIGN_KEY",
+    "LEFT_ALONE",
     "MATCHED",
     "RESULT_FIELDS",
     "RIGHT_ALONE",
@@ -53,5 +56,6 @@ __all__ = [
     "TableLookupEngine",
     "TableRowsEngine",
     "TableUpdatesEngine",
+    "partner_places",
     "refuse_large_places",
 ]

@@ -68,6 +68,11 @@ def refuse_large_places(partition: int, offset: int) -> None:
             raise IllegalArgument(message)
 
 
+def partner_places(suborder: Ints) -> tuple[Ints, Ints]:
+    """Partition and offset of the right records of pairs, from their ``suborder``."""
+    return suborder >> _OFFSET_BITS, (suborder & (1 << _OFFSET_BITS) - 1) - 1
+
+
 @dataclass(frozen=True)
 class _SortedRecords:
     """Both sides' records of state and batch, sorted by (key code, time), as arrays.

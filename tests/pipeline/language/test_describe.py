@@ -80,3 +80,28 @@ def test_it_is_drawn_from_topics_to_stores_and_sinks(topology: Topology) -> None
     assert "    topic2 -->|\"map_values('ms')<br>left_join('paid')\"| store1" in lines
     assert '    store0 --> sink0_0[("out")]' in lines
     assert len(lines) == len(set(lines)) == 1 + 5 + 5 + 8 + 1
+
+
+def test_topics_of_streams_are_described_and_drawn_behind_the_stores() -> None:
+    """With what they read, and no grouping."""
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", "v INT").filter("v > 1").to("large")
+    orders.join(builder.table("users", "city STRING")).merge(
+        builder.stream("more", "v INT, city STRING")
+    ).to("enriched")
+    orders.group_by_key().count().materialize("counted")
+    topology = builder.build()
+    described = topology.describe()
+    assert described.endswith("""\
+    Rows: count=count()
+  Sink: topic 'large'
+    Input: stream('orders').filter('v > 1')
+  Sink: topic 'enriched'
+    Input: (stream('orders').filter('v > 1')).join(table 'users') of (table('users'))
+    Input: stream('more')
+""")
+    lines = topology.to_mermaid().splitlines()
+    assert '    sink0[("large")]' in lines
+    assert "    topic0 -->|\"filter('v > 1')\"| sink0" in lines
+    assert '    sink1[("enriched")]' in lines
+    assert "    topic2 --> sink1" in lines

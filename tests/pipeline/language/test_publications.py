@@ -53,8 +53,46 @@ def test_a_topic_is_written_by_one() -> None:
     grouped = builder.stream("clicks", "v LONG").group_by_key()
     grouped.aggregate(n=count()).materialize("a").to("out")
     table = grouped.aggregate(n=count()).materialize("b")
-    with pytest.raises(InvalidTopology, match="two stores"):
+    with pytest.raises(InvalidTopology, match="two calls write to this topic"):
         table.to("out")
+    stream = builder.stream("clicks", "v LONG")
+    with pytest.raises(InvalidTopology, match="merge the streams"):
+        stream.to("out")
+    stream.to("own")
+    with pytest.raises(InvalidTopology, match="two calls write to this topic"):
+        table.to("own")
+
+
+@pytest.mark.parametrize("topic", ["", ".", "a b", "x" * 250])
+def test_a_stream_s_topic_has_kafkas_names(topic: str) -> None:
+    """As for stores."""
+    stream = StreamsBuilder().stream("clicks", "v LONG")
+    with pytest.raises(InvalidTopology, match="topic name"):
+        stream.to(topic)
+
+
+def test_a_stream_goes_on_behind_its_topic() -> None:
+    """Each topic has the stream as it was there; a topology needs no store."""
+    builder = StreamsBuilder()
+    stream = builder.stream("clicks", "v LONG").to("all").filter("v > 1").to("large")
+    assert not builder.build().stores
+    stream.group_by_key().count().materialize("n")
+    topology = builder.build()
+    assert [store.name for store in topology.stores] == ["n"]
+    written = {sink.publications[0].topic: sink for sink in topology.sinks}
+    assert {name: len(sink.inputs[0].steps) for name, sink in written.items()} == {
+        "all": 0,
+        "large": 1,
+    }
+    assert topology.units == (*topology.stores, *topology.sinks)
+
+
+def test_sources_of_topics_that_are_written_are_the_topology_s() -> None:
+    """A topic that only such a stream reads is read."""
+    builder = StreamsBuilder()
+    views = builder.stream("views", "v LONG")
+    views.join(builder.table("users", "city STRING")).to("out")
+    assert builder.build().topics == ("views", "users")
 
 
 def test_a_topology_does_not_read_what_it_writes() -> None:
@@ -63,5 +101,10 @@ def test_a_topology_does_not_read_what_it_writes() -> None:
     grouped = builder.stream("clicks", "v LONG").group_by_key()
     grouped.aggregate(n=count()).materialize("a").to("users")
     builder.table("users", "name STRING").materialize("users")
+    with pytest.raises(InvalidTopology, match="reads this topic"):
+        builder.build()
+    builder = StreamsBuilder()
+    builder.stream("clicks", "v LONG").to("again")
+    builder.stream("again", "v LONG").group_by_key().count().materialize("n")
     with pytest.raises(InvalidTopology, match="reads this topic"):
         builder.build()

@@ -155,11 +155,11 @@ def test_a_batch_that_spark_offers_again_is_not_computed_again(
     with monkeypatch.context() as patch:
         commit = StoreTables.commit
 
-        def failing(self: StoreTables, *given: Any) -> int:
+        def failing(self: StoreTables, *given: Any) -> None:
             if self.definition.name == "other":
                 message = "killed"
                 raise OSError(message)
-            return commit(self, *given)
+            commit(self, *given)
 
         patch.setattr(StoreTables, "commit", failing)
         with pytest.raises(FilesFailed, match="killed"):

@@ -49,7 +49,14 @@ class NoSteps:
         """Themselves."""
         return self
 
-    def select(self, used: Sequence[str], *, null_values: bool, keeps_raw: bool = False) -> None:
+    def select(
+        self,
+        used: Sequence[str],
+        *,
+        null_values: bool,
+        keeps_raw: bool = False,
+        any_key: bool = False,
+    ) -> None:
         """Nothing is left out: the tasks take what they need."""
 
     def rows(self, records: Any) -> Any:

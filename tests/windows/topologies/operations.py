@@ -35,6 +35,8 @@ Node = Mapping[str, Any]
 #: What every topic's values are; ``v`` is the record's place in the log, or no number.
 SCHEMA = "v BIGINT, s STRING"
 STORE = "store"
+#: The topic of ``to``.
+OUT = "out"
 
 #: An expression over a column, by its name.
 EXPRESSIONS = {
@@ -62,7 +64,7 @@ CONDITIONS = {
 
 
 def topology_of(tree: Node) -> Topology:
-    """The tree in our language; the last store is ``STORE``."""
+    """The tree in our language; the last store is ``STORE``, or there is one topic."""
     builder = StreamsBuilder()
     STORES[tree["op"]](builder, tree)
     return builder.build()
@@ -299,9 +301,14 @@ def _group_table(builder: StreamsBuilder, node: Node) -> None:
     _kept(grouped.aggregate(**aggregates), node)
 
 
+def _to(builder: StreamsBuilder, node: Node) -> None:
+    stream_of(builder, node["input"]).to(OUT)
+
+
 STORES: Mapping[str, Callable[[StreamsBuilder, Node], object]] = {
     "materialize": _materialize,
     "group_table": _group_table,
     "reduce": _reduce,
     "aggregate": _aggregate,
+    "to": _to,
 }

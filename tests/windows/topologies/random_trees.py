@@ -110,6 +110,10 @@ def _join_grace(random: Random, before: int, after: int) -> int:
 
 
 def _inner_join(trees: Trees, plan: _Plan) -> dict[str, Any]:
+    return _aggregated(trees, plan, [_inner_joined(trees, plan)])
+
+
+def _inner_joined(trees: Trees, plan: _Plan) -> Built:
     random = trees.random
     before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3), (-2, 6), (9, -4)))
     grace = AMPLE_MS if plan.ample else _join_grace(random, before, after)
@@ -121,7 +125,19 @@ def _inner_join(trees: Trees, plan: _Plan) -> dict[str, Any]:
     in_front = [trees.looked_up(stream, random.choice((0, 0, 1))) for stream in streams]
     joined = trees.joined("inner", (before, after, grace), *in_front)
     found = trees.looked_up(joined, random.choice((0, 0, 1, 2)))
-    return _aggregated(trees, plan, [trees.stepped(found)])
+    return trees.stepped(found)
+
+
+def _written(trees: Trees, plan: _Plan) -> dict[str, Any]:
+    random = trees.random
+    makes: Sequence[Callable[[], Built]] = (
+        lambda: trees.stream("a", most=4),
+        lambda: trees.looked_up(trees.stream("a"), random.choice((1, 2))),
+        trees.merged,
+        trees.merged_branches,
+        lambda: _inner_joined(trees, plan),
+    )
+    return {"op": "to", "input": trees.stepped(random.choice(makes)()).node}
 
 
 def _outer_join(trees: Trees, plan: _Plan) -> dict[str, Any]:
@@ -255,6 +271,13 @@ KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Pl
                 many=True,
             )
             for in_order in (False, True)
+        ],
+    ),
+    "written": (
+        _written,
+        [
+            _Plan(in_order=True, ample=False, ends=False),
+            _Plan(in_order=False, ample=True, ends=False),
         ],
     ),
     "updates": (_updates, [_Plan(in_order=True, ample=True, ends=False)]),

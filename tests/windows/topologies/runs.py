@@ -15,18 +15,34 @@ from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.language import Source, Store, StoreSource, arrow_schema
 from oriel.pipeline.plan import BatchPlan, PreparedBatch, StorePlans, final_records
-from oriel.pipeline.tasks import FolderFiles, LocalRunner, StoreWork, run_stages
+from oriel.pipeline.state import open_segment
+from oriel.pipeline.tasks import FolderFiles, LocalRunner, SinkFiles, StoreWork, run_stages
 from oriel.pipeline.testing.records import decoded
 from oriel.pipeline.testing.rows import FIXED_COLUMNS, StoreRows
 from oriel.pipeline.testing.steps import steps_for
 from oriel.storage import Offsets
 from oriel.storage.delta import AddedFile
 from oriel.testing import KeyValue, Record, TopologyTestDriver, WindowedValue
-from tests.windows.topologies.operations import STORE
+from tests.windows.topologies.operations import OUT, STORE
 from tests.windows.topologies.random_trees import Case, Entry
 
 KEY_GROUPS = 8
 TASKS = 3
+
+
+class Written(NamedTuple):
+    """A record of a topic; its value without columns that are null."""
+
+    key: str | None
+    time: int
+    value: tuple[tuple[str, Any], ...] | None
+
+    @classmethod
+    def of(cls, key: str | None, time: int, value: Mapping[str, Any] | None) -> "Written":
+        """A record with its columns in the order of their names."""
+        named = None if value is None else sorted(value.items())
+        told = None if named is None else tuple(item for item in named if item[1] is not None)
+        return cls(key, time, told)
 
 
 class Place(NamedTuple):
@@ -66,6 +82,25 @@ def driver_rows(topology: Topology, case: Case) -> Rows:
     else:
         content = driver.window_store(STORE).all()
     return {_place(row): (row.timestamp_ms, told(row.value)) for row in content}
+
+
+def driver_records(topology: Topology, case: Case) -> list[Written]:
+    """By the test driver, as ``driver_rows``: what a tree's stream writes to its topic."""
+    driver = TopologyTestDriver(topology)
+    for topic in case.topics:
+        driver.pipe_input(topic, [])
+    driver.pipe_inputs([(topic, record_of(entry)) for topic, *entry in case.log])
+    records = driver.create_output_topic(OUT).read_records()
+    return [Written.of(one.key, one.timestamp_ms, one.value) for one in records]
+
+
+def stages_records(topology: Topology, case: Case) -> list[Written]:
+    """By the pipeline's stages and several tasks, as ``stages_rows``; task by task of a batch."""
+    with tempfile.TemporaryDirectory(prefix="topologies-") as folder:
+        run = StagesRun(topology, Path(folder))
+        for batch in _batches(case, Random(case.seed + case.number)):
+            run.take({topic: {0: records} for topic, records in batch.items()})
+        return list(run.written)
 
 
 def record_of(entry: Sequence[Any]) -> Record:
@@ -132,14 +167,23 @@ class _NotingFiles(FolderFiles):
         return []
 
 
+@dataclass(frozen=True)
+class _SinkFiles(SinkFiles):
+    """Files of a sink, without its dead letters."""
+
+    def write_dead_letters(self, _plan: BatchPlan, _letters: Sequence[pa.Table]) -> list[AddedFile]:
+        """They are not looked at here."""
+        return []
+
+
 class StagesRun:
-    """A topology's stores, batch by batch, each as if the process began anew."""
+    """A topology's stores or its topic, batch by batch, each as if the process began anew."""
 
     def __init__(self, topology: Topology, folder: Path) -> None:
         """Plan the stores; states are below ``folder``."""
         self._stores: list[_StoreRun] = []
         plans: dict[str, StorePlans] = {}
-        for store in topology.stores:
+        for store in topology.units:
             (folder / store.name / "state").mkdir(parents=True)
             self._stores.append(_StoreRun(store, folder / store.name, plans))
             plans[store.name] = self._stores[-1].plans
@@ -176,6 +220,11 @@ class StagesRun:
         """What the last store holds now."""
         return self._stores[-1].rows
 
+    @property
+    def written(self) -> Sequence[Written]:
+        """The records of the topic."""
+        return self._stores[-1].written
+
 
 class _StoreRun:
     """One store of a run."""
@@ -189,6 +238,7 @@ class _StoreRun:
         self.plans.select_columns(KEY_GROUPS)
         self._content = StoreRows()
         self._previous: PreparedBatch | None = None
+        self.written: list[Written] = []
         self._batch = 0
         self._final_rows = 0
 
@@ -196,7 +246,8 @@ class _StoreRun:
         self, read: Mapping[Source, Sequence[pa.Table]], ends: Offsets, tasks: int
     ) -> pa.Table:
         """Let one batch take effect; its final rows as records, for stores behind it."""
-        files = _NotingFiles(
+        of_unit = _SinkFiles if self.store.is_sink else _NotingFiles
+        files = of_unit(
             self._folder / "table", self._folder / "state", self._folder / "dead", sync=False
         )
         plan, joins = self.plans.plan(self._batch, files, tasks, self._previous, ends)
@@ -205,10 +256,22 @@ class _StoreRun:
         prepared = prepared_batch(plan, joins, reports[self.store.name], self._previous, ends)
         self._previous = PreparedBatch.from_json(prepared.to_json())
         self._batch += 1
+        if not isinstance(files, _NotingFiles):
+            self._note_written(self._previous)
+            return final_records([], self.plans.columns, 0)
         self._content.apply(row for table in files.changes for row in table.to_pylist())
         final_rows = final_records(files.changes, self.plans.columns, self._final_rows)
         self._final_rows += len(final_rows)
         return final_rows
+
+    def _note_written(self, batch: PreparedBatch) -> None:
+        # A batch without a record has no task, and leaves the files of the one before.
+        segments = batch.segments if batch.changed else {}
+        for name in (name for names in segments.values() for name in names):
+            for row in open_segment(self._folder / "state", name).to_pylist():
+                columns = self.plans.inputs[0].stamp.columns
+                value = None if row["null_value"] else {name: row[name] for name in columns}
+                self.written.append(Written.of(row["key"], row["timestamp_ms"], value))
 
     @property
     def rows(self) -> Rows:

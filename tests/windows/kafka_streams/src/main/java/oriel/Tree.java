@@ -5,6 +5,7 @@ import static java.util.Map.entry;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -25,6 +26,7 @@ import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.KeyValueMapper;
 import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.Suppressed;
@@ -40,10 +42,12 @@ import org.apache.kafka.streams.state.KeyValueStore;
 /**
  * A topology given as a tree of operations: a node is an object with its operation's name, {@code
  * op}, its arguments, and the nodes that it goes on from. An operation is one entry of {@link
- * #STREAMS}, {@link #TABLES} or {@link #STORES}, and one of the same name in operations.py.
+ * #STREAMS}, {@link #TABLES} or {@link #STORES}, and one of the same name in operations.py. {@code to}
+ * writes a stream to the topic {@link #OUT} instead.
  */
 final class Tree {
   static final String STORE = "store";
+  static final String OUT = "out";
 
   private static final ValueJoiner<Row, Row, Row> SIDE_BY_SIDE =
       (left, right) -> {
@@ -150,9 +154,18 @@ final class Tree {
     this.arrived = arrived;
   }
 
+  /** Whether records of a stream are written, and there is no store. */
+  static boolean writes(JsonNode root) {
+    return text(root, "op").equals("to");
+  }
+
   /** Every record that comes to the last aggregation is put into {@code arrived}. */
   static Topology topology(JsonNode root, List<Object> arrived, List<Object> emitted) {
     var tree = new Tree(arrived);
+    if (writes(root)) {
+      tree.stream(root).to(OUT, Produced.with(Serdes.String(), new Row.Serde()));
+      return tree.builder.build();
+    }
     STORES
         .get(text(root, "op"))
         .apply(tree, root)
@@ -166,7 +179,7 @@ final class Tree {
     if (place instanceof Windowed<?> windowed) {
       told.addAll(List.of(windowed.key(), windowed.window().start(), windowed.window().end()));
     } else {
-      told.addAll(List.of(place, 0, 0));
+      told.addAll(Arrays.asList(place, 0, 0));
     }
     told.add(timestamp);
     told.add(value);

@@ -1,0 +1,39 @@
+"""Records as they are, on their way to a topic: nothing is aggregated, and nothing is late."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline.windows.arrays import lexsort
+from oriel.pipeline.windows.definitions import NoWindows
+from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
+from oriel.pipeline.windows.records import NULL_VALUE, RECORD_FIELDS, SUBORDER
+
+
+class RecordsEngine(WindowEngine):
+    """Gives the records of a batch as its changes, in the order of their log; has no state.
+
+    Branches of a stream that are merged again are several inputs that read one partition: their
+    records are in its order, too.
+    """
+
+    def __init__(self, values: pa.Schema, inputs: int = 1) -> None:
+        """``values`` are the columns of the records' values, of each of so many ``inputs``."""
+        self.windows = NoWindows()
+        self.aggregate_types = {field.name: field.type for field in values}
+        self.record_schema = pa.schema([*RECORD_FIELDS, NULL_VALUE, *values])
+        self.state_schema = pa.schema([])
+        self._inputs = inputs
+
+    def process(
+        self, state: pa.Table, batch: pa.Table, previous_close_ms: int, close_ms: int
+    ) -> EngineResult:
+        """See ``WindowEngine``; the changes have the columns of records."""
+        del previous_close_ms, close_ms
+        batch = self._read(batch).drop_columns(["close_ms"])
+        # Partitions of several inputs are numbered together (``hops.PartitionNumbers``).
+        partition, input_number = np.divmod(np.asarray(batch["partition"]), self._inputs)
+        keys = [input_number, np.asarray(batch["offset"]), partition]
+        if SUBORDER.name in batch.column_names:
+            keys.insert(0, np.asarray(pc.fill_null(batch[SUBORDER.name], 0)))
+        return EngineResult(state, batch.take(pa.array(lexsort(keys))))

@@ -1,0 +1,132 @@
+"""What a checkpoint knows of a stream's topic: what it is, and how far it is published."""
+
+from pathlib import Path
+
+import pytest
+
+from oriel import StreamsBuilder
+from oriel.pipeline.commit import Checkpoint, SinkDefinition, SinkTopic, note_published
+from oriel.pipeline.errors import CheckpointError
+from oriel.pipeline.plan import PreparedBatch
+from oriel.storage import CommitRecord, DataLayout, IncompatibleStore
+
+Published = list[tuple[Path, int]]
+
+
+def defined(condition: str = "v > 1", key_groups: int = 8) -> SinkDefinition:
+    """A topic of a filtered stream."""
+    builder = StreamsBuilder()
+    builder.stream("t", "v INT").filter(condition).to("out")
+    return SinkDefinition.of(builder.build().sinks[0], key_groups)
+
+
+def prepared(batch: int, changed: int = 1) -> PreparedBatch:
+    """A batch of so many records."""
+    record = CommitRecord(batch, {"t": {"0": batch + 1}}, {}, -1)
+    return PreparedBatch(record, {0: [f"{batch:012d}-0000.arrow"]}, {}, [], [], changed, 0)
+
+
+class Opened:
+    """A checkpoint with one topic, opened again and again."""
+
+    def __init__(self, folder: Path) -> None:
+        """Begin with nothing."""
+        self.layout = DataLayout(folder)
+        self.published: Published = []
+
+    @property
+    def folder(self) -> Path:
+        """The checkpoint."""
+        return self.layout.checkpoint("app")
+
+    def topic(self, definition: SinkDefinition | None = None) -> SinkTopic:
+        """Open the topic, and remember what it publishes."""
+
+        def publish(folder: Path, batch: PreparedBatch) -> None:
+            self.published.append((folder, batch.record.batch))
+
+        with Checkpoint(self.folder, sync=False) as checkpoint:
+            return SinkTopic(
+                self.layout, checkpoint, definition or defined(), publish, sync=False
+            )  # fmt: skip
+
+    def decide(self, batch: int) -> None:
+        """Let a batch be decided."""
+        with Checkpoint(self.folder, sync=False) as checkpoint:
+            checkpoint.versions("to(out)").decide(batch, prepared(batch), [])
+
+
+@pytest.fixture(name="opened")
+def _opened(tmp_path: Path) -> Opened:
+    return Opened(tmp_path)
+
+
+def test_a_batch_is_published_and_noted(opened: Opened) -> None:
+    """One note stays, also where a batch has no record; then nothing is sent."""
+    topic = opened.topic()
+    assert (topic.recorded_batch(), topic.newest_record()) == (-1, None)
+    for batch, changed in ((0, 3), (1, 0), (2, 1)):
+        topic.commit(prepared(batch, changed), batch)
+        assert topic.recorded_batch() == batch
+    assert opened.published == [(topic.table_folder, 0), (topic.table_folder, 2)]
+    names = sorted(path.name for path in topic.table_folder.iterdir())
+    assert names == ["published-000000000002.json", "sink.json"]
+    again = opened.topic()
+    assert (again.recorded_batch(), again.newest_record()) == (2, prepared(2).record)
+
+
+def test_a_batch_that_is_decided_is_to_be_published(opened: Opened) -> None:
+    """Until that is noted; the one before it was, whether or not its note is there."""
+    opened.topic()
+    opened.decide(0)
+    assert opened.topic().recorded_batch() == -1
+    opened.decide(1)
+    topic = opened.topic()
+    assert topic.recorded_batch() == 0
+    topic.commit(prepared(1), 1)
+    assert opened.topic().recorded_batch() == 1
+
+
+def test_a_note_that_comes_late_does_no_harm(opened: Opened) -> None:
+    """As from a process that slept while others went on; the next start removes it."""
+    topic = opened.topic()
+    for batch in range(4):
+        topic.commit(prepared(batch), batch)
+    for batch in (1, 3):
+        note_published(topic.table_folder, prepared(batch), sync=False)
+    assert opened.topic().recorded_batch() == 3
+    notes = [path.name for path in topic.table_folder.glob("published-*")]
+    assert notes == ["published-000000000003.json"]
+
+
+def test_other_steps_are_refused(opened: Opened) -> None:
+    """Each difference is told with the ways out; key groups are those of the state."""
+    opened.topic()
+    with pytest.raises(IncompatibleStore) as refused:
+        opened.topic(defined("v > 2"))
+    assert "to(out): its chain of steps was t.filter('v > 1')" in str(refused.value)
+    assert "`oriel rebuild 'to(out)'`" in str(refused.value)
+    assert opened.topic(defined(key_groups=64)).definition.key_groups == 8
+
+
+def test_the_last_generation_with_a_definition_counts(opened: Opened) -> None:
+    """What a rebuild left that was killed has none."""
+    opened.topic()
+    state = opened.folder / "state"
+    for name in ("to(out)@3", "to(out)@4"):
+        (state / name).mkdir()
+    later = SinkDefinition.recorded(opened.folder, "to(out)")
+    assert later is not None
+    assert later.state_name == "to(out)"
+    (state / "to(out)@3" / "sink.json").write_bytes(
+        (state / "to(out)" / "sink.json").read_bytes().replace(b'"generation":0', b'"generation":3')
+    )
+    assert opened.topic().table_folder == state / "to(out)@3"
+
+
+def test_a_damaged_definition_is_told(opened: Opened) -> None:
+    """Nothing is guessed."""
+    topic = opened.topic()
+    (topic.table_folder / "sink.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"sink\.json is damaged .* backup"):
+        opened.topic()

@@ -1,0 +1,90 @@
+"""Which record each record of a topic is: one text for each, the same in every run."""
+
+from functools import partial
+
+import pyarrow as pa
+import pytest
+
+from oriel import JoinWindows, StreamsBuilder
+from oriel.pipeline.dead_letters import SourceReasons
+from oriel.pipeline.language import KStream
+from oriel.pipeline.plan import InputSource, StorePlans, input_sources, record_sources
+from oriel.pipeline.testing.steps import steps_for
+
+WITHIN = JoinWindows.of_time_difference_and_grace(5, 0)
+
+
+def rows(*places: tuple[int, int, int | None]) -> pa.Table:
+    """Rows at these places: partition, offset, suborder."""
+    partition, offset, suborder = zip(*places, strict=True)
+    return pa.table({
+        "partition": pa.array(partition, pa.int32()),
+        "offset": pa.array(offset, pa.int64()),
+        "suborder": pa.array(suborder, pa.int64()),
+    })  # fmt: skip
+
+
+def sources_of(stream: KStream) -> tuple[InputSource, ...]:
+    """What the records of a stream are called."""
+    stream.to("out")
+    (sink,) = stream.registry.sinks
+    reasons = dict.fromkeys(sink.sources, SourceReasons.FOR_ALL)
+    return input_sources(StorePlans(sink, partial(steps_for, store=sink.name), reasons))
+
+
+def told(stream: KStream, *places: tuple[int, int, int | None]) -> list[str]:
+    """The texts of rows of a stream."""
+    texts: list[str] = record_sources(rows(*places), sources_of(stream)).to_pylist()
+    return texts
+
+
+@pytest.fixture(name="builder")
+def _builder() -> StreamsBuilder:
+    return StreamsBuilder()
+
+
+def test_a_record_is_its_place(builder: StreamsBuilder) -> None:
+    """Whatever it has looked up; an element has its own place behind it."""
+    stream = builder.stream("orders", "v INT").join(builder.table("users", "city STRING"))
+    assert told(stream, (3, 1042, None), (0, 7, 2)) == ["orders/3/1042", "orders/0/7/2"]
+
+
+def test_a_log_without_elements_has_no_suborder(builder: StreamsBuilder) -> None:
+    """The column is not there then."""
+    sources = sources_of(builder.stream("orders", "v INT"))
+    table = rows((1, 2, None)).drop_columns("suborder")
+    assert record_sources(table, sources).to_pylist() == ["orders/1/2"]
+
+
+def test_a_pair_is_both_records(builder: StreamsBuilder) -> None:
+    """One that is alone is itself, on either side, also behind a lookup."""
+    views, clicks = builder.stream("views", "a INT"), builder.stream("clicks", "b INT")
+    pairs = views.outer_join(clicks, WITHIN).left_join(builder.table("users", "city STRING"))
+    pair = (2 << 48) + 9 + 1
+    found = told(pairs, (0, 5, pair), (0, 5, 0), (4, 6, -1))
+    assert found == [
+        "views/0/5+clicks/2/9", "views/0/5", "clicks/4/6",
+    ]  # fmt: skip
+
+
+def test_an_update_is_the_record_that_made_it(builder: StreamsBuilder) -> None:
+    """Of either table."""
+    prices, stock = builder.table("prices", "a INT"), builder.table("stock", "b INT")
+    assert told(prices.join(stock).to_stream(), (0, 9, 0), (0, 9, 1)) == ["prices/0/9", "stock/0/9"]
+
+
+def test_a_topic_that_is_read_twice_has_two_names(builder: StreamsBuilder) -> None:
+    """Those of its clocks; the engine's partitions tell the inputs apart."""
+    orders = builder.stream("orders", "v INT")
+    merged = orders.merge(orders).merge(builder.stream("refunds", "v INT"))
+    places = [(3 * partition + number, 4, None) for partition in (0, 7) for number in (0, 1, 2)]
+    assert told(merged, *places) == [
+        "orders/0/4", "orders#2/0/4", "refunds/0/4", "orders/7/4", "orders#2/7/4", "refunds/7/4",
+    ]  # fmt: skip
+
+
+def test_a_stream_with_itself_has_no_text_twice(builder: StreamsBuilder) -> None:
+    """Records that are alone on the left and on the right are two."""
+    orders = builder.stream("orders", "v INT")
+    pairs = orders.outer_join(orders.map_values(w="v"), WITHIN)
+    assert told(pairs, (0, 4, 0), (0, 4, -1)) == ["orders/0/4", "orders#2/0/4"]

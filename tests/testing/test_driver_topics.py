@@ -1,0 +1,161 @@
+"""Streams that are written to topics, in the test driver: which records, in which order."""
+
+from collections import Counter, defaultdict
+from random import Random
+
+import pytest
+
+from oriel import IllegalArgument, JoinWindows, StreamsBuilder, Topology
+from oriel.testing import Record, TopologyTestDriver
+
+SEEDS = range(7_650_100, 7_650_130)
+
+
+def record(time_ms: int, key: str | None = "k", **value: int) -> Record:
+    """A record; without columns it has no value."""
+    return Record(key, value or None, time_ms)
+
+
+def copying() -> Topology:
+    """A topic as it is, and no store."""
+    builder = StreamsBuilder()
+    builder.stream("a", "v BIGINT").to("copied")
+    return builder.build()
+
+
+def test_records_are_written_as_they_are() -> None:
+    """Late ones, those without a key or a value, and with a key that no read could name."""
+    driver = TopologyTestDriver(copying())
+    written = driver.create_output_topic("copied")
+    records = [
+        record(9, v=1), record(1, v=2), record(2, None, v=3), record(3), record(4, "x" * 9000, v=4),
+        Record("k", {"v": None}, 5),
+    ]  # fmt: skip
+    driver.pipe_input("a", records)
+    assert written.read_records() == records
+    assert written.is_empty
+    with pytest.raises(IllegalArgument, match="topic 'copied' has no further record"):
+        written.read_record()
+    counters = driver.counters("to(copied)")
+    assert (counters.input, counters.applied) == (6, 6)
+
+
+def test_what_can_not_be_used_is_a_dead_letter_of_the_topic() -> None:
+    """It is counted; what a lookup needs a key for has one."""
+    builder = StreamsBuilder()
+    stream = builder.stream("a", "v BIGINT").filter("v > 1")
+    stream.join(builder.table("t", "w BIGINT")).to("joined")
+    driver = TopologyTestDriver(builder.build())
+    written = driver.create_output_topic("joined")
+    driver.pipe_input("t", record(1, w=7))
+    others = [record(4, None, v=3), record(5, "o", v=4)]
+    driver.pipe_input("a", [record(2, v=1), record(3, v=2), *others])
+    driver.pipe_input("a", Record("k", {"v": "text"}, 6))
+    assert written.read_records() == [record(3, v=2, w=7)]
+    counters = driver.counters("to(joined)")
+    assert counters.input == 6 == counters.applied + counters.dropped + counters.filtered
+    assert (counters.applied, counters.dropped, counters.filtered) == (2, 2, 2)
+    letters = [(each["store"], each["reason"]) for each in driver.dead_letters("to(joined)")]
+    assert letters == [("to(joined)", "null-key"), (None, "wrong-type")]
+    assert (driver.dropped, driver.late) == (2, 0)
+
+
+def test_branches_that_are_merged_again_keep_the_log_s_order() -> None:
+    """As in Kafka Streams, where each record takes its way alone."""
+    builder = StreamsBuilder()
+    stream = builder.stream("a", "v BIGINT")
+    branches = stream.split().branch("v % 2 = 0", "even").default_branch("odd")
+    even = branches["even"].map_values(v="v * 10")
+    even.merge(branches["odd"]).merge(stream.filter("v = 3")).to("merged")
+    driver = TopologyTestDriver(builder.build())
+    written = driver.create_output_topic("merged")
+    driver.pipe_input("a", [record(number, v=number) for number in range(1, 6)])
+    values = [one.value["v"] for one in written.read_records() if one.value]
+    assert values == [1, 20, 3, 3, 40, 5]
+
+
+def test_a_topic_and_a_store_are_behind_one_stream() -> None:
+    """A topic is where the stream was when it was written there."""
+    builder = StreamsBuilder()
+    stream = builder.stream("a", "v BIGINT").to("before").map_values(v="v + 1").to("behind")
+    stream.group_by_key().count().materialize("counted")
+    driver = TopologyTestDriver(builder.build())
+    before, behind = map(driver.create_output_topic, ("before", "behind"))
+    driver.pipe_input("a", record(1, v=1))
+    assert (before.read_record(), behind.read_record()) == (record(1, v=1), record(1, v=2))
+    row = driver.key_value_store("counted").get("k")
+    assert row is not None
+    assert row.value == {"count": 1}
+
+
+def test_other_topics_are_refused_with_those_that_there_are() -> None:
+    """Rows of stores have a reader of their own."""
+    with pytest.raises(IllegalArgument, match=r"'x'; such topics are: copied\. Rows of a store"):
+        TopologyTestDriver(copying()).create_output_topic("x")
+    with pytest.raises(IllegalArgument, match="there is no store 'copied'"):
+        TopologyTestDriver(copying()).counters("copied")
+
+
+def every_kind() -> Topology:
+    """Topics behind steps, elements, a merger, and joins of streams; no row is looked up."""
+    builder = StreamsBuilder()
+    a, b = builder.stream("a", "v BIGINT"), builder.stream("b", "v BIGINT")
+    a.filter("v > 2").select_key("v % 3").to("stepped")
+    a.flat_map_values("v", e="array(v, -v)").to("elements")
+    a.merge(b).merge(a.filter("v % 2 = 0")).to("merged")
+    within = JoinWindows.of_time_difference_and_grace(5, 3)
+    a.outer_join(b.map_values(w="v"), within).to("pairs")
+    return builder.build()
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_cut_writes_the_same_records(seed: int) -> None:
+    """Each as often, and those of a partition and a key in one order, but for pairs."""
+    random = Random(seed)
+    topology = every_kind()
+    # The value is the record's place.
+    logs = {
+        (topic, partition): [
+            record(random.randrange(40), random.choice(("k", "l", None)), v=100 * partition + n)
+            for n in range(random.randrange(20))
+        ]
+        for topic in "ab"
+        for partition in (0, 1)
+    }
+    first, second = (_written(topology, logs, Random(random.random())) for _ in range(2))
+    for topic in ("stepped", "elements", "merged", "pairs"):
+        assert Counter(map(repr, first[topic])) == Counter(map(repr, second[topic])), topic
+    for topic, column in (("stepped", "v"), ("elements", "e")):
+        assert _by_partition(first[topic], column) == _by_partition(second[topic], column)
+
+
+def _by_partition(records: list[Record], column: str) -> dict[tuple[int, str | None], list[Record]]:
+    """The records of each partition and key, in their order."""
+    found: dict[tuple[int, str | None], list[Record]] = defaultdict(list)
+    for one in records:
+        assert one.value is not None
+        found[abs(one.value[column]) // 100, one.key].append(one)
+    return found
+
+
+def _written(
+    topology: Topology, logs: dict[tuple[str, int], list[Record]], random: Random
+) -> dict[str, list[Record]]:
+    """What all topics have behind the logs, cut in any way."""
+    driver = TopologyTestDriver(topology)
+    readers = {
+        topic: driver.create_output_topic(topic)
+        for topic in ("stepped", "elements", "merged", "pairs")
+    }
+    for topic, partition in logs:
+        driver.pipe_input(topic, [], partition)
+    left = {place: list(log) for place, log in logs.items()}
+    while any(left.values()):
+        place = random.choice([place for place, log in left.items() if log])
+        number = random.choice((1, 2, 9))
+        driver.pipe_input(place[0], left[place][:number], place[1])
+        left[place] = left[place][number:]
+    found: dict[str, list[Record]] = defaultdict(list)
+    for topic, reader in readers.items():
+        found[topic] = reader.read_records()
+    return found
