@@ -123,6 +123,31 @@ def test_rows_without_a_key_are_dead_letters_of_their_store() -> None:
         ]  # fmt: skip
 
 
+def test_final_rows_are_written_to_a_topic_and_steps_stand_in_front() -> None:
+    """What a filter leaves out is no record, and columns are those of the table."""
+    builder = StreamsBuilder()
+    busy = (
+        builder.stream("t", "v BIGINT")
+        .group_by_key()
+        .windowed_by(TimeWindows.of_size_and_grace(5, 0))
+        .count()
+        .suppress(until_window_closes())
+        .filter("count > 1")
+        .map_values(clicks="count", doubled="count * 2")
+        .materialize("busy")
+    )
+    busy.to_stream().to("busy-rows")
+    topology = builder.build()
+    assert topology.waves == (("busy",), ("to(busy-rows)",))
+    with TopologyTestDriver(topology) as driver:
+        driver.pipe_input("t", [Record("a", {"v": 1}, time) for time in (0, 1, 6, 10, 12, 14, 30)])
+        written = driver.create_output_topic("busy-rows").read_records()
+        assert [(record.value, record.timestamp_ms) for record in written] == [
+            ({"clicks": 2, "doubled": 4, "window_start_ms": 0, "window_end_ms": 5}, 1),
+            ({"clicks": 3, "doubled": 6, "window_start_ms": 10, "window_end_ms": 15}, 14),
+        ]
+
+
 def test_what_has_no_final_rows_is_refused_with_the_way_out() -> None:
     """A store that is missing, rows without windows, rows that change."""
     builder = StreamsBuilder()

@@ -301,6 +301,22 @@ def _group_table(builder: StreamsBuilder, node: Node) -> None:
     _kept(grouped.aggregate(**aggregates), node)
 
 
+#: Which rows of two aggregations a join of them has.
+_JOINED_ROWS = {"inner": "n0 > 0 AND n1 > 0", "left": "n0 > 0"}
+
+
+def _join_aggregates(builder: StreamsBuilder, node: Node) -> None:
+    first, second = (_grouped(builder, each) for each in node["inputs"])
+    of_first, of_second = (
+        every_column(number, each["columns"]) for number, each in enumerate(node["inputs"])
+    )
+    both = first.cogroup(**of_first).cogroup(second, **of_second)
+    table = _windowed(both, windows_of(node), node).aggregate()
+    if node["how"] in _JOINED_ROWS:
+        table = table.filter(_JOINED_ROWS[node["how"]])
+    table.materialize(STORE)
+
+
 def _to(builder: StreamsBuilder, node: Node) -> None:
     stream_of(builder, node["input"]).to(OUT)
 
@@ -310,5 +326,6 @@ STORES: Mapping[str, Callable[[StreamsBuilder, Node], object]] = {
     "group_table": _group_table,
     "reduce": _reduce,
     "aggregate": _aggregate,
+    "join_aggregates": _join_aggregates,
     "to": _to,
 }

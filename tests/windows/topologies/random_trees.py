@@ -183,6 +183,14 @@ def _updates(trees: Trees, plan: _Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [trees.stepped(stream)], kinds)
 
 
+def _joined_aggregates(trees: Trees, plan: _Plan) -> dict[str, Any]:
+    """Two aggregations by the same time windows or none; other windows are seldom the same."""
+    kinds = ("none", "tumbling", "hopping")
+    node = _aggregated(trees, plan, [trees.stream(topic) for topic in trees.topics], kinds)
+    how = trees.random.choice(("inner", "left", "outer"))
+    return node | {"op": "join_aggregates", "how": how, "behind": []}
+
+
 def _rows_of_stores(trees: Trees, plan: _Plan) -> dict[str, Any]:
     """Windows over the final rows of windows, and over those once more."""
     random = trees.random
@@ -259,6 +267,13 @@ KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Pl
     "table": (_table, [_Plan(in_order=False, ample=False, ends=False)]),
     "foreign key": (_foreign_key, [_Plan(in_order=False, ample=False, ends=False)]),
     "grouped table": (_grouped_table, [_Plan(in_order=False, ample=False, ends=False)]),
+    "joined aggregates": (
+        _joined_aggregates,
+        [
+            _Plan(in_order=True, ample=False, ends=False),
+            _Plan(in_order=False, ample=True, ends=False),
+        ],
+    ),
     "rows of stores": (
         _rows_of_stores,
         [

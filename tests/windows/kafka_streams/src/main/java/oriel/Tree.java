@@ -16,6 +16,7 @@ import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.kstream.Aggregator;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.GlobalKTable;
@@ -38,6 +39,7 @@ import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.WindowStore;
 
 /**
  * A topology given as a tree of operations: a node is an object with its operation's name, {@code
@@ -142,7 +144,8 @@ final class Tree {
                   (key, value, row) -> RowAggregation.net(row, value, -1),
                   Tree.<KeyValueStore<Bytes, byte[]>>store(node)))),
           entry("reduce", (tree, node) -> tree.reduced(node)),
-          entry("aggregate", (tree, node) -> tree.aggregated(node)));
+          entry("aggregate", (tree, node) -> tree.aggregated(node)),
+          entry("join_aggregates", (tree, node) -> tree.joinedAggregates(node)));
 
   private final StreamsBuilder builder = new StreamsBuilder();
   private final List<Object> arrived;
@@ -339,6 +342,51 @@ final class Tree {
       default ->
           behind(node, all.windowedBy(time(windows)).aggregate(how.initializer(), retained(node)));
     };
+  }
+
+  /** Two aggregations by the same time windows or by none, joined by key and window. */
+  private KStream<?, Row> joinedAggregates(JsonNode node) {
+    var how = RowAggregation.BY_NAME.get("columns");
+    var grouped = new ArrayList<KGroupedStream<String, Row>>();
+    var adders = new ArrayList<Aggregator<String, Row, Row>>();
+    for (JsonNode input : node.get("inputs")) {
+      adders.add(how.adder().of(grouped.size(), input.get("columns")));
+      grouped.add(grouped(input));
+    }
+    var windows = node.get("windows");
+    if (text(windows, "kind").equals("none")) {
+      return joined(
+          node,
+          grouped.get(0).aggregate(how.initializer(), adders.get(0), unnamed()),
+          grouped.get(1).aggregate(how.initializer(), adders.get(1), unnamed()));
+    }
+    var retention = ms(windows, "retention");
+    return joined(
+        node,
+        grouped.get(0).windowedBy(time(windows)).aggregate(
+            how.initializer(), adders.get(0),
+            Tree.<WindowStore<Bytes, byte[]>>unnamed().withRetention(retention)),
+        grouped.get(1).windowedBy(time(windows)).aggregate(
+            how.initializer(), adders.get(1),
+            Tree.<WindowStore<Bytes, byte[]>>unnamed().withRetention(retention)));
+  }
+
+  private static <S extends StateStore> Materialized<String, Row, S> unnamed() {
+    return Materialized.<String, Row, S>with(Serdes.String(), new Row.Serde())
+        .withCachingDisabled();
+  }
+
+  private static <K> KStream<K, Row> joined(
+      JsonNode node, KTable<K, Row> left, KTable<K, Row> right) {
+    Materialized<K, Row, KeyValueStore<Bytes, byte[]>> kept = Materialized.as(STORE);
+    kept = kept.withKeySerde(keys(node)).withValueSerde(new Row.Serde()).withCachingDisabled();
+    var table =
+        switch (text(node, "how")) {
+          case "inner" -> left.join(right, SIDE_BY_SIDE, kept);
+          case "left" -> left.leftJoin(right, SIDE_BY_SIDE, kept);
+          default -> left.outerJoin(right, SIDE_BY_SIDE, kept);
+        };
+    return table.toStream();
   }
 
   /** The rows of an aggregation with the steps behind it; suppress is in front of them or last. */
