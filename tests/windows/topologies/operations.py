@@ -306,6 +306,7 @@ _JOINED_ROWS = {"inner": "n0 > 0 AND n1 > 0", "left": "n0 > 0"}
 
 
 def _join_aggregates(builder: StreamsBuilder, node: Node) -> None:
+    first: Any
     first, second = (_grouped(builder, each) for each in node["inputs"])
     of_first, of_second = (
         every_column(number, each["columns"]) for number, each in enumerate(node["inputs"])
