@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
 from oriel.demo.processes import free_port
@@ -94,6 +94,26 @@ def class_path(folder: Path) -> str:
         if offline.returncode != 0:
             subprocess.run(["mvn", "-q", "-B", *goal], cwd=_POM, check=True)
     return target.read_text()
+
+
+def messages_of(address: str, topic: str, partitions: int) -> Iterator[Message]:
+    """All messages of a topic, partition by partition in their order."""
+    consumer = Consumer({
+        "bootstrap.servers": address, "group.id": topic, "enable.partition.eof": True,
+        "auto.offset.reset": "earliest", "enable.auto.commit": False,
+    })  # fmt: skip
+    consumer.subscribe([topic])
+    ended: set[int | None] = set()
+    try:
+        while len(ended) < partitions:
+            message = consumer.poll(30)
+            assert message is not None, "the broker is silent"
+            if message.error():
+                ended.add(message.partition())
+            else:
+                yield message
+    finally:
+        consumer.close()
 
 
 def _key_pair(folder: Path) -> Path:

@@ -5,11 +5,10 @@ from typing import Any
 
 import orjson
 import pytest
-from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
-from tests.e2e.kafka_broker import Broker
+from tests.e2e.kafka_broker import Broker, messages_of
 from tests.e2e.runs_in_one_process import Runs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.kafka]
@@ -36,28 +35,14 @@ def _messages(
 
 
 def _read(address: str, store: str) -> list[Message]:
-    consumer = Consumer({
-        "bootstrap.servers": address, "group.id": store, "enable.partition.eof": True,
-        "auto.offset.reset": "earliest",
-    })  # fmt: skip
-    consumer.subscribe([f"{store}-out"])
     messages: list[Message] = []
-    ended: set[int | None] = set()
-    try:
-        while len(ended) < 2:
-            message = consumer.poll(30)
-            assert message is not None, "the broker is silent"
-            if message.error():
-                ended.add(message.partition())
-                continue
-            headers: Any = dict(message.headers() or [])
-            assert headers["store"].decode() == store
-            value = message.value()
-            key = orjson.loads(message.key() or b"")
-            parsed = orjson.loads(value) if value else None
-            messages.append((key, parsed, int(headers["revision"])))
-    finally:
-        consumer.close()
+    for message in messages_of(address, f"{store}-out", 2):
+        headers: Any = dict(message.headers() or [])
+        assert headers["store"].decode() == store
+        value = message.value()
+        key = orjson.loads(message.key() or b"")
+        parsed = orjson.loads(value) if value else None
+        messages.append((key, parsed, int(headers["revision"])))
     return sorted(messages, key=lambda message: (message[2], str(message[0])))
 
 

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 import orjson
 import pytest
-from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
-from tests.e2e.kafka_broker import Broker
+from tests.e2e.kafka_broker import Broker, messages_of
 from tests.e2e.killed_runs import start
 from tests.e2e.runs_in_one_process import Runs
 
@@ -278,31 +277,17 @@ def test_without_a_cluster_it_is_refused(pipeline: Pipeline, kafka_runs: Runs) -
 
 def _messages(address: str, topic: str) -> Iterator[Message]:
     """All messages of a topic."""
-    consumer = Consumer({
-        "bootstrap.servers": address, "group.id": topic, "enable.partition.eof": True,
-        "auto.offset.reset": "earliest", "enable.auto.commit": False,
-    })  # fmt: skip
-    consumer.subscribe([topic])
-    ended: set[int | None] = set()
-    try:
-        while len(ended) < 3:
-            message = consumer.poll(30)
-            assert message is not None, "the broker is silent"
-            if message.error():
-                ended.add(message.partition())
-                continue
-            headers: Any = dict(message.headers() or [])
-            key, value = message.key(), message.value()
-            partition, offset = message.partition(), message.offset()
-            assert partition is not None
-            assert offset is not None
-            yield Message(
-                headers["source"].decode(), int(headers["timestamp_ms"]),
-                None if key is None else key.decode(), None if value is None else value.decode(),
-                partition, offset,
-            )  # fmt: skip
-    finally:
-        consumer.close()
+    for message in messages_of(address, topic, 3):
+        headers: Any = dict(message.headers() or [])
+        key, value = message.key(), message.value()
+        partition, offset = message.partition(), message.offset()
+        assert partition is not None
+        assert offset is not None
+        yield Message(
+            headers["source"].decode(), int(headers["timestamp_ms"]),
+            None if key is None else key.decode(), None if value is None else value.decode(),
+            partition, offset,
+        )  # fmt: skip
 
 
 def _check_order(messages: Sequence[Message]) -> None:
