@@ -1,8 +1,8 @@
 """A store's final rows as the records of a stream, for the stores that read them (decision 0066).
 
 Windows become final in the order of their ends, whatever the batches are. So rows in the order of
-ends, keys and starts have the same places in any run: they are records of one partition, whose
-offsets count them. It is the order in which Kafka's ``suppress`` lets them go.
+ends, starts and keys have the same places in any run: they are records of one partition, whose
+offsets count them. It is the order in which Kafka emits them when windows close.
 """
 
 from collections.abc import Iterable, Mapping
@@ -37,7 +37,7 @@ def final_records(
         for table in changes
     ]
     rows = pa.concat_tables([schema.empty_table(), *tables])
-    order = ("window_end_ms", "key", "window_start_ms")
+    order = ("window_end_ms", "window_start_ms", "key")
     rows = rows.sort_by([(name, "ascending") for name in order])
     columns = [rows[field.name].combine_chunks() for field in fields]
     value = pa.StructArray.from_arrays(columns, fields=fields)

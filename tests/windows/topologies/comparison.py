@@ -200,6 +200,13 @@ def _right_row_has_its_own_time(case: Case, _: Answer, difference: Difference) -
     return True
 
 
+def _suppress_waits_for_rows_that_pass(case: Case, _: Answer, difference: Difference) -> bool:
+    """Behind a filter suppress hears time from rows that pass: final ones may be still to come."""
+    is_behind = case.tree.get("emit") == "suppress" and case.tree.get("suppress") == "last"
+    filters = any(step["op"] != "map_values" for step in case.tree.get("behind", ()))
+    return is_behind and filters and not any(difference.kafka.values())
+
+
 #: In the order in which they are asked.
 RULES = (
     Rule(
@@ -216,5 +223,10 @@ RULES = (
         "a right row that comes late takes its time with it in Kafka",
         "topology.md, Foreign keys",
         _right_row_has_its_own_time,
+    ),
+    Rule(
+        "suppress behind a filter waits for rows that pass it in Kafka",
+        "for-kafka-streams.md, Where topologies differ",
+        _suppress_waits_for_rows_that_pass,
     ),
 )

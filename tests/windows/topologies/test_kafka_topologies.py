@@ -230,6 +230,17 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         {"k": (5, 1, 2)},
         {"k": (50, 1, 2)},
     ),
+    "suppress behind a filter": (
+        aggregated(stream("a"), TUMBLING, joins=False)
+        | {
+            "emit": "suppress",
+            "suppress": "last",
+            "behind": [{"op": "filter", "condition": ["third", "total0_v"]}],
+        },
+        "a:k:3 a:k:5 a:q:6 a:z:40",
+        {},
+        {"k@0": (5, [1, 2], []), "q@0": (6, [3], [])},
+    ),
 }
 
 
