@@ -188,12 +188,13 @@ class _Stamper:
         """Rows for their tasks, under the column names that these know."""
         names = [self._stamp.columns.get(name, name) for name in rows.column_names]
         rows = rows.rename_columns(names)
+        # By the source's own partitions: of several inputs one may be read twice.
+        groups = _key_groups(rows, self._plan.key_groups)
         if self._stamp.inputs > 1:
             numbers = PartitionNumbers(self._stamp.inputs)
             rows = numbers.numbered(rows, self._stamp.input_number)
         for name, value in self._stamp.constants.items():
             rows = rows.append_column(name, pa.repeat(value, len(rows)))
-        groups = _key_groups(rows, self._plan.key_groups)
         rows = rows.append_column(KEY_GROUP, pa.array(groups, KEY_GROUP.type))
         return addressed(rows, self._schema, self._plan.tasks)
 

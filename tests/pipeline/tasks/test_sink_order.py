@@ -1,0 +1,18 @@
+"""In which order several tasks write the records of a stream that reads a partition twice."""
+
+from pathlib import Path
+
+from oriel import StreamsBuilder
+from oriel.testing import Record
+from tests.windows.topologies.runs import StagesRun
+
+
+def test_records_without_a_key_of_merged_branches_are_in_the_log_s_order(tmp_path: Path) -> None:
+    """They belong to their partition, whichever branch they come by: so one task has them all."""
+    builder = StreamsBuilder()
+    branches = builder.stream("t", "v BIGINT").split().branch("v % 2 = 0", "even")
+    even, odd = branches.default_branch("odd").values()
+    even.merge(odd).to("out")
+    run = StagesRun(builder.build(), tmp_path)
+    run.take({"t": {0: [Record(None, {"v": number}, number) for number in range(20)]}})
+    assert [dict(each.value or ())["v"] for each in run.written] == list(range(20))
