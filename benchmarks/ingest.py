@@ -35,7 +35,7 @@ from benchmarks.peer_runs.cases import KINDS
 from benchmarks.peer_runs.oriel_runs import run_once
 from oriel import SlidingWindows, StreamsBuilder, Topology, avg, count
 from oriel.demo import serving
-from oriel.pipeline.arrow_steps import arrow_steps
+from oriel.pipeline.arrow_steps import StepsOutput, arrow_steps
 from oriel.pipeline.decoding import BlockDecoder
 from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog
@@ -98,7 +98,7 @@ def floor_query(
     steps = arrow_steps(origin, origin.source)
     assert isinstance(decoder, BlockDecoder)
     assert steps is not None
-    steps.select(["v"], null_values=False)
+    steps.select(StepsOutput(["v"], null_values=False))
     messages = from_arrow_schema(MESSAGE_SCHEMA)
     route = Route(origin.source, (steps, _addressed), to=1, tasks=CORES)
     feeding = feed(log.open_rows, {origin.source: decoder}, [route])

@@ -15,6 +15,7 @@ from them (``HOP_COLUMNS``). A row that is addressed to a task is either a recor
 records and what is to be known about all of them take the same way, in one shuffle.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +70,20 @@ REPORT_SCHEMA = pa.schema([REPORT])
 HOP_COLUMNS = frozenset(
     {field.name for field in (*STEPPED_FIELDS, *BESIDE_RESULT, KEY_GROUP)} | {"close_ms", "input"}
 ) - {MESSAGE.name}
+
+
+@dataclass(frozen=True)
+class StepsOutput:
+    """What is read behind the steps of an input: the value columns ``used``, and of which records.
+
+    ``null_values``: those without a value are used, else they are dead letters; ``any_key``: those
+    without a key or with a very long one, too. ``keeps_raw``: the bytes of good records are kept.
+    """
+
+    used: Sequence[str]
+    null_values: bool = False
+    keeps_raw: bool = False
+    any_key: bool = False
 
 
 def decoded_schema(value_type: pa.DataType) -> pa.Schema:

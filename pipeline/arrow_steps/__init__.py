@@ -26,6 +26,7 @@ from oriel.pipeline.arrow_steps.steps import (
     ProgramStep,
 )
 from oriel.pipeline.arrow_steps.typed_keys import TypedKeys
+from oriel.pipeline.hops import StepsOutput
 
 __all__ = [
     "AggregatedSteps",
@@ -40,6 +41,7 @@ __all__ = [
     "Keep",
     "Program",
     "ProgramStep",
+    "StepsOutput",
     "TypedKeys",
     "arrow_steps",
     "evaluate",

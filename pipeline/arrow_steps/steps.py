@@ -26,6 +26,7 @@ from oriel.pipeline.hops import (
     MESSAGE,
     RAW,
     STEPPED_FIELDS,
+    StepsOutput,
     joined_values,
 )
 from oriel.pipeline.language import (
@@ -138,24 +139,10 @@ class ArrowSteps:
         """See ``oriel.pipeline.plan.Steps``."""
         return self
 
-    def select(
-        self,
-        used: Sequence[str],
-        *,
-        null_values: bool,
-        keeps_raw: bool = False,
-        any_key: bool = False,
-    ) -> None:
-        """Choose what ``rows`` gives: the value columns ``used``.
-
-        ``null_values``: records without a value are used, else they are dead letters;
-        ``keeps_raw``: the raw bytes of good records are kept, too; ``any_key``: records without
-        a key or with a very long one are used, else they are dead letters.
-        """
-        self._selected = self.program.pruned(used)
-        self._null_values = null_values
-        self._keeps_raw = keeps_raw
-        self._any_key = any_key
+    def select(self, output: StepsOutput) -> None:
+        """Choose what ``rows`` gives."""
+        self._selected = self.program.pruned(output.used)
+        self._output = output
 
     def rows(self, records: pa.Table) -> pa.Table:
         """Return the rows for the stamp in the order of ``records``, one for each or its elements.
@@ -167,9 +154,9 @@ class ArrowSteps:
         rows.run(self._selected)
         key = rows.in_use_only(evaluate(self._selected.key, rows.columns))
         reason = rows.reason
-        if not self._any_key:
+        if not self._output.any_key:
             key, reason = self._checked_key(key, rows.in_use, reason)
-        if not self._null_values:
+        if not self._output.null_values:
             is_null = pc.and_(rows.in_use, rows.null_value)
             reason = pc.if_else(is_null, Reason.NULL_VALUE.value, reason)
         raw, message = self._bytes(rows, pc.is_valid(reason))
@@ -222,7 +209,7 @@ class ArrowSteps:
         length, has_bad = len(is_bad), pc.any(is_bad).as_py()
         if self._joined:
             raw = pa.repeat(pa.scalar(b"", RAW.type), length)
-        elif has_bad or self._keeps_raw:
+        elif has_bad or self._output.keeps_raw:
             raw = rows.of_records(RAW.name)
         else:
             # They are not copied for each element to be dropped then.
@@ -231,7 +218,7 @@ class ArrowSteps:
             message = pa.nulls(length, MESSAGE.type)
         else:
             message = _in_use(is_bad, rows.of_records(MESSAGE.name))
-        return raw if self._keeps_raw else _in_use(is_bad, raw), message
+        return raw if self._output.keeps_raw else _in_use(is_bad, raw), message
 
 
 @dataclass

@@ -394,8 +394,7 @@ class Topology:
         for sink in self.sinks:
             lines.append(f"  Sink: topic {sink.publications[0].topic!r}")
             # No grouping either: a record goes on with the key that it has.
-            inputs = (Side(origin.source, origin.steps, origin.join) for origin in sink.inputs)
-            lines += [f"    Input: {read}" for read in inputs]
+            lines += [f"    Input: {side_of(origin)}" for origin in sink.inputs]
         return "\n".join(lines) + "\n"
 
     def to_mermaid(self) -> str:

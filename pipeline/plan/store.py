@@ -73,19 +73,8 @@ class Steps(Protocol):
     def arrow(self) -> "Steps | None":
         """The same steps over Arrow tables; None: only Spark can run them."""
 
-    def select(
-        self,
-        used: Sequence[str],
-        *,
-        null_values: bool,
-        keeps_raw: bool = False,
-        any_key: bool = False,
-    ) -> None:
-        """Choose what ``rows`` gives: the value columns ``used``.
-
-        ``null_values``: records without a value are wanted; ``keeps_raw``: the bytes of good
-        records, too; ``any_key``: records without a key, or with one that is too long for a read.
-        """
+    def select(self, output: hops.StepsOutput) -> None:
+        """Choose what ``rows`` gives."""
 
     def rows(self, records: Any) -> Any:
         """The rows for the stamp, from decoded records or a join's results."""
@@ -212,16 +201,12 @@ class StorePlans:
         is_sink = self.store.is_sink
         takes_null |= is_sink or isinstance(self.store.aggregation, TableRows)
         for plan, columns in zip(self.inputs, self.assembly.columns, strict=True):
-            plan.steps.select(
-                list(columns),
-                null_values=takes_null,
-                keeps_raw=self.assembly.keeps_raw,
-                any_key=is_sink,
-            )
+            output = hops.StepsOutput(list(columns), takes_null, self.assembly.keeps_raw, is_sink)
+            plan.steps.select(output)
             for side in plan.sides:
                 # All columns of a side go on: steps behind the join may read them.
                 names = side.steps.values.names
-                side.steps.select(names, null_values=side.is_table)
+                side.steps.select(hops.StepsOutput(names, null_values=side.is_table))
 
     @property
     def needs_spark(self) -> bool:

@@ -24,7 +24,7 @@ from pyspark.sql.types import ArrayType, StructField, StructType
 from oriel.pipeline.arrow_steps import ArrowSteps, TypedKeys
 from oriel.pipeline.dead_letters import Reason
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import FIRST_ELEMENT, MESSAGE
+from oriel.pipeline.hops import FIRST_ELEMENT, MESSAGE, StepsOutput
 from oriel.pipeline.language import (
     NO_ROW_KEY,
     OWN_KEY,
@@ -123,22 +123,10 @@ class RowSteps:
             else ArrowSteps(self.values, program, self._typed_keys, joined=read == JOINED)
         )
 
-    def select(
-        self,
-        used: Sequence[str],
-        *,
-        null_values: bool,
-        keeps_raw: bool = False,
-        any_key: bool = False,
-    ) -> None:
-        """Choose what ``rows`` gives: the value columns ``used``.
-
-        ``null_values``: records without a value are used, else they are dead letters;
-        ``keeps_raw``: the raw bytes of good records are kept, too; ``any_key``: records without
-        a key or with a very long one are used, else they are dead letters.
-        """
+    def select(self, output: StepsOutput) -> None:
+        """Choose what ``rows`` gives."""
         if self.arrow is not None:
-            self.arrow.select(used, null_values=null_values, keeps_raw=keeps_raw, any_key=any_key)
+            self.arrow.select(output)
         null_key, null_value = Reason.NULL_KEY.value, Reason.NULL_VALUE.value
         text, key, rows = F.col("__key"), F.col("__key"), self._rows
         if self._typed_keys is not None:
@@ -146,17 +134,17 @@ class RowSteps:
             typed = _typed(self._typed_keys)(text).alias("__typed_key")
             rows = self._project(rows, [*_columns(rows.columns), typed])
         reason = F.col("__reason")
-        if not any_key:
+        if not output.any_key:
             reason = F.when(_in_use() & text.isNull(), null_key).otherwise(reason)
         if self._typed_keys is not None:
             is_unfit = text.isNotNull() & key.isNull()
             reason = F.when(_in_use() & is_unfit, Reason.UNFIT_KEY.value).otherwise(reason)
-        if not any_key:
+        if not output.any_key:
             is_too_long = F.octet_length(key) > KEY_BYTES_MAX
             reason = F.when(_in_use() & is_too_long, Reason.KEY_TOO_LONG.value).otherwise(reason)
-        if not null_values:
+        if not output.null_values:
             reason = F.when(_in_use() & F.col("__null_value"), null_value).otherwise(reason)
-        raw = F.col("__raw") if keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
+        raw = F.col("__raw") if output.keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
         join_columns = [name for name in JOIN_COLUMNS.values() if name in self._meta]
         first_element = [FIRST_ELEMENT.name] if FIRST_ELEMENT.name in self._meta else []
         selected = [
@@ -171,7 +159,7 @@ class RowSteps:
             F.col("timestamp_ms"),
             *(F.col(name).alias(name.removeprefix("__")) for name in join_columns),
             *_columns(first_element),
-            *(self._value(name) for name in used),
+            *(self._value(name) for name in output.used),
         ]
         self._project(rows, selected)
 

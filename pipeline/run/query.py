@@ -116,6 +116,7 @@ class PipelineRun:
         self._log = log
         self._settings = settings
         self._topology = topology
+        self._waves = topology.waves
         if settings.publish_options is None:
             writing = topology.units if rebuild is None else topology.sinks
             refuse_publications(u for u in writing if rebuild in {None, u.name})
@@ -260,7 +261,7 @@ class PipelineRun:
 
     def _defined(self, plans: StorePlans) -> StoreDefinition:
         """What the topology says of a store."""
-        types = plans.assembly.types
+        types = plans.columns
         key_groups = self._settings.key_groups
         return define(plans.store, types, self._checkpoint.application, key_groups)
 
@@ -274,7 +275,7 @@ class PipelineRun:
         if plans.store.is_sink:
             sink, sync = self._sink(plans), self._settings.sync
             return SinkTopic(self._layout, self._checkpoint, *sink, sync=sync)
-        types = plans.assembly.types
+        types = plans.columns
         return StoreTables(self._layout, self._defined(plans), types, sync=self._settings.sync)
 
     def _open(self, plans: StorePlans, tables: StoreTables | SinkTopic) -> StoreBatches:
@@ -357,7 +358,7 @@ class PipelineRun:
         self._log.look_for_losses(starts, ends)
         seconds = {"plan": time.perf_counter() - began, "compute": 0.0, "commit": 0.0}
         prepared: dict[str, PreparedBatch] = {}
-        for wave in self._topology.waves:
+        for wave in self._waves:
             times = [time.perf_counter()]
             # What the stores of earlier waves made final is there, in their tables.
             final_rows, ends_of_rows = self._final_rows.of_batch(batch, prepared, wave)

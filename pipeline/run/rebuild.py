@@ -80,7 +80,7 @@ class Rebuild:
             CheckpointError, EventLogError: the log has less than the pipeline has read.
         """
         windowed = defined.window.is_windowed
-        types = plans.assembly.types
+        types = plans.columns
         schema = store_schema(types, windowed=windowed)
         target = Replacement(self.layout, self.checkpoint, defined, schema, sync=self.sync)
         scratch = DataLayout(self.layout.rebuild(defined.name))

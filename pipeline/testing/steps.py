@@ -1,13 +1,13 @@
 """Row-wise steps for the test driver: without Spark where no expression needs it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from oriel.pipeline.arrow_steps import ArrowSteps, arrow_steps
-from oriel.pipeline.hops import decoded_schema
+from oriel.pipeline.hops import StepsOutput, decoded_schema
 from oriel.pipeline.language import (
     AggregatedRows,
     Filter,
@@ -100,16 +100,9 @@ class SparkSteps:
         """
         return self._steps.arrow or self
 
-    def select(
-        self,
-        used: Sequence[str],
-        *,
-        null_values: bool,
-        keeps_raw: bool = False,
-        any_key: bool = False,
-    ) -> None:
+    def select(self, output: StepsOutput) -> None:
         """See ``oriel.pipeline.plan.Steps``."""
-        self._steps.select(used, null_values=null_values, keeps_raw=keeps_raw, any_key=any_key)
+        self._steps.select(output)
 
     def rows(self, records: pa.Table) -> pa.Table:
         """The rows for the stamp."""

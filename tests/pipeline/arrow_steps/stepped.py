@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from oriel.pipeline.arrow_steps import ArrowSteps
-from oriel.pipeline.hops import MESSAGE, decoded_schema, joined_schema
+from oriel.pipeline.hops import MESSAGE, StepsOutput, decoded_schema, joined_schema
 from oriel.pipeline.language import Input, Side
 from oriel.pipeline.rows import RowSteps
 from oriel.pipeline.windows import RESULT_FIELDS
@@ -59,7 +59,7 @@ def checked_steps(
     steps = row_steps.arrow
     for one in (row_steps, steps):
         if one is not None:
-            one.select(used, null_values=True)
+            one.select(StepsOutput(used, null_values=True))
     return row_steps, steps
 
 
@@ -87,5 +87,5 @@ def assert_same_rows(
         assert steps.values.names == row_steps.values.names
         assert steps.values.types == row_steps.values.types
         for one in (steps, row_steps):
-            one.select(used, null_values=null_values, keeps_raw=keeps_raw)
+            one.select(StepsOutput(used, null_values=null_values, keeps_raw=keeps_raw))
         assert not differences(steps.rows(records), row_steps.rows(frame).toArrow())

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from oriel import InvalidTopology, Serdes, StreamsBuilder
 from oriel.pipeline.arrow_steps import arrow_steps
-from oriel.pipeline.hops import joined_schema
+from oriel.pipeline.hops import StepsOutput, joined_schema
 from oriel.pipeline.language import Side, arrow_schema
 from oriel.pipeline.language.arguments import with_key_type
 from oriel.pipeline.language.formats import StoreKeySerde
@@ -88,7 +88,7 @@ def test_typed_keys_are_those_of_spark(
     _, steps = checked_steps(spark, origin, records, [])
     assert steps is not None
     assert_same_rows(spark, pickle.loads(pickle.dumps(steps)), origin, records)  # noqa: S301
-    steps.select([], null_values=True)
+    steps.select(StepsOutput([], null_values=True))
     rows = steps.rows(records)
     good = rows.filter(pc.and_(pc.is_null(rows["reason"]), rows["keep"]))
     assert pc.all(origin.key_type.fitting(good["key"].combine_chunks())).as_py() is not False

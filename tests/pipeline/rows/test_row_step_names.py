@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from oriel import InvalidTopology, StreamsBuilder
-from oriel.pipeline.hops import HOP_COLUMNS
+from oriel.pipeline.hops import HOP_COLUMNS, StepsOutput
 from oriel.pipeline.language import refuse_hidden
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
@@ -30,7 +30,7 @@ def rows_of(spark: SparkSession, grouped: KGroupedStream, values: list[Any]) -> 
         [(0, place, b"", None, "k", 1, value, None) for place, value in enumerate(values)], schema
     ).coalesce(1)
     steps = RowSteps(records, grouped.origins[0], "s")
-    steps.select(["v"], null_values=False)
+    steps.select(StepsOutput(["v"], null_values=False))
     return steps.rows(records).collect()
 
 
@@ -98,7 +98,7 @@ def test_a_value_column_with_a_name_of_the_rows_can_be_renamed(
         refuse_hidden("s", RowSteps(records, grouped.origins[0], "s").values.names)
     renamed = stream(f"{name} STRING").map_values(other=name).group_by_key()
     steps = RowSteps(records, renamed.origins[0], "s")
-    steps.select(["other"], null_values=False)
+    steps.select(StepsOutput(["other"], null_values=False))
     assert [row.other for row in steps.rows(records).collect()] == ["x"]
 
 

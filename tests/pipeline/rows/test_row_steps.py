@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from oriel import InvalidTopology, StreamsBuilder
+from oriel.pipeline.hops import StepsOutput
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.rows import RowSteps
@@ -37,7 +38,7 @@ def steps_of(
 ) -> RowSteps:
     """The steps of a stream into the store ``s``, which reads ``columns``."""
     steps = RowSteps(records, grouped.origins[0], "s")
-    steps.select(columns, null_values=null_values)
+    steps.select(StepsOutput(columns, null_values=null_values))
     return steps
 
 
@@ -75,7 +76,7 @@ def test_bytes_are_kept_of_bad_records_or_of_all(spark: SparkSession) -> None:
     kept = {}
     for keeps_raw in (False, True):
         steps = RowSteps(records, origin, "s")
-        steps.select(["v"], null_values=False, keeps_raw=keeps_raw)
+        steps.select(StepsOutput(["v"], null_values=False, keeps_raw=keeps_raw))
         kept[keeps_raw] = [row.raw and bytes(row.raw) for row in steps.rows(records).collect()]
     assert kept[False] == [None, None, None, b"r3", b"r4", b"bad"]
     assert kept[True] == [b"r0", b"r1", b"r2", b"r3", b"r4", b"bad"]
@@ -85,7 +86,7 @@ def test_messages_are_kept_of_bad_records(spark: SparkSession) -> None:
     """Also of those that the steps find bad: a letter has the key of the message, not theirs."""
     records = spark.createDataFrame(list(RECORDS), DECODED).coalesce(1)
     steps = RowSteps(records, stream().group_by_key().origins[0], "s")
-    steps.select(["v"], null_values=False)
+    steps.select(StepsOutput(["v"], null_values=False))
     found = [row["__message"] for row in steps.rows(records).collect()]
     assert found[:3] == [None] * 3
     assert [bytes(message.key) for message in found[3:]] == [b"k3", b"k4", b"k5"]

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
-from oriel.pipeline.hops import joined_values
+from oriel.pipeline.hops import StepsOutput, joined_values
 from oriel.pipeline.language import AggregatedRows, Input, Side, Source, Store
 from oriel.pipeline.plan import BatchPlan, JoinPlan, PreparedBatch, StampPlan, StorePlans
 from oriel.pipeline.tasks import (
@@ -49,14 +49,7 @@ class NoSteps:
         """Themselves."""
         return self
 
-    def select(
-        self,
-        used: Sequence[str],
-        *,
-        null_values: bool,
-        keeps_raw: bool = False,
-        any_key: bool = False,
-    ) -> None:
+    def select(self, output: StepsOutput) -> None:
         """Nothing is left out: the tasks take what they need."""
 
     def rows(self, records: Any) -> Any:
