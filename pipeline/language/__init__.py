@@ -7,14 +7,7 @@ wrong is ``InvalidTopology`` or ``IllegalArgument`` with the step and the way ou
 expressions and schemas fit together is found out by the rooms that have Spark.
 """
 
-from oriel.pipeline.language.aggregations import Columns, Functions, Publication, Records, TableRows
 from oriel.pipeline.language.builder import StreamsBuilder
-from oriel.pipeline.language.descriptions import (
-    function_texts,
-    schema_text,
-    source_texts,
-    step_texts,
-)
 from oriel.pipeline.language.formats import (
     JSON_RECORDS,
     SINGLE_VALUES,
@@ -36,40 +29,49 @@ from oriel.pipeline.language.names import (
     refuse_hidden,
     refuse_taken,
 )
-from oriel.pipeline.language.sources import Source, StoreSource, of_topics
-from oriel.pipeline.language.steps import (
+from oriel.pipeline.language.streams import KStream
+from oriel.pipeline.language.topology import (
     NO_ROW_KEY,
     OWN_KEY,
     AggregatedRows,
+    Columns,
     Filter,
     FlatMapValues,
     ForeignKey,
+    Functions,
+    Input,
+    Join,
     LookupKey,
     MapValues,
     OwnKey,
     Peek,
     Peeker,
-    Step,
-    flattens,
-    grouping_text,
-)
-from oriel.pipeline.language.streams import KStream
-from oriel.pipeline.language.topology import (
-    Input,
-    Join,
+    Publication,
+    Records,
     Responses,
     Side,
+    Source,
+    Step,
     Store,
+    StoreSource,
     StreamJoin,
     Subscriptions,
     TableChanges,
     TableLookup,
+    TableRows,
     TableUpdates,
     Topology,
+    flattens,
+    function_texts,
+    grouping_text,
     has_elements,
+    of_topics,
     pairing_join,
+    schema_text,
     shares_places,
     sides_of,
+    source_texts,
+    step_texts,
 )
 
 __all__ = [

@@ -10,11 +10,9 @@ from dataclasses import replace
 from typing import Any
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.aggregations import Aggregation, Columns, Functions
 from oriel.pipeline.language.formats import Serde, StoreKeySerde, arrow_schema
 from oriel.pipeline.language.names import check_names
-from oriel.pipeline.language.steps import function_name
-from oriel.pipeline.language.topology import Input
+from oriel.pipeline.language.topology import Aggregation, Columns, Functions, Input, function_name
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,

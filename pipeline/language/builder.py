@@ -21,10 +21,11 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.formats import JSON_RECORDS, Consumed, checked_consumed
 from oriel.pipeline.language.ktables import GlobalKTable, Registry
 from oriel.pipeline.language.names import check_topic
-from oriel.pipeline.language.sources import Source
-from oriel.pipeline.language.streams import KStream, SourceTable
+from oriel.pipeline.language.source_tables import SourceTable
+from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.language.topology import (
     Input,
+    Source,
     Topology,
 )
 

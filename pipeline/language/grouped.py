@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.aggregations import Aggregation, Functions
 from oriel.pipeline.language.arguments import (
     aggregation_text,
     checked_aggregation,
@@ -21,7 +20,7 @@ from oriel.pipeline.language.arguments import (
     checked_windows,
 )
 from oriel.pipeline.language.ktables import KTable, Registry
-from oriel.pipeline.language.topology import Input, Store
+from oriel.pipeline.language.topology import Aggregation, Functions, Input, Store
 from oriel.pipeline.windows import (
     Aggregate,
     Aggregator,

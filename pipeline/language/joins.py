@@ -6,19 +6,17 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
-from oriel.pipeline.language.steps import (
+from oriel.pipeline.language.topology import (
     NO_ROW_KEY,
     Filter,
     ForeignKey,
-    LookupKey,
-    OwnKey,
-    Step,
-)
-from oriel.pipeline.language.topology import (
     Input,
     Join,
+    LookupKey,
+    OwnKey,
     Responses,
     Side,
+    Step,
     StreamJoin,
     Subscriptions,
     TableChanges,

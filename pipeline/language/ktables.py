@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.aggregations import Publication, Records
 from oriel.pipeline.language.arguments import (
     checked_retention,
     checked_strategy,
@@ -17,10 +16,16 @@ from oriel.pipeline.language.arguments import (
 )
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.names import check_names, check_new_store, check_topic
-from oriel.pipeline.language.sources import StoreSource
 from oriel.pipeline.language.step_checks import checked_map_values
-from oriel.pipeline.language.steps import Filter, MapValues
-from oriel.pipeline.language.topology import Input, Store
+from oriel.pipeline.language.topology import (
+    Filter,
+    Input,
+    MapValues,
+    Publication,
+    Records,
+    Store,
+    StoreSource,
+)
 from oriel.pipeline.windows import Duration, EmitStrategy, NoWindows
 from oriel.storage import sink_name
 

@@ -5,8 +5,13 @@ from typing import TYPE_CHECKING
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
-from oriel.pipeline.language.steps import FlatMapValues, MapValues
-from oriel.pipeline.language.topology import Input, has_elements, pairing_join
+from oriel.pipeline.language.topology import (
+    FlatMapValues,
+    Input,
+    MapValues,
+    has_elements,
+    pairing_join,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

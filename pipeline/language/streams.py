@@ -1,43 +1,34 @@
-"""Streams and tables of topics: row-wise steps, joins, and the groupings behind them."""
+"""Streams: row-wise steps, joins, and the groupings behind them."""
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.language.aggregations import TableRows
-from oriel.pipeline.language.arguments import require_expressions, with_key_type
+from oriel.pipeline.language.arguments import require_expressions
 from oriel.pipeline.language.branches import BranchedKStream
-from oriel.pipeline.language.formats import StoreKeySerde
-from oriel.pipeline.language.grouped import KGroupedStream, KGroupedTable
+from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.joins import (
-    checked_foreign_key,
-    foreign_rows,
     global_lookups,
     lookups,
-    numbered,
-    results_of,
     stepped,
     stream_joins,
-    table_changes,
-    table_updates,
 )
 from oriel.pipeline.language.ktables import GlobalKTable, Registry
+from oriel.pipeline.language.source_tables import SourceTable
 from oriel.pipeline.language.step_checks import (
     check_builder,
     checked_flat_map,
     checked_key,
     checked_map_values,
 )
-from oriel.pipeline.language.steps import (
+from oriel.pipeline.language.topology import (
     Filter,
+    Input,
     Peek,
     Peeker,
     Step,
-    grouping_text,
 )
-from oriel.pipeline.language.topology import Input, Store
-from oriel.pipeline.windows import EmitStrategy, JoinWindows, NoWindows, TableJoin
+from oriel.pipeline.windows import JoinWindows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -293,158 +284,3 @@ class KStream:
             raise InvalidTopology(message)
         require_expressions(step, key)
         return KStream(self.registry, global_lookups(how, self.origins, other.origin, key))
-
-
-@dataclass(frozen=True)
-class SourceTable:
-    """A topic read as a table, or several joined by key; ``materialize`` keeps its rows in a store.
-
-    ``rows`` joins the ``tables`` by their numbers; of one table it is 0.
-    """
-
-    registry: Registry
-    tables: tuple[Input, ...]
-    rows: TableJoin | int = 0
-    store_name: str | None = None
-
-    def filter(self, condition: "str | Column") -> "SourceTable":
-        """Keep the rows for which ``condition`` is true: a key whose row becomes another has none.
-
-        Raises:
-            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``, or the table
-                is itself a join.
-        """
-        require_expressions("filter", condition)
-        return self._with_step("filter", Filter(condition, of_table=True))
-
-    def filter_not(self, condition: "str | Column") -> "SourceTable":
-        """Keep the rows for which ``condition`` is not true; see ``filter``."""
-        require_expressions("filter_not", condition)
-        return self._with_step("filter_not", Filter(condition, is_negated=True, of_table=True))
-
-    def map_values(self, *keep: str, **columns: "str | Column") -> "SourceTable":
-        """Replace the rows' columns; see ``KStream.map_values``.
-
-        Raises:
-            InvalidTopology: as there, or the table is itself a join.
-        """
-        return self._with_step("map_values", checked_map_values(keep, columns))
-
-    def join(
-        self,
-        other: "SourceTable",
-        *,
-        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
-    ) -> "SourceTable":
-        """Rows of keys that both tables have; the time is the greater of both rows'.
-
-        With ``foreign_key`` the other row is that of the key which a row of this table (of several
-        that are joined, of the first one) names by these columns or expressions, as ``group_by``
-        makes keys; many rows may name one. The joined row is one of this table's key. Where it is
-        null there is none.
-
-        Raises:
-            InvalidTopology: ``other`` is no table of this builder, the foreign key is neither SQL
-                text nor a ``Column``, or one of the tables is a join that it can't be used with.
-        """
-        return self._joined("inner", other, foreign_key)
-
-    def left_join(
-        self,
-        other: "SourceTable",
-        *,
-        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
-    ) -> "SourceTable":
-        """``join``, and rows of this table without one in the other, with nulls."""
-        return self._joined("left", other, foreign_key)
-
-    def outer_join(self, other: "SourceTable") -> "SourceTable":
-        """``left_join``, and rows of the other table without one in this."""
-        return self._joined("outer", other)
-
-    def group_by(self, *columns: "str | Column") -> "KGroupedTable":
-        """Group the rows by columns or expressions, as ``KStream.group_by`` makes keys of them.
-
-        A row is in one group, and leaves it when it becomes another or is deleted. A row for
-        which an expression is null is in no group: its record goes to the dead letters.
-
-        Raises:
-            InvalidTopology: no column is named, one is neither SQL text nor a ``Column``, or one
-                reads ``timestamp_ms``; or more than two tables are joined, or two by a foreign key.
-        """
-        if not columns:
-            message = "group_by: name at least one column or expression"
-            raise InvalidTopology(message)
-        require_expressions("group_by", *columns)
-        if re.search(r"\btimestamp_ms\b", grouping_text(columns), re.IGNORECASE):
-            message = (
-                "group_by: a row leaves the group that it was in, so its group can't depend on the "
-                "update's timestamp_ms; keep a time with the row, map_values('*', t='timestamp_ms')"
-            )
-            raise InvalidTopology(message)
-        changes = results_of(table_changes(self.tables, self.rows))
-        return KGroupedTable(self.registry, replace(changes, group_by=columns))
-
-    def to_stream(self) -> "KStream":
-        """Every update of the table as a record of a stream.
-
-        Of one topic: its records. Of two joined tables: the joined row after each record of
-        either, if there is one then; the time is the greater of the record's and of the row
-        that the other table has now (it counts how their batches came, as in Kafka).
-
-        Raises:
-            InvalidTopology: more than two tables are joined, or two by a foreign key.
-        """
-        if isinstance(self.rows, int):
-            return KStream(self.registry, self.tables)
-        return KStream(self.registry, (results_of(table_updates(self.tables, self.rows)),))
-
-    def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> "SourceTable":
-        """Keep the rows in the store ``store_name``; ``key_serde`` as in ``KTable.materialize``.
-
-        Raises:
-            InvalidTopology: the name is no store name or taken, or the serde is none of a key.
-        """
-        inputs = with_key_type(store_name, self.tables, key_serde)
-        name = self.registry.new_store_name(store_name)
-        emit = EmitStrategy.on_window_update()
-        store = Store(name, inputs, NoWindows(), TableRows(self.rows), emit, None)
-        self.registry.stores.append(store)
-        return replace(self, store_name=name)
-
-    def to(self, topic: str) -> "SourceTable":
-        """Write the rows of the store to the Kafka topic ``topic`` as well; see ``KTable.to``.
-
-        Raises:
-            InvalidTopology: it is not materialized, or the topic's name is not valid or taken.
-        """
-        self.registry.publish(self.store_name, topic, final_only=False)
-        return self
-
-    def _with_step(self, called: str, step: Step) -> "SourceTable":
-        if not isinstance(self.rows, int):
-            message = (
-                f"{called}: the table is itself a join; do this with its tables before, or behind "
-                "to_stream()"
-            )
-            raise InvalidTopology(message)
-        (table,) = self.tables
-        return replace(self, tables=(stepped(table, step),))
-
-    def _joined(
-        self,
-        how: Literal["inner", "left", "outer"],
-        other: "SourceTable",
-        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
-    ) -> "SourceTable":
-        step = "join" if how == "inner" else f"{how}_join"
-        if not isinstance(other, SourceTable):
-            message = f"{step}: a table is joined with a table, not with {other!r}"
-            raise InvalidTopology(message)
-        check_builder(step, self.registry, other.registry)
-        tables = other.tables
-        if foreign_key is not None:
-            key = checked_foreign_key(step, foreign_key, self.rows, other.rows)
-            tables = (foreign_rows(self.tables[0], tables[0], key),)
-        rows = TableJoin(how, self.rows, numbered(other.rows, len(self.tables)))
-        return SourceTable(self.registry, (*self.tables, *tables), rows)

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from oriel import InvalidTopology, StreamsBuilder
-from oriel.pipeline.language.streams import SourceTable
+from oriel.pipeline.language.source_tables import SourceTable
 from oriel.testing import KeyValue, Record, TopologyTestDriver
 from tests.slow_joins import joined_by_tree
 from tests.windows.join_batches import random_logs

@@ -89,9 +89,12 @@ _OUTSIDE = {
     "demo",
 }
 
-#: The one circle among modules, closed by an import inside a method: Kafka's words are one. A
-#: stream is grouped, the group's aggregation is a table, and the table's rows are a stream.
-_CIRCLE = ("pipeline.language.ktables", "pipeline.language.streams")
+#: The one circle among modules, closed by imports inside methods: Kafka's words are one. A stream
+#: is grouped or joins a table, the group's aggregation is a table, and a table's rows are a stream.
+_CIRCLE = {
+    (f"pipeline.language.{tables}", "pipeline.language.streams")
+    for tables in ("ktables", "source_tables")
+}
 
 
 class Import(NamedTuple):
@@ -145,7 +148,7 @@ def test_modules_of_a_room_have_no_cycle() -> None:
     """Also within a room, imports go one way."""
     below: dict[str, set[str]] = {}
     for one in _imports(*HOUSES, "demo"):
-        if one[:2] != _CIRCLE:
+        if one[:2] not in _CIRCLE:
             below.setdefault(one.importer, set()).add(one.imported)
     found: list[str] = []
     done: set[str] = set()

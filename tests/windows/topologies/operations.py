@@ -28,7 +28,8 @@ from oriel import (
 )
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.ktables import KTable
-from oriel.pipeline.language.streams import KStream, SourceTable
+from oriel.pipeline.language.source_tables import SourceTable
+from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.windows import Aggregate, NoWindows, Windows
 
 Node = Mapping[str, Any]

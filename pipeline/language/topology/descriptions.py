@@ -10,10 +10,11 @@ import re
 from dataclasses import MISSING, fields
 from typing import Any
 
-from oriel.pipeline.language.aggregations import Columns, Functions
-from oriel.pipeline.language.sources import Source, StoreSource
-from oriel.pipeline.language.steps import function_name
-from oriel.pipeline.language.topology import Input, Join, Side, Store
+from oriel.pipeline.language.topology.aggregations import Columns, Functions
+from oriel.pipeline.language.topology.inputs import Input, Join, Side
+from oriel.pipeline.language.topology.sources import Source, StoreSource
+from oriel.pipeline.language.topology.steps import function_name
+from oriel.pipeline.language.topology.stores import Store
 
 _DDL_WORD = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\w+|[^\s\w]")
 _NAME = re.compile(r"[\w`']")
