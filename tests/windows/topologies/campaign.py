@@ -42,13 +42,13 @@ def checked(peer: KafkaPeer, seed: int, logs: int = LOGS) -> Counter[str]:
     return found
 
 
-def differing(peer: KafkaPeer, seeds: Iterable[int]) -> int:
+def differing(peer: KafkaPeer, seeds: Iterable[int], logs: int) -> int:
     """Compare the topologies of ``seeds``, telling all; how many differ unexplained."""
     total: Counter[str] = Counter()
     failed, started = 0, time.monotonic()
     for number, seed in enumerate(seeds, start=1):
         try:
-            total += checked(peer, seed)
+            total += checked(peer, seed, logs)
         except AssertionError as error:
             failed += 1
             sys.stderr.write(f"{error}\n")
@@ -66,13 +66,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--topologies", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--logs", type=int, default=LOGS, help="of each topology")
     options = parser.parse_args()
     spark_session()
     with (
         tempfile.TemporaryDirectory(prefix="kafka-peer-") as folder,
         running_peer(Path(folder) / "kafka-peer") as peer,
     ):
-        return bool(differing(peer, range(options.seed, options.seed + options.topologies)))
+        seeds = range(options.seed, options.seed + options.topologies)
+        return bool(differing(peer, seeds, options.logs))
 
 
 if __name__ == "__main__":
