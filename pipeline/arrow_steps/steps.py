@@ -25,6 +25,7 @@ from oriel.pipeline.hops import (
     BESIDE_RESULT,
     MESSAGE,
     RAW,
+    REASON,
     STEPPED_FIELDS,
     StepsOutput,
     joined_values,
@@ -244,7 +245,10 @@ class Rows:
             columns = {name: records[name] for name in joined_values(records.schema).names}
             # Rows that report to the driver pass through: no step touches a row with a reason.
             is_report = pc.is_valid(records["report"])
-            reason = pc.if_else(is_report, "report", pa.scalar(None, pa.string()))
+            rejected = pa.scalar(None, REASON.type)
+            if REASON.name in records.column_names:
+                rejected = records[REASON.name]
+            reason = pc.if_else(is_report, "report", rejected)
             null_value = pa.array(np.zeros(len(records), dtype=np.bool_))
         else:
             columns = _unpacked(records["value"])

@@ -8,15 +8,20 @@ from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import require_expressions
 from oriel.pipeline.language.topology import (
     NO_ROW_KEY,
+    AggregateUpdates,
+    Columns,
     Filter,
     ForeignKey,
+    Functions,
     Input,
     Join,
     LookupKey,
+    MapValues,
     OwnKey,
     Responses,
     Side,
     Step,
+    Store,
     StreamJoin,
     Subscriptions,
     TableChanges,
@@ -24,9 +29,10 @@ from oriel.pipeline.language.topology import (
     TableUpdates,
     has_elements,
     pairing_join,
+    shares_places,
     side_of,
 )
-from oriel.pipeline.windows import JoinWindows, TableJoin
+from oriel.pipeline.windows import JoinWindows, NoWindows, TableJoin, TimeWindows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -66,6 +72,46 @@ def global_lookups(
     rows = stepped(table, Filter(f"key = '{NO_ROW_KEY}'", is_negated=True, of_table=True))
     keyed = tuple(stepped(origin, LookupKey(key)) for origin in origins)
     return tuple(stepped(found, OwnKey()) for found in lookups(how, keyed, rows))
+
+
+def aggregate_updates(store: Store) -> AggregateUpdates:
+    """The updates of the aggregation of ``store``.
+
+    Raises:
+        InvalidTopology: its rows are those of several streams, or of a table, or of windows of
+            which a record may change many; or of hopping windows over elements.
+    """
+    (origin, *others), windows, aggregation = store.inputs, store.windows, store.aggregation
+    if not isinstance(windows, TimeWindows | NoWindows):
+        message = (
+            f"to_stream: a record may change many {windows.kind} windows, so their updates are no "
+            "stream here; put emit(EmitStrategy.on_window_close()) in front of the aggregation, "
+            "and to_stream() gives final rows"
+        )
+        raise InvalidTopology(message)
+    if others:
+        message = (
+            "to_stream: the rows of several streams change in an order that their topics don't "
+            "say; write them to a topic with to(topic), and read that"
+        )
+        raise InvalidTopology(message)
+    if isinstance(origin.join, TableChanges):
+        message = (
+            "to_stream: the updates of a grouped table are no stream here; write its rows to a "
+            "topic with to(topic), and read that"
+        )
+        raise InvalidTopology(message)
+    assert isinstance(aggregation, Columns | Functions), "streams are aggregated"
+    if origin.group_by:
+        origin = stepped(replace(origin, group_by=()), MapValues(("*",), {}, origin.group_by))
+    if windows.kind == "hopping" and shares_places(origin):
+        message = (
+            "to_stream: a row of hopping windows has the place of its record, which elements and "
+            "pairs share; aggregate them by tumbling windows, or let final rows go on, with "
+            "emit(EmitStrategy.on_window_close())"
+        )
+        raise InvalidTopology(message)
+    return AggregateUpdates(side_of(origin), aggregation, windows)
 
 
 def table_updates(tables: tuple[Input, ...], rows: TableJoin) -> TableUpdates:

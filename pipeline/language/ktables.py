@@ -15,6 +15,7 @@ from oriel.pipeline.language.arguments import (
     with_key_type,
 )
 from oriel.pipeline.language.formats import StoreKeySerde
+from oriel.pipeline.language.joins import aggregate_updates, results_of, stepped
 from oriel.pipeline.language.names import check_names, check_new_store, check_topic
 from oriel.pipeline.language.step_checks import checked_map_values
 from oriel.pipeline.language.topology import (
@@ -198,33 +199,29 @@ class KTable:
         return self
 
     def to_stream(self) -> "KStream":
-        """The store's final rows as records of a stream, for further steps and stores.
+        """The rows as records of a stream, for further steps and stores.
 
-        A row becomes a record once, when its window is final: its key, its time, and as columns
-        the aggregates, ``window_start_ms`` and ``window_end_ms``. They come in the order of
-        windows' ends, of equal ones by key, whatever batches they come of, and their stream has a
-        clock of its own, which they move, as behind Kafka's ``suppress``.
+        A record has the row's key and time, and as columns the aggregates, of windows also
+        ``window_start_ms`` and ``window_end_ms``. Where only final rows are written, a row becomes
+        a record once, when its window is final: in the order of windows' ends, of equal ones by
+        start and key, whatever batches they come of, as behind Kafka's ``suppress``. Else every
+        update is one: each record of the stream in front goes on as the rows that it changes, in
+        its own place, as in Kafka without a cache. That needs no store.
 
         Raises:
-            InvalidTopology: it has no store, or its rows may change after they were written.
+            InvalidTopology: it is to give final rows and has no store; or updates, and has sliding
+                or session windows, or rows of several streams or of a table.
         """
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 
+        if self._store.emit != EmitStrategy.on_window_close():
+            updates = aggregate_updates(self._store)
+            # Whoever reads the updates has use for the aggregation, without a store too.
+            self._registry.waiting.pop(self._ticket, None)
+            stream = stepped(results_of(updates), *self._store.row_steps)
+            return KStream(self._registry, (stream,))
         if self._store_name is None:
             message = "to_stream: give the table a store first, with materialize"
-            raise InvalidTopology(message)
-        if isinstance(self._store.windows, NoWindows):
-            message = (
-                f"to_stream: rows of store {self._store_name!r} are never final, as it has no "
-                "windows; window it, or write its rows to a topic with to(topic) and read that"
-            )
-            raise InvalidTopology(message)
-        if self._store.emit != EmitStrategy.on_window_close():
-            message = (
-                f"to_stream: rows of store {self._store_name!r} change until their window closes, "
-                "and how often would depend on batches; put emit(EmitStrategy.on_window_close()) "
-                "in front of the aggregation, or suppress(until_window_closes()) behind it"
-            )
             raise InvalidTopology(message)
         return KStream(self._registry, (Input(StoreSource.of(self._store_name), (), ()),))
 

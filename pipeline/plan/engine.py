@@ -7,14 +7,17 @@ stream's records lets ``count()`` count only those. The inputs of a merged strea
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from oriel.pipeline.arrow_steps import AggregatedSteps
+from oriel.pipeline.dead_letters import Reason, with_detail
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import KEY_GROUP, RAW
 from oriel.pipeline.language import (
+    AggregateUpdates,
     Columns,
     Functions,
     MapValues,
@@ -30,8 +33,11 @@ from oriel.pipeline.language import (
 )
 from oriel.pipeline.windows import (
     Aggregate,
+    AggregateUpdatesEngine,
     Aggregator,
+    ColumnUpdatesEngine,
     Fold,
+    FoldUpdatesEngine,
     IllegalArgument,
     RecordsEngine,
     TableRowsEngine,
@@ -240,35 +246,75 @@ def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -
 def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Schema]) -> Assembly:
     names = _names(values)
     schema = values[0] if functions.schema is None else arrow_schema(functions.schema)
-    hidden = sorted(_STATE_COLUMNS.intersection(schema.names))
-    if hidden:
-        message = (
-            f"store {store.name!r}, {functions.step}: the names {hidden} are taken by columns of "
-            "the state; give the aggregate's columns other names"
-        )
-        raise InvalidTopology(message)
     streams = [definition.stream for definition in store.inputs]
     aggregators = [
         aggregator if len(values) == 1 else _of_stream(aggregator, own)
         for aggregator, own in zip(functions.aggregators, names, strict=True)
     ]
-    fold = Fold(
-        initializer=functions.initializer,
-        aggregators=tuple(aggregators[stream] for stream in streams),
-        merger=functions.merger,
-        types={field.name: widened(field.type) for field in schema},
-        step=f"store {store.name!r}, {functions.step}",
-        bare=functions.schema is not None,
-        subtractor=functions.subtractor,
-    )
+    of_inputs = tuple(aggregators[stream] for stream in streams)
+    fold = _fold(functions, of_inputs, schema, store.name)
     # A function can raise on a record in a sliding window that comes to be much later.
     carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]
     engine = engine_for(
         store.windows, fold, _renamed(values, names),
         carried=pa.schema(carried), emit=store.emit,
     )  # fmt: skip
-    of_inputs = tuple(names[stream] for stream in streams)
-    return Assembly(engine, of_inputs, (None,) * len(streams), keeps_raw=True)
+    columns = tuple(names[stream] for stream in streams)
+    return Assembly(engine, columns, (None,) * len(streams), keeps_raw=True)
+
+
+def _fold(
+    functions: Functions, of_inputs: tuple[Aggregator, ...], schema: pa.Schema, store: str
+) -> Fold:
+    """A user's functions; ``of_inputs`` has the aggregator of each input of ``store``.
+
+    Raises:
+        InvalidTopology: the aggregate has a column that the state has beside it.
+    """
+    hidden = sorted(_STATE_COLUMNS.intersection(schema.names))
+    if hidden:
+        message = (
+            f"store {store!r}, {functions.step}: the names {hidden} are taken by columns of "
+            "the state; give the aggregate's columns other names"
+        )
+        raise InvalidTopology(message)
+    return Fold(
+        initializer=functions.initializer,
+        aggregators=of_inputs,
+        merger=functions.merger,
+        types={field.name: widened(field.type) for field in schema},
+        step=f"store {store!r}, {functions.step}",
+        bare=functions.schema is not None,
+        subtractor=functions.subtractor,
+    )
+
+
+def updates_engine(
+    store: str,
+    updates: AggregateUpdates,
+    values: pa.Schema,
+    carried: pa.Schema,
+    *,
+    shares_places: bool,
+) -> AggregateUpdatesEngine:
+    """The engine of an aggregation's updates, which ``store`` reads; ``values`` are its stream's.
+
+    Raises:
+        InvalidTopology: an aggregate's column has a name that the state needs.
+        IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
+    """
+    aggregation, windows = updates.aggregation, updates.windows
+    if isinstance(aggregation, Columns):
+        (aggregates,) = aggregation.of_stream
+        return ColumnUpdatesEngine(
+            windows, aggregates, values, carried, shares_places=shares_places
+        )
+    schema = values if aggregation.schema is None else arrow_schema(aggregation.schema)
+    fold = _fold(aggregation, aggregation.aggregators, schema, store)
+    reason = partial(with_detail, Reason.FUNCTION_RAISED.value)
+    return FoldUpdatesEngine(
+        windows, fold, values, carried, shares_places=shares_places, reason=reason
+    )
 
 
 def _of_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.hops import KEY_GROUP
 from oriel.pipeline.language import (
+    AggregateUpdates,
     Join,
     Responses,
     StreamJoin,
@@ -19,11 +20,13 @@ from oriel.pipeline.language import (
     TableUpdates,
     shares_places,
 )
+from oriel.pipeline.plan.engine import updates_engine
 from oriel.pipeline.state import Layout
 from oriel.pipeline.windows import (
     NULL_VALUE,
     SIDE_FIELDS,
     SUBORDER,
+    AggregateUpdatesEngine,
     Clocks,
     IllegalArgument,
     JoinEngine,
@@ -50,6 +53,8 @@ class JoinStage:
         self._step = f"store {store!r}, {join}"
         #: The engine of a join of streams, whose state is open records; else it is rows of keys.
         self.streams: StreamJoinEngine | None = None
+        #: The engine of an aggregation's updates, whose state is rows of windows.
+        self.updates: AggregateUpdatesEngine | None = None
         self._engine: JoinEngine
         carried = pa.schema([KEY_GROUP])
         stream_places = shares_places(join.left)
@@ -63,6 +68,11 @@ class JoinStage:
                 )
             elif isinstance(join, TableUpdates):
                 self._engine = TableUpdatesEngine(join.how, left, right, carried)
+            elif isinstance(join, AggregateUpdates):
+                self.updates = updates_engine(
+                    store, join, left, carried, shares_places=stream_places
+                )
+                self._engine = self.updates
             elif isinstance(join, Subscriptions):
                 self._engine = SubscriptionsEngine(carried)
             elif isinstance(join, Responses):
@@ -75,14 +85,24 @@ class JoinStage:
         except IllegalArgument as error:
             message = f"{self._step}: {error}; rename columns with map_values before"
             raise InvalidTopology(message) from error
-        #: Whether results are the stream's records with more columns.
-        self.is_lookup = isinstance(join, TableLookup)
+        #: Whether results are the stream's records with more columns, or others.
+        self.keeps_records = isinstance(join, TableLookup | AggregateUpdates)
+        #: Whether it drops late records by the clock in front: its results have one of their own.
+        self.judges_lateness = isinstance(join, AggregateUpdates) and join.windows.kind != "none"
+        #: Whether records without a value have a part in it, though it reads a stream.
+        self.takes_null_values = (
+            isinstance(join, AggregateUpdates) and join.windows.rule.takes_null_values
+        )
         #: Whether results are what tables tell each other, and no records of anybody's.
         self.is_between_tables = isinstance(join, Subscriptions | Responses)
         self.delay_ms = self._engine.delay_ms
         self.state_schema = self._engine.state_schema
-        #: Of rows of keys.
-        self.layout = Layout(self.state_schema, member=self._engine.member)
+        #: Of rows of keys or windows.
+        self.layout = (
+            Layout(self.state_schema, member=self._engine.member)
+            if self.updates is None
+            else Layout.of_engine(self.updates)
+        )
         self.result_schema = self._engine.result_schema
         #: What both sides' stamps send, whichever of it the engine reads.
         beside = (SUBORDER, NULL_VALUE) if stream_places else (NULL_VALUE,)

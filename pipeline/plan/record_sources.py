@@ -55,7 +55,7 @@ def input_sources(plans: StorePlans) -> tuple[InputSource, ...]:
     found = []
     for definition, plan in zip(plans.store.inputs, plans.inputs, strict=True):
         front = plan.join
-        while front is not None and front.stage.is_lookup:
+        while front is not None and front.stage.keeps_records:
             front = front.sides[0].join
         right = None if front is None else front.sides[-1].stamp.clock.name
         pairs = isinstance(pairing_join(definition), StreamJoin)

@@ -89,14 +89,14 @@ StepsOf = Callable[[Input | Side | AggregatedRows, Source | pa.Schema], Steps]
 class InputPlan:
     """A stream in front of the engine or of a join: a join in front, if any, steps, and its stamp.
 
-    ``is_table``: a join takes it as a table, which may have records without a value.
+    ``takes_null_values``: a join has use for records without a value, as of a table.
     """
 
     source: Source
     steps: Steps
     stamp: StampPlan
     join: "JoinInput | None"
-    is_table: bool = False
+    takes_null_values: bool = False
 
     @property
     def sides(self) -> "list[InputPlan]":
@@ -116,12 +116,14 @@ class JoinInput:
     stage: JoinStage
     sides: tuple[InputPlan, ...]
     of_elements: bool
+    #: That of its results' stream.
+    clock: ClockPlan
 
     @property
     def gives_records(self) -> bool:
         """Whether results are a stream's records that looked up a table, maybe several."""
         front = self.sides[0].join
-        return self.stage.is_lookup and (front is None or front.gives_records)
+        return self.stage.keeps_records and (front is None or front.gives_records)
 
     @property
     def joins(self) -> "list[JoinInput]":
@@ -206,7 +208,7 @@ class StorePlans:
             for side in plan.sides:
                 # All columns of a side go on: steps behind the join may read them.
                 names = side.steps.values.names
-                side.steps.select(hops.StepsOutput(names, null_values=side.is_table))
+                side.steps.select(hops.StepsOutput(names, null_values=side.takes_null_values))
 
     @property
     def needs_spark(self) -> bool:
@@ -273,7 +275,7 @@ class StorePlans:
         # A result is late by the times of its records; what a stream looked up is its record,
         # whose clock goes on behind the lookup.
         stamp = StampPlan(
-            join.sides[0].stamp.clock, {}, {}, SourceReasons.NOT_REPORTED,
+            join.clock, {}, {}, SourceReasons.NOT_REPORTED,
             moves_clock=join.gives_records, counts=not join.stage.is_between_tables,
         )  # fmt: skip
         return InputPlan(definition.source, steps, stamp, join)
@@ -317,11 +319,13 @@ class StorePlans:
             (LEFT, RIGHT), sides_of(join), staged.steps, staged.fronts, strict=False
         ):
             is_table = of_tables or (is_lookup and place == RIGHT)
+            takes_null_values = is_table or stage.takes_null_values
             constants = {"side": pa.scalar(place, pa.int8())}
             if front is None:
-                # A table that is looked up is read as it is, so nothing waits for its clock.
-                waits_ms = None if is_lookup and is_table else delay_ms
-                stamp = self._stamp(side.source, waits_ms, constants)
+                # A table that is looked up is read as it is, so nothing waits for its clock; nor
+                # for one in front of windows, whose updates have a clock behind them.
+                is_read = (is_lookup and is_table) or stage.judges_lateness
+                stamp = self._stamp(side.source, None if is_read else delay_ms, constants)
                 stamp = replace(stamp, counts=not isinstance(join, Subscriptions))
                 front_join = None
             else:
@@ -329,28 +333,34 @@ class StorePlans:
                 front_number = len(self.store.inputs) + self._fronts - 1
                 front_join = self._joined(front, front_number, delay_ms)
                 stamp = StampPlan(
-                    front_join.sides[0].stamp.clock, {}, constants, SourceReasons.NOT_REPORTED,
+                    front_join.clock, {}, constants, SourceReasons.NOT_REPORTED,
                     origin=_origin(side), counts=not front.stage.is_between_tables,
                 )  # fmt: skip
             # A stream's records reach the engine only if they find a row: their clock is behind
             # the last lookup. Behind a join of streams none moves any more.
             is_stream = front_join is None or front_join.gives_records
-            moves_clock = is_stream and not (is_lookup and place == LEFT)
-            stamp = replace(stamp, moves_clock=moves_clock)
-            sides.append(InputPlan(side.source, steps, stamp, front_join, is_table))
-        return JoinInput(number, stage, tuple(sides), has_elements(join.left))
+            goes_on = stage.keeps_records and place == LEFT and not stage.judges_lateness
+            stamp = replace(stamp, moves_clock=is_stream and not goes_on)
+            sides.append(InputPlan(side.source, steps, stamp, front_join, takes_null_values))
+        clock = sides[0].stamp.clock
+        if stage.judges_lateness and sides[0].stamp.moves_clock:
+            clock = self._clock(clock.topic, delay_ms)
+        return JoinInput(number, stage, tuple(sides), has_elements(join.left), clock)
 
     def _stamp(
         self, source: Source, delay_ms: int | None, constants: Mapping[str, Any]
     ) -> StampPlan:
         """The stamp of one reading of a source, with a clock of its own."""
-        topic = source.topic
+        # A second reading of a source finds the same records bad: only the first reports them.
+        reasons = self._source_reasons.pop(source, SourceReasons.NOT_REPORTED)
+        return StampPlan(self._clock(source.topic, delay_ms), {}, constants, reasons)
+
+    def _clock(self, topic: str, delay_ms: int | None) -> ClockPlan:
+        """One more clock of a topic."""
         number = sum(clock.topic == topic for clock in self.clocks) + 1
         clock = ClockPlan(topic if number == 1 else f"{topic}#{number}", topic, delay_ms)
         self.clocks.append(clock)
-        # A second reading of a source finds the same records bad: only the first reports them.
-        reasons = self._source_reasons.pop(source, SourceReasons.NOT_REPORTED)
-        return StampPlan(clock, {}, constants, reasons)
+        return clock
 
     def _addressed_to_engine(self, input_number: int, stamp: StampPlan) -> StampPlan:
         """The stamp in front of the engine's tasks, with the columns that the engine reads."""

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.pandas.types import from_arrow_type
 
-from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE
+from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, REASON
 from oriel.pipeline.language import SCOPE, AggregatedRows, Input, Side, refuse_taken
 
 _META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
@@ -65,14 +65,15 @@ def _unpacked_results(results: DataFrame) -> list[Column]:
     Rows that report to the driver pass through with the reason ``report``: no step touches a row
     with a reason.
     """
-    own = {"partition", "offset", *JOIN_COLUMNS, *SCOPE}
+    own = {"partition", "offset", REASON.name, *JOIN_COLUMNS, *SCOPE}
+    rejected = F.col(REASON.name) if REASON.name in results.columns else F.lit(None).cast("string")
     is_report = F.col("report").isNotNull()
     return [
         F.col("partition").alias("__partition"),
         F.col("offset").alias("__offset"),
         F.lit(b"").alias("__raw"),
         F.lit(None).cast(from_arrow_type(MESSAGE.type)).alias(MESSAGE.name),
-        F.when(is_report, "report").alias("__reason"),
+        F.when(is_report, "report").otherwise(rejected).alias("__reason"),
         F.lit(False).alias("__null_value"),  # noqa: FBT003
         F.lit(True).alias("__keep"),  # noqa: FBT003
         *(F.col(name).alias(step_name) for name, step_name in JOIN_COLUMNS.items()),

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.state.hashes import member_hashes, unit_hashes
-from oriel.pipeline.windows import FOREVER_MS, Due, Ints, WindowEngine
+from oriel.pipeline.windows import FOREVER_MS, AggregateUpdatesEngine, Due, Ints, WindowEngine
 
 
 def never_due(rows: pa.Table) -> Ints:
@@ -48,7 +48,7 @@ class Layout:
     member: str | None = None
 
     @classmethod
-    def of_engine(cls, engine: WindowEngine) -> "Layout":
+    def of_engine(cls, engine: WindowEngine | AggregateUpdatesEngine) -> "Layout":
         """The layout of an engine's state."""
         leave_ms = engine.due_ms if engine.rows_never_change else engine.unit_due_ms
         return cls(

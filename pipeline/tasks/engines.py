@@ -44,7 +44,8 @@ def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
         clocks = plan.clocks, upstream.clocks_after(plan.clocks)
         joined, version = plan.files.join_records(plan, join, task, records, clocks)
         for piece in joined.pieces:
-            yield _result_rows(plan, join, piece)
+            if len(piece):
+                yield _result_rows(plan, join, piece)
         counters = _joined_counters(join, records, joined)
         report = JoinReport(join.number, task, version.names, version.rows, counters)
         # Every join task got the same reports; that one passes them on is enough.
@@ -57,7 +58,7 @@ def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
 
 def _result_rows(plan: BatchPlan, join: JoinPlan, results: pa.Table) -> pa.RecordBatch:
     """Results as rows; those of a lookup go back to one task for each of their partitions."""
-    if join.stage.is_lookup:
+    if join.stage.keeps_records:
         # The records of a partition have to meet again, where their clock goes on.
         task = pa.array(np.asarray(results["partition"]) % plan.tasks, TASK.type)
     else:
@@ -70,14 +71,19 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
     """What became of the records whose way ends here.
 
     They have become part of the join's state, or of results, which are no records. What a
-    stream looked up goes on as the record that it is, and is counted where its way ends; so
-    goes a result of a join in front, which is counted nowhere.
+    stream looked up, or an aggregation made of it, goes on as the record that it is, and is
+    counted where its way ends; so goes a result of a join in front, which is counted nowhere.
     """
-    if join.stage.is_lookup:
+    if join.stage.keeps_records:
         of_table = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
-        filtered = joined.filtered if join.gives_records else 0
-        looked_up = Counters(applied=of_table, table_records=of_table)
-        return looked_up + Counters.of("filtered", filtered, filtered if join.of_elements else 0)
+        counters = Counters(
+            applied=of_table + joined.flattened, table_records=of_table, elements=joined.elements
+        )
+        if not join.gives_records:
+            return counters + Counters(late_results=joined.late)
+        for end, rows in (("filtered", joined.filtered), ("late", joined.late)):
+            counters += Counters.of(end, rows, rows if join.of_elements else 0)
+        return counters
     if join.stage.is_between_tables:
         # Of the left table another input tells; what it says to the right one are no records.
         of_right = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()

@@ -84,10 +84,15 @@ class FolderFiles:
             )
             self._sync_names(self.state)
             return joined, version
-        # Tables: the rows of the batch's keys, or of these the members that it has to do with.
+        # Rows of tables or of windows: those of the batch's keys, or of these the windows or
+        # members that it has to do with.
         layout = join.stage.layout
         keyed = KeyedState.of_task(self.state, join.segments, share, layout)
-        if layout.member is None:
+        updates = join.stage.updates
+        if updates is not None:
+            closing_ms = updates.close_ms(before), updates.close_ms(after)
+            touched = keyed.touched(records["key"], closing_ms, updates.touched_units(records))
+        elif layout.member is None:
             touched = keyed.touched(records["key"])
         else:
             touched = keyed.touched_members(records, join.stage.whole(records))

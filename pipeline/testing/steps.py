@@ -108,7 +108,9 @@ class SparkSteps:
         """The rows for the stamp."""
         from oriel.pipeline.run import SPARK_ERRORS, refuse_failing  # noqa: PLC0415
 
-        frame = self._spark.createDataFrame(records.cast(self._schema)).coalesce(1)
+        # Of a table with an empty chunk PySpark loses the last rows.
+        whole = records.cast(self._schema).combine_chunks()
+        frame = self._spark.createDataFrame(whole).coalesce(1)
         try:
             return self._steps.rows(frame).toArrow()
         except SPARK_ERRORS as error:

@@ -20,6 +20,7 @@ from oriel.pipeline.language.topology.descriptions import (
     step_texts,
 )
 from oriel.pipeline.language.topology.inputs import (
+    AggregateUpdates,
     Input,
     Join,
     Responses,
@@ -58,6 +59,7 @@ from oriel.pipeline.language.topology.stores import Store, Topology
 __all__ = [
     "NO_ROW_KEY",
     "OWN_KEY",
+    "AggregateUpdates",
     "AggregatedRows",
     "Aggregation",
     "Columns",

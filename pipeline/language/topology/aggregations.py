@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from oriel.pipeline.language.topology.steps import function_name
 from oriel.pipeline.windows import Aggregate, Aggregator, Merger, TableJoin
 
 
@@ -47,6 +48,19 @@ class Functions:
     def __str__(self) -> str:
         """The step, and what it gives."""
         return f"{self.step}(functions){f': {self.schema}' if self.schema else ''}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What each function is for, and how it is called."""
+        functions = [
+            ("initializer", self.initializer),
+            *(("aggregator", function) for function in self.aggregators),
+            ("subtractor", self.subtractor),
+            ("merger", self.merger),
+        ]
+        return tuple(
+            f"{role} {function_name(function)}" for role, function in functions if function
+        )
 
 
 @dataclass(frozen=True)

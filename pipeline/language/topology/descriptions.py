@@ -13,7 +13,6 @@ from typing import Any
 from oriel.pipeline.language.topology.aggregations import Columns, Functions
 from oriel.pipeline.language.topology.inputs import Input, Join, Side
 from oriel.pipeline.language.topology.sources import Source, StoreSource
-from oriel.pipeline.language.topology.steps import function_name
 from oriel.pipeline.language.topology.stores import Store
 
 _DDL_WORD = re.compile(r"`(?:[^`]|``)+`|'(?:[^'\\]|\\.)*'|\w+|[^\s\w]")
@@ -50,18 +49,8 @@ def function_texts(store: Store) -> tuple[str, ...]:
     aggregation = store.aggregation
     if not isinstance(aggregation, Functions):
         return ()
-    named = [
-        ("initializer", aggregation.initializer),
-        *(("aggregator", function) for function in aggregation.aggregators),
-        ("subtractor", aggregation.subtractor),
-        ("merger", aggregation.merger),
-    ]
-    texts = [
-        f"{role} {function_name(function)}" for role, function in named if function is not None
-    ]
-    if aggregation.schema is not None:
-        texts.append(f"schema {schema_text(aggregation.schema)}")
-    return tuple(texts)
+    schemas = () if aggregation.schema is None else (f"schema {schema_text(aggregation.schema)}",)
+    return (*aggregation.names, *schemas)
 
 
 def schema_text(ddl: str) -> str:

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from oriel.pipeline.language.topology.aggregations import verb
+from oriel.pipeline.language.topology.aggregations import Columns, Functions, verb
 from oriel.pipeline.language.topology.sources import Source
 from oriel.pipeline.language.topology.steps import MapValues, Step, flattens, grouping_text
-from oriel.pipeline.windows import JoinWindows
+from oriel.pipeline.windows import JoinWindows, NoWindows, TimeWindows
 from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
@@ -102,6 +102,30 @@ class TableChanges:
 
 
 @dataclass(frozen=True)
+class AggregateUpdates:
+    """Each record of a stream with the row that an aggregation has behind it, or the rows."""
+
+    left: Side
+    aggregation: Columns | Functions
+    windows: TimeWindows | NoWindows
+    right: None = None
+
+    def __str__(self) -> str:
+        """The step as it is written; of functions the names."""
+        of, windows = self.aggregation, self.windows
+        windowed = "" if isinstance(windows, NoWindows) else f"windowed_by({windows!r})."
+        if not isinstance(of, Functions):
+            return f"{windowed}aggregate({of}).to_stream()"
+        schemas = () if of.schema is None else (f"schema {of.schema}",)
+        return f"{windowed}{of.step}({', '.join((*of.names, *schemas))}).to_stream()"
+
+    @property
+    def makes_elements(self) -> bool:
+        """Whether a record changes several rows."""
+        return self.windows.kind == "hopping"
+
+
+@dataclass(frozen=True)
 class Subscriptions:
     """Whose row each row of a table names by its foreign key, the last of the side's steps.
 
@@ -129,7 +153,15 @@ class Responses:
         return f"rows(table {self.right.source.topic!r})"
 
 
-Join = StreamJoin | TableLookup | TableUpdates | TableChanges | Subscriptions | Responses
+Join = (
+    StreamJoin
+    | TableLookup
+    | TableUpdates
+    | TableChanges
+    | AggregateUpdates
+    | Subscriptions
+    | Responses
+)
 
 
 def side_of(origin: "Input") -> Side:
@@ -219,8 +251,13 @@ def _steps_in_front(stream: Side | Input) -> tuple[Step, ...]:
 
 
 def has_elements(stream: Side | Input) -> bool:
-    """Whether its records are elements of records, flattened in front of a join or behind it."""
-    return flattens(_steps_in_front(stream))
+    """Whether its records are elements of records, flattened in front of a join or behind it.
+
+    The rows of hopping windows that a record has changed are such, too.
+    """
+    join = stream.join
+    is_made = isinstance(join, AggregateUpdates) and join.makes_elements
+    return is_made or flattens(stream.steps) or (join is not None and has_elements(join.left))
 
 
 def shares_places(stream: Side | Input) -> bool:
@@ -231,10 +268,11 @@ def shares_places(stream: Side | Input) -> bool:
 def pairing_join(stream: Side | Input) -> Join | None:
     """The join whose results a stream's records are, if they are any.
 
-    None: they are records of a source; what they look up in tables only adds columns.
+    None: they are records of a source; what they look up in tables, or an aggregation makes of
+    them, only gives them other columns.
     """
     join = stream.join
-    return pairing_join(join.left) if isinstance(join, TableLookup) else join
+    return pairing_join(join.left) if isinstance(join, TableLookup | AggregateUpdates) else join
 
 
 def _joins_text(join: Join) -> str:

@@ -3,13 +3,19 @@
 Records of both sides come in as one Arrow table with the column ``side``; joined rows go out,
 with the place and the stream time by which the windows behind the join put them in order and
 judge them. There is one engine for each pair of inputs: two streams (``StreamJoinEngine``), a
-stream with a table (``TableLookupEngine``), the updates of two tables (``TableUpdatesEngine``), and
-what is no join, but takes the same way, the changes of a table (``TableChangesEngine``, also of
-two). By a foreign key two of them stand behind each other: ``SubscriptionsEngine`` and
-``ResponsesEngine``. These are ``JoinEngine`` all. A table itself, of one topic or of several
+stream with a table (``TableLookupEngine``), the updates of two tables (``TableUpdatesEngine``). By
+a foreign key two of them stand behind each other: ``SubscriptionsEngine`` and ``ResponsesEngine``.
+What is no join, but takes the same way with one side, are the changes of a table
+(``TableChangesEngine``, also of two) and the updates of an aggregation (``ColumnUpdatesEngine``,
+``FoldUpdatesEngine``). These are ``JoinEngine`` all. A table itself, of one topic or of several
 (``TableRowsEngine``), is a store's ``WindowEngine``.
 """
 
+from oriel.pipeline.windows.joins.aggregate_updates import (
+    AggregateUpdatesEngine,
+    ColumnUpdatesEngine,
+    FoldUpdatesEngine,
+)
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
 from oriel.pipeline.windows.joins.sides import (
@@ -45,7 +51,10 @@ __all__ = [
     "RIGHT_ALONE",
     "SIDE_FIELDS",
     "SUBSCRIBER",
+    "AggregateUpdatesEngine",
     "Clocks",
+    "ColumnUpdatesEngine",
+    "FoldUpdatesEngine",
     "JoinEngine",
     "JoinResult",
     "ResponsesEngine",

@@ -52,7 +52,9 @@ class JoinResult:
     a join of streams makes each when it is asked for. ``late`` counts the batch's records that
     came too late to be joined, ``filtered`` those that were taken and gave no result because an
     inner or a left join has none for them. ``stayed`` is of joins of streams: which of the old
-    state's rows the new one begins with, in their order.
+    state's rows the new one begins with, in their order. ``flattened`` is how many
+    of the batch's records end here, for their results are elements of them, and ``elements`` how
+    many these are.
     """
 
     state: pa.Table
@@ -60,6 +62,8 @@ class JoinResult:
     late: int = 0
     filtered: int = 0
     stayed: Flags | None = None
+    flattened: int = 0
+    elements: int = 0
 
     @property
     def results(self) -> pa.Table:

@@ -10,6 +10,7 @@ import pytest
 from oriel import Consumed, EmitStrategy, JoinWindows, TimeWindows, count, sum
 from oriel.pipeline.commit.differences import FIXED, define, differences, settled
 from oriel.pipeline.language import (
+    AggregateUpdates,
     Columns,
     Filter,
     FlatMapValues,
@@ -30,7 +31,7 @@ from oriel.pipeline.language import (
     TableUpdates,
     schema_text,
 )
-from oriel.pipeline.windows import TableJoin
+from oriel.pipeline.windows import NoWindows, TableJoin
 from oriel.storage import LONG, IncompatibleStore, StoreDefinition
 
 SOURCE = Source("t", "v INT")
@@ -84,6 +85,7 @@ STREAMS = StreamJoin(LEFT, RIGHT, "inner", JoinWindows.of_time_difference_and_gr
 LOOKUP = TableLookup(LEFT, RIGHT, "inner")
 UPDATES = TableUpdates(LEFT, RIGHT, "inner")
 CHANGED = TableChanges(LEFT, RIGHT, "inner")
+UPDATED = AggregateUpdates(LEFT, COLUMNS, NoWindows())
 SUBSCRIBED = Subscriptions(LEFT)
 RESPONSES = Responses(LEFT, RIGHT)
 OTHER_LEFT, OTHER_RIGHT = Side(SOURCE, (Filter("v > 2"),)), Side(OTHER, (Filter("w > 0"),))
@@ -161,6 +163,12 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (TableChanges, "left"): _of_join(CHANGED, left=OTHER_LEFT),
     (TableChanges, "right"): _of_join(CHANGED, right=None),
     (TableChanges, "how"): _of_join(CHANGED, how="left"),
+    (AggregateUpdates, "left"): _of_join(UPDATED, left=OTHER_LEFT),
+    (AggregateUpdates, "aggregation"): _of_join(UPDATED, aggregation=FUNCTIONS),
+    (AggregateUpdates, "windows"): _of_join(
+        UPDATED, windows=TimeWindows.of_size_and_grace(10, 5)
+    ),
+    (AggregateUpdates, "right"): (joined(UPDATED), joined(TableChanges(LEFT))),
     (Subscriptions, "left"): _of_join(SUBSCRIBED, left=OTHER_LEFT),
     (Subscriptions, "right"): (joined(SUBSCRIBED), joined(TableChanges(LEFT))),
     (Responses, "left"): _of_join(RESPONSES, left=OTHER_LEFT),

@@ -93,9 +93,9 @@ class JoinRun:
         arrived = self._arrived(plan, join, taken)
         joined = [self._joined(plan, join, share) for share in shares(plan, *arrived)]
         last = self.plans.inputs[0].stamp
-        behind = stamp_looked_up if join.stage.is_lookup else stamp_results
+        behind = stamp_looked_up if join.stage.keeps_records else stamp_results
         rows = [_with_steps(table) for table in joined]
-        rows = shares(plan, *rows) if join.stage.is_lookup else rows
+        rows = shares(plan, *rows) if join.stage.keeps_records else rows
         sent = [
             pa.Table.from_batches(
                 list(behind(plan, last)(iter(table.combine_chunks().to_batches()))),

@@ -217,6 +217,41 @@ def _rows_of_stores(trees: Trees, plan: _Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [built])
 
 
+def _updates_of_stores(trees: Trees, plan: _Plan) -> dict[str, Any]:
+    """Windows over every update of windows, and over those once more."""
+    random = trees.random
+    built = trees.looked_up(trees.stream("a"), random.choice((0, 0, 0, 1)))
+    updating = replace(plan, emits=("update",))
+    for number in range(random.choice((1, 1, 2))):
+        kinds = ["none", "tumbling", *(["hopping"] if built.can_flatten else [])]
+        in_front = _aggregated(trees, updating, [built], kinds)
+        # Other columns than those that are read behind would not be there.
+        in_front["behind"] = [s for s in in_front["behind"] if s["op"] != "map_values"]
+        columns = _chosen(random, in_front["how"], built.columns)
+        if in_front["windows"]["kind"] != "none":
+            columns["at"] = ["column", random.choice(WINDOW_BOUNDS)]
+        rows = {"op": "rows_of", "input": in_front | {"store": f"store-{number}"}}
+        node = {"op": "map_values", "columns": columns, "input": rows}
+        types = {name: "STRING" if name == "s" else "BIGINT" for name in columns}
+        # A record in hopping windows becomes elements.
+        can_flatten = built.can_flatten and in_front["windows"]["kind"] != "hopping"
+        built = trees.stepped(Built(node, types, can_flatten))
+    built = trees.looked_up(built, random.choice((0, 0, 1)))
+    if random.random() < 0.3:
+        return {"op": "to", "input": built.node}
+    return _aggregated(trees, plan, [built])
+
+
+def _chosen(random: Random, how: str, columns: Columns) -> dict[str, list[str]]:
+    """Some columns of an aggregation's rows, as ``v`` and ``s``."""
+    if how != "columns":
+        names = {"v": "v", "s": "s"} if how == "reduce" else {"s": "text"}
+        return {name: ["column", of] for name, of in names.items()}
+    texts = [name for name, of_type in columns.items() if of_type == "STRING"]
+    number = random.choice(["n0", *(f"total0_{n}" for n, of in columns.items() if of == "BIGINT")])
+    return {"v": ["column", number], "s": ["column", f"least0_{random.choice(texts)}"]}
+
+
 #: Kinds of trees, and the plans that fit. What reads one stream only may have any log.
 KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Plan]]] = {
     "one stream": (
@@ -289,6 +324,10 @@ KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Pl
             )
             for in_order in (False, True)
         ],
+    ),
+    "updates of stores": (
+        _updates_of_stores,
+        [_Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE)],
     ),
     "written": (
         _written,

@@ -54,7 +54,7 @@ def test_every_operation_comes_up() -> None:
     told = repr(trees)
     assert all(f"['{name}', " in told for name in [*CONDITIONS, *ARRAYS])
     assert all(f"'{emit}'" in told for emit in ("update", "close", "suppress"))
-    assert len(KINDS) == 15
+    assert len(KINDS) == 16
 
 
 def test_rules_name_sections_of_the_guide() -> None:

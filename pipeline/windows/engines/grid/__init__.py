@@ -2,13 +2,14 @@
 
 In come a state of one row a window and a batch of records; out go the next state and each changed
 window's row. ``TimeWindowEngine`` computes declarative aggregates for all keys at once,
-``TimeFoldEngine`` calls a user's functions record by record.
+``TimeFoldEngine`` calls a user's functions record by record. Where windows lie says ``WindowGrid``.
 """
 
-from oriel.pipeline.windows.engines.grid.declarative import TimeWindowEngine
+from oriel.pipeline.windows.engines.grid.declarative import TimeWindowEngine, WindowGrid
 from oriel.pipeline.windows.engines.grid.functions import TimeFoldEngine
 
 __all__ = [
     "TimeFoldEngine",
     "TimeWindowEngine",
+    "WindowGrid",
 ]

@@ -101,7 +101,7 @@ final class Tree {
                 : left.leftJoin(table, rowKey, SIDE_BY_SIDE);
           }),
           entry("to_stream", (tree, node) -> tree.table(node.get("input")).toStream()),
-          entry("rows_of", (tree, node) -> tree.finalRows(node.get("input"))));
+          entry("rows_of", (tree, node) -> tree.rowsOf(node.get("input"))));
 
   private static final Map<String, BiFunction<Tree, JsonNode, KTable<String, Row>>> TABLES =
       Map.ofEntries(
@@ -262,16 +262,20 @@ final class Tree {
 
   /** The final rows of an aggregation in front, with their windows as columns. */
   @SuppressWarnings("unchecked")
-  private KStream<String, Row> finalRows(JsonNode node) {
+  private KStream<String, Row> rowsOf(JsonNode node) {
     inFront++;
-    var rows = (KStream<Windowed<String>, Row>) STORES.get(text(node, "op")).apply(this, node);
+    var rows = STORES.get(text(node, "op")).apply(this, node);
     inFront--;
-    return rows.map(
-        (key, row) -> {
+    // Ours tell nothing of a row that is gone.
+    return rows.filter((place, row) -> row != null).map(
+        (place, row) -> {
+          if (!(place instanceof Windowed<?> windowed)) {
+            return new KeyValue<>((String) place, row);
+          }
           var value = new Row(row);
-          value.put("window_start_ms", key.window().start());
-          value.put("window_end_ms", key.window().end());
-          return new KeyValue<>(key.key(), value);
+          value.put("window_start_ms", windowed.window().start());
+          value.put("window_end_ms", windowed.window().end());
+          return new KeyValue<>((String) windowed.key(), value);
         });
   }
 

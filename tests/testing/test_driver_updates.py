@@ -1,0 +1,179 @@
+"""Updates of aggregations in the test driver: what comes of them, counters, dead letters, cuts."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from oriel import InvalidTopology, JoinWindows, StreamsBuilder, Topology, collect_list, count
+from oriel import max as max_of
+from oriel import sum as sum_of
+from oriel.testing import Counters, Record, TopologyTestDriver
+from tests.slow_updates import Entry, Span, every_aggregate, updates
+from tests.testing.driver_runs import hopping, sessions, sliding, tumbling
+from tests.testing.test_driver_streams import values
+
+SCHEMA = "v BIGINT, s STRING"
+
+
+def record(time: int, value: int, text: str | None = "x", key: str = "k") -> Record:
+    """A record of ``SCHEMA``."""
+    return Record(key, {"v": value, "s": text}, time)
+
+
+def written(topology: Topology, *batches: list[Record]) -> list[tuple[str | None, Any, int]]:
+    """Key, value and time of what is written to ``out``."""
+    with TopologyTestDriver(topology) as driver:
+        reader = driver.create_output_topic("out")
+        for batch in batches:
+            driver.pipe_input("t", batch)
+        return [(one.key, one.value, one.timestamp_ms) for one in reader.read_records()]
+
+
+def test_each_record_goes_on_with_the_row_of_its_key() -> None:
+    """KIP-259: with the greatest time of the row's records; steps see the aggregates."""
+    builder = StreamsBuilder()
+    counts = builder.stream("t", SCHEMA).group_by("s").aggregate(n=count(), total=sum_of("v"))
+    counts.to_stream().filter("n <> 2").map_values(times="n * total").to("out")
+    found = written(
+        builder.build(),
+        [record(10, 3), record(20, 4, "y"), record(5, 5), record(7, 1), record(8, 1, None)],
+        [record(6, 1, "y"), record(30, 2, "y")],
+    )
+    assert found == [
+        ("x", {"times": 3}, 10), ("y", {"times": 4}, 20), ("x", {"times": 27}, 10),
+        ("y", {"times": 21}, 30),
+    ]  # fmt: skip
+
+
+def test_windows_are_told_before_they_close() -> None:
+    """Each time that they change; what comes too late for its window goes nowhere."""
+    builder = StreamsBuilder()
+    windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(tumbling(10, 5))
+    alerts = windowed.count().filter("count >= 2").to_stream()
+    alerts.select_key("'all'").group_by_key().aggregate(
+        alerts=count(), starts=collect_list("window_start_ms"), most=max_of("count")
+    ).materialize("s")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("t", [record(time, 0) for time in (1, 2, 12, 3, 15, 14, 9, 16)])
+        assert values(driver) == {"all": {"alerts": 5, "starts": [0, 0, 10, 10, 10], "most": 4}}
+        found = driver.counters("s")
+        assert (found.input, found.applied, found.late, found.filtered) == (8, 5, 1, 2)
+
+
+def test_hopping_windows_give_elements() -> None:
+    """A record's way ends there; its rows are counted by themselves."""
+    builder = StreamsBuilder()
+    windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(hopping(6, 3))
+    windowed.count().to_stream().filter("count = 1").group_by("window_start_ms").aggregate(
+        n=count()
+    ).materialize("s")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("t", [record(time, 0) for time in (4, 5, 7, 1)])
+        assert values(driver) == {start: {"n": 1} for start in "036"}
+        assert driver.counters("s") == Counters(
+            input=4, applied=3, late=1, dropped=0, filtered=0,
+            elements=6, elements_applied=3, elements_filtered=3,
+        )  # fmt: skip
+
+
+def test_a_function_that_raises_makes_a_dead_letter() -> None:
+    """The record's, of the store that reads the updates; a row that is removed tells nothing."""
+
+    def added(_key: str, value: dict[str, Any], total: int) -> int | None:
+        return None if value["v"] == 0 else total + 10 // (value["v"] - 5)
+
+    builder = StreamsBuilder()
+    totals = builder.stream("t", SCHEMA).group_by_key().aggregate(lambda: 0, added, schema="n INT")
+    totals.to_stream().group_by_key().aggregate(all=collect_list("n")).materialize("s")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("t", [record(1, 6), record(2, 5), record(3, 0), record(4, 7)])
+        assert values(driver) == {"k": {"all": [10, 5]}}
+        (letter,) = driver.dead_letters("s")
+        assert (letter["offset"], letter["reason"]) == (1, "function-raised")
+        assert "ZeroDivisionError" in letter["detail"]
+        counters = driver.counters("s")
+        assert (counters.applied, counters.dropped, counters.filtered) == (2, 1, 1)
+
+
+def layered(span: Span) -> Topology:
+    """Updates of windows over updates, which look nothing up and are joined with a stream."""
+    builder = StreamsBuilder()
+    grouped: Any = builder.stream("t", "v BIGINT").group_by_key()
+    if span.size_ms is not None:
+        grouped = grouped.windowed_by(hopping(span.size_ms, span.advance_ms, span.grace_ms))
+    rows = grouped.aggregate(n=count(), total=sum_of("v"), least=max_of("v")).to_stream()
+    rows.to("out")
+    rows.map_values("n").group_by("n").count().to_stream().to("counts")
+    return builder.build()
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("span", [Span(), Span(5, 5, 2), Span(6, 2, 1)], ids=str)
+def test_any_cut_writes_the_same_records(span: Span, seed: int) -> None:
+    """As the model says them, and once more those of the aggregation behind."""
+    random = Random(seed)
+    log = [
+        Entry(random.choice("ab"), random.randrange(9), max(0, place + random.randint(-6, 6)))
+        for place in range(40)
+    ]
+    records = [Record(key, {"v": value}, time) for key, value, time in log]
+    found = []
+    for most in (1, 7, 40):
+        with TopologyTestDriver(layered(span)) as driver:
+            topics = [driver.create_output_topic(name) for name in ("out", "counts")]
+            for low in range(0, len(records), most):
+                driver.pipe_input("t", records[low : low + most])
+            found.append([topic.read_records() for topic in topics])
+    rows, counts = found[0]
+    assert found[1] == found[2] == found[0]
+    model = [
+        (each.key, each.row["n"], each.row["total"], each.timestamp_ms)
+        for each in updates(log, span, every_aggregate)
+    ]
+    told = [(one.key, one.value or {}, one.timestamp_ms) for one in rows]
+    assert [(key, row["n"], row["total"], time) for key, row, time in told] == model
+    seen: dict[str, int] = {}
+    for one, (_, number, *_) in zip(counts, model, strict=True):
+        key = str(number)
+        seen[key] = seen.get(key, 0) + 1
+        assert (one.key, one.value) == (key, {"count": seen[key]})
+
+
+def test_updates_join_streams_and_tables_like_any_records() -> None:
+    """They have the places of the stream's own records."""
+    builder = StreamsBuilder()
+    totals = builder.stream("t", SCHEMA).group_by("s").aggregate(total=sum_of("v")).to_stream()
+    others = builder.stream("u", "w BIGINT")
+    named = totals.join(builder.table("names", "name STRING"))
+    joined = named.join(others, JoinWindows.of_time_difference_and_grace(5, 0))
+    joined.map_values("name", pair="total * 1000 + w").group_by("name").aggregate(
+        pairs=collect_list("pair")
+    ).materialize("s")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("names", Record("x", {"name": "ex"}, 0))
+        driver.pipe_input("t", [record(10, 3), record(11, 9, "y"), record(12, 4)])
+        driver.pipe_input("u", [Record("x", {"w": 1}, 8), Record("x", {"w": 2}, 16)])
+        assert values(driver) == {"ex": {"pairs": [3001, 7001, 7002]}}
+
+
+@pytest.mark.parametrize("windows", [sliding(5, 0), sessions(5, 0)], ids=str)
+def test_windows_of_which_a_record_changes_many_are_refused(windows: Any) -> None:
+    """With the way out: final rows."""
+    grouped = StreamsBuilder().stream("t", SCHEMA).group_by_key()
+    with pytest.raises(InvalidTopology, match=r"put emit\(EmitStrategy.on_window_close\(\)\)"):
+        grouped.windowed_by(windows).count().to_stream()
+
+
+def test_rows_of_several_streams_and_of_tables_are_refused() -> None:
+    """With the way out: a topic; and hopping windows over elements."""
+    builder = StreamsBuilder()
+    one, other = (builder.stream(topic, SCHEMA) for topic in "tu")
+    with pytest.raises(InvalidTopology, match=r"several streams .*; write them to a topic"):
+        one.merge(other).group_by_key().count().to_stream()
+    with pytest.raises(InvalidTopology, match=r"grouped table .*; write its rows to a topic"):
+        builder.table("p", SCHEMA).group_by("s").count().to_stream()
+    elements = one.flat_map_values(v="array(v, 1)").group_by_key()
+    with pytest.raises(InvalidTopology, match="aggregate them by tumbling windows, or"):
+        elements.windowed_by(hopping(6, 3)).count().to_stream()
+    elements.windowed_by(tumbling(6, 0)).count().to_stream()
