@@ -78,8 +78,8 @@ def aggregate_updates(store: Store) -> AggregateUpdates:
     """The updates of the aggregation of ``store``.
 
     Raises:
-        InvalidTopology: its rows are those of several streams, or of a table, or of windows of
-            which a record may change many; or of hopping windows over elements.
+        InvalidTopology: its rows are those of several streams, or of windows of which a record may
+            change many; or of hopping windows over elements.
     """
     (origin, *others), windows, aggregation = store.inputs, store.windows, store.aggregation
     if not isinstance(windows, TimeWindows | NoWindows):
@@ -93,12 +93,6 @@ def aggregate_updates(store: Store) -> AggregateUpdates:
         message = (
             "to_stream: the rows of several streams change in an order that their topics don't "
             "say; write them to a topic with to(topic), and read that"
-        )
-        raise InvalidTopology(message)
-    if isinstance(origin.join, TableChanges):
-        message = (
-            "to_stream: the updates of a grouped table are no stream here; write its rows to a "
-            "topic with to(topic), and read that"
         )
         raise InvalidTopology(message)
     assert isinstance(aggregation, Columns | Functions), "streams are aggregated"

@@ -210,7 +210,7 @@ class KTable:
 
         Raises:
             InvalidTopology: it is to give final rows and has no store; or updates, and has sliding
-                or session windows, or rows of several streams or of a table.
+                or session windows, or rows of several streams.
         """
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 

@@ -8,7 +8,7 @@ stream's records lets ``count()`` count only those. The inputs of a merged strea
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -290,12 +290,7 @@ def _fold(
 
 
 def updates_engine(
-    store: str,
-    updates: AggregateUpdates,
-    values: pa.Schema,
-    carried: pa.Schema,
-    *,
-    shares_places: bool,
+    store: str, updates: AggregateUpdates, values: pa.Schema, carried: pa.Schema
 ) -> AggregateUpdatesEngine:
     """The engine of an aggregation's updates, which ``store`` reads; ``values`` are its stream's.
 
@@ -304,17 +299,18 @@ def updates_engine(
         IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
     """
     aggregation, windows = updates.aggregation, updates.windows
+    rows: Literal["records", "elements", "changes"] = "records"
+    if isinstance(updates.left.join, TableChanges):
+        rows = "changes"
+    elif shares_places(updates.left):
+        rows = "elements"
     if isinstance(aggregation, Columns):
         (aggregates,) = aggregation.of_stream
-        return ColumnUpdatesEngine(
-            windows, aggregates, values, carried, shares_places=shares_places
-        )
+        return ColumnUpdatesEngine(windows, aggregates, values, carried, rows=rows)
     schema = values if aggregation.schema is None else arrow_schema(aggregation.schema)
     fold = _fold(aggregation, aggregation.aggregators, schema, store)
     reason = partial(with_detail, Reason.FUNCTION_RAISED.value)
-    return FoldUpdatesEngine(
-        windows, fold, values, carried, shares_places=shares_places, reason=reason
-    )
+    return FoldUpdatesEngine(windows, fold, values, carried, rows=rows, reason=reason)
 
 
 def _of_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:

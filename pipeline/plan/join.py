@@ -69,9 +69,7 @@ class JoinStage:
             elif isinstance(join, TableUpdates):
                 self._engine = TableUpdatesEngine(join.how, left, right, carried)
             elif isinstance(join, AggregateUpdates):
-                self.updates = updates_engine(
-                    store, join, left, carried, shares_places=stream_places
-                )
+                self.updates = updates_engine(store, join, left, carried)
                 self._engine = self.updates
             elif isinstance(join, Subscriptions):
                 self._engine = SubscriptionsEngine(carried)

@@ -14,6 +14,7 @@ from oriel.pipeline import hops
 from oriel.pipeline.dead_letters import Origin, SourceReasons
 from oriel.pipeline.language import (
     AggregatedRows,
+    AggregateUpdates,
     Input,
     Join,
     Responses,
@@ -414,6 +415,14 @@ def clocks_before(
     return clocks
 
 
+def _is_aggregated(stream: Input | Side) -> bool:
+    """Whether its records are updates of an aggregation, whatever these looked up."""
+    join = stream.join
+    return isinstance(join, AggregateUpdates) or (
+        isinstance(join, TableLookup) and _is_aggregated(join.left)
+    )
+
+
 def _origin(stream: Input | Side) -> Origin | None:
     """Whose places a stream's records have that are a join's results."""
     join = pairing_join(stream)
@@ -421,7 +430,8 @@ def _origin(stream: Input | Side) -> Origin | None:
         return None
     topics = [side.source.topic for side in sides_of(join)]
     if isinstance(join, TableChanges):
-        return Origin(topics[0], topics[-1], RIGHT_CHANGES, subtracts=True)
+        # Behind an aggregation they are updates of rows, each of which is news.
+        return Origin(topics[0], topics[-1], RIGHT_CHANGES, subtracts=not _is_aggregated(stream))
     if isinstance(join, Subscriptions | Responses):
         return Origin(topics[0], topics[-1], ())
     right_suborder = 1 if isinstance(join, TableUpdates) else RIGHT_ALONE

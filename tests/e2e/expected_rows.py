@@ -18,6 +18,7 @@ from tests.e2e.kinds_topology import (
     LAYER_MS,
     LAYERS,
     LENGTH_MS,
+    RISES,
     SKIPPED,
     STRATEGIES,
     TEXTS,
@@ -37,7 +38,9 @@ Json = dict[str, Any]
 #: Partition, offset, store (None: bad for all), reason, raw bytes.
 Letter = tuple[int, int, str | None, str, bytes]
 
-STORES = (*(f"{kind}_{emit}" for kind in WINDOWS for emit in STRATEGIES), LAYERS, TOTALS, TEXTS)
+STORES = (
+    *(f"{kind}_{emit}" for kind in WINDOWS for emit in STRATEGIES), LAYERS, TOTALS, RISES, TEXTS,
+)  # fmt: skip
 _TAKE_NO_NULLS = ("sliding", "none")
 
 
@@ -80,9 +83,8 @@ class _Model:
 
 def kind_of(store: str) -> str:
     """The kind of a store, by its name."""
-    return {TOTALS: "none", TEXTS: "session", LAYERS: "tumbling"}.get(store) or store.partition(
-        "_"
-    )[0]
+    kinds = {TOTALS: "none", RISES: "none", TEXTS: "session", LAYERS: "tumbling"}
+    return kinds.get(store) or store.partition("_")[0]
 
 
 def expected_stores(lines: Lines, *, grace_ms: int = GRACE_MS) -> dict[str, Expected]:
@@ -164,6 +166,11 @@ def _model(store: str, logs: dict[int, list[Record]], grace_ms: int) -> _Model:
     kind = kind_of(store)
     if kind == "none":
         outcome = table_rows(logs)
+        if store == RISES:
+            rises = (
+                (key, len(w.members), w.timestamp) for (key, _, _), w in outcome.windows.items()
+            )
+            return _Model({(key, 0, 0): _rise(key, n, time) for key, n, time in rises}, 0, set())
         rows = {(key, 0, 0): _row(key, w.values("v"), len(w.members), w.timestamp)
                 for (key, _, _), w in outcome.windows.items()}  # fmt: skip
         return _Model(rows, 0, set())
@@ -231,6 +238,12 @@ def _row(
         "all": values,
     }
     return _framed(key, columns, timestamp, place, final=final)
+
+
+def _rise(key: str, records: int, timestamp: int) -> Json:
+    """The row over a key's updates, which say after each record how many there are."""
+    columns = {"n": records, "total": records * (records + 1) // 2, "most": records}
+    return _framed(key, columns, timestamp, None, final=False)
 
 
 def _framed(key: str, columns: Json, timestamp: int, place: Place | None, *, final: bool) -> Json:

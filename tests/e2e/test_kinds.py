@@ -10,13 +10,13 @@ from oriel.demo import serving
 from tests.e2e.event_logs import ALL_KEYS, TWICE
 from tests.e2e.expected_rows import STORES, Expected, Json, kind_of
 from tests.e2e.killed_runs import Survivor
-from tests.e2e.kinds_topology import FRONT, LAYERS, TOPIC, TOTALS
+from tests.e2e.kinds_topology import FRONT, LAYERS, RISES, TOPIC, TOTALS
 from tests.e2e.store_reads import StoreReads
 from tests.e2e.table_checks import told_rows
 
 pytestmark = pytest.mark.e2e
 
-WINDOWED = [store for store in STORES if store != TOTALS]
+WINDOWED = [store for store in STORES if kind_of(store) != "none"]
 SESSIONS = [store for store in STORES if kind_of(store) == "session"]
 BY_START = ("fetch", "backwardFetch", "latest", "window/300")
 BY_END = ("findSessions", "backwardFindSessions", "session/300/300")
@@ -147,7 +147,7 @@ def test_sessions_that_were_merged_or_removed_are_gone(
         assert reads.problem(f"session/{start}/{end}", key) == (404, "window-not-found")
 
 
-@pytest.mark.parametrize("store", [TOTALS])
+@pytest.mark.parametrize("store", [TOTALS, RISES])
 def test_a_store_without_windows_has_a_row_a_key(expected: Expected, reads: StoreReads) -> None:
     """Over all records of the key, never late; a key without records is a 404."""
     for key in ALL_KEYS:

@@ -96,6 +96,43 @@ def test_a_function_that_raises_makes_a_dead_letter() -> None:
         assert (counters.applied, counters.dropped, counters.filtered) == (2, 1, 1)
 
 
+def test_rows_of_grouped_tables_are_told() -> None:
+    """A row that leaves its group updates both; one that stays is one update, as in Kafka."""
+    builder = StreamsBuilder()
+    groups = builder.table("t", SCHEMA).group_by("s")
+    groups.aggregate(n=count(), total=sum_of("v")).to_stream().to("out")
+
+    def added(_key: str, row: dict[str, Any], text: str) -> str:
+        return f"{text}+{row['v']}"
+
+    def taken(_key: str, row: dict[str, Any], text: str) -> str | None:
+        left = text.replace(f"+{row['v']}", "", 1)
+        return left or None
+
+    groups.aggregate(lambda: "", added, taken, schema="t STRING").to_stream().to("texts")
+    with TopologyTestDriver(builder.build()) as driver:
+        out, texts = driver.create_output_topic("out"), driver.create_output_topic("texts")
+        driver.pipe_input(
+            "t",
+            [
+                record(10, 1), record(20, 2, "y", "l"), record(5, 3), record(7, 4, "y"),
+                Record("k", None, 8), Record("l", None, 9),
+            ],
+        )  # fmt: skip
+        rows = [(one.key, one.value, one.timestamp_ms) for one in out.read_records()]
+        told = [(one.key, one.value, one.timestamp_ms) for one in texts.read_records()]
+    assert rows == [
+        ("x", {"n": 1, "total": 1}, 10), ("y", {"n": 1, "total": 2}, 20),
+        ("x", {"n": 1, "total": 3}, 10),
+        ("x", {"n": 0, "total": None}, 10), ("y", {"n": 2, "total": 6}, 20),
+        ("y", {"n": 1, "total": 2}, 20), ("y", {"n": 0, "total": None}, 20),
+    ]  # fmt: skip
+    assert told == [
+        ("x", {"t": "+1"}, 10), ("y", {"t": "+2"}, 20), ("x", {"t": "+3"}, 10),
+        ("y", {"t": "+2+4"}, 20), ("y", {"t": "+2"}, 20),
+    ]  # fmt: skip
+
+
 def layered(span: Span) -> Topology:
     """Updates of windows over updates, which look nothing up and are joined with a stream."""
     builder = StreamsBuilder()
@@ -165,14 +202,12 @@ def test_windows_of_which_a_record_changes_many_are_refused(windows: Any) -> Non
         grouped.windowed_by(windows).count().to_stream()
 
 
-def test_rows_of_several_streams_and_of_tables_are_refused() -> None:
+def test_rows_of_several_streams_are_refused() -> None:
     """With the way out: a topic; and hopping windows over elements."""
     builder = StreamsBuilder()
     one, other = (builder.stream(topic, SCHEMA) for topic in "tu")
     with pytest.raises(InvalidTopology, match=r"several streams .*; write them to a topic"):
         one.merge(other).group_by_key().count().to_stream()
-    with pytest.raises(InvalidTopology, match=r"grouped table .*; write its rows to a topic"):
-        builder.table("p", SCHEMA).group_by("s").count().to_stream()
     elements = one.flat_map_values(v="array(v, 1)").group_by_key()
     with pytest.raises(InvalidTopology, match="aggregate them by tumbling windows, or"):
         elements.windowed_by(hopping(6, 3)).count().to_stream()

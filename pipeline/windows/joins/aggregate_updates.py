@@ -13,7 +13,7 @@ between follows from the batches, as in Kafka from arrival (behind a repartition
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,12 +31,17 @@ from oriel.pipeline.windows.joins.sides import (
     JoinResult,
     values_beside,
 )
-from oriel.pipeline.windows.records import NULL_VALUE, SUBORDER, rows_schema
+from oriel.pipeline.windows.records import NULL_VALUE, SUBORDER, rows_schema, takes_away
 
 #: Of which window a result is.
 _BOUNDS = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
 #: Why a record has no part in any row, null in a row.
 _REASON = pa.field("reason", pa.string())
+
+
+#: What the rows of a stream are: records; elements or pairs, which share places and have a suborder
+#: for that; or changes of a table, whose suborder says which take a row away.
+Rows = Literal["records", "elements", "changes"]
 
 
 class _Entries(NamedTuple):
@@ -69,9 +74,10 @@ class _Updates(NamedTuple):
 class AggregateUpdatesEngine(JoinEngine):
     """The updates of an aggregation by tumbling, hopping or no windows.
 
-    Its one side is the stream, grouped by key. A result has the place and the stream time of its
-    record, and its suborder; in hopping windows that counts the record's rows. Where a function
-    leaves no row nothing goes on, and the record is filtered.
+    Its one side is the stream, grouped by key, or a table's changes. A result has the place and the
+    stream time of its record, and its suborder; in hopping windows that counts the record's rows.
+    Where a function leaves no row nothing goes on, and the record is filtered. A change that takes
+    a row away and one that puts another there, both of a group, are one update, as in Kafka.
 
     The state has rows of windows like that of ``TimeWindowEngine``. They leave when no partition
     can bring a record for them any more.
@@ -88,24 +94,24 @@ class AggregateUpdatesEngine(JoinEngine):
         state_fields: tuple[list[pa.Field], list[pa.Field]],
         carried: pa.Schema | None,
         *,
-        shares_places: bool,
+        rows: Rows,
     ) -> None:
         """Read ``values`` of a record, give aggregates of ``types``.
 
         ``state_fields`` are what tells the rows of a window apart, and what they have of
-        aggregates. ``shares_places``: the stream's rows have a suborder.
+        aggregates. ``rows`` says what the stream's rows are.
 
         Raises:
             IllegalArgument: an aggregate has a name that the join needs.
         """
         self._windows, self._grid = windows, WindowGrid(windows)
-        self._shares_places = shares_places
+        self._shares_places, self._of_changes = rows != "records", rows == "changes"
         self._carried = list(carried or ())
         place, aggregates = state_fields
         bounds = () if windows.kind == "none" else _BOUNDS
         given = pa.schema([*types.items(), *bounds])
         results = values_beside((*RESULT_FIELDS, _REASON), carried, [given])
-        beside = (SUBORDER, NULL_VALUE) if shares_places else (NULL_VALUE,)
+        beside = (SUBORDER, NULL_VALUE) if self._shares_places else (NULL_VALUE,)
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *self._carried, *values])
         self.state_schema = rows_schema([_BOUNDS[0], *place], self._carried, aggregates)
         self.result_schema = pa.schema([*RESULT_FIELDS, *results, _REASON])
@@ -173,6 +179,21 @@ class AggregateUpdatesEngine(JoinEngine):
     def _updated(self, state: pa.Table, entries: _Entries) -> _Updates:
         """Let the entries, one behind the other, change the rows of their windows."""
 
+    def _changes(self, batch: pa.Table) -> tuple[Flags, Flags]:
+        """Which records of ``batch`` take a row away, and of these which another one completes.
+
+        That has the next place in the order of effect: the same record's, of the same group.
+        """
+        if not self._of_changes:
+            none = np.zeros(len(batch), dtype=np.bool_)
+            return none, none
+        (key_code,), _ = coded_keys(batch["key"])
+        places = (key_code, *(np.asarray(batch[name]) for name in ("partition", "offset")))
+        old = takes_away(batch)
+        is_next_same = np.append(~heads(*places)[1:], [False] * (len(batch) > 0))
+        is_next_new = np.append(~old[1:], [False] * (len(batch) > 0))
+        return old, old & is_next_same & is_next_new
+
     def _results(self, entries: _Entries, updates: _Updates, record: Ints) -> pa.Table:
         """The rows as results; ``record`` is the number of the record that each follows."""
         records, start_ms = entries.batch.take(pa.array(record)), entries.start_ms[updates.entries]
@@ -215,17 +236,18 @@ class ColumnUpdatesEngine(AggregateUpdatesEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        shares_places: bool = False,
+        rows: Rows = "records",
     ) -> None:
         """Aggregate columns of ``values``; see ``AggregateUpdatesEngine``.
 
         Raises:
             IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
         """
-        self._columns = PartColumns(aggregates, values, carried)
+        kept = {n: a.of_changes() if rows == "changes" else a for n, a in aggregates.items()}
+        self._columns = PartColumns(kept, values, carried)
         super().__init__(
             windows, values, self._columns.aggregate_types, ([], self._columns.fields), carried,
-            shares_places=shares_places,
+            rows=rows,
         )  # fmt: skip
 
     def _updated(self, state: pa.Table, entries: _Entries) -> _Updates:
@@ -245,11 +267,13 @@ class ColumnUpdatesEngine(AggregateUpdatesEngine):
         running = _running(self._columns, rows.take(pa.array(order)), head)
         place = np.empty(len(rows), dtype=np.int64)
         place[order] = np.arange(len(rows))
-        after = running.take(pa.array(place[len(state) :])).combine_chunks()
+        _, is_completed = self._changes(entries.batch)
+        told = np.flatnonzero(~is_completed[entries.record])
+        after = running.take(pa.array(place[len(state) + told])).combine_chunks()
         is_last = np.append(head[1:], True)[: len(head)]
         return _Updates(
             running.filter(pa.array(is_last)),
-            np.arange(len(after)),
+            told,
             self._columns.results(after),
             np.asarray(after["timestamp_ms"]),
         )
@@ -274,7 +298,7 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        shares_places: bool = False,
+        rows: Rows = "records",
         reason: Callable[[str], str] = str,
     ) -> None:
         """Aggregate ``values`` by ``fold``; ``reason`` says in which words a record is rejected.
@@ -283,7 +307,10 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
             IllegalArgument: an aggregate has a name that is taken.
         """
         fields = [pa.field("partition", pa.int32())], list(pa.schema(fold.types))
-        super().__init__(windows, values, fold.types, fields, carried, shares_places=shares_places)
+        super().__init__(
+            windows, values, fold.types, fields, carried,
+            rows=rows,
+        )  # fmt: skip
         self._fold, self._values, self._reason = fold, values, reason
 
     def _updated(self, state: pa.Table, entries: _Entries) -> _Updates:
@@ -295,24 +322,33 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
         columns = (batch[name].to_pylist() for name in names)
         records = zip(*columns, fold_values(batch, self._values), bounds, strict=True)
         starts = entries.start_ms.tolist()
+        subtracts, is_completed = (flags.tolist() for flags in self._changes(batch))
+        # Of a row that was removed within the update of a table's row: nothing, but its time.
+        removed = none = None, -1
         for number, (key, partition, time_ms, value, (low, high)) in enumerate(records):
             changed: dict[int, tuple[Any, int]] = {}
             try:
                 for entry in range(low, high):
                     own = parts.get((key, starts[entry]), {})
-                    aggregate, newest_ms = own.get(partition, (None, time_ms))
-                    after = self._fold.applied(0, key, value, aggregate)
+                    aggregate, newest_ms = own.get(partition, removed)
+                    if subtracts[number]:
+                        after = self._fold.subtracted(key, value, aggregate)
+                    else:
+                        after = self._fold.applied(0, key, value, aggregate)
                     changed[entry] = after, max(newest_ms, time_ms)
             except Rejected as error:
                 rejected[number] = self._reason(str(error))
                 continue
+            removed = none
             for entry, part in changed.items():
                 own = parts.setdefault((key, starts[entry]), {})
                 own[partition] = part
                 if part[0] is None:
-                    # A removed row leaves nothing behind, neither its time (semantics section 9).
+                    # A removed row leaves nothing behind, neither its time (semantics section 9),
+                    # which stands only for the row that comes in its place.
                     del own[partition]
-                if own:
+                    removed = part if is_completed[number] else none
+                if own and not is_completed[number]:
                     by_partition = [(place, aggregate) for place, (aggregate, _) in own.items()]
                     row = in_partition_order(self._fold, key, by_partition)
                     told.append((entry, row, max(newest_ms for _, newest_ms in own.values())))

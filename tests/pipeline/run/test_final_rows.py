@@ -1,4 +1,4 @@
-"""Stores that read other stores' final rows, on real Spark: cuts, crashes, rebuilds."""
+"""Stores that read final rows of others, or updates, on real Spark: cuts, crashes, rebuilds."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -32,11 +32,14 @@ from tests.pipeline.run.topic_logs import Stores, random_times, write_topics
 
 pytestmark = pytest.mark.slow
 
-STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third")
+STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third", "rises", "seen")
 
 
 def layered() -> Topology:
-    """Windows over windows, with steps, joins and a merger between them, three stores deep."""
+    """Windows over windows, with steps, joins and a merger between them, three stores deep.
+
+    And aggregations over updates: of which there are how many, no cut into batches changes.
+    """
     builder = StreamsBuilder()
     clicks = builder.stream("clicks", "v BIGINT")
     closing = EmitStrategy.on_window_close()
@@ -82,6 +85,11 @@ def layered() -> Topology:
     _tumbling(named, 500, 1_000).aggregate(n=count(), total=sum("total")).materialize("named")
     third = _tumbling(hours.to_stream().select_key("windows"), 2_000, 0)
     third.aggregate(keys=count(), total=sum("most")).materialize("third")
+    rises = clicks.group_by_key().aggregate(n=count(), sum=sum("v")).to_stream().group_by_key()
+    rises.aggregate(updates=count(), n=max("n"), total=max("sum")).materialize("rises")
+    hopping = TimeWindows.of_size_and_grace(100, 20).advance_by(40)
+    seen = clicks.group_by_key().windowed_by(hopping).count().to_stream().group_by("window_end_ms")
+    seen.aggregate(updates=count(), n=max("count")).materialize("seen")
     return builder.build()
 
 
@@ -122,8 +130,7 @@ def driver_rows(log: Mapping[str, Mapping[int, Sequence[Any]]], pieces: int) -> 
                     driver.pipe_input(topic, piped, partition)
                     for store, rows in found.items():
                         for row in driver.read_output(store):
-                            place = row["key"], row["window_start_ms"], row["window_end_ms"]
-                            rows[place] = row
+                            rows[_place(row)] = row
     return {store: _sorted(rows.values()) for store, rows in found.items()}
 
 
@@ -131,10 +138,12 @@ def _sorted(rows: Any) -> list[dict[str, Any]]:
     names = {"window_start": "window_start_ms", "window_end": "window_end_ms"}
     names["timestamp"] = "timestamp_ms"
     renamed = [{names.get(name, name): v for name, v in row.items()} for row in rows]
-    return sorted(
-        (row for row in renamed if not row["deleted"]),
-        key=lambda row: (row["key"], row["window_start_ms"], row["window_end_ms"]),
-    )
+    return sorted((row for row in renamed if not row["deleted"]), key=_place)
+
+
+def _place(row: Mapping[str, Any]) -> tuple[str, int, int]:
+    """Key and window, of a store without windows always the same."""
+    return row["key"], row.get("window_start_ms", 0), row.get("window_end_ms", 0)
 
 
 def table_rows(stores: Stores) -> Rows:

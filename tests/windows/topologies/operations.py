@@ -236,7 +236,8 @@ _FOLDS = {"fold": _folded, "removing": _removing}
 
 
 def _aggregated_of(builder: StreamsBuilder, node: Node) -> KTable:
-    return _reduce(builder, node) if node["op"] == "reduce" else _aggregate(builder, node)
+    make = {"reduce": _reduce, "aggregate": _aggregate, "group_table": _group_table}
+    return make[node["op"]](builder, node)
 
 
 def _aggregate(builder: StreamsBuilder, node: Node) -> KTable:
@@ -292,14 +293,14 @@ def _materialize(builder: StreamsBuilder, node: Node) -> None:
     table_of(builder, node["input"]).materialize(STORE)
 
 
-def _group_table(builder: StreamsBuilder, node: Node) -> None:
+def _group_table(builder: StreamsBuilder, node: Node) -> KTable:
     aggregates: dict[str, Aggregate] = {"n0": count()}
     for name, of_type in node["columns"].items():
         aggregates[f"n0_{name}"] = count(name)
         if of_type == "BIGINT":
             aggregates[f"total0_{name}"] = sum(name)
     grouped: Any = table_of(builder, node["input"]).group_by(expression(node["key"]))
-    _kept(grouped.aggregate(**aggregates), node)
+    return _kept(grouped.aggregate(**aggregates), node)
 
 
 #: Which rows of two aggregations a join of them has.

@@ -220,8 +220,16 @@ def _rows_of_stores(trees: Trees, plan: _Plan) -> dict[str, Any]:
 def _updates_of_stores(trees: Trees, plan: _Plan) -> dict[str, Any]:
     """Windows over every update of windows, and over those once more."""
     random = trees.random
-    built = trees.looked_up(trees.stream("a"), random.choice((0, 0, 0, 1)))
     updating = replace(plan, emits=("update",))
+    if random.random() < 0.3:
+        group = _grouped_table(trees, plan)
+        group["behind"] = [s for s in group["behind"] if s["op"] != "map_values"]
+        rows = {"op": "rows_of", "input": group | {"store": "groups"}}
+        node = {"op": "map_values", "columns": {"v": ["column", "n0"], "s": ["column", "key"]}}
+        types = {"v": "BIGINT", "s": "STRING"}
+        built = trees.stepped(Built(node | {"input": rows}, types, can_flatten=False))
+    else:
+        built = trees.looked_up(trees.stream("a"), random.choice((0, 0, 0, 1)))
     for number in range(random.choice((1, 1, 2))):
         kinds = ["none", "tumbling", *(["hopping"] if built.can_flatten else [])]
         in_front = _aggregated(trees, updating, [built], kinds)
