@@ -32,6 +32,7 @@ from oriel.pipeline.hops import (
 from oriel.pipeline.language import (
     SCOPE,
 )
+from oriel.pipeline.windows import NULL_VALUE
 from oriel.storage import KEY_BYTES_MAX
 
 
@@ -246,6 +247,8 @@ class Rows:
             is_report = pc.is_valid(records["report"])
             reason = pc.if_else(is_report, "report", pa.scalar(None, pa.string()))
             null_value = pa.array(np.zeros(len(records), dtype=np.bool_))
+            if NULL_VALUE.name in records.column_names:
+                null_value = pc.fill_null(records[NULL_VALUE.name], fill_value=False)
         else:
             columns = _unpacked(records["value"])
             reason, null_value = records["reason"], pc.is_null(records["value"])

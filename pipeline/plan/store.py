@@ -57,7 +57,7 @@ from oriel.pipeline.windows import (
     NO_STREAM_TIME_MS,
     RIGHT,
     RIGHT_ALONE,
-    RIGHT_CHANGES,
+    change_suborders,
 )
 from oriel.storage import Offsets
 from oriel.storage.delta import delta_type
@@ -301,9 +301,7 @@ class StorePlans:
         )
         for each in steps:
             refuse_hidden(self.store.name, each.values.names)
-        left, *others = (each.values for each in steps)
-        right = others[0] if others else pa.schema([])
-        stage = JoinStage(self.store.name, join, left, right)
+        stage = JoinStage(self.store.name, join, [each.values for each in steps])
         return _Staged(join, stage, steps, fronts)
 
     def _joined(self, staged: "_Staged", number: int, behind_ms: int) -> JoinInput:
@@ -313,8 +311,8 @@ class StorePlans:
         of_tables = isinstance(join, TableUpdates | TableChanges | Subscriptions | Responses)
         delay_ms = behind_ms + stage.delay_ms
         sides = []
-        for place, side, steps, front in zip(
-            (LEFT, RIGHT), sides_of(join), staged.steps, staged.fronts, strict=False
+        for place, (side, steps, front) in enumerate(
+            zip(sides_of(join), staged.steps, staged.fronts, strict=True)
         ):
             is_table = of_tables or (is_lookup and place == RIGHT)
             constants = {"side": pa.scalar(place, pa.int8())}
@@ -409,10 +407,13 @@ def _origin(stream: Input | Side) -> Origin | None:
     join = pairing_join(stream)
     if join is None:
         return None
-    topics = [side.source.topic for side in sides_of(join)]
-    if isinstance(join, TableChanges):
-        return Origin(topics[0], topics[-1], RIGHT_CHANGES, subtracts=True)
+    first, *others = (side.source.topic for side in sides_of(join))
     if isinstance(join, Subscriptions | Responses):
-        return Origin(topics[0], topics[-1], ())
-    right_suborder = 1 if isinstance(join, TableUpdates) else RIGHT_ALONE
-    return Origin(topics[0], topics[1], (right_suborder,))
+        return Origin(first)
+    subtracts = isinstance(join, TableChanges)
+    suborders: list[tuple[int, ...]] = [(RIGHT_ALONE,)]
+    if subtracts:
+        suborders = [change_suborders(table) for table, _ in enumerate(others, start=1)]
+    elif isinstance(join, TableUpdates):
+        suborders = [(table,) for table, _ in enumerate(others, start=1)]
+    return Origin(first, tuple(zip(others, suborders, strict=True)), subtracts)

@@ -169,7 +169,9 @@ class _Stamper:
             self.counters += _flattened(results)
             return self.usable(results)
         is_bad = pc.is_valid(results["reason"])
-        bad = results.filter(is_bad)
+        # That a joined row is gone is no news for who takes no record without a value, or has no
+        # key of one: the record that took the row away has had its effect.
+        bad = results.filter(pc.and_not(is_bad, results["null_value"]))
         if self._stamp.origin.subtracts:
             bad = bad.filter(pa.array(~takes_away(bad)))
         if len(bad):

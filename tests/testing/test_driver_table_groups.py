@@ -354,10 +354,10 @@ def test_a_topology_tells_of_it() -> None:
     topology = builder.build()
     words = topology.describe()
     assert "Input: (table('t').filter('n > 0') of the table).changes().group_by(g)" in words
-    assert "Input: table('t').group_by(g)" in words
+    assert "Input: table('t').filter('key IS NOT NULL').group_by(g)" in words
     assert "Input: (table('t')).join(table 'u').changes() of (table('u')).group_by(g)" in words
     drawing = topology.to_mermaid()
     assert """topic0 -->|"filter('n > 0') of the table<br>changes()"| store0""" in drawing
-    assert "topic0 --> store1" in drawing
+    assert """topic0 -->|"filter('key IS NOT NULL')"| store1""" in drawing
     for topic in (0, 1):
         assert f"""topic{topic} -->|"join(table 'u').changes()"| store2""" in drawing

@@ -34,9 +34,6 @@ INPUT = pa.field("input", pa.int8())
 #: the elements of a record that was flattened, or changes of a table that it makes; null in a
 #: record by itself.
 SUBORDER = pa.field("suborder", pa.int64())
-#: The suborders of changes that a record of the right one of two tables makes; ``takes_away``.
-RIGHT_CHANGES = (2, 3)
-
 #: Records that a user's function raised on, altogether or in some window; ``detail`` says where
 #: and how.
 REJECTED_SCHEMA = pa.schema([
@@ -74,10 +71,19 @@ def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
 def takes_away(changes: pa.Table) -> Flags:
     """Which of a table's changes take an old row away; the others put a new one there.
 
-    A record's old row has suborder 0 and its new one 1; of a right table these are 2 and 3.
+    See ``change_suborders``.
     """
     old: Flags = np.asarray(changes[SUBORDER.name]) % 2 == 0
     return old
+
+
+def change_suborders(table: int) -> tuple[int, int]:
+    """The suborders of the old row and of the new one that a record of a table changes.
+
+    ``table`` is its number among those that are joined; of the first, and of one alone, they are
+    0 and 1.
+    """
+    return 2 * table, 2 * table + 1
 
 
 def window_order(group: Ints, records: pa.Table) -> Ints:

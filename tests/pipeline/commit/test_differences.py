@@ -82,8 +82,8 @@ def joined(join: Any) -> Store:
 
 STREAMS = StreamJoin(LEFT, RIGHT, "inner", JoinWindows.of_time_difference_and_grace(5, 0))
 LOOKUP = TableLookup(LEFT, RIGHT, "inner")
-UPDATES = TableUpdates(LEFT, RIGHT, "inner")
-CHANGED = TableChanges(LEFT, RIGHT, "inner")
+UPDATES = TableUpdates((LEFT, RIGHT), TableJoin("inner", 0, 1))
+CHANGED = TableChanges((LEFT, RIGHT), TableJoin("inner", 0, 1))
 SUBSCRIBED = Subscriptions(LEFT)
 RESPONSES = Responses(LEFT, RIGHT)
 OTHER_LEFT, OTHER_RIGHT = Side(SOURCE, (Filter("v > 2"),)), Side(OTHER, (Filter("w > 0"),))
@@ -155,14 +155,12 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (TableLookup, "left"): _of_join(LOOKUP, left=OTHER_LEFT),
     (TableLookup, "right"): _of_join(LOOKUP, right=OTHER_RIGHT),
     (TableLookup, "how"): _of_join(LOOKUP, how="left"),
-    (TableUpdates, "left"): _of_join(UPDATES, left=OTHER_LEFT),
-    (TableUpdates, "right"): _of_join(UPDATES, right=OTHER_RIGHT),
-    (TableUpdates, "how"): _of_join(UPDATES, how="left"),
-    (TableChanges, "left"): _of_join(CHANGED, left=OTHER_LEFT),
-    (TableChanges, "right"): _of_join(CHANGED, right=None),
-    (TableChanges, "how"): _of_join(CHANGED, how="left"),
+    (TableUpdates, "tables"): _of_join(UPDATES, tables=(LEFT, OTHER_RIGHT)),
+    (TableUpdates, "rows"): _of_join(UPDATES, rows=TableJoin("left", 0, 1)),
+    (TableChanges, "tables"): _of_join(CHANGED, tables=(OTHER_LEFT, RIGHT)),
+    (TableChanges, "rows"): _of_join(CHANGED, rows=TableJoin("left", 0, 1)),
     (Subscriptions, "left"): _of_join(SUBSCRIBED, left=OTHER_LEFT),
-    (Subscriptions, "right"): (joined(SUBSCRIBED), joined(TableChanges(LEFT))),
+    (Subscriptions, "right"): (joined(SUBSCRIBED), joined(TableChanges((LEFT,)))),
     (Responses, "left"): _of_join(RESPONSES, left=OTHER_LEFT),
     (Responses, "right"): _of_join(RESPONSES, right=OTHER_RIGHT),
     (Columns, "of_stream"): (store(*TWO, aggregation=TWO_COLUMNS),

@@ -17,7 +17,6 @@ from tests.windows.topologies.random_parts import (
     Columns,
     Trees,
     is_interleaving_free,
-    operations_of,
     topics_of,
 )
 
@@ -161,8 +160,7 @@ def _foreign_key(trees: Trees, _: _Plan) -> dict[str, Any]:
 
 
 def _grouped_table(trees: Trees, _: _Plan) -> dict[str, Any]:
-    # Of joined tables ours count the time of a record that a filter leaves out, for its group, too.
-    table = trees.tables(2, filters=False) if trees.random.random() < 0.4 else trees.table()
+    table = trees.tables(4) if trees.random.random() < 0.6 else trees.table()
     key = trees.key(table.columns)
     numbers = [name for name, of in table.columns.items() if of == "BIGINT"]
     seen = dict.fromkeys(("n0", *(f"total0_{number}" for number in numbers)), "BIGINT")
@@ -174,13 +172,10 @@ def _grouped_table(trees: Trees, _: _Plan) -> dict[str, Any]:
 
 
 def _updates(trees: Trees, plan: _Plan) -> dict[str, Any]:
-    # Of two tables Kafka tells also that a row is gone, which some windows count, and not of each
-    # record that a filter leaves out.
-    table = trees.tables(2, filters=False)
+    table = trees.tables(4)
     updates = replace(table, node={"op": "to_stream", "input": table.node})
     stream = trees.looked_up(updates, trees.random.choice((0, 0, 1)))
-    kinds = ("none", "sliding") if "join_tables" in operations_of(table.node) else _WINDOW_KINDS
-    return _aggregated(trees, plan, [trees.stepped(stream)], kinds)
+    return _aggregated(trees, plan, [trees.stepped(stream)])
 
 
 def _joined_aggregates(trees: Trees, plan: _Plan) -> dict[str, Any]:
@@ -297,7 +292,13 @@ KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Pl
             _Plan(in_order=False, ample=True, ends=False),
         ],
     ),
-    "updates": (_updates, [_Plan(in_order=True, ample=True, ends=False)]),
+    "updates": (
+        _updates,
+        [
+            _Plan(in_order=True, ample=True, ends=False),
+            _Plan(in_order=False, ample=True, ends=False),
+        ],
+    ),
 }
 
 
@@ -387,15 +388,11 @@ def _windows(random: Random, kind: str, *, ample: bool) -> dict[str, Any]:
 
 
 def _passes_records_without_keys(node: Any) -> bool:
-    """Whether one of Kafka's or our operations lets a record without a key pass to get another.
-
-    Kafka's are left and outer joins; ours is ``to_stream``.
-    """
+    """Whether one of Kafka's joins, left or outer, lets a record without a key get another."""
     if isinstance(node, Mapping):
         of_tables = node.get("op") in {"join_tables", "join_by_foreign_key"}
         is_outer = node.get("how") in {"left", "outer"} and not of_tables
-        passes = is_outer or node.get("op") == "to_stream"
-        return passes or any(_passes_records_without_keys(part) for part in node.values())
+        return is_outer or any(_passes_records_without_keys(part) for part in node.values())
     return isinstance(node, list) and any(map(_passes_records_without_keys, node))
 
 
