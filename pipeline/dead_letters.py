@@ -107,11 +107,14 @@ class Origin:
     A result has the place of a record of ``topic``; or of that one of ``others`` whose suborders,
     which stand beside each, have the result's. ``subtracts``: results are changes of a table, of
     which those that take an old row away are no news: the row was told of when it came.
+    ``updates_of``: they are updates, or such changes, of so many joined tables; of elements of
+    these 1, as suborders don't tell of which table they are; 0: they are none.
     """
 
     topic: str
     others: tuple[tuple[str, tuple[int, ...]], ...] = ()
     subtracts: bool = False
+    updates_of: int = 0
 
 
 @dataclass(frozen=True)

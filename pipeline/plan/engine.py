@@ -18,10 +18,12 @@ from oriel.pipeline.language import (
     Columns,
     Functions,
     MapValues,
+    Records,
     Responses,
     Store,
     TableChanges,
     TableRows,
+    are_updates,
     arrow_schema,
     check_names,
     grouping_text,
@@ -103,6 +105,8 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         check_columns(store, assembly.types)
     if any(map(shares_places, store.inputs)):
         assembly.engine.order_by_suborder()
+    if any(map(are_updates, store.inputs)) and isinstance(store.aggregation, Functions | Records):
+        assembly.engine.order_by_effect()
     return replace(assembly, of_elements=tuple(map(has_elements, store.inputs)))
 
 
@@ -260,6 +264,7 @@ def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Sche
         step=f"store {store.name!r}, {functions.step}",
         bare=functions.schema is not None,
         subtractor=functions.subtractor,
+        of_updates=frozenset(n for n, origin in enumerate(store.inputs) if are_updates(origin)),
     )
     # A function can raise on a record in a sliding window that comes to be much later.
     carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]

@@ -27,6 +27,7 @@ from oriel.pipeline.language import (
     TableRows,
     TableUpdates,
     Topology,
+    are_updates,
     has_elements,
     pairing_join,
     refuse_hidden,
@@ -416,4 +417,6 @@ def _origin(stream: Input | Side) -> Origin | None:
         suborders = [change_suborders(table) for table, _ in enumerate(others, start=1)]
     elif isinstance(join, TableUpdates):
         suborders = [(table,) for table, _ in enumerate(others, start=1)]
-    return Origin(first, tuple(zip(others, suborders, strict=True)), subtracts)
+    of_others = tuple(zip(others, suborders, strict=True))
+    tables = 1 if has_elements(stream) else 1 + len(others)
+    return Origin(first, of_others, subtracts, tables if are_updates(stream) else 0)

@@ -74,6 +74,7 @@ from oriel.pipeline.windows.joins import (
     refuse_large_places,
 )
 from oriel.pipeline.windows.records import (
+    EFFECT,
     NEVER_CLOSED_MS,
     NO_STREAM_TIME_MS,
     NOTHING_OBSERVED_MS,
@@ -89,6 +90,7 @@ from oriel.pipeline.windows.records import (
 )
 
 __all__ = [
+    "EFFECT",
     "FOREIGN_KEY",
     "FOREVER_MS",
     "LEFT",

@@ -333,11 +333,6 @@ def test_wrong_arguments_are_told() -> None:
         table.group_by(started)  # type: ignore[arg-type]
     with pytest.raises(InvalidTopology, match=r"timestamp_ms; .*map_values\('\*', t="):
         table.group_by("cast(Timestamp_ms / 1000 AS BIGINT)")
-    two = table.join(builder.table("u", "m INT")).group_by("g")
-    with pytest.raises(InvalidTopology, match=r"two joined tables .* use count, sum, avg, stddev"):
-        two.reduce(with_row, with_row)  # type: ignore[arg-type]
-    with pytest.raises(InvalidTopology, match="two joined tables"):
-        two.aggregate(started, with_row, without_row, None, "t STRING")
 
 
 def test_a_topology_tells_of_it() -> None:

@@ -269,6 +269,12 @@ def pairing_join(stream: Side | Input) -> Join | None:
     return pairing_join(join.left) if isinstance(join, TableLookup) else join
 
 
+def are_updates(stream: Side | Input) -> bool:
+    """Whether a stream's records are updates of joined tables, or their changes."""
+    join = pairing_join(stream)
+    return isinstance(join, TableUpdates | TableChanges) and len(join.tables) > 1
+
+
 def _joins_text(join: Join) -> str:
     """A join as a store's table remembers it, behind those in front of it."""
     texts = [_joins_text(side.join) for side in sides_of(join) if side.join is not None]

@@ -14,6 +14,7 @@ from oriel.pipeline.windows.records.clock import (
     greatest_ms,
 )
 from oriel.pipeline.windows.records.rows import (
+    EFFECT,
     INPUT,
     NULL_VALUE,
     PLACE_FIELDS,
@@ -31,6 +32,7 @@ from oriel.pipeline.windows.records.rows import (
 )
 
 __all__ = [
+    "EFFECT",
     "INPUT",
     "NEVER_CLOSED_MS",
     "NOTHING_OBSERVED_MS",

@@ -135,6 +135,7 @@ def _written(trees: Trees, plan: _Plan) -> dict[str, Any]:
         trees.merged,
         trees.merged_branches,
         lambda: _inner_joined(trees, plan),
+        lambda: _updates_of(trees),
     )
     return {"op": "to", "input": trees.stepped(random.choice(makes)()).node}
 
@@ -165,17 +166,24 @@ def _grouped_table(trees: Trees, _: _Plan) -> dict[str, Any]:
     numbers = [name for name, of in table.columns.items() if of == "BIGINT"]
     seen = dict.fromkeys(("n0", *(f"total0_{number}" for number in numbers)), "BIGINT")
     rows = seen | {f"n0_{name}": "BIGINT" for name in table.columns}
+    how = trees.random.choice(("columns", "columns", "fold"))
+    if how == "fold":
+        rows = seen = {"text": "STRING"}
     return {
-        "op": "group_table", "key": key, "columns": table.columns, "input": table.node,
-        "behind": trees.row_steps(rows, seen, {}),
+        "op": "group_table", "how": how, "key": key, "columns": table.columns,
+        "input": table.node, "behind": trees.row_steps(rows, seen, {}),
     }  # fmt: skip
 
 
 def _updates(trees: Trees, plan: _Plan) -> dict[str, Any]:
-    table = trees.tables(4)
-    updates = replace(table, node={"op": "to_stream", "input": table.node})
-    stream = trees.looked_up(updates, trees.random.choice((0, 0, 1)))
+    stream = trees.looked_up(_updates_of(trees), trees.random.choice((0, 0, 1)))
     return _aggregated(trees, plan, [trees.stepped(stream)])
+
+
+def _updates_of(trees: Trees) -> Built:
+    """The updates of a table, or of several that are joined."""
+    table = trees.tables(4)
+    return replace(table, node={"op": "to_stream", "input": table.node})
 
 
 def _joined_aggregates(trees: Trees, plan: _Plan) -> dict[str, Any]:
@@ -295,8 +303,8 @@ KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Pl
     "updates": (
         _updates,
         [
-            _Plan(in_order=True, ample=True, ends=False),
-            _Plan(in_order=False, ample=True, ends=False),
+            _Plan(in_order=in_order, ample=True, ends=False, hows=_OF_ONE)
+            for in_order in (False, True)
         ],
     ),
 }
