@@ -180,7 +180,7 @@ def numbered(rows: TableJoin | int, first: int) -> TableJoin | int:
 def _check_places(step: str, side: Side) -> None:
     """Refuse a side of a join of streams whose records have no places of their own in one log.
 
-    What a stream looked up is its own record still; pairs of two streams, updates of two tables,
+    What a stream looked up is its own record still; pairs of two streams, updates of joined tables,
     and elements of records are not.
     """
     join = pairing_join(side)

@@ -1,11 +1,11 @@
-"""Joins of two inputs by key, as pure functions of (state, batch, clocks).
+"""Joins of inputs by key, as pure functions of (state, batch, clocks).
 
-Records of both sides come in as one Arrow table with the column ``side``; joined rows go out,
+Records of all sides come in as one Arrow table with the column ``side``; joined rows go out,
 with the place and the stream time by which the windows behind the join put them in order and
-judge them. There is one engine for each pair of inputs: two streams (``StreamJoinEngine``), a
-stream with a table (``TableLookupEngine``), the updates of two tables (``TableUpdatesEngine``), and
+judge them. There is one engine for each kind of inputs: two streams (``StreamJoinEngine``), a
+stream with a table (``TableLookupEngine``), the updates of tables (``TableUpdatesEngine``), and
 what is no join, but takes the same way, the changes of a table (``TableChangesEngine``, also of
-two). By a foreign key two of them stand behind each other: ``SubscriptionsEngine`` and
+several). By a foreign key two of them stand behind each other: ``SubscriptionsEngine`` and
 ``ResponsesEngine``. These are ``JoinEngine`` all. A table itself, of one topic or of several
 (``TableRowsEngine``), is a store's ``WindowEngine``.
 """

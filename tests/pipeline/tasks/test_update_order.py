@@ -31,8 +31,8 @@ LOGS = 6
 def joined(builder: StreamsBuilder, tree: Tree) -> SourceTable:
     """The tables of a tree, the first of them filtered."""
     if isinstance(tree, int):
-        table = builder.table(f"t{tree}", f"v{tree} STRING")
-        return table.filter("v0 IS NOT NULL") if tree == 0 else table
+        one = builder.table(f"t{tree}", f"v{tree} STRING")
+        return one.filter("v0 IS NOT NULL") if tree == 0 else one
     how, left, right = tree
     step = "join" if how == "inner" else f"{how}_join"
     table: SourceTable = getattr(joined(builder, left), step)(joined(builder, right))
