@@ -104,15 +104,17 @@ class SourceReasons(Enum):
 class Origin:
     """The topics whose records a join's results are made of.
 
-    A result has the place of its left record, or where it has none that of the right one; then
-    its ``suborder`` is one of ``right_suborders``. ``subtracts``: results are changes of a table,
-    of which those that take an old row away are no news: the row was told of when it came.
+    A result has the place of a record of ``topic``; or of that one of ``others`` whose suborders,
+    which stand beside each, have the result's. ``subtracts``: results are changes of a table, of
+    which those that take an old row away are no news: the row was told of when it came.
+    ``updates_of``: they are updates, or such changes, of so many joined tables; of elements of
+    these 1, as suborders don't tell of which table they are; 0: they are none.
     """
 
-    left_topic: str
-    right_topic: str
-    right_suborders: tuple[int, ...]
+    topic: str
+    others: tuple[tuple[str, tuple[int, ...]], ...] = ()
     subtracts: bool = False
+    updates_of: int = 0
 
 
 @dataclass(frozen=True)
@@ -162,14 +164,12 @@ class DeadLetters:
     def of_results(self, origin: Origin, rows: pa.Table) -> list[pa.Table]:
         """Letters of a join's bad results, each of the topic whose record's place it has."""
         rows = _with_message(rows)
-        of_right = pc.is_in(
-            rows["suborder"], value_set=pa.array(origin.right_suborders, pa.int64())
-        )
-        left, right = rows.filter(pc.invert(of_right)), rows.filter(of_right)
-        return [
-            self.of_records(origin.left_topic, left),
-            self.of_records(origin.right_topic, right),
-        ]
+        letters = []
+        for topic, suborders in origin.others:
+            of_topic = pc.is_in(rows["suborder"], value_set=pa.array(suborders, pa.int64()))
+            letters.append(self.of_records(topic, rows.filter(of_topic)))
+            rows = rows.filter(pc.invert(of_topic))
+        return [self.of_records(origin.topic, rows), *letters]
 
     def of_raised(
         self,

@@ -57,8 +57,11 @@ BESIDE_ELEMENT = (_RESULT["suborder"], FIRST_ELEMENT)
 #: What a join's result has beside the columns of a record: the order of results that share a
 #: place, the stream time that says how late it is, and what the shuffle needs.
 BESIDE_RESULT = (_RESULT["suborder"], _RESULT["stream_time_ms"], REPORT, TASK)
-#: Everything of a join's result but the values of both sides. A reason has who is rejected there.
-RESULT_COLUMNS = frozenset(field.name for field in (*ADDRESS_FIELDS, *RESULT_FIELDS, REASON))
+#: Everything of a join's result but the values of its sides. ``null_value`` is of updates only,
+#: which also tell that a row is gone, and ``reason`` of those of functions, which may raise.
+RESULT_COLUMNS = frozenset(
+    field.name for field in (*ADDRESS_FIELDS, *RESULT_FIELDS, NULL_VALUE, REASON)
+)
 #: A stepped record without its values.
 STEPPED_FIELDS = (
     _PARTITION, _OFFSET, REASON, KEEP, NULL_VALUE, RAW, MESSAGE, _KEY, _TIMESTAMP,

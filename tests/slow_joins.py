@@ -19,8 +19,11 @@ Tables: of each partition the last record of a key, of these the one with the gr
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
+#: Joined tables: the number of one, or (how, left, right).
+Tree = Any
 Record = tuple[str, int, str | None]
 Logs = Mapping[int, Sequence[Record]]
 #: Key, timestamp, partition, offset, suborder, stream time, left value, right value.
@@ -142,11 +145,20 @@ def joined_tables(left_logs: Logs, right_logs: Logs, how: str) -> dict[str, Row]
     return rows
 
 
-def joined_by_tree(tables: Sequence[Logs], tree: Any) -> dict[str, tuple[list[str | None], int]]:
+def random_tree(random: Random, numbers: Sequence[int]) -> Tree:
+    """Tables by number, joined somehow: a number, or (how, left, right)."""
+    if len(numbers) == 1:
+        return numbers[0]
+    cut = random.randint(1, len(numbers) - 1)
+    how = random.choice(("inner", "left", "outer"))
+    return how, random_tree(random, numbers[:cut]), random_tree(random, numbers[cut:])
+
+
+def joined_by_tree(tables: Sequence[Logs], tree: Tree) -> dict[str, tuple[list[str | None], int]]:
     """Join tables by a tree of (how, left, right) over their numbers: values by table, and time."""
     counted = [counting(logs) for logs in tables]
 
-    def values(part: Any, key: str) -> dict[int, str] | None:
+    def values(part: Tree, key: str) -> dict[int, str] | None:
         if isinstance(part, int):
             record = counted[part].get(key)
             return None if record is None or record.value is None else {part: record.value}

@@ -38,13 +38,13 @@ class Span:
 
 
 class Update(NamedTuple):
-    """A row behind the record at ``offset``."""
+    """A row behind the record at ``offset``, or that there is none any more."""
 
     offset: int
     key: str
     window_start_ms: int
     timestamp_ms: int
-    row: Mapping[str, Any]
+    row: Mapping[str, Any] | None
 
 
 #: The values of a window's records, in the order of arrival, with their times -> the row, if any.
@@ -72,9 +72,7 @@ def updates(log: Sequence[Entry], span: Span, row_of: Row) -> Iterator[Update]:
             records = windows.setdefault((key, start), [])
             records.append((value, time_ms))
             row = row_of(records)
-            if row is not None:
-                newest_ms = max(each for _, each in records)
-                yield Update(offset, key, start, newest_ms, row)
-            else:
+            yield Update(offset, key, start, max(each for _, each in records), row)
+            if row is None:
                 # A row that a function removes leaves nothing behind (semantics section 9).
                 records.clear()

@@ -33,6 +33,7 @@ from oriel.pipeline.hops import (
 from oriel.pipeline.language import (
     SCOPE,
 )
+from oriel.pipeline.windows import NULL_VALUE
 from oriel.storage import KEY_BYTES_MAX
 
 
@@ -160,11 +161,17 @@ class ArrowSteps:
         if not self._output.null_values:
             is_null = pc.and_(rows.in_use, rows.null_value)
             reason = pc.if_else(is_null, Reason.NULL_VALUE.value, reason)
+        keep = rows.keep
+        if self._joined:
+            # That a row is gone is no bad record: who has no use for it does without.
+            gone = pc.and_(pc.and_(rows.in_use, rows.null_value), pc.is_valid(reason))
+            reason = pc.if_else(gone, pa.scalar(None, pa.string()), reason)
+            keep = pc.and_not(keep, gone)
         raw, message = self._bytes(rows, pc.is_valid(reason))
         computed = {
             MESSAGE.name: message,
             "reason": reason,
-            "keep": rows.keep,
+            "keep": keep,
             "null_value": rows.null_value,
             "raw": raw,
             "key": key,
@@ -250,6 +257,8 @@ class Rows:
                 rejected = records[REASON.name]
             reason = pc.if_else(is_report, "report", rejected)
             null_value = pa.array(np.zeros(len(records), dtype=np.bool_))
+            if NULL_VALUE.name in records.column_names:
+                null_value = pc.fill_null(records[NULL_VALUE.name], fill_value=False)
         else:
             columns = _unpacked(records["value"])
             reason, null_value = records["reason"], pc.is_null(records["value"])

@@ -123,9 +123,8 @@ class KGroupedTable:
         together by ``adder``, too. If either returns None, the group's row goes.
 
         Raises:
-            InvalidTopology: one is no function, or the table is a join of two.
+            InvalidTopology: one is no function.
         """
-        self._refuse_functions("reduce")
         return self._table(checked_table_reducers(adder, subtractor))
 
     def aggregate(
@@ -141,33 +140,19 @@ class KGroupedTable:
 
         ``adder(key, row, aggregate)`` and ``subtractor(key, row, aggregate)`` get the group's key
         and give the aggregate with the row and without it; None removes the group's row. They
-        are called in the order of offsets of a partition. ``merger(key, left, right)`` puts two
-        aggregates together, for groups whose rows come from several partitions. For
+        are called in the order of offsets of a partition, of joined tables in that of their
+        updates. ``merger(key, left, right)`` puts two aggregates together, for groups whose rows
+        come from several partitions of one table. For
         ``initializer`` and ``schema`` see ``TimeWindowedKStream.aggregate``.
 
         Raises:
-            InvalidTopology: as there; an aggregate can't be subtracted (``min``, ``max``,
-                ``first``, ``last``, lists); or there are functions and the table is a join of two.
+            InvalidTopology: as there, or an aggregate can't be subtracted (``min``, ``max``,
+                ``first``, ``last``, lists).
         """
         aggregation = checked_table_aggregation(
             initializer, adder, subtractor, merger, schema, aggregates
         )
-        if not aggregates:
-            self._refuse_functions("aggregate")
         return self._table(aggregation)
-
-    def _refuse_functions(self, step: str) -> None:
-        """Functions are called in an order, and two topics have none between them.
-
-        Raises:
-            InvalidTopology: the table is a join of two.
-        """
-        if len(self.origin.sides) > 1:
-            message = (
-                f"{step}: the rows of two joined tables change in an order that their topics don't "
-                "say, and functions need one; use count, sum, avg, stddev, which don't"
-            )
-            raise InvalidTopology(message)
 
     def _table(self, aggregation: Aggregation) -> "KTable":
         return _table(self.registry, ((self.origin,),), NoWindows(), aggregation)

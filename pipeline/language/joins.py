@@ -109,41 +109,30 @@ def aggregate_updates(store: Store) -> AggregateUpdates:
 
 
 def table_updates(tables: tuple[Input, ...], rows: TableJoin) -> TableUpdates:
-    """The updates of two tables that ``rows`` joins.
+    """The updates of the tables that ``rows`` joins.
 
     Raises:
-        InvalidTopology: they are more than two, or joined by a foreign key.
+        InvalidTopology: two are joined by a foreign key.
     """
-    if len(tables) > 2:
-        message = (
-            "to_stream: more than two tables have no stream of updates; materialize them, or "
-            "look the others up behind to_stream() of two"
-        )
-        raise InvalidTopology(message)
-    left, right = map(side_of, tables)
-    _refuse_foreign("to_stream", right)
-    return TableUpdates(left, right, rows.how)
+    sides = tuple(map(side_of, tables))
+    _refuse_foreign("to_stream", sides)
+    return TableUpdates(sides, rows)
 
 
 def table_changes(tables: tuple[Input, ...], rows: TableJoin | int) -> TableChanges:
-    """What each record changes of a table, or of two that ``rows`` joins.
+    """What each record changes of a table, or of those that ``rows`` joins.
 
     Raises:
-        InvalidTopology: they are more than two, or joined by a foreign key.
+        InvalidTopology: two are joined by a foreign key.
     """
-    if len(tables) > 2:
-        message = "group_by: more than two joined tables can't be grouped"
-        raise InvalidTopology(message)
-    left, *others = map(side_of, tables)
-    if isinstance(rows, int):
-        return TableChanges(left)
-    _refuse_foreign("group_by", *others)
-    return TableChanges(left, others[0], rows.how)
+    sides = tuple(map(side_of, tables))
+    _refuse_foreign("group_by", sides)
+    return TableChanges(sides, rows)
 
 
-def _refuse_foreign(step: str, side: Side) -> None:
-    """Refuse a table of two that is joined by a foreign key: it is kept as rows only."""
-    if side.join is not None:
+def _refuse_foreign(step: str, tables: tuple[Side, ...]) -> None:
+    """Refuse a table that is joined by a foreign key: it is kept as rows only."""
+    if any(table.join is not None for table in tables):
         message = (
             f"{step}: tables that are joined by a foreign key are kept as rows, and have no "
             "updates to go on from; materialize them, or let to_stream() of the left table look "
@@ -231,7 +220,7 @@ def numbered(rows: TableJoin | int, first: int) -> TableJoin | int:
 def _check_places(step: str, side: Side) -> None:
     """Refuse a side of a join of streams whose records have no places of their own in one log.
 
-    What a stream looked up is its own record still; pairs of two streams, updates of two tables,
+    What a stream looked up is its own record still; pairs of two streams, updates of joined tables,
     and elements of records are not.
     """
     join = pairing_join(side)

@@ -206,7 +206,8 @@ class KTable:
         a record once, when its window is final: in the order of windows' ends, of equal ones by
         start and key, whatever batches they come of, as behind Kafka's ``suppress``. Else every
         update is one: each record of the stream in front goes on as the rows that it changes, in
-        its own place, as in Kafka without a cache. That needs no store.
+        its own place, as in Kafka without a cache. One that is gone, or that a filter leaves out,
+        has no value. That needs no store.
 
         Raises:
             InvalidTopology: it is to give final rows and has no store; or updates, and has sliding
@@ -218,7 +219,12 @@ class KTable:
             updates = aggregate_updates(self._store)
             # Whoever reads the updates has use for the aggregation, without a store too.
             self._registry.waiting.pop(self._ticket, None)
-            stream = stepped(results_of(updates), *self._store.row_steps)
+            # A row that a filter leaves out is gone, as Kafka tells each time.
+            steps = (
+                replace(step, of_table=True) if isinstance(step, Filter) else step
+                for step in self._store.row_steps
+            )
+            stream = stepped(results_of(updates), *steps)
             return KStream(self._registry, (stream,))
         if self._store_name is None:
             message = "to_stream: give the table a store first, with materialize"

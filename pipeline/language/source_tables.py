@@ -113,7 +113,7 @@ class SourceTable:
 
         Raises:
             InvalidTopology: no column is named, one is neither SQL text nor a ``Column``, or one
-                reads ``timestamp_ms``; or more than two tables are joined, or two by a foreign key.
+                reads ``timestamp_ms``; or tables are joined by a foreign key.
         """
         if not columns:
             message = "group_by: name at least one column or expression"
@@ -131,17 +131,20 @@ class SourceTable:
     def to_stream(self) -> "KStream":
         """Every update of the table as a record of a stream.
 
-        Of one topic: its records. Of two joined tables: the joined row after each record of
-        either, if there is one then; the time is the greater of the record's and of the row
-        that the other table has now (it counts how their batches came, as in Kafka).
+        Of one topic: its records, without those that have no key. Of joined tables: the joined
+        row after each record of any, or a record without a value if it is gone; the time is the
+        greatest of the record's and of the rows that it meets in the other tables (it counts how
+        their batches came, as in Kafka).
 
         Raises:
-            InvalidTopology: more than two tables are joined, or two by a foreign key.
+            InvalidTopology: tables are joined by a foreign key.
         """
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 
         if isinstance(self.rows, int):
-            return KStream(self.registry, self.tables)
+            # A record without a key is none of a table's; behind it, it could get one.
+            (table,) = self.tables
+            return KStream(self.registry, (stepped(table, Filter("key IS NOT NULL")),))
         return KStream(self.registry, (results_of(table_updates(self.tables, self.rows)),))
 
     def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> "SourceTable":

@@ -8,7 +8,7 @@ stream's records lets ``count()`` count only those. The inputs of a merged strea
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,10 +21,12 @@ from oriel.pipeline.language import (
     Columns,
     Functions,
     MapValues,
+    Records,
     Responses,
     Store,
     TableChanges,
     TableRows,
+    are_updates,
     arrow_schema,
     check_names,
     grouping_text,
@@ -40,6 +42,7 @@ from oriel.pipeline.windows import (
     FoldUpdatesEngine,
     IllegalArgument,
     RecordsEngine,
+    StreamRows,
     TableRowsEngine,
     WindowEngine,
     engine_for,
@@ -109,6 +112,8 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         check_columns(store, assembly.types)
     if any(map(shares_places, store.inputs)):
         assembly.engine.order_by_suborder()
+    if any(map(are_updates, store.inputs)) and isinstance(store.aggregation, Functions | Records):
+        assembly.engine.order_by_effect()
     return replace(assembly, of_elements=tuple(map(has_elements, store.inputs)))
 
 
@@ -253,6 +258,8 @@ def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Sche
     ]
     of_inputs = tuple(aggregators[stream] for stream in streams)
     fold = _fold(functions, of_inputs, schema, store.name)
+    of_updates = frozenset(n for n, origin in enumerate(store.inputs) if are_updates(origin))
+    fold = replace(fold, of_updates=of_updates)
     # A function can raise on a record in a sliding window that comes to be much later.
     carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]
     engine = engine_for(
@@ -299,16 +306,15 @@ def updates_engine(
         IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
     """
     aggregation, windows = updates.aggregation, updates.windows
-    rows: Literal["records", "elements", "changes"] = "records"
-    if isinstance(updates.left.join, TableChanges):
-        rows = "changes"
-    elif shares_places(updates.left):
-        rows = "elements"
+    of_tables = are_updates(updates.left)
+    are_changes = isinstance(updates.left.join, TableChanges)
+    rows = StreamRows(shares_places(updates.left), of_tables, are_changes)
     if isinstance(aggregation, Columns):
         (aggregates,) = aggregation.of_stream
         return ColumnUpdatesEngine(windows, aggregates, values, carried, rows=rows)
     schema = values if aggregation.schema is None else arrow_schema(aggregation.schema)
     fold = _fold(aggregation, aggregation.aggregators, schema, store)
+    fold = replace(fold, of_updates=frozenset({0} if of_tables else ()))
     reason = partial(with_detail, Reason.FUNCTION_RAISED.value)
     return FoldUpdatesEngine(windows, fold, values, carried, rows=rows, reason=reason)
 

@@ -4,7 +4,7 @@ Records of both sides come with ``side``; results go on like records, with the s
 that says how late they are. Which engine joins follows from the topology's join.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
@@ -16,13 +16,14 @@ from oriel.pipeline.language import (
     Responses,
     StreamJoin,
     Subscriptions,
+    TableChanges,
     TableLookup,
-    TableUpdates,
     shares_places,
 )
 from oriel.pipeline.plan.engine import updates_engine
 from oriel.pipeline.state import Layout
 from oriel.pipeline.windows import (
+    EFFECT,
     NULL_VALUE,
     SIDE_FIELDS,
     SUBORDER,
@@ -44,8 +45,8 @@ from oriel.pipeline.windows import (
 class JoinStage:
     """One join of a topology; holds no state between calls."""
 
-    def __init__(self, store: str, join: Join, left: pa.Schema, right: pa.Schema) -> None:
-        """Join value columns ``left`` with ``right``; one table alone has none on the right.
+    def __init__(self, store: str, join: Join, sides: Sequence[pa.Schema]) -> None:
+        """Join the value columns of ``sides``, the left one's first.
 
         Raises:
             InvalidTopology: two columns have one name, or a name that the join needs.
@@ -60,26 +61,28 @@ class JoinStage:
         stream_places = shares_places(join.left)
         try:
             if isinstance(join, StreamJoin):
+                left, right = sides
                 self.streams = StreamJoinEngine(join.windows, join.how, left, right, carried)
                 self._engine = self.streams
             elif isinstance(join, TableLookup):
+                left, right = sides
                 self._engine = TableLookupEngine(
                     join.how, left, right, carried, shares_places=stream_places
                 )
-            elif isinstance(join, TableUpdates):
-                self._engine = TableUpdatesEngine(join.how, left, right, carried)
             elif isinstance(join, AggregateUpdates):
-                self.updates = updates_engine(store, join, left, carried)
+                self.updates = updates_engine(store, join, sides[0], carried)
                 self._engine = self.updates
             elif isinstance(join, Subscriptions):
                 self._engine = SubscriptionsEngine(carried)
             elif isinstance(join, Responses):
+                _, right = sides
                 self._engine = ResponsesEngine(right, carried)
             else:
-                is_joined = join.right is not None
-                self._engine = TableChangesEngine(
-                    join.how, left, right, carried, is_joined=is_joined
-                )
+                engine = TableUpdatesEngine
+                if isinstance(join, TableChanges):
+                    engine = TableChangesEngine
+                filtered = frozenset(n for n, side in enumerate(join.tables) if side.filters_table)
+                self._engine = engine(join.rows, sides, carried, filtered)
         except IllegalArgument as error:
             message = f"{self._step}: {error}; rename columns with map_values before"
             raise InvalidTopology(message) from error
@@ -104,7 +107,10 @@ class JoinStage:
         self.result_schema = self._engine.result_schema
         #: What both sides' stamps send, whichever of it the engine reads.
         beside = (SUBORDER, NULL_VALUE) if stream_places else (NULL_VALUE,)
-        self.record_schema = pa.schema([*SIDE_FIELDS, *beside, KEY_GROUP, *left, *right])
+        effect = [EFFECT] if EFFECT.name in self._engine.record_schema.names else []
+        self.record_schema = pa.schema([
+            *SIDE_FIELDS, *beside, *effect, KEY_GROUP, *(field for side in sides for field in side)
+        ])  # fmt: skip
 
     def empty_state(self) -> pa.Table:
         """The state before the first record."""

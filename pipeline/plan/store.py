@@ -28,6 +28,7 @@ from oriel.pipeline.language import (
     TableRows,
     TableUpdates,
     Topology,
+    are_updates,
     has_elements,
     pairing_join,
     refuse_hidden,
@@ -58,7 +59,7 @@ from oriel.pipeline.windows import (
     NO_STREAM_TIME_MS,
     RIGHT,
     RIGHT_ALONE,
-    RIGHT_CHANGES,
+    change_suborders,
 )
 from oriel.storage import Offsets
 from oriel.storage.delta import delta_type
@@ -304,9 +305,7 @@ class StorePlans:
         )
         for each in steps:
             refuse_hidden(self.store.name, each.values.names)
-        left, *others = (each.values for each in steps)
-        right = others[0] if others else pa.schema([])
-        stage = JoinStage(self.store.name, join, left, right)
+        stage = JoinStage(self.store.name, join, [each.values for each in steps])
         return _Staged(join, stage, steps, fronts)
 
     def _joined(self, staged: "_Staged", number: int, behind_ms: int) -> JoinInput:
@@ -316,8 +315,8 @@ class StorePlans:
         of_tables = isinstance(join, TableUpdates | TableChanges | Subscriptions | Responses)
         delay_ms = behind_ms + stage.delay_ms
         sides = []
-        for place, side, steps, front in zip(
-            (LEFT, RIGHT), sides_of(join), staged.steps, staged.fronts, strict=False
+        for place, (side, steps, front) in enumerate(
+            zip(sides_of(join), staged.steps, staged.fronts, strict=True)
         ):
             is_table = of_tables or (is_lookup and place == RIGHT)
             takes_null_values = is_table or stage.takes_null_values
@@ -428,11 +427,16 @@ def _origin(stream: Input | Side) -> Origin | None:
     join = pairing_join(stream)
     if join is None:
         return None
-    topics = [side.source.topic for side in sides_of(join)]
-    if isinstance(join, TableChanges):
-        # Behind an aggregation they are updates of rows, each of which is news.
-        return Origin(topics[0], topics[-1], RIGHT_CHANGES, subtracts=not _is_aggregated(stream))
+    first, *others = (side.source.topic for side in sides_of(join))
     if isinstance(join, Subscriptions | Responses):
-        return Origin(topics[0], topics[-1], ())
-    right_suborder = 1 if isinstance(join, TableUpdates) else RIGHT_ALONE
-    return Origin(topics[0], topics[1], (right_suborder,))
+        return Origin(first)
+    suborders: list[tuple[int, ...]] = [(RIGHT_ALONE,)]
+    if isinstance(join, TableChanges):
+        suborders = [change_suborders(table) for table, _ in enumerate(others, start=1)]
+    elif isinstance(join, TableUpdates):
+        suborders = [(table,) for table, _ in enumerate(others, start=1)]
+    of_others = tuple(zip(others, suborders, strict=True))
+    tables = 1 if has_elements(stream) else 1 + len(others)
+    # Behind an aggregation changes are updates of rows, each of which is news.
+    subtracts = isinstance(join, TableChanges) and not _is_aggregated(stream)
+    return Origin(first, of_others, subtracts, tables if are_updates(stream) else 0)

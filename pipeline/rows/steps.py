@@ -144,14 +144,19 @@ class RowSteps:
             reason = F.when(_in_use() & is_too_long, Reason.KEY_TOO_LONG.value).otherwise(reason)
         if not output.null_values:
             reason = F.when(_in_use() & F.col("__null_value"), null_value).otherwise(reason)
-        raw = F.col("__raw") if output.keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
         join_columns = [name for name in JOIN_COLUMNS.values() if name in self._meta]
+        keep = F.col("__keep")
+        if join_columns:
+            # That a row is gone is no bad record: who has no use for it does without.
+            gone = _in_use() & F.col("__null_value") & reason.isNotNull()
+            reason, keep = F.when(~gone, reason), keep & ~gone
+        raw = F.col("__raw") if output.keeps_raw else F.when(reason.isNotNull(), F.col("__raw"))
         first_element = [FIRST_ELEMENT.name] if FIRST_ELEMENT.name in self._meta else []
         selected = [
             F.col("__partition").alias("partition"),
             F.col("__offset").alias("offset"),
             reason.alias("reason"),
-            F.col("__keep").alias("keep"),
+            keep.alias("keep"),
             F.col("__null_value").alias("null_value"),
             raw.alias("raw"),
             F.when(reason.isNotNull(), F.col(MESSAGE.name)).alias(MESSAGE.name),

@@ -10,6 +10,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, REASON
 from oriel.pipeline.language import SCOPE, AggregatedRows, Input, Side, refuse_taken
+from oriel.pipeline.windows import NULL_VALUE
 
 _META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
 _ROW_META = ("__reason", "__null_value", "__keep")
@@ -65,16 +66,19 @@ def _unpacked_results(results: DataFrame) -> list[Column]:
     Rows that report to the driver pass through with the reason ``report``: no step touches a row
     with a reason.
     """
-    own = {"partition", "offset", REASON.name, *JOIN_COLUMNS, *SCOPE}
+    own = {"partition", "offset", REASON.name, NULL_VALUE.name, *JOIN_COLUMNS, *SCOPE}
     rejected = F.col(REASON.name) if REASON.name in results.columns else F.lit(None).cast("string")
     is_report = F.col("report").isNotNull()
+    is_null = F.lit(False)  # noqa: FBT003
+    if NULL_VALUE.name in results.columns:
+        is_null = F.coalesce(F.col(NULL_VALUE.name), is_null)
     return [
         F.col("partition").alias("__partition"),
         F.col("offset").alias("__offset"),
         F.lit(b"").alias("__raw"),
         F.lit(None).cast(from_arrow_type(MESSAGE.type)).alias(MESSAGE.name),
         F.when(is_report, "report").otherwise(rejected).alias("__reason"),
-        F.lit(False).alias("__null_value"),  # noqa: FBT003
+        is_null.alias("__null_value"),
         F.lit(True).alias("__keep"),  # noqa: FBT003
         *(F.col(name).alias(step_name) for name, step_name in JOIN_COLUMNS.items()),
         *map(F.col, SCOPE),

@@ -27,7 +27,7 @@ from oriel.pipeline.tasks.reports import (
     report_rows,
     split_reports,
 )
-from oriel.pipeline.windows import SUBORDER, Ints, StreamClock, takes_away
+from oriel.pipeline.windows import EFFECT, SUBORDER, Ints, StreamClock, takes_away
 
 
 def stamp_records(
@@ -193,10 +193,25 @@ class _Stamper:
         if self._stamp.inputs > 1:
             numbers = PartitionNumbers(self._stamp.inputs)
             rows = numbers.numbered(rows, self._stamp.input_number)
+        if EFFECT.name in self._schema.names:
+            rows = rows.append_column(EFFECT, self._effects(rows))
         for name, value in self._stamp.constants.items():
             rows = rows.append_column(name, pa.repeat(value, len(rows)))
         rows = rows.append_column(KEY_GROUP, pa.array(groups, KEY_GROUP.type))
         return addressed(rows, self._schema, self._plan.tasks)
+
+    def _effects(self, rows: pa.Table) -> pa.Array:
+        """The order in which updates of joined tables take effect: stream time, then table.
+
+        Where both are equal it is that of partitions and offsets (``TableUpdatesEngine``).
+        """
+        origin = self._stamp.origin
+        if origin is None or not origin.updates_of:
+            return pa.nulls(len(rows), EFFECT.type)
+        suborder, table = np.asarray(rows[SUBORDER.name]), np.zeros(len(rows), dtype=np.int64)
+        for number, (_, suborders) in enumerate(origin.others[: origin.updates_of - 1], start=1):
+            table[np.isin(suborder, suborders)] = number
+        return pa.array(np.asarray(rows["stream_time_ms"]) * origin.updates_of + table)
 
     def passed_on(self, reports: pa.Table) -> pa.RecordBatch:
         """Report rows of tasks in front, each for the same task."""

@@ -18,10 +18,10 @@ Cut = dict[tuple[int, int], int]
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch: the logs up to its end, and what is new in it."""
+    """One batch: the logs of each input up to its end, and what is new in it."""
 
-    so_far: Sides
-    new: tuple[list[Arrived], list[Arrived]]
+    so_far: Any
+    new: tuple[list[Arrived], ...]
 
 
 def random_logs(random: Random, name: str, deletions: float) -> Logs:
@@ -44,9 +44,9 @@ def _log(random: Random, name: str, deletions: float) -> list[Record]:
     return log
 
 
-def random_cuts(sides: Sides, random: Random) -> list[Cut]:
+def random_cuts(sides: Sequence[Logs], random: Random) -> list[Cut]:
     """Cut logs at random: any interleaving of sides and partitions, empty batches included."""
-    left = {(side, p): len(log) for side in (0, 1) for p, log in sides[side].items()}
+    left = _lengths(sides)
     cuts: list[Cut] = []
     while any(left.values()):
         most = random.choice((1, 3, 10))
@@ -57,29 +57,33 @@ def random_cuts(sides: Sides, random: Random) -> list[Cut]:
     return cuts
 
 
-def whole(sides: Sides) -> list[Cut]:
+def whole(sides: Sequence[Logs]) -> list[Cut]:
     """Everything in one batch."""
-    return [{(side, p): len(log) for side in (0, 1) for p, log in sides[side].items()}]
+    return [_lengths(sides)]
 
 
-def batches(sides: Sides, cuts: Sequence[Cut]) -> Iterator[Batch]:
+def _lengths(sides: Sequence[Logs]) -> Cut:
+    return {(side, p): len(log) for side, logs in enumerate(sides) for p, log in logs.items()}
+
+
+def batches(sides: Sequence[Logs], cuts: Sequence[Cut]) -> Iterator[Batch]:
     """Take the logs batch by batch."""
-    position = {(side, p): 0 for side in (0, 1) for p in sides[side]}
+    position = dict.fromkeys(_lengths(sides), 0)
     for cut in cuts:
         before = dict(position)
         for place, taken in cut.items():
             position[place] += taken
-        so_far = (_prefix(sides, position, 0), _prefix(sides, position, 1))
-        new = (_new(so_far, before, 0), _new(so_far, before, 1))
-        yield Batch(so_far, new)
+        numbers = range(len(sides))
+        so_far = tuple(_prefix(sides, position, side) for side in numbers)
+        yield Batch(so_far, tuple(_new(so_far, before, side) for side in numbers))
     assert all(n == len(sides[s][p]) for (s, p), n in position.items()), "the cuts must cover all"
 
 
-def _prefix(sides: Sides, position: Cut, side: int) -> Logs:
+def _prefix(sides: Sequence[Logs], position: Cut, side: int) -> Logs:
     return {p: log[: position[side, p]] for p, log in sides[side].items()}
 
 
-def _new(so_far: Sides, before: Cut, side: int) -> list[Arrived]:
+def _new(so_far: Sequence[Logs], before: Cut, side: int) -> list[Arrived]:
     return [r for r in arrivals(so_far[side]) if r.offset >= before[side, r.partition]]
 
 

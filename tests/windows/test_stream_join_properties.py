@@ -69,7 +69,8 @@ def run_engine(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> lis
         state = saved_and_loaded(result.state) if restart else result.state
         results += [_result(row) for row in result.results.to_pylist()]
         late += result.late
-        model = joined(*batch.so_far, case.span)
+        left, right = batch.so_far
+        model = joined(left, right, case.span)
         assert sorted(results, key=_place) == model.results(case.how)
         assert late == len(model.left_late) + len(model.right_late)
         assert _state_rows(state) == _open(model), "the state is not what can still pair"

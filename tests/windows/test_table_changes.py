@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from oriel import IllegalArgument
-from oriel.pipeline.windows import LEFT, RIGHT, TableChangesEngine
+from oriel.pipeline.windows import LEFT, RIGHT, TableChangesEngine, TableJoin
 from oriel.pipeline.windows.arrays import Ranges
 from oriel.pipeline.windows.exact import (
     merged_codes,
@@ -29,7 +29,7 @@ NO_CLOCKS = (0, 0)
 
 def of_one_table() -> TableChangesEngine:
     """An engine of a table with the column ``l``."""
-    return TableChangesEngine("left", LEFT_VALUES, pa.schema([]), CARRIED, is_joined=False)
+    return TableChangesEngine(0, (LEFT_VALUES,), CARRIED)
 
 
 def batch_of(engine: TableChangesEngine, *records: tuple[int, Arrived]) -> pa.Table:
@@ -78,7 +78,7 @@ def test_each_partition_has_a_row_of_its_own() -> None:
 
 def test_two_tables_tell_the_joined_rows_before_and_after() -> None:
     """A right record's changes have suborders of their own; times as updates have them."""
-    engine = TableChangesEngine("inner", LEFT_VALUES, RIGHT_VALUES, CARRIED, is_joined=True)
+    engine = TableChangesEngine(TableJoin("inner", 0, 1), (LEFT_VALUES, RIGHT_VALUES), CARRIED)
     result = engine.process(
         engine.empty_state(),
         batch_of(
@@ -102,7 +102,7 @@ def test_names_are_checked() -> None:
     """A column that the engine has is refused."""
     schema = pa.schema([("suborder", pa.int64())])
     with pytest.raises(IllegalArgument, match="column 'suborder' is there twice"):
-        TableChangesEngine("left", schema, pa.schema([]), is_joined=False)
+        TableChangesEngine(0, (schema,))
 
 
 def random_log(random: Random) -> list[Any]:

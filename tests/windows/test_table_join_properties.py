@@ -74,7 +74,8 @@ def run_tables(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> Out
         before, counted_before = dict(rows), counted
         counted = (counting(batch.so_far[LEFT]), counting(batch.so_far[RIGHT]))
         changed = _fold(rows, result.changes.to_pylist(), counted)
-        assert rows == joined_tables(*batch.so_far, case.how)
+        left, right = batch.so_far
+        assert rows == joined_tables(left, right, case.how)
         newly_counting = {
             key
             for now, then in zip(counted, counted_before, strict=True)

@@ -1,26 +1,34 @@
-"""Updates of two joined tables: by example, against a slow model, and in a topology."""
+"""Updates and changes of joined tables: by example, and against a slow model."""
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from oriel import IllegalArgument, InvalidTopology, JoinWindows, StreamsBuilder, TimeWindows
-from oriel.pipeline.windows import LEFT, RIGHT, TableUpdatesEngine
-from oriel.pipeline.windows.joins.sides import How
-from oriel.testing import Record, TopologyTestDriver
-from tests.slow_joins import Arrived, arrivals
-from tests.windows.join_batches import batches, random_cuts, saved_and_loaded, to_table, whole
-from tests.windows.test_table_join_properties import (
-    CARRIED,
-    LEFT_VALUES,
-    RIGHT_VALUES,
-    Case,
-    random_case,
+from oriel import IllegalArgument
+from oriel.pipeline.windows import (
+    LEFT,
+    RIGHT,
+    TableChangesEngine,
+    TableJoin,
+    TableUpdatesEngine,
 )
+from oriel.pipeline.windows.joins.sides import How
+from tests.slow_joins import Arrived, Logs, Tree, arrivals, random_tree
+from tests.slow_table_updates import Model, Values
+from tests.windows.join_batches import (
+    batches,
+    random_cuts,
+    random_logs,
+    saved_and_loaded,
+    to_table,
+    whole,
+)
+from tests.windows.test_table_join_properties import CARRIED, LEFT_VALUES, RIGHT_VALUES
 
 CASES = 120
 #: Updates follow the batches; no clock holds them back.
@@ -53,11 +61,11 @@ def batch_of(engine: TableUpdatesEngine, given: Arrivals) -> pa.Table:
 
 def engine_of(how: How) -> TableUpdatesEngine:
     """An engine with one value column a side, that carries the key group."""
-    return TableUpdatesEngine(how, LEFT_VALUES, RIGHT_VALUES, CARRIED)
+    return TableUpdatesEngine(TableJoin(how, 0, 1), (LEFT_VALUES, RIGHT_VALUES), CARRIED)
 
 
 def updates_of(how: How, given: Sequence[Sequence[Step]]) -> list[list[Update]]:
-    """The joined rows after the steps of each batch."""
+    """The joined rows after the steps of each batch; one that is gone has no values."""
     engine = engine_of(how)
     state = engine.empty_state()
     left = arrived([step for steps in given for step in steps])
@@ -67,6 +75,7 @@ def updates_of(how: How, given: Sequence[Sequence[Step]]) -> list[list[Update]]:
         left, state = left[len(steps) :], result.state
         rows = result.results.to_pylist()
         assert result.filtered == len(steps) - len(rows)
+        assert all(r["null_value"] == (r["l"] is None and r["r"] is None) for r in rows)
         updates.append([(row["l"], row["r"], row["timestamp_ms"]) for row in rows])
     return updates
 
@@ -87,13 +96,27 @@ def test_a_left_and_an_outer_join_tell_rows_without_a_partner() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "alone"), [("inner", []), ("left", [("a", None, 10)]), ("outer", [("a", None, 10)])]
+    ("how", "alone"),
+    [("inner", (None, None, 10)), ("left", ("a", None, 10)), ("outer", ("a", None, 10))],
 )
-def test_a_deletion_tells_what_is_left(how: How, alone: list[Update]) -> None:
-    """Without a right value a left row goes on alone; after both nothing does."""
+def test_a_deletion_tells_what_is_left(how: How, alone: Update) -> None:
+    """Without a right value a left row goes on alone, or the joined row is gone; then only once."""
     both: list[Step] = [(LEFT, "a", 10), (RIGHT, "b", 5)]
-    updates = updates_of(how, [both, [(RIGHT, None, 7)], [(LEFT, None, 8)]])
-    assert (updates[0][-1], updates[1:]) == (("a", "b", 10), [alone, []])
+    updates = updates_of(how, [both, [(RIGHT, None, 7)], [(LEFT, None, 8)], [(LEFT, None, 9)]])
+    gone = [] if how == "inner" else [(None, None, 8)]
+    assert (updates[0][-1], updates[1:]) == (("a", "b", 10), [[alone], gone, []])
+
+
+def test_a_filter_is_silent_of_rows_that_were_not_there_if_it_is_asked_for_old_rows() -> None:
+    """A left join asks its left table; beside it each record tells, whatever the filter left."""
+    engine = TableUpdatesEngine(
+        TableJoin("left", 0, 1), (LEFT_VALUES, RIGHT_VALUES), CARRIED, frozenset((LEFT, RIGHT))
+    )
+    steps: list[Step] = [(RIGHT, "b", 5), (LEFT, None, 6), (LEFT, "a", 7), (RIGHT, None, 8)]
+    given = arrived([*steps, (RIGHT, None, 9), (LEFT, None, 10), (LEFT, None, 11)])
+    results = engine.process(engine.empty_state(), batch_of(engine, given), CLOCKS).results
+    told = [(row["l"], row["r"], row["timestamp_ms"]) for row in results.to_pylist()]
+    assert told == [("a", "b", 7), ("a", None, 8), ("a", None, 9), (None, None, 10)]
 
 
 def test_a_deleted_row_lends_no_time() -> None:
@@ -105,8 +128,9 @@ def test_a_deleted_row_lends_no_time() -> None:
 def test_the_cut_of_both_topics_against_each_other_matters() -> None:
     """In one batch the deletion at 15 comes before the right record at 20, as the clocks say."""
     deletion: Step = (LEFT, None, 15)
-    assert updates_of("inner", [[*EXAMPLE, deletion]]) == [[("a", "b", 10), ("c", "b", 5)]]
-    assert updates_of("inner", [EXAMPLE, [deletion]])[0][-1] == ("c", "d", 20)
+    gone: list[Update] = [("a", "b", 10), ("c", "b", 5), (None, None, 15)]
+    assert updates_of("inner", [[*EXAMPLE, deletion]]) == [gone]
+    assert updates_of("inner", [EXAMPLE, [deletion]])[1] == [(None, None, 20)]
 
 
 def test_a_result_has_the_place_of_its_record() -> None:
@@ -119,114 +143,120 @@ def test_a_result_has_the_place_of_its_record() -> None:
     ]
     results = engine.process(engine.empty_state(), batch_of(engine, first), CLOCKS).results
     assert [tuple(row.values()) for row in results.to_pylist()] == [
-        ("A", 10, 0, 7, RIGHT, 40, "a", "b"),
-        ("A", 5, 2, 8, LEFT, 50, "c", "b"),
+        ("A", 10, 0, 7, RIGHT, 40, False, "a", "b"),
+        ("A", 5, 2, 8, LEFT, 50, False, "c", "b"),
     ]
 
 
-def test_names_and_kinds_are_checked() -> None:
-    """A name that is taken is refused, and a kind that is unknown."""
+def test_names_are_checked() -> None:
+    """A name that is taken is refused."""
     with pytest.raises(IllegalArgument, match="column 'side' is there twice"):
-        TableUpdatesEngine("inner", LEFT_VALUES, pa.schema([("side", pa.string())]))
-    with pytest.raises(IllegalArgument, match="one of inner, left, outer, not 'right'"):
-        TableUpdatesEngine("right", LEFT_VALUES, RIGHT_VALUES)  # type: ignore[arg-type]
+        TableUpdatesEngine(
+            TableJoin("inner", 0, 1), (LEFT_VALUES, pa.schema([("side", pa.string())]))
+        )
 
 
-class Model:
-    """The slow model: two dicts, record by record."""
+@dataclass(frozen=True)
+class Case:
+    """One random case, named by its seed: tables joined somehow, and whether changes are asked."""
 
-    def __init__(self, how: str, wrong: str = "") -> None:
-        """Begin with empty tables; ``wrong`` names a rule to break, for the canary."""
-        self.how, self.wrong = how, wrong
-        self.tables: tuple[dict[str, Arrived], dict[str, Arrived]] = ({}, {})
-        self.marks: set[str] = set()
+    seed: int
+    tree: Tree
+    filtered: frozenset[int]
+    sides: tuple[Logs, ...]
+    changes: bool
 
-    def process(self, given: Arrivals) -> list[Any]:
-        """Return the results of one batch."""
-        results = []
-        for side, record in sorted(given, key=self._place):
-            self._take(side, record)
-            rows = [table.get(record.key) for table in self.tables]
-            values = [None if row is None else row.value for row in rows]
-            has_row = {"inner": None not in values, "left": values[0], "outer": any(values)}
-            if has_row[self.how]:
-                place = (record.partition, record.offset, side, record.stream_time)
-                results.append((record.key, self._time(side, record), *place, *values))
-                self.marks |= {f"{self.how}: no {'lr'[n]}" for n in (0, 1) if values[n] is None}
-                if record.value is None:
-                    self.marks.add(f"{self.how}: told after a deletion")
-        return results
-
-    def _place(self, one: tuple[int, Arrived]) -> tuple[int, int, int, int]:
-        side, record = one
-        time = record.time if self.wrong == "order" else record.stream_time
-        return time, side, record.partition, record.offset
-
-    def _take(self, side: int, record: Arrived) -> None:
-        table = self.tables[side]
-        had = table.get(record.key)
-        if had is not None and had.time > record.time:
-            self.marks.add("a newer record with an earlier time")
-        if had is not None and had.partition != record.partition:
-            self.marks.add("a key of several partitions")
-        if record.value is not None:
-            table[record.key] = record
-        elif self.wrong != "deletion" and table.pop(record.key, None) is None:
-            self.marks.add("a deletion of nothing")
-
-    def _time(self, side: int, record: Arrived) -> int:
-        other = self.tables[1 - side].get(record.key)
-        if other is None or self.wrong == "time":
-            return record.time
-        self.marks.add("the other's time" if record.time < other.time else "the record's time")
-        return max(record.time, other.time)
-
-    def state(self) -> set[tuple[Any, ...]]:
-        """Side, key, value, time of every row."""
-        sides = enumerate(self.tables)
-        return {(side, *row) for side, table in sides for row in map(_row, table.values())}
+    @property
+    def engine(self) -> TableUpdatesEngine:
+        """The engine of the case."""
+        of_kind = TableChangesEngine if self.changes else TableUpdatesEngine
+        values = [pa.schema([(f"v{number}", pa.string())]) for number in range(len(self.sides))]
+        return of_kind(join_of(self.tree), values, CARRIED, self.filtered)
 
 
-def _row(record: Arrived) -> tuple[Any, ...]:
-    return record.key, record.value, record.time
+def join_of(tree: Tree) -> Any:
+    """The same for the engine."""
+    return tree if isinstance(tree, int) else TableJoin(tree[0], *map(join_of, tree[1:]))
+
+
+def random_case(seed: int) -> Case:
+    """Make the case of ``seed``."""
+    random = Random(seed)
+    numbers = range(random.choice((2, 2, 3, 4)))
+    tree = random_tree(random, numbers)
+    filtered = frozenset(number for number in numbers if random.random() < 0.4)
+    sides = tuple(random_logs(random, f"t{number}.", 0.3) for number in numbers)
+    return Case(seed, tree, filtered, sides, changes=random.random() < 0.4)
+
+
+def table_of(engine: TableUpdatesEngine, given: Arrivals) -> pa.Table:
+    """Records of several tables as a batch, in their order."""
+    rows = [to_table(engine.record_schema, [one], f"v{side}", side=side) for side, one in given]
+    return pa.concat_tables([engine.record_schema.empty_table(), *rows])
 
 
 def arrivals_of(case: Case, random: Random, *, cut: bool) -> list[Arrivals]:
-    """The case's records batch by batch, either side first within a batch."""
+    """The case's records batch by batch, any table first within a batch."""
     cuts = random_cuts(case.sides, random) if cut else whole(case.sides)
+    numbers = range(len(case.sides))
     return [
-        [(side, record) for side in random.sample((LEFT, RIGHT), 2) for record in batch.new[side]]
+        [(side, one) for side in random.sample(numbers, len(numbers)) for one in batch.new[side]]
         for batch in batches(case.sides, cuts)
     ]
 
 
-def state_rows(state: pa.Table) -> set[tuple[Any, ...]]:
-    """The state as the model has it."""
-    rows = state.to_pylist()
-    assert all(row["key_group"] == len(row["key"]) and not row["null_value"] for row in rows)
-    assert all(row["rl"[row["side"]]] is None for row in rows), "a row has its own side's values"
-    return {(r["side"], r["key"], r["lr"[r["side"]]], r["timestamp_ms"]) for r in rows}
+def told_of(case: Case, model: Model, given: Arrivals) -> list[tuple[Any, ...]]:
+    """What the model says that the engine gives of a batch."""
+
+    def row(suborder: int, values: Values | None, *beside: Any) -> tuple[Any, ...]:
+        of_tables = [(values or {}).get(number) for number in range(len(case.sides))]
+        return suborder, *beside, *of_tables
+
+    results = []
+    for side, record, told in model.process(given):
+        if told is None:
+            continue
+        place = (record.key, told.time, record.partition, record.offset)
+        if case.changes:
+            changes = [
+                row(2 * side + is_new, values, record.stream_time)
+                for is_new, values in enumerate((told.old, told.new))
+                if values is not None
+            ]
+        else:
+            changes = [row(side, told.new, record.stream_time, told.new is None)]
+            model.marks |= {"told of three tables and more"} if len(case.sides) > 2 else set()
+            model.marks |= {"told that a row is gone"} if told.new is None else set()
+        results += [(*place, *change) for change in changes]
+    return results
 
 
 def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[str]:
     """Compare one case with the model, batch by batch; return the rare branches it reached."""
-    engine, model = engine_of(case.how), Model(case.how, wrong)
+    engine = case.engine
+    model = Model(case.tree, case.filtered, wants_old=case.changes, wrong=wrong)
     state = engine.empty_state()
     for given in arrivals_of(case, Random(case.seed + 1), cut=cut):
-        result = engine.process(state, batch_of(engine, given), CLOCKS)
+        result = engine.process(state, table_of(engine, given), CLOCKS)
         state = saved_and_loaded(result.state) if restart else result.state
         results = [tuple(row.values()) for row in result.results.to_pylist()]
-        assert results == model.process(given)
-        assert result.filtered == len(given) - len(results)
-        assert state_rows(state) == model.state()
-        assert len(state) == len(model.state())
+        assert results == told_of(case, model, given)
+        # Both changes of a record have its place; suborders tell of which table it is.
+        of_table = 2 if case.changes else 1
+        telling = {(row[2], row[3], row[4] // of_table) for row in results}
+        assert result.filtered == len(given) - len(telling)
+        rows = state.to_pylist()
+        assert all(row["key_group"] == len(row["key"]) and not row["null_value"] for row in rows)
+        held = {(r["side"], r["key"], r[f"v{r['side']}"], r["timestamp_ms"]) for r in rows}
+        assert held == model.state()
+        assert len(state) == len(held)
     return model.marks
 
 
 ALL_MARKS = {
-    "a newer record with an earlier time", "a key of several partitions", "a deletion of nothing",
-    "the other's time", "the record's time", "left: no r", "outer: no l", "outer: no r",
-    "left: told after a deletion", "outer: told after a deletion",
+    "a newer record with an earlier time", "a key of several partitions", "a filter tells nothing",
+    "left: nothing was there", "outer: nothing was there", "told of three tables and more",
+    "told that a row is gone", "a join within a join goes on without",
 }  # fmt: skip
 
 
@@ -242,19 +272,19 @@ def test_the_engine_equals_the_model_on_random_logs() -> None:
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 
 
-@pytest.mark.parametrize("wrong", ["order", "deletion", "time"])
+@pytest.mark.parametrize("wrong", ["order", "deletion", "time", "filter"])
 def test_a_wrong_model_is_noticed(wrong: str) -> None:
     """The canary: a model with another rule disagrees with the engine, so the alarm works."""
-    for seed in range(100):
+    for seed in range(200):
         try:
             check_case(random_case(seed), cut=True, restart=False, wrong=wrong)
         except AssertionError:
             return
-    pytest.fail(f"a hundred cases did not notice a wrong {wrong}")
+    pytest.fail(f"two hundred cases did not notice a wrong {wrong}")
 
 
 def keyed(case: Case) -> list[Arrivals]:
-    """The records of each side, a key's all in one partition, as a producer would place them."""
+    """The records of each table, a key's all in one partition, as a producer would place them."""
     records: list[Arrivals] = []
     for side, logs in enumerate(case.sides):
         log = [record for given in logs.values() for record in given]
@@ -272,131 +302,26 @@ def pieces(random: Random, records: Arrivals, most: int) -> list[Arrivals]:
     return [records[start:end] for start, end in itertools.pairwise(ends)]
 
 
-def results_of(how: How, batches_given: Sequence[Arrivals]) -> list[tuple[Any, ...]]:
+def results_of(case: Case, batches_given: Sequence[Arrivals]) -> list[tuple[Any, ...]]:
     """All results, by place: batches of several partitions have no order between them."""
-    engine = engine_of(how)
+    engine = case.engine
     state, results = engine.empty_state(), []
     for given in batches_given:
-        result = engine.process(state, batch_of(engine, given), CLOCKS)
+        result = engine.process(state, table_of(engine, given), CLOCKS)
         state = saved_and_loaded(result.state)
         results += [tuple(row.values()) for row in result.results.to_pylist()]
     return sorted(results, key=lambda row: (row[4], *row[2:4]))
 
 
-def test_any_cut_of_one_sides_records_gives_the_same_results() -> None:
-    """Between the same records of the other side, batch cuts and restarts don't matter."""
+def test_any_cut_of_one_tables_records_gives_the_same_results() -> None:
+    """Between the same records of the others, batch cuts and restarts don't matter."""
     compared = 0
     for seed in range(60):
         case, random = random_case(seed), Random(seed)
-        left, right = (pieces(random, records, 6) for records in keyed(case))
-        turns = sorted([*left, *right], key=lambda _: random.random())
+        turns = [piece for records in keyed(case) for piece in pieces(random, records, 6)]
+        turns.sort(key=lambda _: random.random())
         recut = [piece for turn in turns for piece in pieces(random, turn, 3)]
-        once = results_of(case.how, turns)
-        assert results_of(case.how, recut) == once, f"seed {seed}"
+        once = results_of(case, turns)
+        assert results_of(case, recut) == once, f"seed {seed}"
         compared += len(once)
     assert compared > 500, "too few results to compare"
-
-
-def driver_of(how: str) -> TopologyTestDriver:
-    """Windows of 10 ms that count the updates of two joined tables."""
-    builder = StreamsBuilder()
-    prices, stock = builder.table("prices", "price INT"), builder.table("stock", "pieces INT")
-    kinds = {"inner": prices.join, "left": prices.left_join, "outer": prices.outer_join}
-    grouped = kinds[how](stock).to_stream().group_by_key()
-    grouped.windowed_by(TimeWindows.of_size_and_grace(10, 5)).count().materialize("updates")
-    return TopologyTestDriver(builder.build())
-
-
-def price(value: int | None, time_ms: int, key: str = "A") -> Record:
-    """One record of prices; None deletes."""
-    return Record(key, None if value is None else {"price": value}, time_ms)
-
-
-def pieces_of(value: int | None, time_ms: int, key: str = "A") -> Record:
-    """One record of the stock; None deletes."""
-    return Record(key, None if value is None else {"pieces": value}, time_ms)
-
-
-def counts(driver: TopologyTestDriver) -> dict[tuple[str, int], int]:
-    """The counts by key and window start."""
-    rows = driver.window_store("updates").all()
-    return {(row.key, row.window_start_ms): row.value["count"] for row in rows}
-
-
-@pytest.mark.parametrize(
-    ("how", "counted"),
-    [
-        ("inner", {("A", 0): 1, ("A", 10): 1, ("A", 20): 1}),
-        ("left", {("A", 0): 2, ("A", 10): 1, ("A", 20): 2}),
-        ("outer", {("A", 0): 2, ("A", 10): 1, ("A", 20): 2, ("B", 10): 1}),
-    ],
-)
-def test_updates_of_joined_tables_are_counted_in_windows(
-    how: str, counted: dict[tuple[str, int], int]
-) -> None:
-    """Updates of both, a right row alone and two deletions; without a row: filtered."""
-    driver = driver_of(how)
-    driver.pipe_input("prices", price(1, 6))
-    driver.pipe_input("stock", [pieces_of(4, 5), pieces_of(5, 10)])
-    driver.pipe_input("prices", price(2, 20))
-    # The deletion tells of the left row alone, which is of 20.
-    driver.pipe_input("stock", [pieces_of(None, 11), pieces_of(7, 12, "B")])
-    driver.pipe_input("prices", price(None, 21))
-    assert counts(driver) == counted
-    counters, applied = driver.counters("updates"), sum(counted.values())
-    assert (counters.applied, counters.filtered) == (applied, 7 - applied)
-    assert (counters.input, counters.dropped, counters.late) == (7, 0, 0)
-
-
-def test_a_window_is_final_when_both_topics_are_past_it() -> None:
-    """A count up to 10 with grace 5 waits for both clocks; an update of it is late then."""
-    driver = driver_of("outer")
-    driver.pipe_input("prices", [price(1, 5), price(1, 100, "Z")])
-    driver.pipe_input("stock", pieces_of(1, 5, "B"))
-    assert not any(row.final for row in driver.window_store("updates").fetch_all(0, 0))
-    driver.pipe_input("stock", pieces_of(1, 6))
-    assert counts(driver)["A", 0] == 2
-    driver.pipe_input("stock", [pieces_of(1, 100, "Z"), pieces_of(1, 7)])
-    assert all(row.final for row in driver.window_store("updates").fetch_all(0, 0))
-    assert counts(driver)["A", 0] == 2
-
-
-def test_an_updates_value_has_the_columns_of_both_tables() -> None:
-    """Updates are grouped by a column of either table, with or without a partner."""
-    builder = StreamsBuilder()
-    prices = builder.table("prices", "price INT, shop STRING")
-    updates = prices.left_join(builder.table("stock", "pieces INT")).to_stream()
-    updates.group_by("shop").reduce(lambda _, new: new).materialize("newest")
-    driver = TopologyTestDriver(builder.build())
-    driver.pipe_input("prices", Record("A", {"price": 1, "shop": "x"}, 3))
-    driver.pipe_input("stock", pieces_of(4, 9))
-    row = driver.key_value_store("newest").get("x")
-    assert row is not None
-    assert (row.value, row.timestamp_ms) == ({"price": 1, "shop": "x", "pieces": 4}, 9)
-
-
-def test_a_table_of_one_topic_gives_its_records() -> None:
-    """Without a join to_stream is the plain stream; a deletion is a record without a value."""
-    builder = StreamsBuilder()
-    table = builder.table("prices", "price INT")
-    table.to_stream().group_by_key().count().materialize("all")
-    driver = TopologyTestDriver(builder.build())
-    driver.pipe_input("prices", [price(1, 3), price(2, 2), price(None, 4)])
-    rows = driver.key_value_store("all").all()
-    assert [(row.key, row.value) for row in rows] == [("A", {"count": 2})]
-    assert [letter["reason"] for letter in driver.dead_letters("all")] == ["null-value"]
-
-
-def test_what_can_not_be_joined_is_told_with_a_way_out() -> None:
-    """A column that both have is renamed; updates aren't joined with a stream."""
-    builder = StreamsBuilder()
-    left, right = builder.table("a", "v INT"), builder.table("b", "v INT")
-    updates = left.outer_join(right).to_stream()
-    step = r"outer_join\(table 'b'\).to_stream\(\)"
-    with pytest.raises(InvalidTopology, match=rf"a join \({step}\) can't be joined with a stream"):
-        updates.join(builder.stream("c", "x INT"), JoinWindows.of_time_difference_with_no_grace(1))
-    updates.group_by_key().count().materialize("s")
-    with pytest.raises(
-        InvalidTopology, match=rf"'s', {step}: column 'v' .*rename columns with map"
-    ):
-        TopologyTestDriver(builder.build())

@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from oriel.pipeline.language.topology.aggregations import Columns, Functions
-from oriel.pipeline.language.topology.inputs import Input, Join, Side
+from oriel.pipeline.language.topology.inputs import Input, Join, Side, sides_of
 from oriel.pipeline.language.topology.sources import Source, StoreSource
 from oriel.pipeline.language.topology.stores import Store
 
@@ -89,5 +89,6 @@ def _input_text(origin: Input | Side) -> str:
 
 
 def _join_text(join: Join) -> str:
-    other = f" with ({_input_text(join.right)})" if join.right else ""
-    return f"({_input_text(join.left)}).{join}{other}"
+    left, *others = map(_input_text, sides_of(join))
+    of_others = f" with {', '.join(f'({text})' for text in others)}" if others else ""
+    return f"({left}).{join}{of_others}"

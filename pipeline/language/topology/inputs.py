@@ -5,8 +5,14 @@ from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.language.topology.aggregations import Columns, Functions, verb
 from oriel.pipeline.language.topology.sources import Source
-from oriel.pipeline.language.topology.steps import MapValues, Step, flattens, grouping_text
-from oriel.pipeline.windows import JoinWindows, NoWindows, TimeWindows
+from oriel.pipeline.language.topology.steps import (
+    Filter,
+    MapValues,
+    Step,
+    flattens,
+    grouping_text,
+)
+from oriel.pipeline.windows import JoinWindows, NoWindows, TableJoin, TimeWindows
 from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
@@ -27,6 +33,11 @@ class Side:
     def __str__(self) -> str:
         """The side as it is written."""
         return ".".join(map(str, (_read(self), *self.steps)))
+
+    @property
+    def filters_table(self) -> bool:
+        """Whether it is a table that a filter leaves rows out of."""
+        return any(isinstance(step, Filter) and step.of_table for step in self.steps)
 
     @property
     def group_by(self) -> "tuple[str | Column, ...]":
@@ -73,32 +84,50 @@ class TableLookup:
 
 @dataclass(frozen=True)
 class TableUpdates:
-    """The row of two tables joined by key, after each record of either."""
+    """The row of joined ``tables`` after each record of any; ``rows`` joins them by number."""
 
-    left: Side
-    right: Side
-    how: Literal["inner", "left", "outer"]
+    tables: tuple[Side, ...]
+    rows: TableJoin
 
     def __str__(self) -> str:
-        """The step as it is written."""
-        return f"{verb(self.how)}(table {self.right.source.topic!r}).to_stream()"
+        """The steps as they are written, behind the first table."""
+        return f"{_behind_first(self.tables, self.rows)}to_stream()"
+
+    @property
+    def left(self) -> Side:
+        """The first table."""
+        return self.tables[0]
 
 
 @dataclass(frozen=True)
 class TableChanges:
-    """What each record changes of a table, or of two joined by key: the old row, and the new one.
+    """What each record changes of a table, or of several that are joined: the old and the new row.
 
-    A table that is not joined has no ``right`` side, and its ``how`` means nothing.
+    ``rows`` joins the ``tables`` by their numbers; of one table it is 0.
     """
 
-    left: Side
-    right: Side | None = None
-    how: Literal["inner", "left", "outer"] = "left"
+    tables: tuple[Side, ...]
+    rows: TableJoin | int = 0
 
     def __str__(self) -> str:
-        """The step, as ``TableUpdates`` has it."""
-        joined = f"{verb(self.how)}(table {self.right.source.topic!r})." if self.right else ""
-        return f"{joined}changes()"
+        """The steps, as ``TableUpdates`` has them."""
+        return f"{_behind_first(self.tables, self.rows)}changes()"
+
+    @property
+    def left(self) -> Side:
+        """The first table."""
+        return self.tables[0]
+
+
+def _behind_first(tables: tuple[Side, ...], rows: TableJoin | int) -> str:
+    """The joins of tables as they are written behind the first one, which stands in front."""
+
+    def text(part: TableJoin | int) -> str:
+        if isinstance(part, int):
+            return f"table {tables[part].source.topic!r}"
+        return f"{text(part.left)}.{verb(part.how)}({text(part.right)})"
+
+    return f"{text(rows)}.".removeprefix(f"{text(0)}.")
 
 
 @dataclass(frozen=True)
@@ -171,6 +200,8 @@ def side_of(origin: "Input") -> Side:
 
 def sides_of(join: Join) -> tuple[Side, ...]:
     """The sides of a join, the left one first; what reads one table has one."""
+    if isinstance(join, TableUpdates | TableChanges):
+        return join.tables
     return (join.left,) if join.right is None else (join.left, join.right)
 
 
@@ -225,12 +256,13 @@ class Input:
 
 
 def _read(stream: Side | Input) -> str:
-    """What stands in front of the steps of a stream, a join with both sides."""
+    """What stands in front of the steps of a stream, a join with all sides."""
     join = stream.join
     if join is None:
         return str(stream.source)
-    other = f" of ({join.right})" if join.right else ""
-    return f"({join.left}).{join}{other}"
+    left, *others = sides_of(join)
+    of_others = f" of {', '.join(f'({side})' for side in others)}" if others else ""
+    return f"({left}).{join}{of_others}"
 
 
 def _sides(join: Join | None) -> tuple[Side, ...]:
@@ -273,6 +305,12 @@ def pairing_join(stream: Side | Input) -> Join | None:
     """
     join = stream.join
     return pairing_join(join.left) if isinstance(join, TableLookup | AggregateUpdates) else join
+
+
+def are_updates(stream: Side | Input) -> bool:
+    """Whether a stream's records are updates of joined tables, or their changes."""
+    join = pairing_join(stream)
+    return isinstance(join, TableUpdates | TableChanges) and len(join.tables) > 1
 
 
 def _joins_text(join: Join) -> str:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges
 from oriel.pipeline.windows.definitions import FOREVER_MS, Windows
 from oriel.pipeline.windows.records import (
+    EFFECT,
     NOTHING_OBSERVED_MS,
     REJECTED_SCHEMA,
     SUBORDER,
@@ -104,6 +105,10 @@ class WindowEngine(ABC):
     def order_by_suborder(self) -> None:
         """Expect rows that share the place of one record: results of a join, or elements."""
         self.record_schema = self.record_schema.append(SUBORDER)
+
+    def order_by_effect(self) -> None:
+        """Expect updates of joined tables, which take effect in an order of their own."""
+        self.record_schema = self.record_schema.append(EFFECT)
 
     def empty_state(self) -> pa.Table:
         """The state before the first record."""

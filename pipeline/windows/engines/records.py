@@ -7,14 +7,15 @@ import pyarrow.compute as pc
 from oriel.pipeline.windows.arrays import lexsort
 from oriel.pipeline.windows.definitions import NoWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
-from oriel.pipeline.windows.records import NULL_VALUE, RECORD_FIELDS, SUBORDER
+from oriel.pipeline.windows.records import EFFECT, NULL_VALUE, RECORD_FIELDS, SUBORDER
 
 
 class RecordsEngine(WindowEngine):
     """Gives the records of a batch as its changes, in the order of their log; has no state.
 
     Branches of a stream that are merged again are several inputs that read one partition: their
-    records are in its order, too.
+    records are in its order, too. Updates of joined tables are in the order in which they take
+    effect: the last one of a key is its row.
     """
 
     def __init__(self, values: pa.Schema, inputs: int = 1) -> None:
@@ -36,4 +37,7 @@ class RecordsEngine(WindowEngine):
         keys = [input_number, np.asarray(batch["offset"]), partition]
         if SUBORDER.name in batch.column_names:
             keys.insert(0, np.asarray(pc.fill_null(batch[SUBORDER.name], 0)))
+        if EFFECT.name in batch.column_names:
+            keys.append(np.asarray(pc.fill_null(batch[EFFECT.name], 0)))
+            batch = batch.drop_columns([EFFECT.name])
         return EngineResult(state, batch.take(pa.array(lexsort(keys))))

@@ -42,6 +42,7 @@ class Fold:
     ``types`` are the columns of the aggregate: with one column (and ``bare``) the functions
     see its value, else a dict. ``step`` names the place in the topology, for messages. With a
     ``subtractor``, also ``(key, value, aggregate) -> aggregate``, records are a table's changes.
+    ``of_updates`` are the inputs whose records are updates of joined tables.
 
     An aggregate is None where there is no row: before the first record of a reduce, and after a
     function returned None.
@@ -54,16 +55,21 @@ class Fold:
     step: str
     bare: bool = True
     subtractor: Aggregator | None = None
+    of_updates: frozenset[int] = frozenset()
 
     def fold_partition(self, partition: int) -> int:
-        """The number under which records of ``partition`` are folded together, in offset order.
+        """The number under which records of ``partition`` are folded together, as they arrive.
 
         With several streams a record's partition has the number (partition * streams + stream),
         so that each stream is folded alone, and the merger puts them together. Without a merger
-        the streams of a cogroup are folded into one row as they arrive, as Kafka does.
+        the streams of a cogroup are folded into one row as they arrive, as Kafka does. Updates of
+        joined tables have one order over all partitions, and are folded together: who takes a row
+        away has to find what it was added to.
         """
         streams = len(self.aggregators)
-        return partition // streams if self.merger is None else partition
+        stream = partition % streams
+        number = stream if stream in self.of_updates else partition
+        return number // streams if self.merger is None else number
 
     def initial(self) -> Any:
         """The aggregate of an empty session, which the merger takes first; None for reduce.

@@ -1,13 +1,13 @@
-"""Joins of two inputs by key, as pure functions of (state, batch, clocks).
+"""Joins of inputs by key, as pure functions of (state, batch, clocks).
 
-Records of both sides come in as one Arrow table with the column ``side``; joined rows go out,
+Records of all sides come in as one Arrow table with the column ``side``; joined rows go out,
 with the place and the stream time by which the windows behind the join put them in order and
-judge them. There is one engine for each pair of inputs: two streams (``StreamJoinEngine``), a
-stream with a table (``TableLookupEngine``), the updates of two tables (``TableUpdatesEngine``). By
-a foreign key two of them stand behind each other: ``SubscriptionsEngine`` and ``ResponsesEngine``.
-What is no join, but takes the same way with one side, are the changes of a table
-(``TableChangesEngine``, also of two) and the updates of an aggregation (``ColumnUpdatesEngine``,
-``FoldUpdatesEngine``). These are ``JoinEngine`` all. A table itself, of one topic or of several
+judge them. There is one engine for each kind of inputs: two streams (``StreamJoinEngine``), a
+stream with a table (``TableLookupEngine``), the updates of tables (``TableUpdatesEngine``). By a
+foreign key two of them stand behind each other: ``SubscriptionsEngine`` and ``ResponsesEngine``.
+What is no join, but takes the same way, are the changes of a table (``TableChangesEngine``, also of
+several) and the updates of an aggregation (``ColumnUpdatesEngine``, ``FoldUpdatesEngine``). These
+are ``JoinEngine`` all. A table itself, of one topic or of several
 (``TableRowsEngine``), is a store's ``WindowEngine``.
 """
 
@@ -15,6 +15,7 @@ from oriel.pipeline.windows.joins.aggregate_updates import (
     AggregateUpdatesEngine,
     ColumnUpdatesEngine,
     FoldUpdatesEngine,
+    StreamRows,
 )
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
@@ -59,6 +60,7 @@ __all__ = [
     "JoinResult",
     "ResponsesEngine",
     "StreamJoinEngine",
+    "StreamRows",
     "SubscriptionsEngine",
     "TableChangesEngine",
     "TableJoin",

@@ -13,7 +13,8 @@ between follows from the batches, as in Kafka from arrival (behind a repartition
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +32,14 @@ from oriel.pipeline.windows.joins.sides import (
     JoinResult,
     values_beside,
 )
-from oriel.pipeline.windows.records import NULL_VALUE, SUBORDER, rows_schema, takes_away
+from oriel.pipeline.windows.records import (
+    EFFECT,
+    NULL_VALUE,
+    SUBORDER,
+    arrival_keys,
+    rows_schema,
+    takes_away,
+)
 
 #: Of which window a result is.
 _BOUNDS = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
@@ -39,9 +47,21 @@ _BOUNDS = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa
 _REASON = pa.field("reason", pa.string())
 
 
-#: What the rows of a stream are: records; elements or pairs, which share places and have a suborder
-#: for that; or changes of a table, whose suborder says which take a row away.
-Rows = Literal["records", "elements", "changes"]
+@dataclass(frozen=True)
+class StreamRows:
+    """What the rows of a stream are beside records.
+
+    ``share_places``: they have a suborder, as elements, pairs and changes have. ``have_effect``:
+    they come of joined tables, and take effect in an order of their own (``EFFECT``).
+    ``are_changes``: of a table, whose suborder says which take a row away.
+    """
+
+    share_places: bool = False
+    have_effect: bool = False
+    are_changes: bool = False
+
+
+RECORDS = StreamRows()
 
 
 class _Entries(NamedTuple):
@@ -61,13 +81,15 @@ class _Updates(NamedTuple):
     """What a batch makes: the next state, and the rows after some of the entries.
 
     ``entries`` are the numbers of these, ``columns`` the aggregates, ``timestamp_ms`` the rows'.
-    ``rejected`` has by a record's number why it has no part in any row.
+    ``gone`` says of which none is left. ``rejected`` has by a record's number why it has no part in
+    any row.
     """
 
     state: pa.Table
     entries: Ints
     columns: Mapping[str, pa.Array]
     timestamp_ms: Ints
+    gone: Flags
     rejected: Mapping[int, str] = {}
 
 
@@ -76,8 +98,8 @@ class AggregateUpdatesEngine(JoinEngine):
 
     Its one side is the stream, grouped by key, or a table's changes. A result has the place and the
     stream time of its record, and its suborder; in hopping windows that counts the record's rows.
-    Where a function leaves no row nothing goes on, and the record is filtered. A change that takes
-    a row away and one that puts another there, both of a group, are one update, as in Kafka.
+    Where a function leaves no row it tells that (``null_value``). A change that takes a row away
+    and one that puts another there, both of a group, are one update, as in Kafka.
 
     The state has rows of windows like that of ``TimeWindowEngine``. They leave when no partition
     can bring a record for them any more.
@@ -94,7 +116,7 @@ class AggregateUpdatesEngine(JoinEngine):
         state_fields: tuple[list[pa.Field], list[pa.Field]],
         carried: pa.Schema | None,
         *,
-        rows: Rows,
+        rows: StreamRows,
     ) -> None:
         """Read ``values`` of a record, give aggregates of ``types``.
 
@@ -105,16 +127,19 @@ class AggregateUpdatesEngine(JoinEngine):
             IllegalArgument: an aggregate has a name that the join needs.
         """
         self._windows, self._grid = windows, WindowGrid(windows)
-        self._shares_places, self._of_changes = rows != "records", rows == "changes"
+        self._rows = rows
         self._carried = list(carried or ())
         place, aggregates = state_fields
         bounds = () if windows.kind == "none" else _BOUNDS
         given = pa.schema([*types.items(), *bounds])
-        results = values_beside((*RESULT_FIELDS, _REASON), carried, [given])
-        beside = (SUBORDER, NULL_VALUE) if self._shares_places else (NULL_VALUE,)
+        own = (*RESULT_FIELDS, NULL_VALUE, _REASON)
+        results = values_beside(own, carried, [given])
+        beside = [NULL_VALUE]
+        beside += [SUBORDER] if rows.share_places else []
+        beside += [EFFECT] if rows.have_effect else []
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *self._carried, *values])
         self.state_schema = rows_schema([_BOUNDS[0], *place], self._carried, aggregates)
-        self.result_schema = pa.schema([*RESULT_FIELDS, *results, _REASON])
+        self.result_schema = pa.schema([*own, *results])
 
     def units(self, state: pa.Table) -> Ints:
         """See ``WindowEngine``."""
@@ -164,9 +189,9 @@ class AggregateUpdatesEngine(JoinEngine):
 
     def _entries(self, batch: pa.Table) -> _Entries:
         """The records in the order of effect that some open window takes."""
-        suborder = [np.asarray(batch[SUBORDER.name])] if self._shares_places else []
-        by = (np.asarray(batch[name]) for name in ("offset", "partition", "stream_time_ms"))
-        batch = batch.take(pa.array(np.lexsort((*suborder, *by)))).combine_chunks()
+        effect = batch[EFFECT.name if self._rows.have_effect else "stream_time_ms"]
+        order = np.lexsort((*arrival_keys(batch), np.asarray(effect)))
+        batch = batch.take(pa.array(order)).combine_chunks()
         time_ms = np.asarray(batch["timestamp_ms"])
         # Rule 2: by the record's own times, as decision 0001 says of all windows.
         close_ms = np.asarray(batch["stream_time_ms"]) - self._windows.close_delay_ms
@@ -184,15 +209,17 @@ class AggregateUpdatesEngine(JoinEngine):
 
         That has the next place in the order of effect: the same record's, of the same group.
         """
-        if not self._of_changes:
+        if not self._rows.are_changes:
             none = np.zeros(len(batch), dtype=np.bool_)
             return none, none
         (key_code,), _ = coded_keys(batch["key"])
-        places = (key_code, *(np.asarray(batch[name]) for name in ("partition", "offset")))
+        # Of joined tables suborders tell of which one a record is.
+        table = np.asarray(batch[SUBORDER.name]) // 2
+        places = key_code, table, np.asarray(batch["partition"]), np.asarray(batch["offset"])
         old = takes_away(batch)
-        is_next_same = np.append(~heads(*places)[1:], [False] * (len(batch) > 0))
-        is_next_new = np.append(~old[1:], [False] * (len(batch) > 0))
-        return old, old & is_next_same & is_next_new
+        is_completed = np.zeros(len(batch), dtype=np.bool_)
+        is_completed[:-1] = old[:-1] & ~old[1:] & ~heads(*places)[1:]
+        return old, is_completed
 
     def _results(self, entries: _Entries, updates: _Updates, record: Ints) -> pa.Table:
         """The rows as results; ``record`` is the number of the record that each follows."""
@@ -200,7 +227,7 @@ class AggregateUpdatesEngine(JoinEngine):
         suborder: pa.Array | Ints = pa.nulls(len(records), SUBORDER.type)
         if self._windows.kind == "hopping":
             suborder = updates.entries - np.searchsorted(entries.record, record)
-        elif self._shares_places:
+        elif self._rows.share_places:
             suborder = records[SUBORDER.name]
         columns = {
             **{field.name: records[field.name] for field in SIDE_FIELDS},
@@ -208,6 +235,7 @@ class AggregateUpdatesEngine(JoinEngine):
             SUBORDER.name: suborder,
             "window_start_ms": start_ms,
             "window_end_ms": self._grid.ends(start_ms),
+            NULL_VALUE.name: updates.gone,
             _REASON.name: pa.nulls(len(records), _REASON.type),
             **updates.columns,
         }
@@ -218,7 +246,8 @@ class AggregateUpdatesEngine(JoinEngine):
         """The records that a function raised on as results, with the reason and without a row."""
         columns = {field.name: records[field.name] for field in SIDE_FIELDS}
         columns[_REASON.name] = pa.array(list(updates.rejected.values()), _REASON.type)
-        if self._shares_places:
+        columns[NULL_VALUE.name] = pa.repeat(pa.scalar(value=False), len(records))
+        if self._rows.share_places:
             columns[SUBORDER.name] = records[SUBORDER.name]
         return pa.table(
             [columns.get(f.name, pa.nulls(len(records), f.type)) for f in self.result_schema],
@@ -236,14 +265,14 @@ class ColumnUpdatesEngine(AggregateUpdatesEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        rows: Rows = "records",
+        rows: StreamRows = RECORDS,
     ) -> None:
         """Aggregate columns of ``values``; see ``AggregateUpdatesEngine``.
 
         Raises:
             IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
         """
-        kept = {n: a.of_changes() if rows == "changes" else a for n, a in aggregates.items()}
+        kept = {n: a.of_changes() if rows.are_changes else a for n, a in aggregates.items()}
         self._columns = PartColumns(kept, values, carried)
         super().__init__(
             windows, values, self._columns.aggregate_types, ([], self._columns.fields), carried,
@@ -276,6 +305,7 @@ class ColumnUpdatesEngine(AggregateUpdatesEngine):
             told,
             self._columns.results(after),
             np.asarray(after["timestamp_ms"]),
+            np.zeros(len(told), dtype=np.bool_),
         )
 
 
@@ -298,7 +328,7 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        rows: Rows = "records",
+        rows: StreamRows = RECORDS,
         reason: Callable[[str], str] = str,
     ) -> None:
         """Aggregate ``values`` by ``fold``; ``reason`` says in which words a record is rejected.
@@ -325,7 +355,8 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
         subtracts, is_completed = (flags.tolist() for flags in self._changes(batch))
         # Of a row that was removed within the update of a table's row: nothing, but its time.
         removed = none = None, -1
-        for number, (key, partition, time_ms, value, (low, high)) in enumerate(records):
+        for number, (key, own_partition, time_ms, value, (low, high)) in enumerate(records):
+            partition = self._fold.fold_partition(own_partition)
             changed: dict[int, tuple[Any, int]] = {}
             try:
                 for entry in range(low, high):
@@ -348,15 +379,17 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
                     # which stands only for the row that comes in its place.
                     del own[partition]
                     removed = part if is_completed[number] else none
-                if own and not is_completed[number]:
+                if not is_completed[number]:
                     by_partition = [(place, aggregate) for place, (aggregate, _) in own.items()]
                     row = in_partition_order(self._fold, key, by_partition)
-                    told.append((entry, row, max(newest_ms for _, newest_ms in own.values())))
+                    newest_ms = max((newest_ms for _, newest_ms in own.values()), default=part[1])
+                    told.append((entry, row, newest_ms))
         return _Updates(
             self._state_rows(parts, state, batch),
             np.array([entry for entry, _, _ in told], dtype=np.int64),
             self._fold.columns([row for _, row, _ in told]),
             np.array([time_ms for _, _, time_ms in told], dtype=np.int64),
+            np.array([row is None for _, row, _ in told], dtype=np.bool_),
             rejected,
         )
 

@@ -1,4 +1,4 @@
-"""What each record changes of a table, or of two joined by key, as a stream for group_by.
+"""What each record changes of a table, or of several joined by key, as a stream for group_by.
 
 A record that replaces a row gives two results, the old row and behind it the new one; the first
 row of a key only itself, a deletion only what it deletes. Behind them the old row is subtracted
@@ -9,58 +9,62 @@ A key of one table has a row in each partition that it comes from, as in Kafka, 
 store each. So every result follows from its own partition's log alone, in the order of offsets,
 whatever the batches and however partitions interleave. (Elsewhere the newest of several
 partitions' rows counts, see ``sides``. Here that would make results of which partition was read
-first, and no partition's functions could subtract just what they have added.) The rows of two
+first, and no partition's functions could subtract just what they have added.) The rows of joined
 tables change as ``updates`` says, and by its rules which cut into batches matters.
 """
+
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Ints
-from oriel.pipeline.windows.joins.sides import How, has_joined_row
-from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, histories_of
+from oriel.pipeline.windows.joins.sides import RESULT_FIELDS, TableJoin
+from oriel.pipeline.windows.joins.updates import (
+    Histories,
+    TableUpdatesEngine,
+    Told,
+    histories_of,
+)
+from oriel.pipeline.windows.records import change_suborders
 
 
 class TableChangesEngine(TableUpdatesEngine):
-    """The changes of a table, or with ``is_joined`` of two joined by key.
+    """The changes of a table, or of several joined by key.
 
     Both results of a record have its place, its stream time and the time that an update of
-    ``TableUpdatesEngine`` has. Suborders are 0 and 1, of a right side's records 2 and 3. Records
-    that neither take a row away nor put one there are filtered.
+    ``TableUpdatesEngine`` has. Suborders are 0 and 1, of the second table's records 2 and 3, and
+    so on. Records that neither take a row away nor put one there are filtered.
     """
+
+    _asks_for_old = True
 
     def __init__(
         self,
-        how: How,
-        left: pa.Schema,
-        right: pa.Schema,
+        join: TableJoin | int,
+        tables: Sequence[pa.Schema],
         carried: pa.Schema | None = None,
-        *,
-        is_joined: bool,
+        filtered: frozenset[int] = frozenset(),
     ) -> None:
-        """Join columns as ``JoinEngine`` says; one table is the left side, the right is empty.
-
-        Raises:
-            IllegalArgument: ``how`` is unknown, or two columns have one name.
-        """
-        super().__init__(how, left, right, carried)
-        self._is_joined = is_joined
+        """See ``TableUpdatesEngine``; of one table ``join`` is its number, 0."""
+        super().__init__(join, tables, carried, filtered)
+        values = [self.result_schema.field(name) for table in tables for name in table.names]
+        # Each result is a row.
+        self.result_schema = pa.schema([*RESULT_FIELDS, *values])
 
     def _histories(self, old_rows: pa.Table, batch: pa.Table) -> Histories:
         """The histories of each key, of one table in each of its partitions."""
-        return histories_of(old_rows, batch, by_partition=not self._is_joined)
+        by_partition = isinstance(self._join, int)
+        return histories_of(old_rows, batch, len(self._values_of), by_partition=by_partition)
 
-    def _told(self, histories: Histories) -> tuple[Ints, Ints, Ints]:
+    def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, int]:
         """For each new record the row before it and the row after it, where there is one."""
-        new = np.flatnonzero(histories.new)
-        after = histories.newest[:, new]
-        # What stands in front of a record in its history is what its key had before.
-        before = np.where(histories.head[new], -1, histories.newest[:, new - 1])
+        is_row = np.stack([told.tells & told.had, told.tells & told.has])
+        is_after, numbers = np.nonzero(is_row)
+        of_tables = np.where(is_after, histories.after[:, numbers], histories.before[:, numbers])
+        new = histories.new[numbers]
         side = np.asarray(histories.records["side"])[new].astype(np.int64)
-        told, rows, suborders = [], [], []
-        for is_after, of_key in enumerate((before, after)):
-            exists = has_joined_row(self._how, *(of_key >= 0))
-            told.append(new[exists])
-            rows.append(of_key[:, exists])
-            suborders.append(2 * side[exists] + is_after)
-        return np.concatenate(told), np.concatenate(rows, axis=1), np.concatenate(suborders)
+        suborders = np.array([change_suborders(table) for table in range(len(self._values_of))])
+        suborder = suborders[side, is_after]
+        rows, time_ms = self._rows(of_tables), told.time_ms[numbers]
+        results = self._joined(histories.records, new, rows, time_ms, suborder)
+        return results, int(is_row.any(axis=0).sum())

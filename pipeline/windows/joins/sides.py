@@ -199,7 +199,7 @@ def has_joined_row(how: How, left: Flags, right: Flags) -> Flags:
 
 @dataclass(frozen=True)
 class TableRecords:
-    """Records of a table, or of two tables by ``side``, in any order, as arrays.
+    """Records of a table, or of several by ``side``, in any order, as arrays.
 
     ``rows`` has ``TABLE_FIELDS``; without a column ``side`` all are of side 0. ``keys`` are the
     distinct keys by their UTF-8 bytes, ``key_code`` numbers them for each record.

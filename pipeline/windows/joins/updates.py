@@ -1,90 +1,118 @@
-"""The updates of two joined tables as a stream: what the joined row is after each record.
+"""The updates of joined tables as a stream: what the joined row is after each record.
 
-A record replaces what its key had on its own side, one without a value deletes it. What the
-joined row is then comes out with the greater time of the record and of the row that the
-other side has; where there is no joined row after it, nothing comes out. (Kafka Streams sends
-a record without a value there. Aggregations without windows and sliding ones drop it; the
-others count it, which is a difference that docs/for-kafka-streams.md names.)
+A record replaces what its key had in its own table, one without a value deletes it. What the
+joined row is then comes out, also that there is none any more, with the greatest time of the
+record and of the rows that it met in the other tables. Which records tell an update is Kafka
+Streams' rule, join by join on the way up (``_told_by``): where nothing can have changed, as there
+is no partner, nothing comes out.
 
 Records take effect as they arrive, batch after batch and within a batch in the order
-(stream time, side, partition, offset). So results depend on how the two topics are cut into
+(stream time, side, partition, offset). So results depend on how the topics are cut into
 batches against each other, as they depend on the arrival in Kafka; that is the price of
 telling of each update. Cuts don't matter for one topic alone, nor for records of one side
-between the same records of the other. That holds for a key that comes from one partition
+between the same records of the others. That holds for a key that comes from one partition
 of each topic, as keyed records do; where it comes from several, their cuts against each
-other matter, too. (``tables`` keeps the joined table as a function of the two logs.)
+other matter, too. (``tables`` keeps the joined table as a function of the logs.)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads
-from oriel.pipeline.windows.definitions import LEFT, RIGHT
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
     Clocks,
-    How,
     JoinEngine,
     JoinResult,
+    TableJoin,
     has_joined_row,
-    joined_values,
     split_by_key,
+    table_rows,
+    values_beside,
 )
 from oriel.pipeline.windows.records import NULL_VALUE
 
 
 @dataclass(frozen=True)
 class Histories:
-    """Old rows and new records by key, each key's in the order of effect; ``new`` says which.
+    """Old rows and new records by key, each key's in the order of effect.
 
-    ``head`` marks the first of each key. ``newest`` has, by [side, record], the number of the row
-    that its key has on that side after the record; -1 where there is none.
+    ``new`` has the numbers of the new records. ``before`` and ``after`` have, by [side, new
+    record], the number of the row that its key has in that table before the record and after it;
+    -1 where there is none. ``newest`` are the rows that are left in the end.
     """
 
     records: pa.Table
-    new: Flags
-    head: Flags
+    new: Ints
+    before: Ints
+    after: Ints
     newest: Ints
 
     @property
     def state(self) -> pa.Table:
         """The newest rows of each key."""
-        last = np.append(self.head[1:], True)[: len(self.head)]
-        rows = np.concatenate([side[last & (side >= 0)] for side in self.newest])
-        return self.records.take(pa.array(rows))
+        return self.records.take(pa.array(self.newest))
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one table, or several that are joined, tell of each new record.
+
+    ``had`` and ``has``: whether there is a row before the record and after it. ``tells``: whether
+    it goes up to the next join, which it does from the record's own table only. ``time_ms`` is the
+    time of what is told; beside the way up the row's, -1 where there is none.
+    """
+
+    had: Flags
+    has: Flags
+    tells: Flags
+    time_ms: Ints
 
 
 class TableUpdatesEngine(JoinEngine):
-    """The updates of two joined tables.
+    """The updates of joined tables.
 
     The state is the newest row of each key and side. A deletion leaves nothing: the records of
     a later batch all take effect after it, so none of them can be older than what it deleted.
 
-    A result has the place and the stream time of the record that it follows, the greater time
-    of that record and of the other side's row (semantics 5), and as suborder the record's side:
-    the two topics' places can be equal. Results come in the order of effect. Records after
-    which there is no joined row are filtered.
+    A result has the place and the stream time of the record that it follows, the greatest time
+    of that record and of the rows that it met (semantics 5), and as suborder the record's side:
+    the topics' places can be equal. ``null_value`` says that the joined row is gone. Results come
+    in the order of effect. Records that tell nothing are filtered.
     """
 
+    #: Whether what is behind asks for the old rows, which is what joins and filters go by.
+    _asks_for_old = False
+
     def __init__(
-        self, how: How, left: pa.Schema, right: pa.Schema, carried: pa.Schema | None = None
+        self,
+        join: TableJoin | int,
+        tables: Sequence[pa.Schema],
+        carried: pa.Schema | None = None,
+        filtered: frozenset[int] = frozenset(),
     ) -> None:
-        """Join columns as ``JoinEngine`` says.
+        """``tables`` are the tables' value columns, by whose numbers ``join`` joins them.
+
+        ``filtered`` are those with a filter: Kafka Streams' tells nothing of a record that it
+        leaves out, if the key had no row before, and if anybody asks for old rows.
 
         Raises:
-            IllegalArgument: ``how`` is unknown, or two columns have one name.
+            IllegalArgument: two columns have one name.
         """
         own = (*RESULT_FIELDS, SIDE, NULL_VALUE)
-        values = joined_values(how, How, own, carried, (left, right))
-        self._how = how
-        self._values_of_side = (left.names, right.names)
+        values = values_beside(own, carried, tables)
+        self._join = join
+        self._filtered = filtered
+        self._values_of = [table.names for table in tables]
         self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, *(carried or ()), *values])
         self.state_schema = self.record_schema
-        self.result_schema = pa.schema([*RESULT_FIELDS, *values])
+        self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *values])
 
     def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
         """Let the records of ``batch`` take effect; clocks don't matter."""
@@ -92,49 +120,87 @@ class TableUpdatesEngine(JoinEngine):
         batch = self._read(batch)
         other_keys, touched = split_by_key(state, batch["key"])
         histories = self._histories(touched, batch)
-        told, rows, suborder = self._told(histories)
-        results = self._results(histories.records, told, rows, suborder)
+        told = self._told_by(histories, self._join, asked=self._asks_for_old)
+        results, telling = self._results(histories, told)
         state = pa.concat_tables([other_keys, histories.state]).combine_chunks()
-        return JoinResult(state, [results], filtered=len(batch) - len(np.unique(told)))
+        return JoinResult(state, [results], filtered=len(batch) - telling)
 
     def _histories(self, old_rows: pa.Table, batch: pa.Table) -> Histories:
         """The histories of each key."""
-        return histories_of(old_rows, batch)
+        return histories_of(old_rows, batch, len(self._values_of))
 
-    def _told(self, histories: Histories) -> tuple[Ints, Ints, Ints]:
-        """The number of each result's record, the rows of both sides in it, and its suborder."""
-        left, right = histories.newest >= 0
-        told = np.flatnonzero(histories.new & has_joined_row(self._how, left, right))
-        side = np.asarray(histories.records["side"])[told]
-        return told, histories.newest[:, told], side.astype(np.int64)
+    def _told_by(self, histories: Histories, part: TableJoin | int, *, asked: bool) -> Told:
+        """What ``part`` of the join tells of each new record, as Kafka Streams' nodes do.
 
-    def _results(self, records: pa.Table, told: Ints, rows: Ints, suborder: Ints) -> pa.Table:
-        """Joined rows in the order of effect, as ``_told`` says."""
-        order = np.lexsort((suborder, *_effect_keys(records.take(pa.array(told)))))
-        told, rows, suborder = told[order], rows[:, order], suborder[order]
-        own = records.take(pa.array(told))
-        of_left = np.asarray(own["side"]) == LEFT
-        other_row = np.where(of_left, rows[RIGHT], rows[LEFT])
-        time_ms = np.asarray(records["timestamp_ms"])
-        columns = [
-            own["key"],
-            # A deleted row lends no time: -1 is before every time.
-            np.maximum(time_ms[told], np.where(other_row < 0, -1, time_ms[other_row])),
-            own["partition"],
-            own["offset"],
-            suborder,
-            own["stream_time_ms"],
-            *(
-                records[name].take(pa.array(rows[side], mask=rows[side] < 0))
-                for side in (LEFT, RIGHT)
-                for name in self._values_of_side[side]
-            ),
-        ]
-        return pa.table(columns, schema=self.result_schema)
+        ``asked``: what is behind asks for old rows. A left join asks its left table, an outer one
+        both; so they know that there was no row before and is none now, and tell nothing.
+        """
+        if isinstance(part, int):
+            return self._told_by_table(histories, part, asked=asked)
+        left = self._told_by(histories, part.left, asked=asked or part.how != "inner")
+        right = self._told_by(histories, part.right, asked=asked or part.how == "outer")
+        had = has_joined_row(part.how, left.had, right.had)
+        has = has_joined_row(part.how, left.has, right.has)
+        # Beside the record's way rows stay as they are: there ``has`` is what it meets.
+        meets_right = right.has if part.how == "inner" else left.had | left.has | right.has
+        meets_left = left.has | right.had | right.has if part.how == "outer" else left.has
+        tells = (left.tells & meets_right) | (right.tells & meets_left)
+        # What is told of a row that is gone has the time of what it met.
+        time_ms = np.where(tells | has, np.maximum(left.time_ms, right.time_ms), -1)
+        return Told(had, has, tells, time_ms)
+
+    def _told_by_table(self, histories: Histories, table: int, *, asked: bool) -> Told:
+        """What one table tells of each new record."""
+        all_times_ms = np.append(np.asarray(histories.records["timestamp_ms"]), -1)
+        side = np.asarray(histories.records["side"])[histories.new]
+        had, has = histories.before[table] >= 0, histories.after[table] >= 0
+        own = side == table
+        time_ms = all_times_ms[np.where(own, histories.new, histories.after[table])]
+        is_asked = asked and table in self._filtered
+        return Told(had, has, own & (had | has) if is_asked else own, time_ms)
+
+    def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, int]:
+        """Results in the order of effect, and how many records tell one."""
+        numbers = np.flatnonzero(told.tells)
+        rows = self._rows(histories.after[:, numbers])
+        new = histories.new[numbers]
+        side = np.asarray(histories.records["side"])[new].astype(np.int64)
+        results = self._joined(histories.records, new, rows, told.time_ms[numbers], side)
+        return results, len(numbers)
+
+    def _rows(self, of_tables: Ints) -> Ints:
+        """By [side, row], which tables' rows the joined row is made of; -1 for the others'."""
+        rows: Ints = np.where(table_rows(self._join, of_tables >= 0), of_tables, -1)
+        return rows
+
+    def _joined(
+        self, records: pa.Table, new: Ints, rows: Ints, time_ms: Ints, suborder: Ints
+    ) -> pa.Table:
+        """Joined ``rows`` that the ``new`` records tell, in the order of effect."""
+        order = np.lexsort((suborder, *_effect_keys(records.take(pa.array(new)))))
+        new, rows, time_ms, suborder = new[order], rows[:, order], time_ms[order], suborder[order]
+        own = records.take(pa.array(new))
+        columns = {
+            "key": own["key"],
+            "timestamp_ms": time_ms,
+            "partition": own["partition"],
+            "offset": own["offset"],
+            "suborder": suborder,
+            "stream_time_ms": own["stream_time_ms"],
+            NULL_VALUE.name: (rows < 0).all(axis=0),
+            **{
+                name: records[name].take(pa.array(of_side, mask=of_side < 0))
+                for of_side, names in zip(rows, self._values_of, strict=True)
+                for name in names
+            },
+        }
+        return pa.table([columns[name] for name in self.result_schema.names], self.result_schema)
 
 
-def histories_of(old_rows: pa.Table, batch: pa.Table, *, by_partition: bool = False) -> Histories:
-    """Sort old rows and new records by (key, order of effect), and find both sides' newest.
+def histories_of(
+    old_rows: pa.Table, batch: pa.Table, tables: int, *, by_partition: bool = False
+) -> Histories:
+    """Sort old rows and new records by (key, order of effect), and find the newest of each table.
 
     ``by_partition``: a key has a history in each partition that it comes from.
     """
@@ -142,21 +208,34 @@ def histories_of(old_rows: pa.Table, batch: pa.Table, *, by_partition: bool = Fa
     (key_code,), keys = coded_keys(records["key"])
     if by_partition:
         key_code = key_code + len(keys) * np.asarray(records["partition"]).astype(np.int64)
-    new = np.arange(len(records)) >= len(old_rows)
+    is_new = np.arange(len(records)) >= len(old_rows)
     # Old rows took effect in an earlier batch, whatever their stream time: ``new`` comes first.
-    order = np.lexsort((*_effect_keys(records), new, key_code))
+    order = np.lexsort((*_effect_keys(records), is_new, key_code))
     records, key_code = records.take(pa.array(order)), key_code[order]
     head = heads(key_code)
+    newest = _newest(records, head, tables)
+    new = np.flatnonzero(is_new[order])
+    # What stands in front of a record in its history is what its key had before.
+    before = np.where(head[new], -1, newest[:, new - 1])
+    of_last = newest[:, np.append(head[1:], True)[: len(head)]]
+    return Histories(records, new, before, newest[:, new], of_last[of_last >= 0])
+
+
+def _newest(records: pa.Table, head: Flags, tables: int) -> NDArray[np.int64]:
+    """By [side, record], the row that its key has in that table after it; -1 if there is none.
+
+    ``head`` marks the first record of each key.
+    """
+    newest = np.full((tables, len(records)), -1, dtype=np.int64)
     number = np.arange(len(records))
     first_of_key = np.maximum.accumulate(np.where(head, number, 0))
     record_side = np.asarray(records["side"])
     deletes = np.asarray(records[NULL_VALUE.name])
-    newest = np.full((2, len(records)), -1, dtype=np.int64)
-    for side in (LEFT, RIGHT) if len(records) else ():
+    for side in range(tables) if len(records) else ():
         # The last record of the side so far, of any key: one before the key's first is another's.
         last = np.maximum.accumulate(np.where(record_side == side, number, -1))
         newest[side] = np.where((last < first_of_key) | deletes[last], -1, last)
-    return Histories(records, new[order], head, newest)
+    return newest
 
 
 def _effect_keys(records: pa.Table) -> tuple[Ints, ...]:

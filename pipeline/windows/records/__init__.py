@@ -14,16 +14,17 @@ from oriel.pipeline.windows.records.clock import (
     greatest_ms,
 )
 from oriel.pipeline.windows.records.rows import (
+    EFFECT,
     INPUT,
     NULL_VALUE,
     PLACE_FIELDS,
     RECORD_FIELDS,
     REJECTED_SCHEMA,
-    RIGHT_CHANGES,
     STATUS_COLUMNS,
     SUBORDER,
     WINDOW_COLUMNS,
     arrival_keys,
+    change_suborders,
     changed_rows,
     rows_schema,
     takes_away,
@@ -31,6 +32,7 @@ from oriel.pipeline.windows.records.rows import (
 )
 
 __all__ = [
+    "EFFECT",
     "INPUT",
     "NEVER_CLOSED_MS",
     "NOTHING_OBSERVED_MS",
@@ -39,12 +41,12 @@ __all__ = [
     "PLACE_FIELDS",
     "RECORD_FIELDS",
     "REJECTED_SCHEMA",
-    "RIGHT_CHANGES",
     "STATUS_COLUMNS",
     "SUBORDER",
     "WINDOW_COLUMNS",
     "StreamClock",
     "arrival_keys",
+    "change_suborders",
     "changed_rows",
     "close_time_ms",
     "greatest_ms",

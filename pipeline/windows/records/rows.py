@@ -3,7 +3,8 @@
 Arrival is (partition, offset, suborder): what users' functions see. Inside a window the order is
 (timestamp, partition, offset, suborder). Both are properties of the log, so lists, ``first`` and
 ``last`` and the last bits of float sums are equal however the log was cut into batches and its
-partitions interleaved (design promise 1).
+partitions interleaved (design promise 1). Updates of joined tables come of several logs and arrive
+in the order in which they take effect (``EFFECT``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,9 +35,9 @@ INPUT = pa.field("input", pa.int8())
 #: the elements of a record that was flattened, or changes of a table that it makes; null in a
 #: record by itself.
 SUBORDER = pa.field("suborder", pa.int64())
-#: The suborders of changes that a record of the right one of two tables makes; ``takes_away``.
-RIGHT_CHANGES = (2, 3)
-
+#: The place of an update of joined tables in the order in which they take effect; null in any other
+#: record. No value column has such a name.
+EFFECT = pa.field("__effect", pa.int64())
 #: Records that a user's function raised on, altogether or in some window; ``detail`` says where
 #: and how.
 REJECTED_SCHEMA = pa.schema([
@@ -65,19 +66,29 @@ def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
     """Sort keys of arrival, the last first as ``lexsort`` takes them.
 
     A log of records alone has no column ``suborder``; a record beside a join's results or
-    elements has a null there, which counts as 0.
+    elements has a null there, which counts as 0. So has one beside updates of joined tables.
     """
-    names = [name for name in ("suborder", "offset", "partition") if name in records.column_names]
+    keys = ("suborder", "offset", "partition", EFFECT.name)
+    names = [name for name in keys if name in records.column_names]
     return tuple(np.asarray(pc.fill_null(records[name], 0)) for name in names)
 
 
 def takes_away(changes: pa.Table) -> Flags:
     """Which of a table's changes take an old row away; the others put a new one there.
 
-    A record's old row has suborder 0 and its new one 1; of a right table these are 2 and 3.
+    See ``change_suborders``.
     """
     old: Flags = np.asarray(changes[SUBORDER.name]) % 2 == 0
     return old
+
+
+def change_suborders(table: int) -> tuple[int, int]:
+    """The suborders of the old row and of the new one that a record of a table changes.
+
+    ``table`` is its number among those that are joined; of the first, and of one alone, they are
+    0 and 1.
+    """
+    return 2 * table, 2 * table + 1
 
 
 def window_order(group: Ints, records: pa.Table) -> Ints:

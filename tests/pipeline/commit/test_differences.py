@@ -83,8 +83,8 @@ def joined(join: Any) -> Store:
 
 STREAMS = StreamJoin(LEFT, RIGHT, "inner", JoinWindows.of_time_difference_and_grace(5, 0))
 LOOKUP = TableLookup(LEFT, RIGHT, "inner")
-UPDATES = TableUpdates(LEFT, RIGHT, "inner")
-CHANGED = TableChanges(LEFT, RIGHT, "inner")
+UPDATES = TableUpdates((LEFT, RIGHT), TableJoin("inner", 0, 1))
+CHANGED = TableChanges((LEFT, RIGHT), TableJoin("inner", 0, 1))
 UPDATED = AggregateUpdates(LEFT, COLUMNS, NoWindows())
 SUBSCRIBED = Subscriptions(LEFT)
 RESPONSES = Responses(LEFT, RIGHT)
@@ -157,20 +157,18 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (TableLookup, "left"): _of_join(LOOKUP, left=OTHER_LEFT),
     (TableLookup, "right"): _of_join(LOOKUP, right=OTHER_RIGHT),
     (TableLookup, "how"): _of_join(LOOKUP, how="left"),
-    (TableUpdates, "left"): _of_join(UPDATES, left=OTHER_LEFT),
-    (TableUpdates, "right"): _of_join(UPDATES, right=OTHER_RIGHT),
-    (TableUpdates, "how"): _of_join(UPDATES, how="left"),
-    (TableChanges, "left"): _of_join(CHANGED, left=OTHER_LEFT),
-    (TableChanges, "right"): _of_join(CHANGED, right=None),
-    (TableChanges, "how"): _of_join(CHANGED, how="left"),
+    (TableUpdates, "tables"): _of_join(UPDATES, tables=(LEFT, OTHER_RIGHT)),
+    (TableUpdates, "rows"): _of_join(UPDATES, rows=TableJoin("left", 0, 1)),
+    (TableChanges, "tables"): _of_join(CHANGED, tables=(OTHER_LEFT, RIGHT)),
+    (TableChanges, "rows"): _of_join(CHANGED, rows=TableJoin("left", 0, 1)),
     (AggregateUpdates, "left"): _of_join(UPDATED, left=OTHER_LEFT),
     (AggregateUpdates, "aggregation"): _of_join(UPDATED, aggregation=FUNCTIONS),
     (AggregateUpdates, "windows"): _of_join(
         UPDATED, windows=TimeWindows.of_size_and_grace(10, 5)
     ),
-    (AggregateUpdates, "right"): (joined(UPDATED), joined(TableChanges(LEFT))),
+    (AggregateUpdates, "right"): (joined(UPDATED), joined(TableChanges((LEFT,)))),
     (Subscriptions, "left"): _of_join(SUBSCRIBED, left=OTHER_LEFT),
-    (Subscriptions, "right"): (joined(SUBSCRIBED), joined(TableChanges(LEFT))),
+    (Subscriptions, "right"): (joined(SUBSCRIBED), joined(TableChanges((LEFT,)))),
     (Responses, "left"): _of_join(RESPONSES, left=OTHER_LEFT),
     (Responses, "right"): _of_join(RESPONSES, right=OTHER_RIGHT),
     (Columns, "of_stream"): (store(*TWO, aggregation=TWO_COLUMNS),

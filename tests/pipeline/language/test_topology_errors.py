@@ -255,10 +255,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: table().join(stream()),  # type: ignore[arg-type]
         r"join: a table is joined with a table, not with ",
     ),
-    "updates of three tables": (
-        lambda: table().outer_join(table()).left_join(table()).to_stream(),
-        r"to_stream: more than two tables have no stream of updates; materialize them, or look",
-    ),
     "updates of tables joined by a foreign key": (
         lambda: table().join(table(), foreign_key="w").to_stream(),
         r"to_stream: tables that are joined by a foreign key are kept as rows, .*; materialize th",

@@ -68,9 +68,11 @@ def test_a_pair_is_both_records(builder: StreamsBuilder) -> None:
 
 
 def test_an_update_is_the_record_that_made_it(builder: StreamsBuilder) -> None:
-    """Of either table."""
+    """Of any of the tables."""
     prices, stock = builder.table("prices", "a INT"), builder.table("stock", "b INT")
-    assert told(prices.join(stock).to_stream(), (0, 9, 0), (0, 9, 1)) == ["prices/0/9", "stock/0/9"]
+    updates = prices.join(stock).left_join(builder.table("makers", "c INT")).to_stream()
+    found = told(updates, (0, 9, 0), (0, 9, 1), (0, 9, 2))
+    assert found == ["prices/0/9", "stock/0/9", "makers/0/9"]
 
 
 def test_a_topic_that_is_read_twice_has_two_names(builder: StreamsBuilder) -> None:

@@ -19,6 +19,7 @@ from tests.pipeline.run.topic_logs import Record, Topics, offsets
 from tests.slow_foreign_keys import joined_by_foreign_key
 from tests.slow_joins import Arrived, Joined, arrivals, clock, counting, joined, joined_tables
 from tests.slow_table_groups import Functions, folded, members
+from tests.slow_table_updates import Model as Updates
 
 
 class Model:
@@ -219,6 +220,25 @@ class Model:
             {"key": key, "name": left, "balance": right, "timestamp": time, "deleted": False}
             for key, (left, right, time) in sorted(found.items())
         ]
+
+    def told(self) -> list[Row]:
+        """The updates of users, accounts and orders in one batch, without rows that are gone."""
+        model = Updates(("left", ("outer", 0, 1), 2), frozenset(), wants_old=False)
+        rows: dict[str, Row] = {}
+        for _, record, told in model.process(
+            [
+                (side, record)
+                for side, topic in enumerate(("users", "accounts", "orders"))
+                for record in arrivals(self.logs[topic])
+            ]
+        ):
+            if told is None or told.new is None:
+                continue
+            text = "+".join(told.new.get(side, "-") for side in range(3))
+            row = rows.setdefault(record.key, {"s": "", "timestamp": 0})
+            row["s"] += f",{text}"
+            row["timestamp"] = max(row["timestamp"], told.time)
+        return _unwindowed(rows)
 
     def by_foreign_key(self) -> list[Row]:
         """The rows of orders, with the users that they name by their amounts."""

@@ -25,6 +25,8 @@ ORDERS, PAID = "id STRING, city STRING, amount BIGINT", "pid STRING, paid BIGINT
 UNLUCKY = 13
 RUBBISH = b'{"key": rubbish'
 KEYS = "abcde"
+#: A store whose rows depend on how the topics are cut against each other.
+CUT = {"told"}
 #: The user that an order names, by its amount.
 NAMED = {7: "a", UNLUCKY: "b", 40: "none"}
 Row = dict[str, Any]
@@ -41,6 +43,11 @@ def append(_key: str, value: Any, aggregate: str) -> str:
         message = f"{value['id']} is unlucky"
         raise ValueError(message)
     return f"{aggregate},{value['id']}"
+
+
+def with_row(_key: str, value: Any, aggregate: str) -> str:
+    """Put an update behind the others."""
+    return f"{aggregate},{value['row']}"
 
 
 def with_name(_key: str, value: Any, aggregate: str) -> str:
@@ -126,6 +133,11 @@ def _tables(builder: StreamsBuilder, text: Callable[[str], str], many: str) -> N
     )  # fmt: skip
     users.outer_join(accounts).materialize("both_tables")
     users.join(accounts).materialize("common_rows")
+    updates = users.outer_join(accounts).left_join(builder.table("orders", ORDERS)).to_stream()
+    named = text("concat_ws('+', coalesce(name, '-'), coalesce(balance, '-'), coalesce(id, '-'))")
+    updates.map_values(row=named).group_by_key().aggregate(
+        start, with_row, put_together, "s STRING"
+    ).materialize("told")
     users.filter(text("name") + " LIKE 'u0%'").materialize("some_users")
     newest = builder.table("orders", ORDERS)
     cases = " ".join(f"WHEN amount = {amount} THEN '{user}'" for amount, user in NAMED.items())

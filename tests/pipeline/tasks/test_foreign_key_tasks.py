@@ -90,7 +90,8 @@ def check(folder: Path, seed: int, how: str, *, is_whole: bool = False) -> dict[
                 position[side, partition] = len(log)
             taken[topic] = by_partition
         run.take(taken, tasks=random.choice((1, 2, 3)))
-        rows = joined_by_foreign_key(*batch.so_far, how)
+        left, right = batch.so_far
+        rows = joined_by_foreign_key(left, right, how)
         assert rows_of(run) == rows, f"seed {seed}"
     return rows
 

@@ -217,6 +217,10 @@ def _folded(_: str, value: Mapping[str, Any] | None, text: str) -> str:
     return f"{text}+{_told(value)}"
 
 
+def _unfolded(_: str, value: Mapping[str, Any], text: str) -> str:
+    return f"{text}-{_told(value)}"
+
+
 def _removing(key: str, value: Mapping[str, Any] | None, text: str) -> str | None:
     place = _v(value)
     return None if place is not None and place % 3 == 0 else _folded(key, value, text)
@@ -300,7 +304,11 @@ def _group_table(builder: StreamsBuilder, node: Node) -> KTable:
         if of_type == "BIGINT":
             aggregates[f"total0_{name}"] = sum(name)
     grouped: Any = table_of(builder, node["input"]).group_by(expression(node["key"]))
-    return _kept(grouped.aggregate(**aggregates), node)
+    if node["how"] == "fold":
+        table = grouped.aggregate(lambda: "0", _folded, _unfolded, _merged, "text STRING")
+    else:
+        table = grouped.aggregate(**aggregates)
+    return _kept(table, node)
 
 
 #: Which rows of two aggregations a join of them has.

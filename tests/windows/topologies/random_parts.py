@@ -1,6 +1,6 @@
 """Streams and tables of random trees: topics, operations behind them, joins and lookups."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from random import Random
@@ -99,14 +99,11 @@ class Trees:
         built: Built,
         *,
         is_table: bool = False,
-        filters: bool = True,
         most: int = 2,
     ) -> Built:
         """With up to ``most`` row-wise operations behind."""
         for _ in range(self.random.choice((0, 0, 1, 1, most))):
-            rowwise: list[Callable[[Built], Built]] = [self._mapped]
-            if filters:
-                rowwise += [self._filtered, self._filtered_not]
+            rowwise = [self._mapped, self._filtered, self._filtered_not]
             if not is_table:
                 rowwise += [self._with_new_key, self._with_new_key_and_value, self._branch]
                 if built.can_flatten:
@@ -119,11 +116,11 @@ class Trees:
         columns = {"v": "BIGINT", "s": "STRING"}
         return self.stepped(Built({"op": "stream", "topic": topic}, columns, flattens), most=most)
 
-    def table(self, *, filters: bool = True) -> Built:
+    def table(self) -> Built:
         """A further topic as a table with row-wise operations behind."""
         columns = {"v": "BIGINT", "s": "STRING"}
         built = Built({"op": "table", "topic": next(self.table_topics)}, columns)
-        return self.stepped(built, is_table=True, filters=filters)
+        return self.stepped(built, is_table=True)
 
     def renamed(self, built: Built) -> Built:
         """With other names for ``v`` and ``s``, for the right side of a join."""
@@ -270,11 +267,11 @@ class Trees:
             return ["column", self.random.choice(texts)]
         return self.key(columns)
 
-    def tables(self, most: int, *, filters: bool = True) -> Built:
-        """Up to ``most`` tables, joined in any order, which are filtered if ``filters``."""
+    def tables(self, most: int) -> Built:
+        """Up to ``most`` tables, joined in any order."""
         number = self.random.choice((1, 2, 2, *range(2, most + 1)))
-        first = self.table(filters=filters)
-        others = [self.renamed(self.table(filters=filters)) for _ in range(number - 1)]
+        first = self.table()
+        others = [self.renamed(self.table()) for _ in range(number - 1)]
         return self._joined_tables([first, *others])
 
     def tables_by_foreign_key(self) -> Built:

@@ -17,7 +17,6 @@ from tests.windows.topologies.random_parts import (
     Columns,
     Trees,
     is_interleaving_free,
-    operations_of,
     topics_of,
 )
 
@@ -136,6 +135,7 @@ def _written(trees: Trees, plan: _Plan) -> dict[str, Any]:
         trees.merged,
         trees.merged_branches,
         lambda: _inner_joined(trees, plan),
+        lambda: _updates_of(trees),
     )
     return {"op": "to", "input": trees.stepped(random.choice(makes)()).node}
 
@@ -161,26 +161,29 @@ def _foreign_key(trees: Trees, _: _Plan) -> dict[str, Any]:
 
 
 def _grouped_table(trees: Trees, _: _Plan) -> dict[str, Any]:
-    # Of joined tables ours count the time of a record that a filter leaves out, for its group, too.
-    table = trees.tables(2, filters=False) if trees.random.random() < 0.4 else trees.table()
+    table = trees.tables(4) if trees.random.random() < 0.6 else trees.table()
     key = trees.key(table.columns)
     numbers = [name for name, of in table.columns.items() if of == "BIGINT"]
     seen = dict.fromkeys(("n0", *(f"total0_{number}" for number in numbers)), "BIGINT")
     rows = seen | {f"n0_{name}": "BIGINT" for name in table.columns}
+    how = trees.random.choice(("columns", "columns", "fold"))
+    if how == "fold":
+        rows = seen = {"text": "STRING"}
     return {
-        "op": "group_table", "key": key, "columns": table.columns, "input": table.node,
-        "behind": trees.row_steps(rows, seen, {}),
+        "op": "group_table", "how": how, "key": key, "columns": table.columns,
+        "input": table.node, "behind": trees.row_steps(rows, seen, {}),
     }  # fmt: skip
 
 
 def _updates(trees: Trees, plan: _Plan) -> dict[str, Any]:
-    # Of two tables Kafka tells also that a row is gone, which some windows count, and not of each
-    # record that a filter leaves out.
-    table = trees.tables(2, filters=False)
-    updates = replace(table, node={"op": "to_stream", "input": table.node})
-    stream = trees.looked_up(updates, trees.random.choice((0, 0, 1)))
-    kinds = ("none", "sliding") if "join_tables" in operations_of(table.node) else _WINDOW_KINDS
-    return _aggregated(trees, plan, [trees.stepped(stream)], kinds)
+    stream = trees.looked_up(_updates_of(trees), trees.random.choice((0, 0, 1)))
+    return _aggregated(trees, plan, [trees.stepped(stream)])
+
+
+def _updates_of(trees: Trees) -> Built:
+    """The updates of a table, or of several that are joined."""
+    table = trees.tables(4)
+    return replace(table, node={"op": "to_stream", "input": table.node})
 
 
 def _joined_aggregates(trees: Trees, plan: _Plan) -> dict[str, Any]:
@@ -344,7 +347,13 @@ KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Pl
             _Plan(in_order=False, ample=True, ends=False),
         ],
     ),
-    "updates": (_updates, [_Plan(in_order=True, ample=True, ends=False)]),
+    "updates": (
+        _updates,
+        [
+            _Plan(in_order=in_order, ample=True, ends=False, hows=_OF_ONE)
+            for in_order in (False, True)
+        ],
+    ),
 }
 
 
@@ -434,15 +443,11 @@ def _windows(random: Random, kind: str, *, ample: bool) -> dict[str, Any]:
 
 
 def _passes_records_without_keys(node: Any) -> bool:
-    """Whether one of Kafka's or our operations lets a record without a key pass to get another.
-
-    Kafka's are left and outer joins; ours is ``to_stream``.
-    """
+    """Whether one of Kafka's joins, left or outer, lets a record without a key get another."""
     if isinstance(node, Mapping):
         of_tables = node.get("op") in {"join_tables", "join_by_foreign_key"}
         is_outer = node.get("how") in {"left", "outer"} and not of_tables
-        passes = is_outer or node.get("op") == "to_stream"
-        return passes or any(_passes_records_without_keys(part) for part in node.values())
+        return is_outer or any(_passes_records_without_keys(part) for part in node.values())
     return isinstance(node, list) and any(map(_passes_records_without_keys, node))
 
 

@@ -181,28 +181,6 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         {"a": (500, [1, 2], [3])},
         {"a": (500, [2], [3])},
     ),
-    "a table's record without a key": (
-        aggregated(
-            {"op": "to_stream", "input": table("a")}, TUMBLING, key=["column", "s"], joins=False
-        ),
-        "a:*:5 a:k:6",
-        {"a@0": (6, [2], [])},
-        {"a@0": (6, [1, 2], [])},
-    ),
-    "a joined row that is gone": (
-        aggregated(updates("inner", table("a")), TUMBLING),
-        "b:k:5 a:k:6 a:k:7!",
-        {"k@0": (7, [2], [1])},
-        {"k@0": (6, [2], [1])},
-    ),
-    "a table's record that its filter leaves out": (
-        aggregated(
-            updates("outer", {"op": "filter_not", "condition": ["is_a", "s"], "input": table("a")})
-        ),
-        "b:k:5 a:k:6 a:k:7",
-        {"k": (5, [], [1])},
-        {"k": (7, [], [1, 1, 1])},
-    ),
     "a function that removes a row": (
         aggregated(stream("a"), SLIDING, how="removing", joins=False),
         "a:k:20 a:k:25 a:k:25 a:k:27",

@@ -145,6 +145,11 @@ class SlidingWindowEngine(WindowEngine):
         super().order_by_suborder()
         self.state_schema = self.record_schema
 
+    def order_by_effect(self) -> None:
+        """See ``WindowEngine``: the state has the column, too."""
+        super().order_by_effect()
+        self.state_schema = self.record_schema
+
     def units(self, state: pa.Table) -> Ints:
         """See ``WindowEngine``: D + 1 ms are a unit."""
         return self._unit(np.asarray(state["timestamp_ms"]))

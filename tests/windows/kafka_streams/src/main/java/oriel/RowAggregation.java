@@ -24,7 +24,7 @@ record RowAggregation(Initializer<Row> initializer, Merger<String, Row> merger, 
               new RowAggregation(
                   () -> text("0"),
                   (key, left, right) -> text(left.get("text") + "+" + right.get("text")),
-                  (number, columns) -> (key, value, row) -> text(row.get("text") + "+" + v(value))),
+                  (number, columns) -> (key, value, row) -> told(row, value, "+")),
           "removing",
               new RowAggregation(
                   () -> text("0"),
@@ -33,7 +33,7 @@ record RowAggregation(Initializer<Row> initializer, Merger<String, Row> merger, 
                       (key, value, row) ->
                           v(value) != null && v(value) % 3 == 0
                               ? null
-                              : text(row.get("text") + "+" + v(value))));
+                              : told(row, value, "+")));
 
   /** Adds up "v", and keeps the newer "s". */
   static Row reduced(Row kept, Row added) {
@@ -62,6 +62,11 @@ record RowAggregation(Initializer<Row> initializer, Merger<String, Row> merger, 
           }
         });
     return sum;
+  }
+
+  /** A group's text with a row that came (+) or went (-): it tells of their order. */
+  static Row told(Row group, Row value, String sign) {
+    return text(group.get("text") + sign + v(value));
   }
 
   private static Object added(Object kept, Object other) {

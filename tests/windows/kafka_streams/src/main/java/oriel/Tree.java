@@ -135,14 +135,7 @@ final class Tree {
       Map.ofEntries(
           entry("materialize", (tree, node) -> tree.table(node.get("input"))
               .mapValues(row -> row, Tree.<KeyValueStore<Bytes, byte[]>>store(node)).toStream()),
-          entry("group_table", (tree, node) -> behind(node, tree.table(node.get("input"))
-              .groupBy((key, value) -> new KeyValue<>(
-                  Expressions.key(node.get("key"), key, value), value))
-              .aggregate(
-                  Row::new,
-                  (key, value, row) -> RowAggregation.net(row, value, 1),
-                  (key, value, row) -> RowAggregation.net(row, value, -1),
-                  Tree.<KeyValueStore<Bytes, byte[]>>store(node)))),
+          entry("group_table", (tree, node) -> tree.groupedTable(node)),
           entry("reduce", (tree, node) -> tree.reduced(node)),
           entry("aggregate", (tree, node) -> tree.aggregated(node)),
           entry("join_aggregates", (tree, node) -> tree.joinedAggregates(node)));
@@ -266,17 +259,39 @@ final class Tree {
     inFront++;
     var rows = STORES.get(text(node, "op")).apply(this, node);
     inFront--;
-    // Ours tell nothing of a row that is gone.
-    return rows.filter((place, row) -> row != null).map(
+    return rows.map(
         (place, row) -> {
           if (!(place instanceof Windowed<?> windowed)) {
             return new KeyValue<>((String) place, row);
+          }
+          if (row == null) {
+            return new KeyValue<>((String) windowed.key(), null);
           }
           var value = new Row(row);
           value.put("window_start_ms", windowed.window().start());
           value.put("window_end_ms", windowed.window().end());
           return new KeyValue<>((String) windowed.key(), value);
         });
+  }
+
+  private KStream<?, Row> groupedTable(JsonNode node) {
+    var grouped =
+        table(node.get("input"))
+            .groupBy(
+                (key, value) ->
+                    new KeyValue<>(Expressions.key(node.get("key"), key, value), value));
+    if (text(node, "how").equals("fold")) {
+      return behind(node, grouped.aggregate(
+          () -> new Row().with("text", "0"),
+          (key, value, row) -> RowAggregation.told(row, value, "+"),
+          (key, value, row) -> RowAggregation.told(row, value, "-"),
+          Tree.<KeyValueStore<Bytes, byte[]>>store(node)));
+    }
+    return behind(node, grouped.aggregate(
+        Row::new,
+        (key, value, row) -> RowAggregation.net(row, value, 1),
+        (key, value, row) -> RowAggregation.net(row, value, -1),
+        Tree.<KeyValueStore<Bytes, byte[]>>store(node)));
   }
 
   private KStream<?, Row> reduced(JsonNode node) {

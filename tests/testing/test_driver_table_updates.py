@@ -1,0 +1,146 @@
+"""Updates of tables in the test driver: counts, clocks, columns, and what is told of gone rows."""
+
+import pytest
+
+from oriel import InvalidTopology, JoinWindows, StreamsBuilder, TimeWindows
+from oriel.testing import Record, TopologyTestDriver
+
+
+def driver_of(how: str) -> TopologyTestDriver:
+    """Windows of 10 ms that count the updates of two joined tables."""
+    builder = StreamsBuilder()
+    prices, stock = builder.table("prices", "price INT"), builder.table("stock", "pieces INT")
+    kinds = {"inner": prices.join, "left": prices.left_join, "outer": prices.outer_join}
+    grouped = kinds[how](stock).to_stream().group_by_key()
+    grouped.windowed_by(TimeWindows.of_size_and_grace(10, 5)).count().materialize("updates")
+    return TopologyTestDriver(builder.build())
+
+
+def price(value: int | None, time_ms: int, key: str = "A") -> Record:
+    """One record of prices; None deletes."""
+    return Record(key, None if value is None else {"price": value}, time_ms)
+
+
+def pieces_of(value: int | None, time_ms: int, key: str = "A") -> Record:
+    """One record of the stock; None deletes."""
+    return Record(key, None if value is None else {"pieces": value}, time_ms)
+
+
+def counts(driver: TopologyTestDriver) -> dict[tuple[str, int], int]:
+    """The counts by key and window start."""
+    rows = driver.window_store("updates").all()
+    return {(row.key, row.window_start_ms): row.value["count"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("how", "counted"),
+    [
+        ("inner", {("A", 0): 1, ("A", 10): 1, ("A", 20): 2}),
+        ("left", {("A", 0): 2, ("A", 10): 1, ("A", 20): 3}),
+        ("outer", {("A", 0): 2, ("A", 10): 1, ("A", 20): 3, ("B", 10): 1}),
+    ],
+)
+def test_updates_of_joined_tables_are_counted_in_windows(
+    how: str, counted: dict[tuple[str, int], int]
+) -> None:
+    """Updates of both, a right row alone, and that rows are gone, which windows of a size count."""
+    driver = driver_of(how)
+    driver.pipe_input("prices", price(1, 6))
+    driver.pipe_input("stock", [pieces_of(4, 5), pieces_of(5, 10)])
+    driver.pipe_input("prices", price(2, 20))
+    # The deletion tells of the left row alone, which is of 20, or that the joined row is gone.
+    driver.pipe_input("stock", [pieces_of(None, 11), pieces_of(7, 12, "B")])
+    driver.pipe_input("prices", price(None, 21))
+    assert counts(driver) == counted
+    counters, applied = driver.counters("updates"), sum(counted.values())
+    assert (counters.applied, counters.filtered) == (applied, 7 - applied)
+    assert (counters.input, counters.dropped, counters.late) == (7, 0, 0)
+
+
+def test_a_window_is_final_when_both_topics_are_past_it() -> None:
+    """A count up to 10 with grace 5 waits for both clocks; an update of it is late then."""
+    driver = driver_of("outer")
+    driver.pipe_input("prices", [price(1, 5), price(1, 100, "Z")])
+    driver.pipe_input("stock", pieces_of(1, 5, "B"))
+    assert not any(row.final for row in driver.window_store("updates").fetch_all(0, 0))
+    driver.pipe_input("stock", pieces_of(1, 6))
+    assert counts(driver)["A", 0] == 2
+    driver.pipe_input("stock", [pieces_of(1, 100, "Z"), pieces_of(1, 7)])
+    assert all(row.final for row in driver.window_store("updates").fetch_all(0, 0))
+    assert counts(driver)["A", 0] == 2
+
+
+def test_an_updates_value_has_the_columns_of_both_tables() -> None:
+    """Updates are grouped by a column of either table, with or without a partner."""
+    builder = StreamsBuilder()
+    prices = builder.table("prices", "price INT, shop STRING")
+    updates = prices.left_join(builder.table("stock", "pieces INT")).to_stream()
+    updates.group_by("shop").reduce(lambda _, new: new).materialize("newest")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("prices", Record("A", {"price": 1, "shop": "x"}, 3))
+    driver.pipe_input("stock", pieces_of(4, 9))
+    row = driver.key_value_store("newest").get("x")
+    assert row is not None
+    assert (row.value, row.timestamp_ms) == ({"price": 1, "shop": "x", "pieces": 4}, 9)
+
+
+def test_a_table_of_one_topic_gives_its_records() -> None:
+    """Without a join to_stream is the plain stream; one that has no key is none of a table's."""
+    builder = StreamsBuilder()
+    updates = builder.table("prices", "price INT").to_stream()
+    updates.group_by("price % 2").count().materialize("all")
+    driver = TopologyTestDriver(builder.build())
+    no_key = Record(None, {"price": 3}, 5)
+    driver.pipe_input("prices", [price(1, 3), price(3, 2), no_key, price(None, 4)])
+    rows = driver.key_value_store("all").all()
+    assert [(row.key, row.value) for row in rows] == [("1", {"count": 2})]
+    assert [letter["reason"] for letter in driver.dead_letters("all")] == ["null-value"]
+    assert driver.counters("all").filtered == 1
+
+
+def test_that_a_row_is_gone_is_told_to_whom_it_concerns() -> None:
+    """A topic and functions get a record without a value; who takes none is told nothing."""
+    builder = StreamsBuilder()
+    prices, stock = builder.table("prices", "price INT"), builder.table("stock", "pieces INT")
+    updates = prices.join(stock).to_stream()
+    updates.to("offers")
+    updates.group_by_key().count().materialize("all")
+    updates.group_by("price").windowed_by(TimeWindows.of_size_with_no_grace(10)).count(
+    ).materialize("by_price")  # fmt: skip
+    looked_up = updates.left_join(builder.table("shops", "shop STRING")).group_by_key()
+    looked_up.windowed_by(TimeWindows.of_size_with_no_grace(10)).aggregate(
+        list, lambda _, row, seen: [*seen, row["pieces"]], schema="seen ARRAY<BIGINT>"
+    ).materialize("seen")
+    updates.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10)).aggregate(
+        list, lambda _, row, seen: [*seen, row and row["pieces"]], schema="seen ARRAY<BIGINT>"
+    ).materialize("seen_by_all")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("prices", price(1, 3))
+    driver.pipe_input("stock", [pieces_of(4, 5), pieces_of(None, 6)])
+    written = driver.create_output_topic("offers").read_records()
+    assert [(one.key, one.value, one.timestamp_ms) for one in written] == [
+        ("A", {"price": 1, "pieces": 4}, 5),
+        ("A", None, 6),
+    ]
+    assert [row.value for row in driver.key_value_store("all").all()] == [{"count": 1}]
+    assert [row.key for row in driver.window_store("by_price").all()] == ["1"]
+    assert [row.value for row in driver.window_store("seen").all()] == [{"seen": [4]}]
+    assert [row.value for row in driver.window_store("seen_by_all").all()] == [{"seen": [4, None]}]
+    for store in ("all", "by_price", "seen", "seen_by_all"):
+        assert driver.dead_letters(store) == []
+        assert (driver.counters(store).applied, driver.counters(store).dropped_results) == (2, 0)
+
+
+def test_what_can_not_be_joined_is_told_with_a_way_out() -> None:
+    """A column that both have is renamed; updates aren't joined with a stream."""
+    builder = StreamsBuilder()
+    left, right = builder.table("a", "v INT"), builder.table("b", "v INT")
+    updates = left.outer_join(right).to_stream()
+    step = r"outer_join\(table 'b'\).to_stream\(\)"
+    with pytest.raises(InvalidTopology, match=rf"a join \({step}\) can't be joined with a stream"):
+        updates.join(builder.stream("c", "x INT"), JoinWindows.of_time_difference_with_no_grace(1))
+    updates.group_by_key().count().materialize("s")
+    with pytest.raises(
+        InvalidTopology, match=rf"'s', {step}: column 'v' .*rename columns with map"
+    ):
+        TopologyTestDriver(builder.build())
