@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.hops import MESSAGE, RAW, PartitionNumbers
-from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult
+from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult, Ints
 from oriel.storage import KEY_BYTES_MAX
 from oriel.storage.delta import DEAD_LETTER_SCHEMA
 
@@ -102,17 +102,24 @@ class SourceReasons(Enum):
 
 @dataclass(frozen=True)
 class Origin:
-    """The topics whose records a join's results are made of.
+    """The topics whose records a join's results are made of, left first.
 
-    A result has the place of its left record, or where it has none that of the right one; then
-    its ``suborder`` is one of ``right_suborders``. ``subtracts``: results are changes of a table,
-    of which those that take an old row away are no news: the row was told of when it came.
+    A result has the place of its first record. Of a join of streams the topic is the first one, or
+    where the ``suborder`` is -n the n-th behind it. Of two tables ``of_each_table`` suborders, from
+    0 on, are of the left one's records, those behind of the right one's; 0: these are no tables.
+    ``subtracts``: results are changes of a table, of which those that take an old row away are no
+    news: the row was told of when it came.
     """
 
-    left_topic: str
-    right_topic: str
-    right_suborders: tuple[int, ...]
+    topics: tuple[str, ...]
+    of_each_table: int = 0
     subtracts: bool = False
+
+    def topic_numbers(self, suborder: pa.Array | pa.ChunkedArray) -> Ints:
+        """The number of each result's topic, from its ``suborder``."""
+        numbers = np.asarray(pc.fill_null(suborder, 0))
+        of_table = numbers // self.of_each_table if self.of_each_table else 0
+        return np.where(numbers < 0, -numbers, of_table)
 
 
 @dataclass(frozen=True)
@@ -162,13 +169,10 @@ class DeadLetters:
     def of_results(self, origin: Origin, rows: pa.Table) -> list[pa.Table]:
         """Letters of a join's bad results, each of the topic whose record's place it has."""
         rows = _with_message(rows)
-        of_right = pc.is_in(
-            rows["suborder"], value_set=pa.array(origin.right_suborders, pa.int64())
-        )
-        left, right = rows.filter(pc.invert(of_right)), rows.filter(of_right)
+        numbers = origin.topic_numbers(rows["suborder"])
         return [
-            self.of_records(origin.left_topic, left),
-            self.of_records(origin.right_topic, right),
+            self.of_records(topic, rows.filter(pa.array(numbers == number)))
+            for number, topic in enumerate(origin.topics)
         ]
 
     def of_raised(

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows import NULL_VALUE, RESULT_FIELDS, Ints
+from oriel.pipeline.windows import NULL_VALUE, PARTNERS, RESULT_FIELDS, Ints
 from oriel.storage.delta import LETTER_MESSAGE_FIELDS
 
 #: The task that a row is for, from 0; and a report, null in the row of a record.
@@ -57,8 +57,9 @@ BESIDE_ELEMENT = (_RESULT["suborder"], FIRST_ELEMENT)
 #: What a join's result has beside the columns of a record: the order of results that share a
 #: place, the stream time that says how late it is, and what the shuffle needs.
 BESIDE_RESULT = (_RESULT["suborder"], _RESULT["stream_time_ms"], REPORT, TASK)
-#: Everything of a join's result but the values of both sides.
-RESULT_COLUMNS = frozenset(field.name for field in (*ADDRESS_FIELDS, *RESULT_FIELDS))
+#: Everything of a join's result but the values of both sides; only what is made of more than two
+#: places has ``PARTNERS``.
+RESULT_COLUMNS = frozenset(field.name for field in (*ADDRESS_FIELDS, *RESULT_FIELDS, PARTNERS))
 #: A stepped record without its values.
 STEPPED_FIELDS = (
     _PARTITION, _OFFSET, REASON, KEEP, NULL_VALUE, RAW, MESSAGE, _KEY, _TIMESTAMP,

@@ -17,14 +17,17 @@ from oriel.pipeline.language import (
     Subscriptions,
     TableLookup,
     TableUpdates,
-    shares_places,
+    places_of,
+    sides_of,
 )
 from oriel.pipeline.state import Layout
 from oriel.pipeline.windows import (
+    LEFT,
     NULL_VALUE,
+    RIGHT,
     SIDE_FIELDS,
-    SUBORDER,
     Clocks,
+    Front,
     IllegalArgument,
     JoinEngine,
     JoinResult,
@@ -41,8 +44,17 @@ from oriel.pipeline.windows import (
 class JoinStage:
     """One join of a topology; holds no state between calls."""
 
-    def __init__(self, store: str, join: Join, left: pa.Schema, right: pa.Schema) -> None:
+    def __init__(
+        self,
+        store: str,
+        join: Join,
+        left: pa.Schema,
+        right: pa.Schema,
+        held_ms: tuple[int, int] = (0, 0),
+    ) -> None:
         """Join value columns ``left`` with ``right``; one table alone has none on the right.
+
+        ``held_ms``: the ``delay_ms`` of the joins in front of the sides, 0 where there is none.
 
         Raises:
             InvalidTopology: two columns have one name, or a name that the join needs.
@@ -52,14 +64,18 @@ class JoinStage:
         self.streams: StreamJoinEngine | None = None
         self._engine: JoinEngine
         carried = pa.schema([KEY_GROUP])
-        stream_places = shares_places(join.left)
+        #: What tells a side's records apart that have one place in the log.
+        places = [places_of(side) for side in sides_of(join)]
         try:
             if isinstance(join, StreamJoin):
-                self.streams = StreamJoinEngine(join.windows, join.how, left, right, carried)
+                fronts = (Front(places[LEFT], held_ms[LEFT]), Front(places[RIGHT], held_ms[RIGHT]))
+                self.streams = StreamJoinEngine(
+                    join.windows, join.how, left, right, carried, fronts=fronts
+                )
                 self._engine = self.streams
             elif isinstance(join, TableLookup):
                 self._engine = TableLookupEngine(
-                    join.how, left, right, carried, shares_places=stream_places
+                    join.how, left, right, carried, places=places[LEFT]
                 )
             elif isinstance(join, TableUpdates):
                 self._engine = TableUpdatesEngine(join.how, left, right, carried)
@@ -79,13 +95,14 @@ class JoinStage:
         self.is_lookup = isinstance(join, TableLookup)
         #: Whether results are what tables tell each other, and no records of anybody's.
         self.is_between_tables = isinstance(join, Subscriptions | Responses)
-        self.delay_ms = self._engine.delay_ms
+        #: See ``JoinEngine``; what a join in front held back may come through this one.
+        self.delay_ms = max(self._engine.delay_ms, *held_ms)
         self.state_schema = self._engine.state_schema
         #: Of rows of keys.
         self.layout = Layout(self.state_schema, member=self._engine.member)
         self.result_schema = self._engine.result_schema
         #: What both sides' stamps send, whichever of it the engine reads.
-        beside = (SUBORDER, NULL_VALUE) if stream_places else (NULL_VALUE,)
+        beside = (*max((side.fields for side in places), key=len), NULL_VALUE)
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, KEY_GROUP, *left, *right])
 
     def empty_state(self) -> pa.Table:

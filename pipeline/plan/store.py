@@ -29,6 +29,7 @@ from oriel.pipeline.language import (
     Topology,
     has_elements,
     pairing_join,
+    places_of,
     refuse_hidden,
     sides_of,
 )
@@ -56,7 +57,6 @@ from oriel.pipeline.windows import (
     NEVER_CLOSED_MS,
     NO_STREAM_TIME_MS,
     RIGHT,
-    RIGHT_ALONE,
     RIGHT_CHANGES,
 )
 from oriel.storage import Offsets
@@ -99,6 +99,17 @@ class InputPlan:
     is_table: bool = False
 
     @property
+    def clocks(self) -> tuple[ClockPlan, ...]:
+        """The clocks that its records follow: one, but those of both sides behind a pairing join.
+
+        What a stream looked up follows the stream's.
+        """
+        if self.join is None:
+            return (self.stamp.clock,)
+        sides = self.join.sides[:1] if self.join.stage.is_lookup else self.join.sides
+        return tuple(clock for side in sides for clock in side.clocks)
+
+    @property
     def sides(self) -> "list[InputPlan]":
         """The sides of all its joins."""
         joins = self.join.joins if self.join else []
@@ -109,19 +120,24 @@ class InputPlan:
 class JoinInput:
     """A join in front of an input or of another join's side; see ``JoinPlan``.
 
-    The changes of one table have one side, all others two, the left one first.
+    The changes of one table have one side, all others two, the left one first. ``of_elements``:
+    for each side whether its records are elements of records.
     """
 
     number: int
     stage: JoinStage
     sides: tuple[InputPlan, ...]
-    of_elements: bool
+    of_elements: tuple[bool, ...]
+
+    @property
+    def of_records(self) -> tuple[bool, ...]:
+        """For each side whether it has a stream's records, that may have looked up tables."""
+        return tuple(side.join is None or side.join.gives_records for side in self.sides)
 
     @property
     def gives_records(self) -> bool:
         """Whether results are a stream's records that looked up a table, maybe several."""
-        front = self.sides[0].join
-        return self.stage.is_lookup and (front is None or front.gives_records)
+        return self.stage.is_lookup and self.of_records[0]
 
     @property
     def joins(self) -> "list[JoinInput]":
@@ -250,10 +266,10 @@ class StorePlans:
         joins = [
             JoinPlan(
                 number=join.number,
-                gives_records=join.gives_records,
+                of_records=join.of_records,
                 of_elements=join.of_elements,
                 stage=join.stage,
-                stamps=tuple(side.stamp for side in join.sides),
+                clocks=tuple(side.clocks for side in join.sides),
                 segments=previous.join_segments.get(join.number, {}) if previous else {},
             )
             for input_plan in self.inputs
@@ -268,7 +284,7 @@ class StorePlans:
             stamp = self._stamp(definition.source, 0, {})
             return InputPlan(definition.source, steps, stamp, None)
         staged = self._staged(definition.join)
-        join = self._joined(staged, number, 0)
+        join = self._joined(staged, number, staged.stage.delay_ms)
         steps = self._steps_of(definition, hops.joined_schema(staged.stage.result_schema))
         # A result is late by the times of its records; what a stream looked up is its record,
         # whose clock goes on behind the lookup.
@@ -303,15 +319,18 @@ class StorePlans:
             refuse_hidden(self.store.name, each.values.names)
         left, *others = (each.values for each in steps)
         right = others[0] if others else pa.schema([])
-        stage = JoinStage(self.store.name, join, left, right)
+        held_ms = [front.stage.delay_ms if front else 0 for front in fronts]
+        stage = JoinStage(self.store.name, join, left, right, (held_ms[0], sum(held_ms[1:])))
         return _Staged(join, stage, steps, fronts)
 
-    def _joined(self, staged: "_Staged", number: int, behind_ms: int) -> JoinInput:
-        """The join ``number`` with its stamps; what is behind it waits ``behind_ms`` more."""
+    def _joined(self, staged: "_Staged", number: int, delay_ms: int) -> JoinInput:
+        """The join ``number`` with its stamps; windows wait until clocks are ``delay_ms`` further.
+
+        The last join knows what those in front hold back.
+        """
         join, stage = staged.join, staged.stage
         is_lookup = isinstance(join, TableLookup)
         of_tables = isinstance(join, TableUpdates | TableChanges | Subscriptions | Responses)
-        delay_ms = behind_ms + stage.delay_ms
         sides = []
         for place, side, steps, front in zip(
             (LEFT, RIGHT), sides_of(join), staged.steps, staged.fronts, strict=False
@@ -338,7 +357,7 @@ class StorePlans:
             moves_clock = is_stream and not (is_lookup and place == LEFT)
             stamp = replace(stamp, moves_clock=moves_clock)
             sides.append(InputPlan(side.source, steps, stamp, front_join, is_table))
-        return JoinInput(number, stage, tuple(sides), has_elements(join.left))
+        return JoinInput(number, stage, tuple(sides), tuple(map(has_elements, sides_of(join))))
 
     def _stamp(
         self, source: Source, delay_ms: int | None, constants: Mapping[str, Any]
@@ -409,10 +428,17 @@ def _origin(stream: Input | Side) -> Origin | None:
     join = pairing_join(stream)
     if join is None:
         return None
-    topics = [side.source.topic for side in sides_of(join)]
+    topics = tuple(topic for side in sides_of(join) for topic in _topics_of(side))
     if isinstance(join, TableChanges):
-        return Origin(topics[0], topics[-1], RIGHT_CHANGES, subtracts=True)
+        # Two suborders each, of the old row and of the new one.
+        return Origin(topics, of_each_table=len(RIGHT_CHANGES), subtracts=True)
     if isinstance(join, Subscriptions | Responses):
-        return Origin(topics[0], topics[-1], ())
-    right_suborder = 1 if isinstance(join, TableUpdates) else RIGHT_ALONE
-    return Origin(topics[0], topics[1], (right_suborder,))
+        return Origin(topics[:1])
+    return Origin(topics, of_each_table=int(places_of(stream).names_table))
+
+
+def _topics_of(stream: Side) -> tuple[str, ...]:
+    """The topics that its records' places can be of, in the order of ``Places.log_of``."""
+    join = pairing_join(stream)
+    sides = sides_of(join) if join else ()
+    return tuple(t for side in sides for t in _topics_of(side)) or (stream.source.topic,)

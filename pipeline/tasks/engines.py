@@ -24,7 +24,7 @@ from oriel.pipeline.tasks.reports import (
     report_rows,
     split_reports,
 )
-from oriel.pipeline.windows import RIGHT, EngineResult, JoinResult
+from oriel.pipeline.windows import LEFT, RIGHT, EngineResult, JoinResult
 
 
 def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
@@ -76,14 +76,27 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
     if join.stage.is_lookup:
         of_table = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
         filtered = joined.filtered if join.gives_records else 0
+        of_elements = join.of_elements[LEFT]
         looked_up = Counters(applied=of_table, table_records=of_table)
-        return looked_up + Counters.of("filtered", filtered, filtered if join.of_elements else 0)
+        return looked_up + Counters.of("filtered", filtered, filtered if of_elements else 0)
     if join.stage.is_between_tables:
         # Of the left table another input tells; what it says to the right one are no records.
         of_right = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
         return Counters(applied=of_right)
-    applied = len(records) - joined.late - joined.filtered
-    return Counters(applied=applied, late=joined.late, filtered=joined.filtered)
+    of_right = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
+    came = len(records) - of_right, of_right
+    counters = Counters(applied=-joined.filtered, filtered=joined.filtered)
+    for side, (of_records, of_elements) in enumerate(
+        zip(join.of_records, join.of_elements, strict=True)
+    ):
+        late = joined.late[side]
+        if of_records:
+            applied = came[side] - late
+            counters += Counters.of("late", late, late if of_elements else 0)
+            counters += Counters.of("applied", applied, applied if of_elements else 0)
+        else:
+            counters += Counters(late_results=late)
+    return counters
 
 
 def windows_task(plan: BatchPlan) -> TaskFunction:

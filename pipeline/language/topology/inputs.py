@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 from oriel.pipeline.language.topology.aggregations import verb
 from oriel.pipeline.language.topology.sources import Source
 from oriel.pipeline.language.topology.steps import MapValues, Step, flattens, grouping_text
-from oriel.pipeline.windows import JoinWindows
+from oriel.pipeline.windows import JoinWindows, Places
 from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
@@ -219,13 +219,18 @@ def _steps_in_front(stream: Side | Input) -> tuple[Step, ...]:
 
 
 def has_elements(stream: Side | Input) -> bool:
-    """Whether its records are elements of records, flattened in front of a join or behind it."""
-    return flattens(_steps_in_front(stream))
+    """Whether its records are elements of records, flattened in front of a lookup or behind it."""
+    return pairing_join(stream) is None and flattens(_steps_in_front(stream))
 
 
-def shares_places(stream: Side | Input) -> bool:
-    """Whether several of its records can have one place in the log, which suborder tells apart."""
-    return has_elements(stream) or pairing_join(stream) is not None
+def places_of(stream: Side | Input) -> Places:
+    """How its records are told apart, of which several can have one place in the log."""
+    join = pairing_join(stream)
+    if isinstance(join, StreamJoin):
+        return places_of(join.left).joined(places_of(join.right))
+    if isinstance(join, TableUpdates):
+        return Places(numbers=1, logs=2, names_table=True)
+    return Places(numbers=int(join is not None or has_elements(stream)))
 
 
 def pairing_join(stream: Side | Input) -> Join | None:

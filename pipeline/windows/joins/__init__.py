@@ -12,6 +12,7 @@ two). By a foreign key two of them stand behind each other: ``SubscriptionsEngin
 
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
+from oriel.pipeline.windows.joins.places import Places, numbered_places, refuse_large_places
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE_FIELDS,
@@ -20,14 +21,7 @@ from oriel.pipeline.windows.joins.sides import (
     JoinResult,
     TableJoin,
 )
-from oriel.pipeline.windows.joins.streams import (
-    LEFT_ALONE,
-    MATCHED,
-    RIGHT_ALONE,
-    StreamJoinEngine,
-    partner_places,
-    refuse_large_places,
-)
+from oriel.pipeline.windows.joins.streams import MATCHED, Front, StreamJoinEngine
 from oriel.pipeline.windows.joins.subscriptions import (
     FOREIGN_KEY,
     SUBSCRIBER,
@@ -39,15 +33,15 @@ from oriel.pipeline.windows.joins.updates import TableUpdatesEngine
 
 __all__ = [
     "FOREIGN_KEY",
-    "LEFT_ALONE",
     "MATCHED",
     "RESULT_FIELDS",
-    "RIGHT_ALONE",
     "SIDE_FIELDS",
     "SUBSCRIBER",
     "Clocks",
+    "Front",
     "JoinEngine",
     "JoinResult",
+    "Places",
     "ResponsesEngine",
     "StreamJoinEngine",
     "SubscriptionsEngine",
@@ -56,6 +50,6 @@ __all__ = [
     "TableLookupEngine",
     "TableRowsEngine",
     "TableUpdatesEngine",
-    "partner_places",
+    "numbered_places",
     "refuse_large_places",
 ]

@@ -46,7 +46,9 @@ def _builder() -> StreamsBuilder:
 def test_a_record_is_its_place(builder: StreamsBuilder) -> None:
     """Whatever it has looked up; an element has its own place behind it."""
     stream = builder.stream("orders", "v INT").join(builder.table("users", "city STRING"))
-    assert told(stream, (3, 1042, None), (0, 7, 2)) == ["orders/3/1042", "orders/0/7/2"]
+    assert told(stream, (3, 1042, None), (0, 7, None)) == ["orders/3/1042", "orders/0/7"]
+    elements = StreamsBuilder().stream("orders", "v ARRAY<INT>").flat_map_values(one="v")
+    assert told(elements, (3, 1042, 0), (0, 7, 2)) == ["orders/3/1042/0", "orders/0/7/2"]
 
 
 def test_a_log_without_elements_has_no_suborder(builder: StreamsBuilder) -> None:
