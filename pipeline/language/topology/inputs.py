@@ -245,6 +245,9 @@ def pairing_join(stream: Side | Input) -> Join | None:
 def _joins_text(join: Join) -> str:
     """A join as a store's table remembers it, behind those in front of it."""
     texts = [_joins_text(side.join) for side in sides_of(join) if side.join is not None]
+    if join.right is not None and isinstance(pairing_join(join.right), StreamJoin):
+        # Else joins one behind the other would have the same text.
+        texts[-1] = f"({texts[-1]})"
     within = ""
     if isinstance(join, StreamJoin):
         windows = join.windows

@@ -7,7 +7,7 @@ decides, records come as late as they like. What else is left out is what the gu
 (docs/for-kafka-streams.md, "Where topologies differ"): each point has a test.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -115,17 +115,28 @@ def _inner_join(trees: Trees, plan: _Plan) -> dict[str, Any]:
 
 def _inner_joined(trees: Trees, plan: _Plan) -> Built:
     random = trees.random
+    joins = random.choice((1, 1, 1, 2, 2, 3))
+    topics = iter(random.choice((("a", "b"), ("a", "a"), ("ab", "c"))))
+    if joins > 1:
+        topics = (random.choice(("a", "b", "c", "d", "ab")) for _ in range(joins + 1))
+    found = trees.looked_up(_inner_side(trees, plan, joins, topics), random.choice((0, 0, 1, 2)))
+    return trees.stepped(found)
+
+
+def _inner_side(trees: Trees, plan: _Plan, joins: int, topics: Iterator[str]) -> Built:
+    """A stream made by so many joins of ``topics``, one of them or merged ones without a join."""
+    random = trees.random
+    if not joins:
+        topic = next(topics)
+        return trees.merged() if topic == "ab" else trees.stream(topic, 1)
     before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3), (-2, 6), (9, -4)))
     grace = AMPLE_MS if plan.ample else _join_grace(random, before, after)
-    left, right = random.choice((("a", "b"), ("a", "a"), ("ab", "c")))
-    streams = [
-        trees.merged(flattens=False) if topic == "ab" else trees.stream(topic, 1, flattens=False)
-        for topic in (left, right)
+    of_left = random.randint(0, joins - 1)
+    sides = [
+        trees.looked_up(_inner_side(trees, plan, number, topics), random.choice((0, 0, 1)))
+        for number in (of_left, joins - 1 - of_left)
     ]
-    in_front = [trees.looked_up(stream, random.choice((0, 0, 1))) for stream in streams]
-    joined = trees.joined("inner", (before, after, grace), *in_front)
-    found = trees.looked_up(joined, random.choice((0, 0, 1, 2)))
-    return trees.stepped(found)
+    return trees.stepped(trees.joined("inner", (before, after, grace), *sides), most=1)
 
 
 def _written(trees: Trees, plan: _Plan) -> dict[str, Any]:
@@ -141,14 +152,26 @@ def _written(trees: Trees, plan: _Plan) -> dict[str, Any]:
 
 
 def _outer_join(trees: Trees, plan: _Plan) -> dict[str, Any]:
+    """One join after the other, at least one of them left or outer.
+
+    What is alone comes out of a join when its time is past. Kafka's next join still finds its
+    partners if its grace is ample.
+    """
     random = trees.random
-    before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3)))
-    how = random.choice(("left", "outer"))
-    grace = min(_join_grace(random, before, after), 100)
-    streams = [trees.stream(topic, 1, flattens=False) for topic in trees.topics]
-    in_front = [trees.looked_up(stream, random.choice((0, 0, 1))) for stream in streams]
-    joined = trees.joined(how, (before, after, grace), *in_front)
-    found = trees.looked_up(joined, random.choice((0, 0, 1)))
+    topics = "abcd"[: random.choice((2, 2, 3, 4))]
+    hows = [random.choice(("inner", "left", "outer")) for _ in topics[1:]]
+    hows[random.randrange(len(hows))] = random.choice(("left", "outer"))
+    built = trees.stream(topics[0], 1)
+    for number, (topic, how) in enumerate(zip(topics[1:], hows, strict=True)):
+        before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3)))
+        is_behind = any(front != "inner" for front in hows[:number])
+        grace = AMPLE_MS if is_behind else min(_join_grace(random, before, after), 100)
+        sides = [
+            trees.looked_up(side, random.choice((0, 0, 1)))
+            for side in (trees.with_other_values(built), trees.stream(topic, 1))
+        ]
+        built = trees.joined(how, (before, after, grace), *sides)
+    found = trees.looked_up(built, random.choice((0, 0, 1)))
     return _aggregated(trees, plan, [trees.stepped(found)])
 
 
