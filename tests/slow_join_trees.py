@@ -51,6 +51,11 @@ class Row:
     texts: tuple[str | None, ...]
     places: tuple[str | None, ...]
 
+    @property
+    def numbers(self) -> list[list[int]]:
+        """Partition, offset and perhaps element of each place that it has."""
+        return [[int(part) for part in place.split("/")[1:]] for place in self.places if place]
+
 
 @dataclass
 class Late:
