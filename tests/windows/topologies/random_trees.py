@@ -116,9 +116,8 @@ def _inner_join(trees: Trees, plan: _Plan) -> dict[str, Any]:
 def _inner_joined(trees: Trees, plan: _Plan) -> Built:
     random = trees.random
     joins = random.choice((1, 1, 1, 2, 2, 3))
-    topics = iter(random.choice((("a", "b"), ("a", "a"), ("ab", "c"))))
-    if joins > 1:
-        topics = (random.choice(("a", "b", "c", "d", "ab")) for _ in range(joins + 1))
+    more = [random.choice(("a", "b", "c", "d", "ab")) for _ in range(joins + 1)]
+    topics = iter(more if joins > 1 else random.choice((("a", "b"), ("a", "a"), ("ab", "c"))))
     found = trees.looked_up(_inner_side(trees, plan, joins, topics), random.choice((0, 0, 1, 2)))
     return trees.stepped(found)
 
@@ -154,8 +153,7 @@ def _written(trees: Trees, plan: _Plan) -> dict[str, Any]:
 def _outer_join(trees: Trees, plan: _Plan) -> dict[str, Any]:
     """One join after the other, at least one of them left or outer.
 
-    What is alone comes out of a join when its time is past. Kafka's next join still finds its
-    partners if its grace is ample.
+    What is alone comes late: Kafka's next join finds its partners if its grace is ample.
     """
     random = trees.random
     topics = "abcd"[: random.choice((2, 2, 3, 4))]
