@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.hops import MESSAGE, RAW, PartitionNumbers
-from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult
+from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult, Ints
 from oriel.storage import KEY_BYTES_MAX
 from oriel.storage.delta import DEAD_LETTER_SCHEMA
 
@@ -102,19 +102,27 @@ class SourceReasons(Enum):
 
 @dataclass(frozen=True)
 class Origin:
-    """The topics whose records a join's results are made of.
+    """The topics whose records a join's results are made of, left first.
 
-    A result has the place of a record of ``topic``; or of that one of ``others`` whose suborders,
-    which stand beside each, have the result's. ``subtracts``: results are changes of a table, of
-    which those that take an old row away are no news: the row was told of when it came.
-    ``updates_of``: they are updates, or such changes, of so many joined tables; of elements of
-    these 1, as suborders don't tell of which table they are; 0: they are none.
+    A result has the place of its first record. Of a join of streams the topic is the first one, or
+    where the ``suborder`` is -n the n-th behind it. Of tables ``of_each_table`` suborders, from 0
+    on, are of the first one's records, as many behind of the second one's, and so on; 0: these are
+    no tables. ``subtracts``: results are changes of a table, of which those that take an old row
+    away are no news: the row was told of when it came. ``updates_of``: they are updates, or such
+    changes, of so many joined tables; of elements of these 1, as suborders don't tell of which
+    table they are; 0: they are none.
     """
 
-    topic: str
-    others: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    topics: tuple[str, ...]
+    of_each_table: int = 0
     subtracts: bool = False
     updates_of: int = 0
+
+    def topic_numbers(self, suborder: pa.Array | pa.ChunkedArray) -> Ints:
+        """The number of each result's topic, from its ``suborder``."""
+        numbers = np.asarray(pc.fill_null(suborder, 0))
+        of_table = numbers // self.of_each_table if self.of_each_table else 0
+        return np.where(numbers < 0, -numbers, of_table)
 
 
 @dataclass(frozen=True)
@@ -164,12 +172,11 @@ class DeadLetters:
     def of_results(self, origin: Origin, rows: pa.Table) -> list[pa.Table]:
         """Letters of a join's bad results, each of the topic whose record's place it has."""
         rows = _with_message(rows)
-        letters = []
-        for topic, suborders in origin.others:
-            of_topic = pc.is_in(rows["suborder"], value_set=pa.array(suborders, pa.int64()))
-            letters.append(self.of_records(topic, rows.filter(of_topic)))
-            rows = rows.filter(pc.invert(of_topic))
-        return [self.of_records(origin.topic, rows), *letters]
+        numbers = origin.topic_numbers(rows["suborder"])
+        return [
+            self.of_records(topic, rows.filter(pa.array(numbers == number)))
+            for number, topic in enumerate(origin.topics)
+        ]
 
     def of_raised(
         self,

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows import NULL_VALUE, RESULT_FIELDS, Ints
+from oriel.pipeline.windows import NULL_VALUE, PARTNERS, RESULT_FIELDS, Ints
 from oriel.storage.delta import LETTER_MESSAGE_FIELDS
 
 #: The task that a row is for, from 0; and a report, null in the row of a record.
@@ -57,10 +57,11 @@ BESIDE_ELEMENT = (_RESULT["suborder"], FIRST_ELEMENT)
 #: What a join's result has beside the columns of a record: the order of results that share a
 #: place, the stream time that says how late it is, and what the shuffle needs.
 BESIDE_RESULT = (_RESULT["suborder"], _RESULT["stream_time_ms"], REPORT, TASK)
-#: Everything of a join's result but the values of its sides. ``null_value`` is of updates only,
-#: which also tell that a row is gone, and ``reason`` of those of functions, which may raise.
+#: Everything of a join's result but the values of its sides. ``PARTNERS`` has only what is made of
+#: more than two places; ``null_value`` is of updates only, which also tell that a row is gone, and
+#: ``reason`` of those of functions, which may raise.
 RESULT_COLUMNS = frozenset(
-    field.name for field in (*ADDRESS_FIELDS, *RESULT_FIELDS, NULL_VALUE, REASON)
+    field.name for field in (*ADDRESS_FIELDS, *RESULT_FIELDS, PARTNERS, NULL_VALUE, REASON)
 )
 #: A stepped record without its values.
 STEPPED_FIELDS = (

@@ -33,7 +33,7 @@ from oriel.pipeline.hops import (
 from oriel.pipeline.language import (
     SCOPE,
 )
-from oriel.pipeline.windows import NULL_VALUE
+from oriel.pipeline.windows import NULL_VALUE, PARTNERS
 from oriel.storage import KEY_BYTES_MAX
 
 
@@ -149,8 +149,8 @@ class ArrowSteps:
     def rows(self, records: pa.Table) -> pa.Table:
         """Return the rows for the stamp in the order of ``records``, one for each or its elements.
 
-        Columns: those of ``STEPPED_FIELDS``, for a join's results those of ``BESIDE_RESULT``,
-        for elements those of ``BESIDE_ELEMENT``, and the chosen value columns.
+        Columns: those of ``STEPPED_FIELDS``, for a join's results those of ``BESIDE_RESULT`` and
+        perhaps ``PARTNERS``, for elements those of ``BESIDE_ELEMENT``, and the chosen values.
         """
         rows = Rows.of(records, joined=self._joined)
         rows.run(self._selected)
@@ -177,6 +177,8 @@ class ArrowSteps:
             "key": key,
         }
         fields = [*STEPPED_FIELDS, *(BESIDE_RESULT if self._joined else ())]
+        if PARTNERS.name in records.column_names:
+            fields.append(PARTNERS)
         if rows.elements is not None:
             suborder, first_element = BESIDE_ELEMENT
             computed |= {

@@ -27,9 +27,7 @@ from oriel.pipeline.language.topology import (
     TableChanges,
     TableLookup,
     TableUpdates,
-    has_elements,
-    pairing_join,
-    shares_places,
+    places_of,
     side_of,
 )
 from oriel.pipeline.windows import JoinWindows, NoWindows, TableJoin, TimeWindows
@@ -98,7 +96,7 @@ def aggregate_updates(store: Store) -> AggregateUpdates:
     assert isinstance(aggregation, Columns | Functions), "streams are aggregated"
     if origin.group_by:
         origin = stepped(replace(origin, group_by=()), MapValues(("*",), {}, origin.group_by))
-    if windows.kind == "hopping" and shares_places(origin):
+    if windows.kind == "hopping" and places_of(origin).numbers:
         message = (
             "to_stream: a row of hopping windows has the place of its record, which elements and "
             "pairs share; aggregate them by tumbling windows, or let final rows go on, with "
@@ -193,8 +191,7 @@ def stream_joins(
     """The pairs of two streams' records; joining merged streams is merging joined ones.
 
     Raises:
-        InvalidTopology: a record would come without a partner from each of merged streams, or a
-            side's records have no places of their own.
+        InvalidTopology: a record would come without a partner from each of merged streams.
     """
     step = "join" if how == "inner" else f"{how}_join"
     # Each record's partners are looked for in one stream: it would be alone in each that has none.
@@ -204,8 +201,6 @@ def stream_joins(
             "streams; join before merge, or use join"
         )
         raise InvalidTopology(message)
-    for origin in (*origins, *others):
-        _check_places(step, side_of(origin))
     pairs = product(map(side_of, origins), map(side_of, others))
     return tuple(results_of(StreamJoin(left, right, how, windows)) for left, right in pairs)
 
@@ -215,24 +210,3 @@ def numbered(rows: TableJoin | int, first: int) -> TableJoin | int:
     if isinstance(rows, int):
         return rows + first
     return TableJoin(rows.how, numbered(rows.left, first), numbered(rows.right, first))
-
-
-def _check_places(step: str, side: Side) -> None:
-    """Refuse a side of a join of streams whose records have no places of their own in one log.
-
-    What a stream looked up is its own record still; pairs of two streams, updates of joined tables,
-    and elements of records are not.
-    """
-    join = pairing_join(side)
-    if join is not None:
-        message = (
-            f"{step}: a side that is itself a join ({join}) can't be joined with a stream; "
-            "look tables up behind it, or put the streams together with cogroup"
-        )
-        raise InvalidTopology(message)
-    if has_elements(side):
-        message = (
-            f"{step}: a side of a join of streams can't be flattened ({side}); join the records "
-            "as they are, and take them apart by an aggregate of functions"
-        )
-        raise InvalidTopology(message)

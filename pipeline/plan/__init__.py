@@ -28,10 +28,9 @@ from oriel.pipeline.plan.clocks import (
 )
 from oriel.pipeline.plan.engine import aggregate_calls, assemble
 from oriel.pipeline.plan.final_rows import final_records
+from oriel.pipeline.plan.inputs import InputPlan, Steps
 from oriel.pipeline.plan.record_sources import InputSource, input_sources, record_sources
 from oriel.pipeline.plan.store import (
-    InputPlan,
-    Steps,
     StorePlans,
     reasons_by_store,
 )

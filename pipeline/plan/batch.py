@@ -8,6 +8,7 @@ folders and in a test's memory.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 from typing import Any, Protocol
 
 import orjson
@@ -83,26 +84,31 @@ class StampPlan:
 
 @dataclass(frozen=True)
 class JoinPlan:
-    """One join of a store: its engine, the stamps of its sides, the state files of its tasks.
+    """One join of a store: its engine, its sides, the state files of its tasks.
 
     ``number`` tells a store's joins apart: an input's own has the input's, those in front of it
-    have numbers behind all inputs. ``gives_records``: its results are records of a stream with
-    more columns, each counted once where its way ends; those of other joins are no records.
-    ``of_elements``: they are elements of records.
+    have numbers behind all inputs. For each side, ``of_records``: it has records of a stream, each
+    counted once where its way ends, and no results of other joins, which are no records;
+    ``of_elements``: they are elements of records; and the ``clocks`` that it follows.
     """
 
     number: int
-    gives_records: bool
-    of_elements: bool
+    of_records: tuple[bool, ...]
+    of_elements: tuple[bool, ...]
     stage: JoinStage
-    stamps: tuple[StampPlan, ...]
+    clocks: tuple[tuple[ClockPlan, ...], ...]
     segments: Segments
 
+    @property
+    def gives_records(self) -> bool:
+        """Whether its results are a stream's records with more columns."""
+        return self.stage.keeps_records and self.of_records[0]
+
     def stream_times_ms(self, clocks: Clocks) -> tuple[int, int]:
-        """The least stream time of each side's partitions, -1 where none is known."""
+        """The least stream time of each side's partitions, -1 where one of its clocks has none."""
         left, *others = (
-            min(clocks[stamp.clock.name].values(), default=NO_STREAM_TIME_MS)
-            for stamp in self.stamps
+            min(min(clocks[one.name].values(), default=NO_STREAM_TIME_MS) for one in of_side)
+            for of_side in self.clocks
         )
         return left, others[0] if others else NO_STREAM_TIME_MS
 
@@ -112,8 +118,8 @@ class JoinPlan:
         Raises:
             InvalidTopology: there is one; the message names the store and the step.
         """
-        for stamp in self.stamps:
-            self.stage.refuse_places(stamp.clock.topic, ends.get(stamp.clock.topic, {}))
+        for clock in chain.from_iterable(self.clocks):
+            self.stage.refuse_places(clock.topic, ends.get(clock.topic, {}))
 
     @cached_property
     def arriving_schema(self) -> pa.Schema:

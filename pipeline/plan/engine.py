@@ -31,9 +31,10 @@ from oriel.pipeline.language import (
     check_names,
     grouping_text,
     has_elements,
-    shares_places,
+    places_of,
 )
 from oriel.pipeline.windows import (
+    PARTNERS,
     Aggregate,
     AggregateUpdatesEngine,
     Aggregator,
@@ -110,8 +111,9 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
     if not store.is_sink:
         # A topic takes any name and type that JSON has.
         check_columns(store, assembly.types)
-    if any(map(shares_places, store.inputs)):
-        assembly.engine.order_by_suborder()
+    numbers = max((places_of(origin).fields for origin in store.inputs), key=len)
+    if numbers:
+        assembly.engine.order_by_numbers(numbers)
     if any(map(are_updates, store.inputs)) and isinstance(store.aggregation, Functions | Records):
         assembly.engine.order_by_effect()
     return replace(assembly, of_elements=tuple(map(has_elements, store.inputs)))
@@ -211,6 +213,7 @@ def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) ->
 def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -> Assembly:
     several = len(values) > 1
     of_table = isinstance(store.inputs[0].join, TableChanges)
+    has_partners = any(PARTNERS in places_of(origin).fields for origin in store.inputs)
     # Only columns that some aggregate of their stream reads go through the shuffle.
     names = tuple(
         {
@@ -229,7 +232,11 @@ def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -
                 # An unknown column is told of with the stream's own names.
                 aggregate.output_type(values[number])
                 column = own[aggregate.column]
-            kept = aggregate.of_changes() if of_table else aggregate
+            kept = (
+                aggregate.of_changes() if of_table
+                else aggregate.of_joined() if has_partners
+                else aggregate
+            )  # fmt: skip
             aggregates[name] = replace(kept, column=column)
     markers = tuple(f"_{number}_" if several else None for number in range(len(values)))
     schema = _renamed(values, names)
@@ -308,7 +315,7 @@ def updates_engine(
     aggregation, windows = updates.aggregation, updates.windows
     of_tables = are_updates(updates.left)
     are_changes = isinstance(updates.left.join, TableChanges)
-    rows = StreamRows(shares_places(updates.left), of_tables, are_changes)
+    rows = StreamRows(places_of(updates.left), of_tables, are_changes)
     if isinstance(aggregation, Columns):
         (aggregates,) = aggregation.of_stream
         return ColumnUpdatesEngine(windows, aggregates, values, carried, rows=rows)

@@ -18,20 +18,24 @@ from oriel.pipeline.language import (
     Subscriptions,
     TableChanges,
     TableLookup,
-    shares_places,
+    places_of,
+    sides_of,
 )
 from oriel.pipeline.plan.engine import updates_engine
 from oriel.pipeline.state import Layout
 from oriel.pipeline.windows import (
     EFFECT,
+    LEFT,
     NULL_VALUE,
+    RIGHT,
     SIDE_FIELDS,
-    SUBORDER,
     AggregateUpdatesEngine,
     Clocks,
+    Front,
     IllegalArgument,
     JoinEngine,
     JoinResult,
+    Places,
     ResponsesEngine,
     StreamJoinEngine,
     SubscriptionsEngine,
@@ -45,47 +49,29 @@ from oriel.pipeline.windows import (
 class JoinStage:
     """One join of a topology; holds no state between calls."""
 
-    def __init__(self, store: str, join: Join, sides: Sequence[pa.Schema]) -> None:
+    def __init__(
+        self, store: str, join: Join, sides: Sequence[pa.Schema], held_ms: Sequence[int]
+    ) -> None:
         """Join the value columns of ``sides``, the left one's first.
+
+        ``held_ms``: the ``delay_ms`` of the joins in front of the sides, 0 where there is none.
 
         Raises:
             InvalidTopology: two columns have one name, or a name that the join needs.
         """
         self._step = f"store {store!r}, {join}"
-        #: The engine of a join of streams, whose state is open records; else it is rows of keys.
-        self.streams: StreamJoinEngine | None = None
-        #: The engine of an aggregation's updates, whose state is rows of windows.
-        self.updates: AggregateUpdatesEngine | None = None
-        self._engine: JoinEngine
-        carried = pa.schema([KEY_GROUP])
-        stream_places = shares_places(join.left)
+        #: What tells a side's records apart that have one place in the log.
+        places = [places_of(side) for side in sides_of(join)]
         try:
-            if isinstance(join, StreamJoin):
-                left, right = sides
-                self.streams = StreamJoinEngine(join.windows, join.how, left, right, carried)
-                self._engine = self.streams
-            elif isinstance(join, TableLookup):
-                left, right = sides
-                self._engine = TableLookupEngine(
-                    join.how, left, right, carried, shares_places=stream_places
-                )
-            elif isinstance(join, AggregateUpdates):
-                self.updates = updates_engine(store, join, sides[0], carried)
-                self._engine = self.updates
-            elif isinstance(join, Subscriptions):
-                self._engine = SubscriptionsEngine(carried)
-            elif isinstance(join, Responses):
-                _, right = sides
-                self._engine = ResponsesEngine(right, carried)
-            else:
-                engine = TableUpdatesEngine
-                if isinstance(join, TableChanges):
-                    engine = TableChangesEngine
-                filtered = frozenset(n for n, side in enumerate(join.tables) if side.filters_table)
-                self._engine = engine(join.rows, sides, carried, filtered)
+            self._engine = _engine(store, join, sides, held_ms, places)
         except IllegalArgument as error:
             message = f"{self._step}: {error}; rename columns with map_values before"
             raise InvalidTopology(message) from error
+        engine = self._engine
+        #: The engine of a join of streams, whose state is open records; else it is rows of keys.
+        self.streams = engine if isinstance(engine, StreamJoinEngine) else None
+        #: The engine of an aggregation's updates, whose state is rows of windows.
+        self.updates = engine if isinstance(engine, AggregateUpdatesEngine) else None
         #: Whether results are the stream's records with more columns, or others.
         self.keeps_records = isinstance(join, TableLookup | AggregateUpdates)
         #: Whether it drops late records by the clock in front: its results have one of their own.
@@ -96,7 +82,8 @@ class JoinStage:
         )
         #: Whether results are what tables tell each other, and no records of anybody's.
         self.is_between_tables = isinstance(join, Subscriptions | Responses)
-        self.delay_ms = self._engine.delay_ms
+        #: See ``JoinEngine``; what a join in front held back may come through this one.
+        self.delay_ms = max(self._engine.delay_ms, *held_ms)
         self.state_schema = self._engine.state_schema
         #: Of rows of keys or windows.
         self.layout = (
@@ -106,7 +93,7 @@ class JoinStage:
         )
         self.result_schema = self._engine.result_schema
         #: What both sides' stamps send, whichever of it the engine reads.
-        beside = (SUBORDER, NULL_VALUE) if stream_places else (NULL_VALUE,)
+        beside = (*max((side.fields for side in places), key=len), NULL_VALUE)
         effect = [EFFECT] if EFFECT.name in self._engine.record_schema.names else []
         self.record_schema = pa.schema([
             *SIDE_FIELDS, *beside, *effect, KEY_GROUP, *(field for side in sides for field in side)
@@ -148,3 +135,31 @@ class JoinStage:
     def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
         """Join a batch, see ``JoinEngine``; the clocks are those after it."""
         return self._engine.process(state, batch, clocks)
+
+
+def _engine(
+    store: str,
+    join: Join,
+    sides: Sequence[pa.Schema],
+    held_ms: Sequence[int],
+    places: Sequence[Places],
+) -> JoinEngine:
+    """The engine of a join; see ``JoinStage``, ``places`` are how each side's records differ."""
+    carried = pa.schema([KEY_GROUP])
+    if isinstance(join, StreamJoin):
+        left, right = sides
+        fronts = (Front(places[LEFT], held_ms[LEFT]), Front(places[RIGHT], held_ms[RIGHT]))
+        return StreamJoinEngine(join.windows, join.how, left, right, carried, fronts=fronts)
+    if isinstance(join, TableLookup):
+        left, right = sides
+        return TableLookupEngine(join.how, left, right, carried, places=places[LEFT])
+    if isinstance(join, AggregateUpdates):
+        return updates_engine(store, join, sides[0], carried)
+    if isinstance(join, Subscriptions):
+        return SubscriptionsEngine(carried)
+    if isinstance(join, Responses):
+        _, right = sides
+        return ResponsesEngine(right, carried)
+    engine = TableChangesEngine if isinstance(join, TableChanges) else TableUpdatesEngine
+    filtered = frozenset(n for n, side in enumerate(join.tables) if side.filters_table)
+    return engine(join.rows, sides, carried, filtered)

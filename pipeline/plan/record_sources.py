@@ -2,7 +2,7 @@
 
     orders/3/1042                a record: topic, partition, offset
     orders/3/1042/0              its first element, where the stream is flattened
-    views/0/5+clicks/1/7         a pair of two streams' records
+    views/0/5+clicks/1/7         a pair of two streams' records; of three there are three
     prices/0/9                   of joined tables, the one whose record made the update
 
 A topic that a sink reads more than once is named as its clocks are: ``orders#2``. So no two records
@@ -17,52 +17,68 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.hops import PartitionNumbers
-from oriel.pipeline.language import StreamJoin, pairing_join
+from oriel.pipeline.language import Input, Side, StreamJoin, pairing_join, places_of, sides_of
+from oriel.pipeline.plan.inputs import InputPlan
 from oriel.pipeline.plan.store import StorePlans
-from oriel.pipeline.windows import LEFT_ALONE, RIGHT_ALONE, SUBORDER, partner_places
+from oriel.pipeline.windows import Ints, Places, numbered_places
 
 
 @dataclass(frozen=True)
 class InputSource:
-    """One input of a sink: what the topics are called whose records its own are made of.
+    """What the records of an input of a sink are, or of a side of its joins of streams.
 
-    ``pairs``: its records are of a join of two streams, else of updates of tables if there are
-    several topics.
+    ``places`` is how they are told apart; ``logs`` what their topic is called, or the topics of
+    tables whose updates they are; ``sides`` are those of a join of streams.
     """
 
-    topics: tuple[str, ...]
-    pairs: bool
+    places: Places
+    logs: tuple[str, ...] = ()
+    sides: "tuple[InputSource, ...]" = ()
 
     def texts(self, rows: pa.Table) -> pa.Array:
-        """The text of each of the input's ``rows``: partition, offset, perhaps suborder."""
-        place = rows["partition"], rows["offset"]
-        if len(self.topics) == 1:
-            names = ("suborder",) if SUBORDER.name in rows.column_names else ()
-            return _joined(self.topics[0], *place, *(rows[name] for name in names))
-        if not self.pairs:
-            topic = pa.array(self.topics).take(rows[SUBORDER.name])
-            return _joined(topic, *place)
-        left, right = self.topics
-        suborder = np.asarray(rows[SUBORDER.name])
-        of_left, of_right = _joined(left, *place), _joined(right, *place)
-        is_pair = (suborder != LEFT_ALONE) & (suborder != RIGHT_ALONE)
-        partner = _joined(right, *map(pa.array, partner_places(suborder)))
-        pair = pc.binary_join_element_wise(of_left, partner, "+")
-        alone = pc.if_else(pa.array(suborder == RIGHT_ALONE), of_right, of_left)
-        return pc.if_else(pa.array(is_pair), pair, alone)
+        """The text of each of the input's ``rows``: partition, offset, perhaps an element's."""
+        partition, offset = (np.asarray(rows[name]) for name in ("partition", "offset"))
+        return self._texts(partition.astype(np.int64), offset, self.places.read(rows))
+
+    def _texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
+        if self.sides:
+            return self._joined_texts(partition, offset, numbers)
+        if self.places.names_table:
+            return _joined(pa.array(self.logs).take(pa.array(numbers[:, 0])), partition, offset)
+        return _joined(self.logs[0], partition, offset, *numbers.T)
+
+    def _joined_texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
+        left, right = self.sides
+        place = numbers[:, left.places.numbers]
+        has_left = -numbers[:, 0] < left.places.logs
+        has_right = ~has_left | (place != 0)
+        of_right = numbered_places(place)
+        of_left = left._texts(partition, offset, numbers[:, : left.places.numbers])  # noqa: SLF001
+        right_texts = right._texts(  # noqa: SLF001
+            np.where(has_left, of_right[0], partition),
+            np.where(has_left, of_right[1], offset),
+            numbers[:, left.places.numbers + 1 :],
+        )
+        both = pc.binary_join_element_wise(of_left, right_texts, "+")
+        alone = pc.if_else(pa.array(has_left), of_left, right_texts)
+        return pc.if_else(pa.array(has_left & has_right), both, alone)
 
 
 def input_sources(plans: StorePlans) -> tuple[InputSource, ...]:
     """What the records of each input of a sink are."""
-    found = []
-    for definition, plan in zip(plans.store.inputs, plans.inputs, strict=True):
-        front = plan.join
-        while front is not None and front.stage.keeps_records:
-            front = front.sides[0].join
-        others = () if front is None else tuple(s.stamp.clock.name for s in front.sides[1:])
-        pairs = isinstance(pairing_join(definition), StreamJoin)
-        found.append(InputSource((plan.stamp.clock.name, *others), pairs))
-    return tuple(found)
+    return tuple(map(_source_of, plans.store.inputs, plans.inputs))
+
+
+def _source_of(definition: Input | Side, plan: InputPlan) -> InputSource:
+    front = plan.join
+    while front is not None and front.stage.keeps_records:
+        front = front.sides[0].join
+    places, join = places_of(definition), pairing_join(definition)
+    if front is None or join is None:
+        return InputSource(places, (plan.stamp.clock.name,))
+    if isinstance(join, StreamJoin):
+        return InputSource(places, sides=tuple(map(_source_of, sides_of(join), front.sides)))
+    return InputSource(places, tuple(side.stamp.clock.name for side in front.sides))
 
 
 def record_sources(rows: pa.Table, inputs: Sequence[InputSource]) -> pa.Array:
@@ -79,7 +95,7 @@ def record_sources(rows: pa.Table, inputs: Sequence[InputSource]) -> pa.Array:
     return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(by_input))))
 
 
-def _joined(topic: str | pa.ChunkedArray, *numbers: pa.ChunkedArray | pa.Array) -> pa.Array:
-    texts = (pc.cast(each, pa.string()) for each in numbers)
-    joined = pc.binary_join_element_wise(topic, *texts, "/", null_handling="skip")
-    return joined.combine_chunks() if isinstance(joined, pa.ChunkedArray) else joined
+def _joined(topic: str | pa.Array, *numbers: Ints) -> pa.Array:
+    return pc.binary_join_element_wise(
+        topic, *(pa.array(n).cast(pa.string()) for n in numbers), "/"
+    )

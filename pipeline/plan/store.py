@@ -4,21 +4,18 @@ A clock is named after its topic; a topic that a store reads more than once has 
 for each reading, ``topic#2`` and so on, because a filter in front decides what moves it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from oriel.pipeline import hops
-from oriel.pipeline.dead_letters import Origin, SourceReasons
+from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.language import (
-    AggregatedRows,
-    AggregateUpdates,
     Input,
     Join,
     Responses,
-    Side,
     Source,
     Store,
     StoreSource,
@@ -28,9 +25,7 @@ from oriel.pipeline.language import (
     TableRows,
     TableUpdates,
     Topology,
-    are_updates,
     has_elements,
-    pairing_join,
     refuse_hidden,
     sides_of,
 )
@@ -51,87 +46,18 @@ from oriel.pipeline.plan.clocks import (
 )
 from oriel.pipeline.plan.engine import Assembly, assemble
 from oriel.pipeline.plan.final_rows import final_row_fields
+from oriel.pipeline.plan.inputs import InputPlan, JoinInput, Steps, StepsOf
 from oriel.pipeline.plan.join import JoinStage
+from oriel.pipeline.plan.origins import origin_of
 from oriel.pipeline.plan.row_steps import with_row_steps
 from oriel.pipeline.windows import (
     LEFT,
     NEVER_CLOSED_MS,
     NO_STREAM_TIME_MS,
     RIGHT,
-    RIGHT_ALONE,
-    change_suborders,
 )
 from oriel.storage import Offsets
 from oriel.storage.delta import delta_type
-
-
-class Steps(Protocol):
-    """Row-wise steps of one input; ``oriel.pipeline.rows`` has those that Spark runs."""
-
-    #: The value columns after the steps.
-    values: pa.Schema
-
-    @property
-    def arrow(self) -> "Steps | None":
-        """The same steps over Arrow tables; None: only Spark can run them."""
-
-    def select(self, output: hops.StepsOutput) -> None:
-        """Choose what ``rows`` gives."""
-
-    def rows(self, records: Any) -> Any:
-        """The rows for the stamp, from decoded records or a join's results."""
-
-
-#: Makes the steps of an input (or side of a join) that reads a source, or a join's results; or
-#: those of the rows of an aggregation.
-StepsOf = Callable[[Input | Side | AggregatedRows, Source | pa.Schema], Steps]
-
-
-@dataclass(frozen=True)
-class InputPlan:
-    """A stream in front of the engine or of a join: a join in front, if any, steps, and its stamp.
-
-    ``takes_null_values``: a join has use for records without a value, as of a table.
-    """
-
-    source: Source
-    steps: Steps
-    stamp: StampPlan
-    join: "JoinInput | None"
-    takes_null_values: bool = False
-
-    @property
-    def sides(self) -> "list[InputPlan]":
-        """The sides of all its joins."""
-        joins = self.join.joins if self.join else []
-        return [side for join in joins for side in join.sides]
-
-
-@dataclass(frozen=True)
-class JoinInput:
-    """A join in front of an input or of another join's side; see ``JoinPlan``.
-
-    The changes of one table have one side, all others two, the left one first.
-    """
-
-    number: int
-    stage: JoinStage
-    sides: tuple[InputPlan, ...]
-    of_elements: bool
-    #: That of its results' stream.
-    clock: ClockPlan
-
-    @property
-    def gives_records(self) -> bool:
-        """Whether results are a stream's records that looked up a table, maybe several."""
-        front = self.sides[0].join
-        return self.stage.keeps_records and (front is None or front.gives_records)
-
-    @property
-    def joins(self) -> "list[JoinInput]":
-        """This join behind all that are in front of it."""
-        fronts = (side.join for side in self.sides if side.join is not None)
-        return [*(join for front in fronts for join in front.joins), self]
 
 
 @dataclass(frozen=True)
@@ -241,7 +167,7 @@ class StorePlans:
             key_groups=self._key_groups,
             topics=tuple(definition.source.topic for definition in self.store.inputs),
             topics_in_front=self.topics if self.store.reads_stores else (),
-            origins=tuple(_origin(definition) for definition in self.store.inputs),
+            origins=tuple(origin_of(definition) for definition in self.store.inputs),
             assembly=self.assembly,
             clock_plans=tuple(self.clocks),
             clocks=clocks,
@@ -254,10 +180,10 @@ class StorePlans:
         joins = [
             JoinPlan(
                 number=join.number,
-                gives_records=join.gives_records,
+                of_records=join.of_records,
                 of_elements=join.of_elements,
                 stage=join.stage,
-                stamps=tuple(side.stamp for side in join.sides),
+                clocks=tuple(side.clocks for side in join.sides),
                 segments=previous.join_segments.get(join.number, {}) if previous else {},
             )
             for input_plan in self.inputs
@@ -272,7 +198,7 @@ class StorePlans:
             stamp = self._stamp(definition.source, 0, {})
             return InputPlan(definition.source, steps, stamp, None)
         staged = self._staged(definition.join)
-        join = self._joined(staged, number, 0)
+        join = self._joined(staged, number, staged.stage.delay_ms)
         steps = self._steps_of(definition, hops.joined_schema(staged.stage.result_schema))
         # A result is late by the times of its records; what a stream looked up is its record,
         # whose clock goes on behind the lookup.
@@ -305,15 +231,18 @@ class StorePlans:
         )
         for each in steps:
             refuse_hidden(self.store.name, each.values.names)
-        stage = JoinStage(self.store.name, join, [each.values for each in steps])
+        held_ms = [front.stage.delay_ms if front else 0 for front in fronts]
+        stage = JoinStage(self.store.name, join, [each.values for each in steps], held_ms)
         return _Staged(join, stage, steps, fronts)
 
-    def _joined(self, staged: "_Staged", number: int, behind_ms: int) -> JoinInput:
-        """The join ``number`` with its stamps; what is behind it waits ``behind_ms`` more."""
+    def _joined(self, staged: "_Staged", number: int, delay_ms: int) -> JoinInput:
+        """The join ``number`` with its stamps; windows wait until clocks are ``delay_ms`` further.
+
+        The last join knows what those in front hold back.
+        """
         join, stage = staged.join, staged.stage
         is_lookup = isinstance(join, TableLookup)
         of_tables = isinstance(join, TableUpdates | TableChanges | Subscriptions | Responses)
-        delay_ms = behind_ms + stage.delay_ms
         sides = []
         for place, (side, steps, front) in enumerate(
             zip(sides_of(join), staged.steps, staged.fronts, strict=True)
@@ -334,7 +263,7 @@ class StorePlans:
                 front_join = self._joined(front, front_number, delay_ms)
                 stamp = StampPlan(
                     front_join.clock, {}, constants, SourceReasons.NOT_REPORTED,
-                    origin=_origin(side), counts=not front.stage.is_between_tables,
+                    origin=origin_of(side), counts=not front.stage.is_between_tables,
                 )  # fmt: skip
             # A stream's records reach the engine only if they find a row: their clock is behind
             # the last lookup. Behind a join of streams none moves any more.
@@ -342,10 +271,11 @@ class StorePlans:
             goes_on = stage.keeps_records and place == LEFT and not stage.judges_lateness
             stamp = replace(stamp, moves_clock=is_stream and not goes_on)
             sides.append(InputPlan(side.source, steps, stamp, front_join, takes_null_values))
-        clock = sides[0].stamp.clock
+        own_clock = None
         if stage.judges_lateness and sides[0].stamp.moves_clock:
-            clock = self._clock(clock.topic, delay_ms)
-        return JoinInput(number, stage, tuple(sides), has_elements(join.left), clock)
+            own_clock = self._clock(sides[0].stamp.clock.topic, delay_ms)
+        of_elements = tuple(map(has_elements, sides_of(join)))
+        return JoinInput(number, stage, tuple(sides), of_elements, own_clock)
 
     def _stamp(
         self, source: Source, delay_ms: int | None, constants: Mapping[str, Any]
@@ -374,7 +304,7 @@ class StorePlans:
             constants=constants,
             inputs=len(self.store.inputs),
             input_number=input_number,
-            origin=_origin(self.store.inputs[input_number]),
+            origin=origin_of(self.store.inputs[input_number]),
         )
 
 
@@ -412,31 +342,3 @@ def clocks_before(
             for partition in ends.get(clock.topic, {})
         }
     return clocks
-
-
-def _is_aggregated(stream: Input | Side) -> bool:
-    """Whether its records are updates of an aggregation, whatever these looked up."""
-    join = stream.join
-    return isinstance(join, AggregateUpdates) or (
-        isinstance(join, TableLookup) and _is_aggregated(join.left)
-    )
-
-
-def _origin(stream: Input | Side) -> Origin | None:
-    """Whose places a stream's records have that are a join's results."""
-    join = pairing_join(stream)
-    if join is None:
-        return None
-    first, *others = (side.source.topic for side in sides_of(join))
-    if isinstance(join, Subscriptions | Responses):
-        return Origin(first)
-    suborders: list[tuple[int, ...]] = [(RIGHT_ALONE,)]
-    if isinstance(join, TableChanges):
-        suborders = [change_suborders(table) for table, _ in enumerate(others, start=1)]
-    elif isinstance(join, TableUpdates):
-        suborders = [(table,) for table, _ in enumerate(others, start=1)]
-    of_others = tuple(zip(others, suborders, strict=True))
-    tables = 1 if has_elements(stream) else 1 + len(others)
-    # Behind an aggregation changes are updates of rows, each of which is news.
-    subtracts = isinstance(join, TableChanges) and not _is_aggregated(stream)
-    return Origin(first, of_others, subtracts, tables if are_updates(stream) else 0)

@@ -10,12 +10,12 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from oriel.pipeline.hops import BESIDE_RESULT, MESSAGE, REASON
 from oriel.pipeline.language import SCOPE, AggregatedRows, Input, Side, refuse_taken
-from oriel.pipeline.windows import NULL_VALUE
+from oriel.pipeline.windows import NULL_VALUE, PARTNERS
 
 _META = ("__partition", "__offset", "__raw", MESSAGE.name, "__reason", "__null_value", "__keep")
 _ROW_META = ("__reason", "__null_value", "__keep")
 #: The further columns of a join's results, and their names among the steps.
-JOIN_COLUMNS = {field.name: f"__{field.name}" for field in BESIDE_RESULT}
+JOIN_COLUMNS = {field.name: f"__{field.name}" for field in (*BESIDE_RESULT, PARTNERS)}
 #: What is in front of the steps of a join's results, in messages.
 JOINED = "join"
 
@@ -28,7 +28,8 @@ def unpacked(
         bounds = tuple(name for name in origin.scope if name not in SCOPE)
         return (*_ROW_META, *bounds), _unpacked_aggregates(records), "the aggregation"
     if "report" in records.columns:
-        return (*_META, *JOIN_COLUMNS.values()), _unpacked_results(records), JOINED
+        joined = tuple(of for name, of in JOIN_COLUMNS.items() if name in records.columns)
+        return (*_META, *joined), _unpacked_results(records), JOINED
     return _META, _unpacked_records(records, origin), str(origin.source)
 
 
@@ -80,7 +81,7 @@ def _unpacked_results(results: DataFrame) -> list[Column]:
         F.when(is_report, "report").otherwise(rejected).alias("__reason"),
         is_null.alias("__null_value"),
         F.lit(True).alias("__keep"),  # noqa: FBT003
-        *(F.col(name).alias(step_name) for name, step_name in JOIN_COLUMNS.items()),
+        *(F.col(n).alias(of) for n, of in JOIN_COLUMNS.items() if n in results.columns),
         *map(F.col, SCOPE),
         *(F.col(f"`{name}`") for name in results.columns if name not in own),
     ]

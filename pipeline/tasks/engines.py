@@ -7,6 +7,8 @@ the next version and the changed windows' Parquet file. Nothing that they write 
 driver has committed it, so a task may run any number of times.
 """
 
+from itertools import zip_longest
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,7 +26,7 @@ from oriel.pipeline.tasks.reports import (
     report_rows,
     split_reports,
 )
-from oriel.pipeline.windows import RIGHT, EngineResult, JoinResult
+from oriel.pipeline.windows import LEFT, RIGHT, EngineResult, JoinResult
 
 
 def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
@@ -79,17 +81,28 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
         counters = Counters(
             applied=of_table + joined.flattened, table_records=of_table, elements=joined.elements
         )
+        late = sum(joined.late)
         if not join.gives_records:
-            return counters + Counters(late_results=joined.late)
-        for end, rows in (("filtered", joined.filtered), ("late", joined.late)):
-            counters += Counters.of(end, rows, rows if join.of_elements else 0)
+            return counters + Counters(late_results=late)
+        for end, rows in (("filtered", joined.filtered), ("late", late)):
+            counters += Counters.of(end, rows, rows if join.of_elements[LEFT] else 0)
         return counters
     if join.stage.is_between_tables:
         # Of the left table another input tells; what it says to the right one are no records.
         of_right = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
         return Counters(applied=of_right)
-    applied = len(records) - joined.late - joined.filtered
-    return Counters(applied=applied, late=joined.late, filtered=joined.filtered)
+    counters = Counters(applied=-joined.filtered, filtered=joined.filtered)
+    came = np.bincount(np.asarray(records["side"]), minlength=len(join.of_records)).tolist()
+    # Of tables no record is late.
+    sides = zip_longest(came, joined.late, join.of_records, join.of_elements, fillvalue=0)
+    for arrived, late, of_records, of_elements in sides:
+        if of_records:
+            applied = arrived - late
+            counters += Counters.of("late", late, late if of_elements else 0)
+            counters += Counters.of("applied", applied, applied if of_elements else 0)
+        else:
+            counters += Counters(late_results=late)
+    return counters
 
 
 def windows_task(plan: BatchPlan) -> TaskFunction:

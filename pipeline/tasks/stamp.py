@@ -208,9 +208,9 @@ class _Stamper:
         origin = self._stamp.origin
         if origin is None or not origin.updates_of:
             return pa.nulls(len(rows), EFFECT.type)
-        suborder, table = np.asarray(rows[SUBORDER.name]), np.zeros(len(rows), dtype=np.int64)
-        for number, (_, suborders) in enumerate(origin.others[: origin.updates_of - 1], start=1):
-            table[np.isin(suborder, suborders)] = number
+        table: Ints | int = 0
+        if origin.updates_of > 1:
+            table = origin.topic_numbers(rows[SUBORDER.name])
         return pa.array(np.asarray(rows["stream_time_ms"]) * origin.updates_of + table)
 
     def passed_on(self, reports: pa.Table) -> pa.RecordBatch:

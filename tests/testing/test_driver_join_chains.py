@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from oriel import JoinWindows, StreamsBuilder, TimeWindows, collect_list, count
+from oriel import JoinWindows, StreamsBuilder, TimeWindows, collect_list, count, first
 from oriel.pipeline.language.streams import KStream
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.testing.driver_runs import driver_of, tumbling
@@ -155,10 +155,10 @@ def test_a_chain_of_lookups_is_one_lookup_after_the_other() -> None:
             if topic in tables:
                 tables[topic].put(record)
                 continue
-            for first in tables["t0"].looked_up(record, inner=True):
-                assert first.value is not None
-                if first.value["x"] > "t02":
-                    plain.pipe_input("s", list(tables["t1"].looked_up(first, inner=False)))
+            for found in tables["t0"].looked_up(record, inner=True):
+                assert found.value is not None
+                if found.value["x"] > "t02":
+                    plain.pipe_input("s", list(tables["t1"].looked_up(found, inner=False)))
         for cut in (None, Random(seed)):
             driver = driver_of(chain_of_lookups)
             for topic, records in pieces(log, cut):
@@ -282,6 +282,92 @@ def test_windows_wait_for_the_joins_behind_a_lookup() -> None:
     assert [(one.key, one.value["all"], one.final) for one in driver.window_store("s").all()] == [
         ("k", ["alone"], False), ("other", ["y"], False),
     ]  # fmt: skip
+
+
+def test_a_record_waits_for_what_a_join_in_front_holds_back() -> None:
+    """So long that it finds it: one join holds a record 25 ms back, then the next can take it."""
+
+    def define(builder: StreamsBuilder) -> None:
+        a, b, c = (builder.stream(topic, f"{topic} STRING") for topic in "abc")
+        told = c.left_join(a.left_join(b, WITHIN), WITHIN).map_values(
+            told="concat_ws('+', c, a, b)"
+        )
+        told.group_by_key().aggregate(all=collect_list("told")).materialize("s")
+
+    def pipe(driver: TopologyTestDriver, topic: str, key: str, time_ms: int) -> Any:
+        driver.pipe_input(topic, Record(key, {topic: f"{topic}{time_ms}"}, time_ms))
+        found = driver.key_value_store("s").get("k")
+        return None if found is None else (found.value["all"], found.timestamp_ms)
+
+    driver = driver_of(define)
+    assert pipe(driver, "c", "k", 50) is None
+    assert pipe(driver, "a", "k", 60) is None
+    # Only now is nothing of b to come for a60: its 10 ms, and 10 + 5 ms that it may be late.
+    assert pipe(driver, "b", "x", 85) is None
+    assert pipe(driver, "b", "x", 86) == (["c50+a60"], 60)
+    # What comes alone may be 25 ms behind, and c's partner 10 ms later than c.
+    driver = driver_of(define)
+    assert pipe(driver, "c", "k", 50) is None
+    assert pipe(driver, "a", "x", 100) is None
+    assert pipe(driver, "b", "x", 85) is None
+    assert pipe(driver, "b", "x", 86) == (["c50"], 50)
+
+
+def test_pairs_that_come_late_to_the_next_join_are_counted_as_results() -> None:
+    """Their stream time is the greater one of both records; they are no records."""
+
+    def define(builder: StreamsBuilder) -> None:
+        a, b, c = (builder.stream(topic, f"{topic} STRING") for topic in "abc")
+        patient = JoinWindows.of_time_difference_and_grace(10, 100)
+        a.join(b, patient).left_join(c, WITHIN).group_by_key().count().materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("a", [Record("k", {"a": "x"}, time_ms) for time_ms in (0, 5)])
+    driver.pipe_input("b", [Record(key, {"b": "y"}, ms) for key, ms in (("x", 16), ("k", 0))])
+    # Of (a0, b0) and (a5, b0) the stream time is 16: only the second is within after and grace.
+    assert (driver.counters("s").late, driver.counters("s").late_results) == (0, 1)
+    assert driver.counters("s").applied == 4
+
+
+def test_results_of_joins_are_in_the_order_of_all_their_places() -> None:
+    """Of equal time and first record: not in that in which they came to be."""
+
+    def define(builder: StreamsBuilder) -> None:
+        a, b, c = (builder.stream(topic, f"{topic} STRING") for topic in "abc")
+        told = (
+            a.outer_join(b, WITHIN)
+            .outer_join(c, WITHIN)
+            .map_values(told="concat(coalesce(a, '-'), coalesce(b, '-'), coalesce(c, '-'))")
+        )
+        windowed = told.group_by_key().windowed_by(tumbling(10, 100))
+        windowed.aggregate(
+            None, None, None, None, all=collect_list("told"), first=first("told")
+        ).materialize("s")
+
+    driver = driver_of(define)
+    for topic, number in (("c", 1), ("b", 1), ("a", 1), ("c", 2), ("b", 2)):
+        driver.pipe_input(topic, Record("k", {topic: str(number)}, 5))
+    (row,) = driver.window_store("s").all()
+    assert row.value == {"all": ["111", "112", "121", "122"], "first": "111"}
+
+
+def test_dead_letters_of_joined_results_name_the_topic_of_their_place() -> None:
+    """Whichever record is the first that a result has."""
+
+    def define(builder: StreamsBuilder) -> None:
+        a, b = (builder.stream(topic, f"{topic} STRING") for topic in "ab")
+        x, y = builder.table("x", "x STRING"), builder.table("y", "y STRING")
+        pairs = a.outer_join(b, WITHIN).outer_join(x.outer_join(y).to_stream(), WITHIN)
+        pairs.group_by("CASE WHEN key = 'k' THEN NULL ELSE key END").count().materialize("s")
+
+    driver = driver_of(define)
+    for place, topic in enumerate("abxy"):
+        driver.pipe_input(topic, Record("k", {topic: topic}, 100 * place))
+    for topic in "abxy":
+        driver.pipe_input(topic, Record("z", {topic: "end"}, 1000))
+    letters = {(one["topic"], one["offset"]) for one in driver.dead_letters("s")}
+    assert letters == {("a", 0), ("b", 0), ("x", 0), ("y", 0)}
+    assert driver.counters("s").dropped_results == 4
 
 
 def test_elements_and_global_tables_stand_within_chains() -> None:

@@ -105,7 +105,7 @@ class Setup:
             emit=emit_strategy(final_only=self.emit_final_only),
         )
         if self.shared_offsets:
-            engine.order_by_suborder()
+            engine.order_by_numbers([w.SUBORDER])
         return engine
 
     @property

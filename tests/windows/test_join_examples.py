@@ -158,7 +158,7 @@ def test_late_records_are_counted_and_pair_with_nothing() -> None:
     ]
     batch = pa.Table.from_pylist(rows, schema=engine.record_schema)
     result = engine.process(engine.empty_state(), batch, (100, 120))
-    assert result.late == 1
+    assert result.late == (0, 1)
     assert result.results.column("timestamp_ms").to_pylist() == [105]
     assert engine.is_late(batch).tolist() == [False, False, True]
 

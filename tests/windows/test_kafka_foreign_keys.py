@@ -8,7 +8,8 @@ import pytest
 from tests.windows.kafka_peer import KafkaPeer, some_logs
 from tests.windows.topologies.comparison import kafka_answer
 from tests.windows.topologies.operations import Node, topology_of
-from tests.windows.topologies.random_trees import Case, Entry
+from tests.windows.topologies.random_logs import Entry
+from tests.windows.topologies.random_trees import Case
 from tests.windows.topologies.runs import Rows, driver_rows, stages_rows
 
 FIRST_SEED = 9_800_000

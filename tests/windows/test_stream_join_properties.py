@@ -68,7 +68,7 @@ def run_engine(case: Case, cuts: Sequence[Cut], *, restart: bool = False) -> lis
         result = engine.process(state, _table(engine, batch), clocks)
         state = saved_and_loaded(result.state) if restart else result.state
         results += [_result(row) for row in result.results.to_pylist()]
-        late += result.late
+        late += sum(result.late)
         left, right = batch.so_far
         model = joined(left, right, case.span)
         assert sorted(results, key=_place) == model.results(case.how)

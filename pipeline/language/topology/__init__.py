@@ -33,7 +33,7 @@ from oriel.pipeline.language.topology.inputs import (
     are_updates,
     has_elements,
     pairing_join,
-    shares_places,
+    places_of,
     side_of,
     sides_of,
 )
@@ -98,8 +98,8 @@ __all__ = [
     "has_elements",
     "of_topics",
     "pairing_join",
+    "places_of",
     "schema_text",
-    "shares_places",
     "side_of",
     "sides_of",
     "source_texts",

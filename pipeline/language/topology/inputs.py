@@ -12,7 +12,7 @@ from oriel.pipeline.language.topology.steps import (
     flattens,
     grouping_text,
 )
-from oriel.pipeline.windows import JoinWindows, NoWindows, TableJoin, TimeWindows
+from oriel.pipeline.windows import JoinWindows, NoWindows, Places, TableJoin, TimeWindows
 from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
@@ -283,18 +283,25 @@ def _steps_in_front(stream: Side | Input) -> tuple[Step, ...]:
 
 
 def has_elements(stream: Side | Input) -> bool:
-    """Whether its records are elements of records, flattened in front of a join or behind it.
+    """Whether its records are elements of records, flattened in front of a lookup or behind it.
 
     The rows of hopping windows that a record has changed are such, too.
     """
     join = stream.join
+    if pairing_join(stream) is not None:
+        return False
     is_made = isinstance(join, AggregateUpdates) and join.makes_elements
     return is_made or flattens(stream.steps) or (join is not None and has_elements(join.left))
 
 
-def shares_places(stream: Side | Input) -> bool:
-    """Whether several of its records can have one place in the log, which suborder tells apart."""
-    return has_elements(stream) or pairing_join(stream) is not None
+def places_of(stream: Side | Input) -> Places:
+    """How its records are told apart, of which several can have one place in the log."""
+    join = pairing_join(stream)
+    if isinstance(join, StreamJoin):
+        return places_of(join.left).joined(places_of(join.right))
+    if isinstance(join, TableUpdates):
+        return Places(numbers=1, logs=len(join.tables), names_table=True)
+    return Places(numbers=int(join is not None or has_elements(stream)))
 
 
 def pairing_join(stream: Side | Input) -> Join | None:
@@ -316,6 +323,9 @@ def are_updates(stream: Side | Input) -> bool:
 def _joins_text(join: Join) -> str:
     """A join as a store's table remembers it, behind those in front of it."""
     texts = [_joins_text(side.join) for side in sides_of(join) if side.join is not None]
+    if isinstance(pairing_join(sides_of(join)[-1]), StreamJoin) and len(sides_of(join)) > 1:
+        # Else joins one behind the other would have the same text.
+        texts[-1] = f"({texts[-1]})"
     within = ""
     if isinstance(join, StreamJoin):
         windows = join.windows

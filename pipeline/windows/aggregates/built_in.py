@@ -26,6 +26,7 @@ from oriel.pipeline.windows.aggregates.parts import (
     LIST,
     LOW_SUM,
     NET,
+    OF_JOINED,
     SQUARES,
     WHOLE_SUM,
     Part,
@@ -115,6 +116,14 @@ class Aggregate:
         """The same aggregate of a table's rows, kept up by its changes; if it is subtractable."""
         rules = (
             replace(rule, parts=tuple(NET[part.name] for part in rule.parts), directly=None)
+            for rule in self.rules
+        )
+        return replace(self, rules=tuple(rules))
+
+    def of_joined(self) -> "Aggregate":
+        """The same aggregate of results of more than one join of streams, which have partners."""
+        rules = (
+            replace(rule, parts=tuple(OF_JOINED.get(part.name, part) for part in rule.parts))
             for rule in self.rules
         )
         return replace(self, rules=tuple(rules))

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Floats, Ints, Ranges, heads, prefix_sums, ranked
 from oriel.pipeline.windows.exact import rounded_sums
-from oriel.pipeline.windows.records import takes_away
+from oriel.pipeline.windows.records import PARTNERS, takes_away
 
 
 class Values:
@@ -107,15 +107,20 @@ class Values:
         """One value for each window, by its number; null where the window has no value."""
         return self.column.take(pa.array(indices, mask=self.ranges.empty))
 
-    def coordinate(self, name: str, indices: Ints) -> pa.Array:
-        """One coordinate (timestamp_ms, partition, offset, suborder) of the values' records.
+    def has_coordinate(self, name: str) -> bool:
+        """Whether the values' records have a coordinate: not all have partners."""
+        return self._records is not None and name in self._records.column_names
 
-        0 where a record has none: only results of a join and elements have a suborder.
+    def coordinate(self, name: str, indices: Ints) -> pa.Array:
+        """One coordinate (timestamp_ms, partition, offset, suborder, partners) of their records.
+
+        0, or empty, where a record has none: results of a join and elements have a suborder.
         """
         if self._records is None or name not in self._records.column_names:
             return pa.array(np.zeros(len(indices), dtype=np.int64))
         column = self._records.column(name).combine_chunks()
-        return pc.fill_null(column.take(pa.array(self.rows[indices])), 0)
+        none = b"" if name == PARTNERS.name else 0
+        return pc.fill_null(column.take(pa.array(self.rows[indices])), none)
 
 
 class Members:

@@ -8,7 +8,7 @@ end of this module, after the functions that its rows name.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -24,6 +24,7 @@ from oriel.pipeline.windows.exact import (
     square_codes,
     sum_codes,
 )
+from oriel.pipeline.windows.records import PARTNERS, partners_ranks
 
 #: A type, or how it follows from the type of the column that is read.
 TypeRule: TypeAlias = pa.DataType | Callable[[pa.DataType], pa.DataType]
@@ -35,6 +36,8 @@ _COORDINATES = (
     pa.field("offset", pa.int64()),
     pa.field("suborder", pa.int64()),
 )
+#: The same of results of more than one join of streams.
+_JOINED_COORDINATES = (*_COORDINATES, PARTNERS)
 
 
 @dataclass(frozen=True)
@@ -199,22 +202,35 @@ def _located_list_type(column_type: pa.DataType) -> pa.DataType:
     return pa.list_(_located_type(column_type))
 
 
+def _joined_located_type(column_type: pa.DataType) -> pa.DataType:
+    return pa.struct([pa.field("value", widened(column_type)), *_JOINED_COORDINATES])
+
+
+def _joined_located_list_type(column_type: pa.DataType) -> pa.DataType:
+    return pa.list_(_joined_located_type(column_type))
+
+
 def _located(values: Values, indices: Ints) -> pa.Array:
     """Values by their number, with the coordinates of their records."""
-    located_type = _located_type(values.column.type)
+    has_partners = values.has_coordinate(PARTNERS.name)
+    type_of = _joined_located_type if has_partners else _located_type
+    located_type = type_of(values.column.type)
     if not len(values.column):
         # No window has a value: what is taken is masked by the caller.
         return pa.nulls(len(indices), located_type)
     column = values.column.cast(widened(values.column.type)).take(pa.array(indices))
-    coordinates = [values.coordinate(field.name, indices) for field in _COORDINATES]
+    _, *fields = located_type
+    coordinates = [values.coordinate(field.name, indices) for field in fields]
     return pa.StructArray.from_arrays([column, *coordinates], fields=list(located_type))
 
 
 def _order(items: pa.Array, owners: Ints) -> Ints:
     """The order of located values by the window that owns them, then by coordinates."""
     # The last key of lexsort counts first.
-    coordinates = [np.asarray(items.field(field.name)) for field in reversed(_COORDINATES)]
-    return lexsort((*coordinates, owners))
+    keys = [np.asarray(items.field(field.name)) for field in reversed(_COORDINATES)]
+    if items.type.get_field_index(PARTNERS.name) >= 0:
+        keys.insert(0, partners_ranks(items.field(PARTNERS.name)))
+    return lexsort((*keys, owners))
 
 
 def _first(values: Values) -> pa.Array:
@@ -288,6 +304,14 @@ FIRST = PartRule("FirstPart", _located_type, _first, _merged_first)
 LAST = PartRule("LastPart", _located_type, _last, _merged_last)
 #: Every value with its coordinates, in their order.
 LIST = PartRule("ListPart", _located_list_type, _located_lists, _merged_lists)
+
+#: By the name of a part of records, what is kept instead of results of more than one join of
+#: streams. The name is the same: whether a store has the one or the other follows from its joins.
+OF_JOINED = {
+    FIRST.name: replace(FIRST, state_type=_joined_located_type),
+    LAST.name: replace(LAST, state_type=_joined_located_type),
+    LIST.name: replace(LIST, state_type=_joined_located_list_type),
+}
 
 #: By the name of a part of records, what is kept instead of a table's changes. Old rows can be
 #: taken away from these parts exactly; from the others they can't: when the least value goes, the

@@ -98,9 +98,12 @@ class JoinWindows:
         # below 0 does not close it before the record's own time.
         return max(self.after_ms if side == LEFT else self.before_ms, 0) + self.grace_ms
 
-    def wait_ms(self, side: int) -> int:
-        """How far the other side's clock must be past a record of ``side`` for it to leave."""
+    def wait_ms(self, side: int, held_ms: int = 0) -> int:
+        """How far the other side's clock must be past a record of ``side`` for it to leave.
+
+        ``held_ms``: so far behind that clock a record may be that a join in front has held back.
+        """
         # Its last partner has time t + ahead, and is refused once its own stream, the other
         # side's, is further ahead of that than such a record may be behind.
         ahead_ms = self.after_ms if side == LEFT else self.before_ms
-        return ahead_ms + self.allowed_lateness_ms(RIGHT if side == LEFT else LEFT)
+        return ahead_ms + max(self.allowed_lateness_ms(RIGHT if side == LEFT else LEFT), held_ms)

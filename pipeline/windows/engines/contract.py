@@ -5,7 +5,7 @@ whoever calls it decides where state lives, and a task may run any number of tim
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,7 +18,6 @@ from oriel.pipeline.windows.records import (
     EFFECT,
     NOTHING_OBSERVED_MS,
     REJECTED_SCHEMA,
-    SUBORDER,
     greatest_ms,
 )
 
@@ -102,9 +101,12 @@ class WindowEngine(ABC):
     #: Whether rows stay as they came, until they leave; else a batch may change those that it sees.
     rows_never_change: bool = False
 
-    def order_by_suborder(self) -> None:
-        """Expect rows that share the place of one record: results of a join, or elements."""
-        self.record_schema = self.record_schema.append(SUBORDER)
+    def order_by_numbers(self, numbers: Iterable[pa.Field]) -> None:
+        """Expect rows that share the place of one record: results of a join, or elements.
+
+        ``numbers`` are the columns that tell them apart: ``SUBORDER``, and perhaps ``PARTNERS``.
+        """
+        self.record_schema = pa.schema([*self.record_schema, *numbers])
 
     def order_by_effect(self) -> None:
         """Expect updates of joined tables, which take effect in an order of their own."""

@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 from oriel.pipeline.windows.arrays import lexsort
 from oriel.pipeline.windows.definitions import NoWindows
 from oriel.pipeline.windows.engines.contract import EngineResult, WindowEngine
-from oriel.pipeline.windows.records import EFFECT, NULL_VALUE, RECORD_FIELDS, SUBORDER
+from oriel.pipeline.windows.records import EFFECT, NULL_VALUE, RECORD_FIELDS, arrival_keys
 
 
 class RecordsEngine(WindowEngine):
@@ -34,10 +34,11 @@ class RecordsEngine(WindowEngine):
         batch = self._read(batch).drop_columns(["close_ms"])
         # Partitions of several inputs are numbered together (``hops.PartitionNumbers``).
         partition, input_number = np.divmod(np.asarray(batch["partition"]), self._inputs)
-        keys = [input_number, np.asarray(batch["offset"]), partition]
-        if SUBORDER.name in batch.column_names:
-            keys.insert(0, np.asarray(pc.fill_null(batch[SUBORDER.name], 0)))
+        effect = []
         if EFFECT.name in batch.column_names:
-            keys.append(np.asarray(pc.fill_null(batch[EFFECT.name], 0)))
+            effect.append(np.asarray(pc.fill_null(batch[EFFECT.name], 0)))
             batch = batch.drop_columns([EFFECT.name])
+        # ``arrival_keys`` end with offset and the number, which is taken apart here.
+        place = [input_number, np.asarray(batch["offset"]), partition]
+        keys = [*arrival_keys(batch)[:-2], *place, *effect]
         return EngineResult(state, batch.take(pa.array(lexsort(keys))))

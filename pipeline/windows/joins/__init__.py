@@ -14,11 +14,12 @@ are ``JoinEngine`` all. A table itself, of one topic or of several
 from oriel.pipeline.windows.joins.aggregate_updates import (
     AggregateUpdatesEngine,
     ColumnUpdatesEngine,
-    FoldUpdatesEngine,
     StreamRows,
 )
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
+from oriel.pipeline.windows.joins.fold_updates import FoldUpdatesEngine
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
+from oriel.pipeline.windows.joins.places import Places, numbered_places, refuse_large_places
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE_FIELDS,
@@ -27,14 +28,7 @@ from oriel.pipeline.windows.joins.sides import (
     JoinResult,
     TableJoin,
 )
-from oriel.pipeline.windows.joins.streams import (
-    LEFT_ALONE,
-    MATCHED,
-    RIGHT_ALONE,
-    StreamJoinEngine,
-    partner_places,
-    refuse_large_places,
-)
+from oriel.pipeline.windows.joins.streams import MATCHED, Front, StreamJoinEngine
 from oriel.pipeline.windows.joins.subscriptions import (
     FOREIGN_KEY,
     SUBSCRIBER,
@@ -46,18 +40,18 @@ from oriel.pipeline.windows.joins.updates import TableUpdatesEngine
 
 __all__ = [
     "FOREIGN_KEY",
-    "LEFT_ALONE",
     "MATCHED",
     "RESULT_FIELDS",
-    "RIGHT_ALONE",
     "SIDE_FIELDS",
     "SUBSCRIBER",
     "AggregateUpdatesEngine",
     "Clocks",
     "ColumnUpdatesEngine",
     "FoldUpdatesEngine",
+    "Front",
     "JoinEngine",
     "JoinResult",
+    "Places",
     "ResponsesEngine",
     "StreamJoinEngine",
     "StreamRows",
@@ -67,6 +61,6 @@ __all__ = [
     "TableLookupEngine",
     "TableRowsEngine",
     "TableUpdatesEngine",
-    "partner_places",
+    "numbered_places",
     "refuse_large_places",
 ]

@@ -12,9 +12,9 @@ between follows from the batches, as in Kafka from arrival (behind a repartition
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -23,10 +23,10 @@ from oriel.pipeline.windows.aggregates import Aggregate, PartColumns
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads, pair_order
 from oriel.pipeline.windows.definitions import LEFT, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines import Due, WindowGrid
-from oriel.pipeline.windows.functions import Fold, Rejected, fold_values, in_partition_order
+from oriel.pipeline.windows.joins.places import NO_NUMBERS, Places
 from oriel.pipeline.windows.joins.sides import (
-    RESULT_FIELDS,
     SIDE_FIELDS,
+    STREAM_TIME,
     Clocks,
     JoinEngine,
     JoinResult,
@@ -35,6 +35,7 @@ from oriel.pipeline.windows.joins.sides import (
 from oriel.pipeline.windows.records import (
     EFFECT,
     NULL_VALUE,
+    PLACE_FIELDS,
     SUBORDER,
     arrival_keys,
     rows_schema,
@@ -42,7 +43,7 @@ from oriel.pipeline.windows.records import (
 )
 
 #: Of which window a result is.
-_BOUNDS = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
+WINDOW_BOUNDS = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
 #: Why a record has no part in any row, null in a row.
 _REASON = pa.field("reason", pa.string())
 
@@ -51,12 +52,12 @@ _REASON = pa.field("reason", pa.string())
 class StreamRows:
     """What the rows of a stream are beside records.
 
-    ``share_places``: they have a suborder, as elements, pairs and changes have. ``have_effect``:
-    they come of joined tables, and take effect in an order of their own (``EFFECT``).
-    ``are_changes``: of a table, whose suborder says which take a row away.
+    ``places``: how they are told apart. ``have_effect``: they come of joined tables, and take
+    effect in an order of their own (``EFFECT``). ``are_changes``: of a table, whose suborder says
+    which take a row away.
     """
 
-    share_places: bool = False
+    places: Places = NO_NUMBERS
     have_effect: bool = False
     are_changes: bool = False
 
@@ -64,7 +65,7 @@ class StreamRows:
 RECORDS = StreamRows()
 
 
-class _Entries(NamedTuple):
+class Entries(NamedTuple):
     """A batch's records in the order of effect, and the windows that take each of them.
 
     ``windows`` has the range of windows, by their numbers, of each record of ``batch``; an entry
@@ -77,7 +78,7 @@ class _Entries(NamedTuple):
     start_ms: Ints
 
 
-class _Updates(NamedTuple):
+class Updates(NamedTuple):
     """What a batch makes: the next state, and the rows after some of the entries.
 
     ``entries`` are the numbers of these, ``columns`` the aggregates, ``timestamp_ms`` the rows'.
@@ -128,22 +129,23 @@ class AggregateUpdatesEngine(JoinEngine):
         """
         self._windows, self._grid = windows, WindowGrid(windows)
         self._rows = rows
+        self._place_fields = (*SIDE_FIELDS, *rows.places.fields)
         self._carried = list(carried or ())
         place, aggregates = state_fields
-        bounds = () if windows.kind == "none" else _BOUNDS
+        bounds = () if windows.kind == "none" else WINDOW_BOUNDS
         given = pa.schema([*types.items(), *bounds])
-        own = (*RESULT_FIELDS, NULL_VALUE, _REASON)
+        # Rows behind have a suborder in any case.
+        numbers = rows.places.fields or [SUBORDER]
+        own = (*PLACE_FIELDS, *numbers, STREAM_TIME, NULL_VALUE, _REASON)
         results = values_beside(own, carried, [given])
-        beside = [NULL_VALUE]
-        beside += [SUBORDER] if rows.share_places else []
-        beside += [EFFECT] if rows.have_effect else []
+        beside = [*rows.places.fields, NULL_VALUE, *([EFFECT] if rows.have_effect else [])]
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *self._carried, *values])
-        self.state_schema = rows_schema([_BOUNDS[0], *place], self._carried, aggregates)
+        self.state_schema = rows_schema([WINDOW_BOUNDS[0], *place], self._carried, aggregates)
         self.result_schema = pa.schema([*own, *results])
 
     def units(self, state: pa.Table) -> Ints:
         """See ``WindowEngine``."""
-        return self._grid.units(_starts(state))
+        return self._grid.units(starts_of(state))
 
     def touched_units(self, batch: pa.Table) -> Ranges:
         """See ``WindowEngine``."""
@@ -151,11 +153,11 @@ class AggregateUpdatesEngine(JoinEngine):
 
     def due_ms(self, state: pa.Table) -> Ints:
         """See ``WindowEngine``."""
-        return self._grid.last_ms(_starts(state))
+        return self._grid.last_ms(starts_of(state))
 
     def unit_due_ms(self, state: pa.Table) -> Ints:
         """See ``WindowEngine``."""
-        return self._grid.unit_last_ms(_starts(state))
+        return self._grid.unit_last_ms(starts_of(state))
 
     def due(self, previous_close_ms: int, close_ms: int) -> tuple[Due, ...]:
         """See ``WindowEngine``; what leaves is looked at to be counted."""
@@ -173,7 +175,7 @@ class AggregateUpdatesEngine(JoinEngine):
         """
         entries = self._entries(self._read(batch))
         updates = self._updated(state.combine_chunks(), entries)
-        is_open = self._grid.is_open(_starts(updates.state), self.close_ms(clocks))
+        is_open = self._grid.is_open(starts_of(updates.state), self.close_ms(clocks))
         rejected = np.array(list(updates.rejected), dtype=np.int64)
         rows = self._results(entries, updates, entries.record[updates.entries])
         told = len(np.unique(entries.record[updates.entries]))
@@ -181,13 +183,13 @@ class AggregateUpdatesEngine(JoinEngine):
         return JoinResult(
             updates.state.filter(pa.array(is_open)).combine_chunks(),
             [rows, self._rejected(entries.batch.take(pa.array(rejected)), updates)],
-            late=len(batch) - len(entries.batch),
+            late=(len(batch) - len(entries.batch), 0),
             filtered=len(entries.batch) - told - len(rejected),
             flattened=told if hops else 0,
             elements=len(rows) if hops else 0,
         )
 
-    def _entries(self, batch: pa.Table) -> _Entries:
+    def _entries(self, batch: pa.Table) -> Entries:
         """The records in the order of effect that some open window takes."""
         effect = batch[EFFECT.name if self._rows.have_effect else "stream_time_ms"]
         order = np.lexsort((*arrival_keys(batch), np.asarray(effect)))
@@ -198,10 +200,10 @@ class AggregateUpdatesEngine(JoinEngine):
         first_open = self._grid.first_open_windows(time_ms, close_ms)
         windows = Ranges(first_open, self._grid.last_windows(time_ms) + 1)
         batch, windows = batch.filter(pa.array(~windows.empty)), windows.keep(~windows.empty)
-        return _Entries(batch, windows, windows.owners, self._grid.starts(windows.rows()[1]))
+        return Entries(batch, windows, windows.owners, self._grid.starts(windows.rows()[1]))
 
     @abstractmethod
-    def _updated(self, state: pa.Table, entries: _Entries) -> _Updates:
+    def _updated(self, state: pa.Table, entries: Entries) -> Updates:
         """Let the entries, one behind the other, change the rows of their windows."""
 
     def _changes(self, batch: pa.Table) -> tuple[Flags, Flags]:
@@ -221,18 +223,16 @@ class AggregateUpdatesEngine(JoinEngine):
         is_completed[:-1] = old[:-1] & ~old[1:] & ~heads(*places)[1:]
         return old, is_completed
 
-    def _results(self, entries: _Entries, updates: _Updates, record: Ints) -> pa.Table:
+    def _results(self, entries: Entries, updates: Updates, record: Ints) -> pa.Table:
         """The rows as results; ``record`` is the number of the record that each follows."""
         records, start_ms = entries.batch.take(pa.array(record)), entries.start_ms[updates.entries]
         suborder: pa.Array | Ints = pa.nulls(len(records), SUBORDER.type)
         if self._windows.kind == "hopping":
             suborder = updates.entries - np.searchsorted(entries.record, record)
-        elif self._rows.share_places:
-            suborder = records[SUBORDER.name]
         columns = {
-            **{field.name: records[field.name] for field in SIDE_FIELDS},
-            "timestamp_ms": pa.array(updates.timestamp_ms),
             SUBORDER.name: suborder,
+            **{field.name: records[field.name] for field in self._place_fields},
+            "timestamp_ms": pa.array(updates.timestamp_ms),
             "window_start_ms": start_ms,
             "window_end_ms": self._grid.ends(start_ms),
             NULL_VALUE.name: updates.gone,
@@ -242,13 +242,11 @@ class AggregateUpdatesEngine(JoinEngine):
         names = self.result_schema.names
         return pa.table([columns[name] for name in names], self.result_schema)
 
-    def _rejected(self, records: pa.Table, updates: _Updates) -> pa.Table:
+    def _rejected(self, records: pa.Table, updates: Updates) -> pa.Table:
         """The records that a function raised on as results, with the reason and without a row."""
-        columns = {field.name: records[field.name] for field in SIDE_FIELDS}
+        columns = {field.name: records[field.name] for field in self._place_fields}
         columns[_REASON.name] = pa.array(list(updates.rejected.values()), _REASON.type)
         columns[NULL_VALUE.name] = pa.repeat(pa.scalar(value=False), len(records))
-        if self._rows.share_places:
-            columns[SUBORDER.name] = records[SUBORDER.name]
         return pa.table(
             [columns.get(f.name, pa.nulls(len(records), f.type)) for f in self.result_schema],
             self.result_schema,
@@ -279,18 +277,18 @@ class ColumnUpdatesEngine(AggregateUpdatesEngine):
             rows=rows,
         )  # fmt: skip
 
-    def _updated(self, state: pa.Table, entries: _Entries) -> _Updates:
+    def _updated(self, state: pa.Table, entries: Entries) -> Updates:
         (state_code, code), keys = coded_keys(state["key"], entries.batch["key"])
         ones = np.ones(len(entries.batch), dtype=np.int64)
         alone = self._columns.of(entries.batch, Ranges.side_by_side(ones))
         alone = alone.append_column("key", keys.take(pa.array(code)))
         alone = alone.take(pa.array(entries.record)).append_column(
-            _BOUNDS[0], pa.array(entries.start_ms)
+            WINDOW_BOUNDS[0], pa.array(entries.start_ms)
         )
         rows = pa.concat_tables([state, alone.select(state.column_names).cast(state.schema)])
         # A window's row of the state stands in front of its entries, which keep their order.
         codes = np.concatenate([state_code, code[entries.record]])
-        start_ms = _starts(rows)
+        start_ms = starts_of(rows)
         order = pair_order(codes, start_ms)
         head = heads(codes[order], start_ms[order])
         running = _running(self._columns, rows.take(pa.array(order)), head)
@@ -300,7 +298,7 @@ class ColumnUpdatesEngine(AggregateUpdatesEngine):
         told = np.flatnonzero(~is_completed[entries.record])
         after = running.take(pa.array(place[len(state) + told])).combine_chunks()
         is_last = np.append(head[1:], True)[: len(head)]
-        return _Updates(
+        return Updates(
             running.filter(pa.array(is_last)),
             told,
             self._columns.results(after),
@@ -309,124 +307,9 @@ class ColumnUpdatesEngine(AggregateUpdatesEngine):
         )
 
 
-#: A window of a key, by its start in ms, and in it by partition the aggregate and its time in ms.
-_Parts = dict[tuple[str, int], dict[int, tuple[Any, int]]]
-
-
-class FoldUpdatesEngine(AggregateUpdatesEngine):
-    """The updates of a user's functions, which are called record by record.
-
-    The state has a row for each key, window and source partition, like that of ``TimeFoldEngine``:
-    within a partition the functions see the records in offset order, and a window's row is that of
-    its partitions merged. A record on which a function raises is in none of its windows.
-    """
-
-    def __init__(
-        self,
-        windows: TimeWindows | NoWindows,
-        fold: Fold,
-        values: pa.Schema,
-        carried: pa.Schema | None = None,
-        *,
-        rows: StreamRows = RECORDS,
-        reason: Callable[[str], str] = str,
-    ) -> None:
-        """Aggregate ``values`` by ``fold``; ``reason`` says in which words a record is rejected.
-
-        Raises:
-            IllegalArgument: an aggregate has a name that is taken.
-        """
-        fields = [pa.field("partition", pa.int32())], list(pa.schema(fold.types))
-        super().__init__(
-            windows, values, fold.types, fields, carried,
-            rows=rows,
-        )  # fmt: skip
-        self._fold, self._values, self._reason = fold, values, reason
-
-    def _updated(self, state: pa.Table, entries: _Entries) -> _Updates:
-        parts = self._read_parts(state)
-        told: list[tuple[int, Any, int]] = []
-        rejected: dict[int, str] = {}
-        batch, bounds = entries.batch, Ranges.side_by_side(entries.windows.sizes).pairs()
-        names = ("key", "partition", "timestamp_ms")
-        columns = (batch[name].to_pylist() for name in names)
-        records = zip(*columns, fold_values(batch, self._values), bounds, strict=True)
-        starts = entries.start_ms.tolist()
-        subtracts, is_completed = (flags.tolist() for flags in self._changes(batch))
-        # Of a row that was removed within the update of a table's row: nothing, but its time.
-        removed = none = None, -1
-        for number, (key, own_partition, time_ms, value, (low, high)) in enumerate(records):
-            partition = self._fold.fold_partition(own_partition)
-            changed: dict[int, tuple[Any, int]] = {}
-            try:
-                for entry in range(low, high):
-                    own = parts.get((key, starts[entry]), {})
-                    aggregate, newest_ms = own.get(partition, removed)
-                    if subtracts[number]:
-                        after = self._fold.subtracted(key, value, aggregate)
-                    else:
-                        after = self._fold.applied(0, key, value, aggregate)
-                    changed[entry] = after, max(newest_ms, time_ms)
-            except Rejected as error:
-                rejected[number] = self._reason(str(error))
-                continue
-            removed = none
-            for entry, part in changed.items():
-                own = parts.setdefault((key, starts[entry]), {})
-                own[partition] = part
-                if part[0] is None:
-                    # A removed row leaves nothing behind, neither its time (semantics section 9),
-                    # which stands only for the row that comes in its place.
-                    del own[partition]
-                    removed = part if is_completed[number] else none
-                if not is_completed[number]:
-                    by_partition = [(place, aggregate) for place, (aggregate, _) in own.items()]
-                    row = in_partition_order(self._fold, key, by_partition)
-                    newest_ms = max((newest_ms for _, newest_ms in own.values()), default=part[1])
-                    told.append((entry, row, newest_ms))
-        return _Updates(
-            self._state_rows(parts, state, batch),
-            np.array([entry for entry, _, _ in told], dtype=np.int64),
-            self._fold.columns([row for _, row, _ in told]),
-            np.array([time_ms for _, _, time_ms in told], dtype=np.int64),
-            np.array([row is None for _, row, _ in told], dtype=np.bool_),
-            rejected,
-        )
-
-    def _read_parts(self, state: pa.Table) -> _Parts:
-        parts: _Parts = {}
-        names = ("key", _BOUNDS[0].name, "partition", "timestamp_ms")
-        columns = (state[name].to_pylist() for name in names)
-        for key, start_ms, partition, time_ms, aggregate in zip(
-            *columns, self._fold.read(state), strict=True
-        ):
-            parts.setdefault((key, start_ms), {})[partition] = aggregate, time_ms
-        return parts
-
-    def _state_rows(self, parts: _Parts, state: pa.Table, batch: pa.Table) -> pa.Table:
-        """The next state; what is carried of a key, each of its records has."""
-        names = ["key", *(field.name for field in self._carried)]
-        both = pa.concat_tables([state.select(names), batch.select(names)])
-        carried = {row["key"]: row for row in both.to_pylist()}
-        rows = [
-            (key, start_ms, place, *part)
-            for (key, start_ms), own in parts.items()
-            for place, part in own.items()
-        ]
-        columns = {
-            "key": [key for key, *_ in rows],
-            _BOUNDS[0].name: [start_ms for _, start_ms, *_ in rows],
-            "partition": [place for _, _, place, *_ in rows],
-            **{name: [carried[key][name] for key, *_ in rows] for name in names[1:]},
-            **self._fold.columns([aggregate for *_, aggregate, _ in rows]),
-            "timestamp_ms": [time_ms for *_, time_ms in rows],
-        }
-        return pa.table(columns, schema=self.state_schema)
-
-
-def _starts(rows: pa.Table) -> Ints:
+def starts_of(rows: pa.Table) -> Ints:
     """The starts of the windows of rows of state, in ms."""
-    starts: Ints = np.asarray(rows[_BOUNDS[0].name])
+    starts: Ints = np.asarray(rows[WINDOW_BOUNDS[0].name])
     return starts
 
 

@@ -14,10 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.windows.definitions import RIGHT
+from oriel.pipeline.windows.joins.places import NO_NUMBERS, Places
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
+    STREAM_TIME,
     TABLE_FIELDS,
     Clocks,
     JoinEngine,
@@ -26,7 +28,7 @@ from oriel.pipeline.windows.joins.sides import (
     joined_values,
     split_by_key,
 )
-from oriel.pipeline.windows.records import NULL_VALUE, SUBORDER
+from oriel.pipeline.windows.records import NULL_VALUE, PLACE_FIELDS, SUBORDER
 
 LookupHow = Literal["inner", "left"]
 
@@ -47,11 +49,11 @@ class TableLookupEngine(JoinEngine):
         table: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        shares_places: bool = False,
+        places: Places = NO_NUMBERS,
     ) -> None:
         """Join columns as ``JoinEngine`` says; the table is the right side.
 
-        ``shares_places``: the stream's rows have a suborder, as elements and results of a join.
+        ``places``: how the stream's rows are told apart, which stays as it is.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
@@ -60,11 +62,12 @@ class TableLookupEngine(JoinEngine):
         values = joined_values(how, LookupHow, own, carried, (stream, table))
         self._inner = how == "inner"
         self._stream_values, self._table_values = stream.names, table.names
-        self._shares_places = shares_places
-        beside = (SUBORDER, NULL_VALUE) if shares_places else (NULL_VALUE,)
+        beside = (*places.fields, NULL_VALUE)
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *(carried or ()), *values])
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), *values[len(stream) :]])
-        self.result_schema = pa.schema([*RESULT_FIELDS, *values])
+        # Rows behind have a suborder in any case.
+        numbers = places.fields or [SUBORDER]
+        self.result_schema = pa.schema([*PLACE_FIELDS, *numbers, STREAM_TIME, *values])
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray:
         """The keys of the table's records: what a stream record looks up stays as it is."""
@@ -92,11 +95,8 @@ class TableLookupEngine(JoinEngine):
             stream, row_number = stream.filter(row_number.is_valid()), row_number.drop_null()
         # A null row number takes a null: a left join's record without a row.
         columns = {
-            **{field.name: stream[field.name] for field in SIDE_FIELDS},
-            SUBORDER.name: stream[SUBORDER.name]
-            if self._shares_places
-            else pa.nulls(len(stream), SUBORDER.type),
-            **{name: stream[name] for name in self._stream_values},
+            SUBORDER.name: pa.nulls(len(stream), SUBORDER.type),
+            **{name: stream[name] for name in stream.column_names},
             **{name: rows[name].take(row_number) for name in self._table_values},
         }
         results = pa.table([columns[name] for name in self.result_schema.names], self.result_schema)

@@ -47,19 +47,19 @@ class JoinResult:
     """What one batch makes of the state of a join.
 
     ``state`` is the next state. ``pieces`` are rows of the engine's ``result_schema``, in one
-    table or more; their (timestamp_ms, partition, offset, suborder) tell them apart. Records of
-    a key that are many on both sides have so many pairs that only a piece may fit into memory:
-    a join of streams makes each when it is asked for. ``late`` counts the batch's records that
-    came too late to be joined, ``filtered`` those that were taken and gave no result because an
-    inner or a left join has none for them. ``stayed`` is of joins of streams: which of the old
-    state's rows the new one begins with, in their order. ``flattened`` is how many
-    of the batch's records end here, for their results are elements of them, and ``elements`` how
-    many these are.
+    table or more; their places tell them apart: (timestamp_ms, partition, offset, suborder), and
+    perhaps partners. Records of a key that are many on both sides have so many pairs that only a
+    piece may fit into memory: a join of streams makes each when it is asked for. ``late`` counts
+    the batch's records of each side that came too late to be joined, ``filtered`` those that were
+    taken and gave no result because an inner or a left join has none for them. ``stayed`` is of
+    joins of streams: which of the old state's rows the new one begins with, in their order.
+    ``flattened`` is how many of the batch's records end here, for their results are elements of
+    them, and ``elements`` how many these are.
     """
 
     state: pa.Table
     pieces: Iterable[pa.Table]
-    late: int = 0
+    late: tuple[int, ...] = (0,)
     filtered: int = 0
     stayed: Flags | None = None
     flattened: int = 0
@@ -83,7 +83,8 @@ class JoinEngine(ABC):
     #: ``RESULT_FIELDS`` and the values of both sides, each of which can be missing.
     result_schema: pa.Schema
     state_schema: pa.Schema
-    #: How far behind both clocks a result's time can be, in ms: windows behind wait so long.
+    #: How far behind both clocks the time of a result can be that comes because clocks have moved,
+    #: in ms: windows and joins behind wait so long.
     delay_ms: int = 0
     #: A column that divides the state's rows of a key further: a batch needs those that it names,
     #: and where the column is null. None: all rows of its keys.

@@ -16,6 +16,13 @@ wants it. So neither interleaving nor batch cuts can matter. (Kafka Streams shar
 between the sides, and there they do.) The ``max`` is for a range that lies wholly before or
 after the record: a record in time order is never late.
 
+A side may be a join's results itself. Then its records are results, its clock is the least of all
+partitions of its streams, and a result's stream time the greatest of its records'. One that is made
+with a record still to come has a stream time of at least the clock, as a record has. One that comes
+because clocks have moved (a record alone, and what is joined with it) has not; but its time is at
+most H behind the clock, the time that the join in front says (``delay_ms``). So for such a side
+``max(before, 0) + G`` in the last two lines is at least H.
+
 The state is the records that can still pair. Sorted by (key, time) with both sides on one
 axis, the partners of a record are an index range, found by binary search.
 """
@@ -23,54 +30,51 @@ axis, the partners of a record are an index range, found by binary search.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, Timeline, coded_keys, pair_order
-from oriel.pipeline.windows.definitions import LEFT, RIGHT, IllegalArgument, JoinWindows
+from oriel.pipeline.windows.definitions import LEFT, RIGHT, JoinWindows
+from oriel.pipeline.windows.joins.places import (
+    NO_NUMBERS,
+    Places,
+    joined_numbers,
+    place_numbers,
+    refuse_large_places,
+)
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
+    STREAM_TIME,
     Clocks,
     How,
     JoinEngine,
     JoinResult,
     joined_values,
 )
+from oriel.pipeline.windows.records import PLACE_FIELDS
 
 #: Whether a record in the state had a partner.
 MATCHED = pa.field("matched", pa.bool_())
 
-#: ``suborder`` of results without a right record, and without a left one.
-LEFT_ALONE, RIGHT_ALONE = 0, -1
 
-# ``suborder`` of a pair is (right partition << 48) + right offset + 1: 15 and 48 of a positive
-# number's 63 bits. The 1 keeps pairs apart from ``LEFT_ALONE``.
-_OFFSET_BITS = 48
-_PARTITION_BITS = 15
+class Front(NamedTuple):
+    """What the records of a side are: how they are told apart, and how long one was held back.
 
-
-def refuse_large_places(partition: int, offset: int) -> None:
-    """Refuse a record whose place does not fit into ``suborder``.
-
-    Raises:
-        IllegalArgument: its partition or its offset is too large.
+    ``held_ms``: so far behind the side's clock the time of a record can be that came because clocks
+    have moved (``JoinEngine.delay_ms`` of the join in front).
     """
-    for name, number, bits in (
-        ("partition", partition, _PARTITION_BITS),
-        ("offset", offset, _OFFSET_BITS),
-    ):
-        if number >= 2**bits - 1:
-            message = f"{name} {number}: a join of streams takes a {name} below 2**{bits} - 1 only"
-            raise IllegalArgument(message)
+
+    places: Places = NO_NUMBERS
+    held_ms: int = 0
 
 
-def partner_places(suborder: Ints) -> tuple[Ints, Ints]:
-    """Partition and offset of the right records of pairs, from their ``suborder``."""
-    return suborder >> _OFFSET_BITS, (suborder & (1 << _OFFSET_BITS) - 1) - 1
+#: Records of a source, or what these looked up.
+RECORDS = Front()
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,8 @@ class _SortedRecords:
     """Both sides' records of state and batch, sorted by (key code, time), as arrays.
 
     ``keys`` has the key of each code, ``left`` tells the sides apart, ``new`` marks the batch's.
-    ``input_row`` is where each record was before, in the state with the batch behind it.
+    ``input_row`` is where each record was before, in the state with the batch behind it. Of
+    ``numbers`` the first are those of left records, the second of right ones; no others are read.
     """
 
     table: pa.Table
@@ -88,9 +93,12 @@ class _SortedRecords:
     left: Flags
     new: Flags
     input_row: Ints
+    numbers: tuple[Ints, Ints]
 
     @classmethod
-    def of(cls, state: pa.Table, batch: pa.Table) -> "_SortedRecords":
+    def of(
+        cls, state: pa.Table, batch: pa.Table, places: tuple[Places, Places]
+    ) -> "_SortedRecords":
         """Sort the records of the state and of the batch together."""
         unmatched = pa.repeat(pa.scalar(value=False), len(batch))
         table = pa.concat_tables([state, batch.append_column(MATCHED, unmatched)]).combine_chunks()
@@ -99,9 +107,11 @@ class _SortedRecords:
         order = pair_order(key_code, timestamp_ms)
         table = table.take(pa.array(order))
         left = np.asarray(table["side"]) == LEFT
+        numbers = places[LEFT].read(table), places[RIGHT].read(table)
         return cls(
-            table, keys, key_code[order], timestamp_ms[order], left, order >= len(state), order
-        )
+            table, keys, key_code[order], timestamp_ms[order], left, order >= len(state), order,
+            numbers,
+        )  # fmt: skip
 
     def column(self, name: str) -> Ints:
         """A column of whole numbers."""
@@ -121,9 +131,9 @@ class StreamJoinEngine(JoinEngine):
     The state is the records that can still pair or come out alone, with ``matched``. Results
     are each pair, and each record that stays alone where ``how`` asks for it, once: with the
     greater of both times and of both stream times, and the place of the left record, if there
-    is one. The right record's place is in ``suborder``, so no two results have the same
-    (timestamp_ms, partition, offset, suborder). Late records pair with nothing, nor do they
-    come out alone; they are counted.
+    is one. The right record's place is among the numbers behind it (``places``), so no two results
+    have the same ones. Late records pair with nothing, nor do they come out alone; they are
+    counted.
     """
 
     def __init__(
@@ -133,8 +143,10 @@ class StreamJoinEngine(JoinEngine):
         left: pa.Schema,
         right: pa.Schema,
         carried: pa.Schema | None = None,
+        *,
+        fronts: tuple[Front, Front] = (RECORDS, RECORDS),
     ) -> None:
-        """Join columns as ``JoinEngine`` says.
+        """Join columns as ``JoinEngine`` says; ``fronts`` are what the sides' records are.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
@@ -142,16 +154,24 @@ class StreamJoinEngine(JoinEngine):
         own = (*RESULT_FIELDS, SIDE, MATCHED)
         values = joined_values(how, How, own, carried, (left, right))
         self._windows = windows
+        self._places = places = (fronts[LEFT].places, fronts[RIGHT].places)
         self._sides_alone = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[how]
         self._left_values, self._right_values = left.names, right.names
-        self.record_schema = pa.schema([*SIDE_FIELDS, *(carried or ()), *values])
+        numbers = max((side.fields for side in places), key=len)
+        self.record_schema = pa.schema([*SIDE_FIELDS, *numbers, *(carried or ()), *values])
         self.state_schema = self.record_schema.append(MATCHED)
-        self.result_schema = pa.schema([*RESULT_FIELDS, *values])
+        numbers = places[LEFT].joined(places[RIGHT]).fields
+        self.result_schema = pa.schema([*PLACE_FIELDS, *numbers, STREAM_TIME, *values])
+        self._wait_ms = (
+            windows.wait_ms(LEFT, fronts[RIGHT].held_ms),
+            windows.wait_ms(RIGHT, fronts[LEFT].held_ms),
+        )
         # A pair comes with one of its records, and that record's stream time says how late it
         # is, as for any record. A record alone comes when the other side's clock has passed its
         # time by ``wait_ms``; it was in time when it came, so windows behind the join have to be
-        # open until then.
-        self.delay_ms = max((windows.wait_ms(side) for side in self._sides_alone), default=0)
+        # open until then. What joins in front held back so long may pair here.
+        waits_ms = (self._wait_ms[side] for side in self._sides_alone)
+        self.delay_ms = max(*(front.held_ms for front in fronts), *waits_ms)
 
     @property
     def keeps_matches(self) -> bool:
@@ -214,13 +234,13 @@ class StreamJoinEngine(JoinEngine):
             IllegalArgument: a record's partition or offset is too large for ``suborder``.
         """
         batch = self._read(batch)
-        late = self.is_late(batch)
+        late, of_left = self.is_late(batch), np.asarray(batch["side"]) == LEFT
         accepted = batch.filter(pa.array(~late))
         if len(accepted):
             refuse_large_places(
                 *(pc.max(accepted[name]).as_py() for name in ("partition", "offset"))
             )
-        records = _SortedRecords.of(state, accepted)
+        records = _SortedRecords.of(state, accepted, self._places)
         pairs = self._new_pairs(records)
         matched = np.asarray(records.table[MATCHED.name]).copy()
         for one in pairs:
@@ -243,7 +263,7 @@ class StreamJoinEngine(JoinEngine):
         return JoinResult(
             state=table.take(pa.array(row_of[stays])),
             pieces=_Results(self._results, records, pairs, rows_alone),
-            late=int(late.sum()),
+            late=(int(late[of_left].sum()), int(late[~of_left].sum())),
             stayed=stays[: len(state)],
         )
 
@@ -258,8 +278,8 @@ class StreamJoinEngine(JoinEngine):
         """
         expired: Flags = np.where(
             left,
-            timestamp_ms + self._windows.wait_ms(LEFT) < clocks[RIGHT],
-            timestamp_ms + self._windows.wait_ms(RIGHT) < clocks[LEFT],
+            timestamp_ms + self._wait_ms[LEFT] < clocks[RIGHT],
+            timestamp_ms + self._wait_ms[RIGHT] < clocks[LEFT],
         )
         return expired
 
@@ -284,8 +304,14 @@ class StreamJoinEngine(JoinEngine):
         # A record that is alone stands for both sides: then both times are its own.
         first, second = np.where(no_left, right, left), np.where(no_right, left, right)
         partition, offset = records.column("partition"), records.column("offset")
-        pair = (partition[second] << _OFFSET_BITS) + offset[second] + 1
-        suborder = np.where(no_right, LEFT_ALONE, np.where(no_left, RIGHT_ALONE, pair))
+        of_left, of_right = records.numbers
+        numbers = joined_numbers(
+            self._places,
+            (of_left[left], of_right[right]),
+            place_numbers(partition[second], offset[second]),
+            (no_left, no_right),
+        )
+        places = self._places[LEFT].joined(self._places[RIGHT])
         timestamp_ms, stream_time_ms = records.timestamp_ms, records.column("stream_time_ms")
         left_rows, right_rows = pa.array(left, mask=no_left), pa.array(right, mask=no_right)
         columns = [
@@ -294,7 +320,7 @@ class StreamJoinEngine(JoinEngine):
             np.maximum(timestamp_ms[first], timestamp_ms[second]),
             partition[first].astype(np.int32),
             offset[first],
-            suborder,
+            *places.written(numbers),
             np.maximum(stream_time_ms[first], stream_time_ms[second]),
             *(records.table[name].take(left_rows) for name in self._left_values),
             *(records.table[name].take(right_rows) for name in self._right_values),

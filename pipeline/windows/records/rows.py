@@ -1,10 +1,11 @@
 """The columns of records, of states and of changed rows, and the two orders of records.
 
 Arrival is (partition, offset, suborder): what users' functions see. Inside a window the order is
-(timestamp, partition, offset, suborder). Both are properties of the log, so lists, ``first`` and
-``last`` and the last bits of float sums are equal however the log was cut into batches and its
-partitions interleaved (design promise 1). Updates of joined tables come of several logs and arrive
-in the order in which they take effect (``EFFECT``).
+(timestamp, partition, offset, suborder); where one suborder is not enough, ``partners`` go on.
+Both are properties of the log, so lists, ``first`` and ``last`` and the last bits of float sums are
+equal however the log was cut into batches and its partitions interleaved (design promise 1).
+Updates of joined tables come of several logs and arrive in the order in which they take effect
+(``EFFECT``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -35,6 +36,9 @@ INPUT = pa.field("input", pa.int8())
 #: the elements of a record that was flattened, or changes of a table that it makes; null in a
 #: record by itself.
 SUBORDER = pa.field("suborder", pa.int64())
+#: The order behind ``suborder`` of what is made of three records and more (``joins.places``):
+#: bytes that are compared as they are; null or empty in all else. No value has a name like this.
+PARTNERS = pa.field("__partners", pa.binary())
 #: The place of an update of joined tables in the order in which they take effect; null in any other
 #: record. No value column has such a name.
 EFFECT = pa.field("__effect", pa.int64())
@@ -70,7 +74,15 @@ def arrival_keys(records: pa.Table) -> tuple[Ints, ...]:
     """
     keys = ("suborder", "offset", "partition", EFFECT.name)
     names = [name for name in keys if name in records.column_names]
-    return tuple(np.asarray(pc.fill_null(records[name], 0)) for name in names)
+    numbers = (np.asarray(pc.fill_null(records[name], 0)) for name in names)
+    if PARTNERS.name not in records.column_names:
+        return tuple(numbers)
+    return (partners_ranks(records[PARTNERS.name]), *numbers)
+
+
+def partners_ranks(partners: pa.Array | pa.ChunkedArray) -> Ints:
+    """Numbers in the order of ``partners``, the same for equal ones."""
+    return np.asarray(pc.rank(pc.fill_null(partners, b""), tiebreaker="dense")).astype(np.int64)
 
 
 def takes_away(changes: pa.Table) -> Flags:

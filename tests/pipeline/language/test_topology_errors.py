@@ -243,14 +243,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: stream().outer_join(table(), WITHIN),  # type: ignore[arg-type]
         r"outer_join: a table is read as it is now; join or left_join, no windows",
     ),
-    "a join of a join": (
-        lambda: stream().join(stream("u"), WITHIN).join(stream("x"), WITHIN),
-        r"join: a side that is itself a join \(join\('u'\)\) can't be joined with a stream; look",
-    ),
-    "a join with a join": (
-        lambda: stream().left_join(stream("u").outer_join(stream("x"), WITHIN), WITHIN),
-        r"left_join: a side that is itself a join \(outer_join\('x'\)\) can't be joined with a str",
-    ),
     "a table with a stream": (
         lambda: table().join(stream()),  # type: ignore[arg-type]
         r"join: a table is joined with a table, not with ",

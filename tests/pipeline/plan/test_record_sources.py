@@ -2,6 +2,7 @@
 
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -46,7 +47,9 @@ def _builder() -> StreamsBuilder:
 def test_a_record_is_its_place(builder: StreamsBuilder) -> None:
     """Whatever it has looked up; an element has its own place behind it."""
     stream = builder.stream("orders", "v INT").join(builder.table("users", "city STRING"))
-    assert told(stream, (3, 1042, None), (0, 7, 2)) == ["orders/3/1042", "orders/0/7/2"]
+    assert told(stream, (3, 1042, None), (0, 7, None)) == ["orders/3/1042", "orders/0/7"]
+    elements = StreamsBuilder().stream("orders", "v ARRAY<INT>").flat_map_values(one="v")
+    assert told(elements, (3, 1042, 0), (0, 7, 2)) == ["orders/3/1042/0", "orders/0/7/2"]
 
 
 def test_a_log_without_elements_has_no_suborder(builder: StreamsBuilder) -> None:
@@ -64,6 +67,24 @@ def test_a_pair_is_both_records(builder: StreamsBuilder) -> None:
     found = told(pairs, (0, 5, pair), (0, 5, 0), (4, 6, -1))
     assert found == [
         "views/0/5+clicks/2/9", "views/0/5", "clicks/4/6",
+    ]  # fmt: skip
+
+
+def test_a_join_of_joins_is_all_its_records(builder: StreamsBuilder) -> None:
+    """In the order of streams, without those that an outer join lacks; elements with theirs."""
+    views, clicks = builder.stream("views", "a INT"), builder.stream("clicks", "b INT")
+    items = builder.stream("carts", "c ARRAY<INT>").flat_map_values(item="c")
+    pairs = clicks.outer_join(items, WITHIN)
+    sources = sources_of(views.outer_join(pairs, WITHIN))
+    click, cart = (3 << 48) + 4 + 1, (0 << 48) + 6 + 1
+    numbers = [[click, cart, 2], [cart, -1, 2], [0, 0, 0], [-1, cart, 2], [-2, -1, 2]]
+    columns = sources[0].places.written(np.array(numbers))
+    places = rows(*((0, 9, None) for _ in numbers)).drop_columns("suborder")
+    for field, column in zip(sources[0].places.fields, columns, strict=True):
+        places = places.append_column(field, column)
+    assert record_sources(places, sources).to_pylist() == [
+        "views/0/9+clicks/3/4+carts/0/6/2", "views/0/9+carts/0/6/2", "views/0/9",
+        "clicks/0/9+carts/0/6/2", "carts/0/9/2",
     ]  # fmt: skip
 
 

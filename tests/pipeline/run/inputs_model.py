@@ -17,6 +17,8 @@ from tests.pipeline.run.inputs_topology import (
 )
 from tests.pipeline.run.topic_logs import Record, Topics, offsets
 from tests.slow_foreign_keys import joined_by_foreign_key
+from tests.slow_join_trees import Late, Leaf, Node
+from tests.slow_join_trees import Model as JoinTrees
 from tests.slow_joins import Arrived, Joined, arrivals, clock, counting, joined, joined_tables
 from tests.slow_table_groups import Functions, folded, members
 from tests.slow_table_updates import Model as Updates
@@ -152,6 +154,38 @@ class Model:
             row["timestamp"] = max(row["timestamp"], time)
         clocks = [clock(self.logs[topic]) for topic in ("orders", "paid")]
         return _rows(rows, min(clocks) - GRACE_MS - JOIN_DELAYS[how]), model, late
+
+    def joined_twice(self) -> tuple[list[Row], Late]:
+        """The rows of pairs that are joined with the city and the id of orders; what was late."""
+        logs = {
+            topic: {
+                p: [(key, time, [str(value)]) for key, time, value in log]
+                for p, log in self.logs[topic].items()
+            }
+            for topic in ("orders", "paid")
+        }
+        logs["items"] = {
+            p: [(key, time, [self.orders[order]["city"], order]) for key, time, (order,) in log]
+            for p, log in logs["orders"].items()
+        }
+        model, span = JoinTrees(logs), (SPAN.before, SPAN.after, SPAN.grace)
+        pairs = Node("inner", *span, Leaf("orders"), Leaf("paid"))
+        results = model.rows(Node("inner", *span, pairs, Leaf("items", flat=True)))
+        rows: dict[tuple[str, int], Row] = {}
+        for result in sorted(results, key=lambda one: (one.time, one.numbers)):
+            if _closed(result.time, result.stream_time):
+                model.late.results += 1
+                continue
+            order, payment, item = result.texts
+            row = rows.setdefault(
+                (str(item), _start(result.time)), {"n": 0, "ids": [], "pids": [], "timestamp": 0}
+            )
+            row["n"] += 1
+            row["ids"].append(order)
+            row["pids"].append(payment)
+            row["timestamp"] = max(row["timestamp"], result.time)
+        clocks = [clock(self.logs[topic]) for topic in ("orders", "paid")]
+        return _rows(rows, min(clocks) - GRACE_MS), model.late
 
     def chained(self) -> list[Row]:
         """The rows of the inner join, with the names that its orders' keys have in ``users``."""

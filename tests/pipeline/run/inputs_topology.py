@@ -120,6 +120,12 @@ def every_input(*, only_spark_knows: bool = False) -> Topology:
         n=count(), ids=collect_list("id"), pids=collect_list("pid"), names=collect_list("name"),
         aliases=collect_list("alias"),
     ).materialize("chained")  # fmt: skip
+    with_key = orders.filter(text("key") + " IS NOT NULL")
+    items = with_key.flat_map_values(item="split(concat(city, '/', id), '/')")
+    twice_joined = orders.join(paid, WITHIN).join(items, WITHIN)
+    twice_joined.group_by(text("item")).windowed_by(WINDOWS).aggregate(
+        n=count(), ids=collect_list("id"), pids=collect_list("pid")
+    ).materialize("joined_twice")
     folded = orders.group_by_key().windowed_by(WINDOWS)
     folded.aggregate(start, append, put_together, "s STRING").materialize("folded")
     _tables(builder, text, many)

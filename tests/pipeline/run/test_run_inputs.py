@@ -101,6 +101,22 @@ def test_joins_stand_behind_each_other(whole: Done) -> None:
     }  # fmt: skip
 
 
+def test_pairs_join_elements(whole: Done) -> None:
+    """Behind a join of streams another one, whose right side is flattened; in any order."""
+    rows, late = whole.model.joined_twice()
+    assert any(row["n"] > 1 for row in rows)
+    assert whole.stores.newest("joined_twice") == rows
+    assert late.records > 0
+    assert late.elements > 0
+    # Orders are read twice; of the second reading the one without a key is filtered out.
+    assert whole.stores.counters("joined_twice") == {
+        "input": 227, "applied": 220 - late.records, "late": late.records, "dead_lettered": 6,
+        "filtered": 1, "late_results": late.results, "rejected_results": 0,
+        "elements": 160, "elements_applied": 160 - late.elements, "elements_late": late.elements,
+        "elements_dead_lettered": 0, "elements_filtered": 0,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("store", "wanted"),
     [
@@ -190,6 +206,7 @@ def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
                 "cogroup",
                 "folded",
                 "inner",
+                "joined_twice",
                 "left",
                 "named",
                 "newest_by_city",
@@ -197,7 +214,10 @@ def test_what_is_bad_for_all_stores_is_told_once(whole: Done) -> None:
                 "told",
             )
         ),
-        *(("paid", name) for name in ("chained", "cogroup", "inner", "left", "merged", "outer")),
+        *(
+            ("paid", name)
+            for name in ("chained", "cogroup", "inner", "joined_twice", "left", "merged", "outer")
+        ),
     ]
     assert len(letters) == len(set(letters))
 

@@ -122,10 +122,12 @@ class JoinRun:
     def _arrived(self, plan: BatchPlan, join: JoinPlan, taken: Taken) -> list[pa.Table]:
         """What the stamps of both sides send; each partition is one task, even without a record."""
         tables = []
-        for side, stamp in enumerate(join.stamps):
-            values = self._of_topic[self.topics[side]]
+        front = self.plans.inputs[0].join
+        assert front is not None
+        for number, side in enumerate(front.sides):
+            values = self._of_topic[self.topics[number]]
             tables += [
-                _stamped(plan, join, stamp, values, rows) for rows in self._rows(side, taken)
+                _stamped(plan, join, side.stamp, values, rows) for rows in self._rows(number, taken)
             ]
         return tables
 

@@ -9,7 +9,10 @@ from typing import Any
 #: Column -> type.
 Columns = dict[str, str]
 #: The names that ``v`` and ``s`` have on a join's right side, the first join's first.
-RIGHT_NAMES = (("w", "r"), ("x", "q"), ("y", "p"), ("z", "o"), ("g", "h"), ("i", "j"))
+RIGHT_NAMES = (
+    ("w", "r"), ("x", "q"), ("y", "p"), ("z", "o"), ("g", "h"), ("i", "j"),
+    *((f"v{number}", f"s{number}") for number in range(10)),
+)  # fmt: skip
 #: Operations whose results depend on how topics are interleaved.
 _INTERLEAVED = {"join_table", "join_global", "to_stream"}
 
@@ -44,7 +47,7 @@ class Built:
 
     node: dict[str, Any]
     columns: Columns
-    #: A stream is flattened once, and neither in front of a join of streams nor behind it.
+    #: A stream is flattened once, and not behind a join of streams.
     can_flatten: bool = True
     #: Columns that a join leaves null where a record has no partner.
     unset: frozenset[str] = frozenset()
@@ -111,10 +114,10 @@ class Trees:
             built = self.random.choice(rowwise)(built)
         return built
 
-    def stream(self, topic: str, most: int = 2, *, flattens: bool = True) -> Built:
+    def stream(self, topic: str, most: int = 2) -> Built:
         """A topic with row-wise operations behind."""
         columns = {"v": "BIGINT", "s": "STRING"}
-        return self.stepped(Built({"op": "stream", "topic": topic}, columns, flattens), most=most)
+        return self.stepped(Built({"op": "stream", "topic": topic}, columns), most=most)
 
     def table(self) -> Built:
         """A further topic as a table with row-wise operations behind."""
@@ -130,6 +133,11 @@ class Trees:
         types = {names.get(name, name): of_type for name, of_type in built.columns.items()}
         unset = frozenset(names.get(name, name) for name in built.unset)
         return replace(built, node=node, columns=types, unset=unset)
+
+    def with_other_values(self, built: Built) -> Built:
+        """With an operation behind, perhaps, that leaves the key as it is."""
+        steps = (self._mapped, self._filtered, self._filtered_not)
+        return self.random.choice(steps)(built) if self.random.random() < 0.5 else built
 
     def _filtered(self, built: Built) -> Built:
         condition = self.condition(built.columns)
@@ -206,9 +214,9 @@ class Trees:
             steps.append({"op": operation, "condition": condition})
         return steps
 
-    def merged(self, *, flattens: bool = True) -> Built:
+    def merged(self) -> Built:
         """Two topics as one stream."""
-        left, right = (self.stream(topic, flattens=flattens) for topic in self.topics)
+        left, right = (self.stream(topic) for topic in self.topics)
         node = {"op": "merge", "left": left.node, "right": right.node}
         return Built(node, left.columns, left.can_flatten and right.can_flatten)
 

@@ -7,11 +7,12 @@ decides, records come as late as they like. What else is left out is what the gu
 (docs/for-kafka-streams.md, "Where topologies differ"): each point has a test.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
+from tests.windows.topologies.random_logs import AMPLE_MS, Entry, Plan, random_log
 from tests.windows.topologies.random_parts import (
     Built,
     Columns,
@@ -22,16 +23,6 @@ from tests.windows.topologies.random_parts import (
 
 #: What steps behind an aggregation see of a row's window.
 WINDOW_BOUNDS = ("window_start_ms", "window_end_ms")
-#: Topic, key, value, time.
-Entry = tuple[str, str | None, Mapping[str, Any] | None, int]
-
-#: More than the times of a log are apart.
-AMPLE_MS = 10_000
-#: What all windows of a log are closed by: one record of each topic, at this time. A longer silence
-#: would lose sessions in Kafka (tests/windows/test_kafka_sessions.py).
-_LAST_MS = 30_000
-#: Positive, divisible by 3, set, "a": every condition in front of a join or a merger lets it pass.
-_LAST_VALUE = {"v": 999_999, "s": "a"}
 
 
 @dataclass(frozen=True)
@@ -52,49 +43,35 @@ class Case:
         return sorted(topics_of(self.tree))
 
 
-@dataclass(frozen=True)
-class _Plan:
-    """What a kind of tree needs of its windows and its log."""
-
-    in_order: bool
-    ample: bool
-    #: Whether the log ends with a record of each topic that closes all before it.
-    ends: bool
-    emits: Sequence[str] = ("update",)
-    hows: Sequence[str] = ("columns",)
-    #: Whether the log has many records, and most windows of it close.
-    many: bool = False
-
-
 _WINDOW_KINDS = ("none", "tumbling", "hopping", "sliding", "session")
 #: Aggregations of one stream; what functions make depends on the order of its records.
 _OF_ONE = ("columns", "columns", "fold", "removing", "reduce")
 _ALL_EMITS = ("update", "update", "close", "suppress")
 
 
-def _one_stream(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _one_stream(trees: Trees, plan: Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [trees.stream("a", most=4)])
 
 
-def _lookup(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _lookup(trees: Trees, plan: Plan) -> dict[str, Any]:
     number = trees.random.choice((1, 2, 2, 3))
     return _aggregated(trees, plan, [trees.stepped(trees.looked_up(trees.stream("a"), number))])
 
 
-def _merger_looked_up(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _merger_looked_up(trees: Trees, plan: Plan) -> dict[str, Any]:
     number = trees.random.choice((1, 1, 2))
     return _aggregated(trees, plan, [trees.stepped(trees.looked_up(trees.merged(), number))])
 
 
-def _merger(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _merger(trees: Trees, plan: Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [trees.stepped(trees.merged())])
 
 
-def _branches(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _branches(trees: Trees, plan: Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [trees.stepped(trees.merged_branches())])
 
 
-def _cogroup(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _cogroup(trees: Trees, plan: Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [trees.stream(topic) for topic in trees.topics])
 
 
@@ -108,26 +85,36 @@ def _join_grace(random: Random, before: int, after: int) -> int:
     return least + random.choice((0, 0, 3, AMPLE_MS))
 
 
-def _inner_join(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _inner_join(trees: Trees, plan: Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [_inner_joined(trees, plan)])
 
 
-def _inner_joined(trees: Trees, plan: _Plan) -> Built:
+def _inner_joined(trees: Trees, plan: Plan) -> Built:
     random = trees.random
-    before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3), (-2, 6), (9, -4)))
-    grace = AMPLE_MS if plan.ample else _join_grace(random, before, after)
-    left, right = random.choice((("a", "b"), ("a", "a"), ("ab", "c")))
-    streams = [
-        trees.merged(flattens=False) if topic == "ab" else trees.stream(topic, 1, flattens=False)
-        for topic in (left, right)
-    ]
-    in_front = [trees.looked_up(stream, random.choice((0, 0, 1))) for stream in streams]
-    joined = trees.joined("inner", (before, after, grace), *in_front)
-    found = trees.looked_up(joined, random.choice((0, 0, 1, 2)))
+    joins = random.choice((1, 1, 1, 2, 2, 3))
+    more = [random.choice(("a", "b", "c", "d", "ab")) for _ in range(joins + 1)]
+    topics = iter(more if joins > 1 else random.choice((("a", "b"), ("a", "a"), ("ab", "c"))))
+    found = trees.looked_up(_inner_side(trees, plan, joins, topics), random.choice((0, 0, 1, 2)))
     return trees.stepped(found)
 
 
-def _written(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _inner_side(trees: Trees, plan: Plan, joins: int, topics: Iterator[str]) -> Built:
+    """A stream made by so many joins of ``topics``, one of them or merged ones without a join."""
+    random = trees.random
+    if not joins:
+        topic = next(topics)
+        return trees.merged() if topic == "ab" else trees.stream(topic, 1)
+    before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3), (-2, 6), (9, -4)))
+    grace = AMPLE_MS if plan.ample else _join_grace(random, before, after)
+    of_left = random.randint(0, joins - 1)
+    sides = [
+        trees.looked_up(_inner_side(trees, plan, number, topics), random.choice((0, 0, 1)))
+        for number in (of_left, joins - 1 - of_left)
+    ]
+    return trees.stepped(trees.joined("inner", (before, after, grace), *sides), most=1)
+
+
+def _written(trees: Trees, plan: Plan) -> dict[str, Any]:
     random = trees.random
     makes: Sequence[Callable[[], Built]] = (
         lambda: trees.stream("a", most=4),
@@ -140,27 +127,38 @@ def _written(trees: Trees, plan: _Plan) -> dict[str, Any]:
     return {"op": "to", "input": trees.stepped(random.choice(makes)()).node}
 
 
-def _outer_join(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _outer_join(trees: Trees, plan: Plan) -> dict[str, Any]:
+    """One join after the other, at least one of them left or outer.
+
+    What is alone comes late: Kafka's next join finds its partners if its grace is ample.
+    """
     random = trees.random
-    before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3)))
-    how = random.choice(("left", "outer"))
-    grace = min(_join_grace(random, before, after), 100)
-    streams = [trees.stream(topic, 1, flattens=False) for topic in trees.topics]
-    in_front = [trees.looked_up(stream, random.choice((0, 0, 1))) for stream in streams]
-    joined = trees.joined(how, (before, after, grace), *in_front)
-    found = trees.looked_up(joined, random.choice((0, 0, 1)))
+    topics = "abcd"[: random.choice((2, 2, 3, 4))]
+    hows = [random.choice(("inner", "left", "outer")) for _ in topics[1:]]
+    hows[random.randrange(len(hows))] = random.choice(("left", "outer"))
+    built = trees.stream(topics[0], 1)
+    for number, (topic, how) in enumerate(zip(topics[1:], hows, strict=True)):
+        before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3)))
+        is_behind = any(front != "inner" for front in hows[:number])
+        grace = AMPLE_MS if is_behind else min(_join_grace(random, before, after), 100)
+        sides = [
+            trees.looked_up(side, random.choice((0, 0, 1)))
+            for side in (trees.with_other_values(built), trees.stream(topic, 1))
+        ]
+        built = trees.joined(how, (before, after, grace), *sides)
+    found = trees.looked_up(built, random.choice((0, 0, 1)))
     return _aggregated(trees, plan, [trees.stepped(found)])
 
 
-def _table(trees: Trees, _: _Plan) -> dict[str, Any]:
+def _table(trees: Trees, _: Plan) -> dict[str, Any]:
     return {"op": "materialize", "input": trees.tables(4).node}
 
 
-def _foreign_key(trees: Trees, _: _Plan) -> dict[str, Any]:
+def _foreign_key(trees: Trees, _: Plan) -> dict[str, Any]:
     return {"op": "materialize", "input": trees.tables_by_foreign_key().node}
 
 
-def _grouped_table(trees: Trees, _: _Plan) -> dict[str, Any]:
+def _grouped_table(trees: Trees, _: Plan) -> dict[str, Any]:
     table = trees.tables(4) if trees.random.random() < 0.6 else trees.table()
     key = trees.key(table.columns)
     numbers = [name for name, of in table.columns.items() if of == "BIGINT"]
@@ -175,7 +173,7 @@ def _grouped_table(trees: Trees, _: _Plan) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _updates(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _updates(trees: Trees, plan: Plan) -> dict[str, Any]:
     stream = trees.looked_up(_updates_of(trees), trees.random.choice((0, 0, 1)))
     return _aggregated(trees, plan, [trees.stepped(stream)])
 
@@ -186,7 +184,7 @@ def _updates_of(trees: Trees) -> Built:
     return replace(table, node={"op": "to_stream", "input": table.node})
 
 
-def _joined_aggregates(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _joined_aggregates(trees: Trees, plan: Plan) -> dict[str, Any]:
     """Two aggregations by the same time windows or none; other windows are seldom the same."""
     kinds = ("none", "tumbling", "hopping")
     node = _aggregated(trees, plan, [trees.stream(topic) for topic in trees.topics], kinds)
@@ -194,7 +192,7 @@ def _joined_aggregates(trees: Trees, plan: _Plan) -> dict[str, Any]:
     return node | {"op": "join_aggregates", "how": how, "behind": []}
 
 
-def _rows_of_stores(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _rows_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
     """Windows over the final rows of windows, and over those once more."""
     random = trees.random
     built = trees.stream("a")
@@ -220,7 +218,7 @@ def _rows_of_stores(trees: Trees, plan: _Plan) -> dict[str, Any]:
     return _aggregated(trees, plan, [built])
 
 
-def _updates_of_stores(trees: Trees, plan: _Plan) -> dict[str, Any]:
+def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
     """Windows over every update of windows, and over those once more."""
     random = trees.random
     updating = replace(plan, emits=("update",))
@@ -264,68 +262,68 @@ def _chosen(random: Random, how: str, columns: Columns) -> dict[str, list[str]]:
 
 
 #: Kinds of trees, and the plans that fit. What reads one stream only may have any log.
-KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Plan]]] = {
+KINDS: Mapping[str, tuple[Callable[[Trees, Plan], dict[str, Any]], Sequence[Plan]]] = {
     "one stream": (
         _one_stream,
-        [_Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE)],
+        [Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE)],
     ),
     "lookup": (
         _lookup,
-        [_Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE)],
+        [Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE)],
     ),
     "merger looked up": (
         _merger_looked_up,
         [
-            _Plan(in_order=True, ample=False, ends=False),
-            _Plan(in_order=False, ample=True, ends=False),
+            Plan(in_order=True, ample=False, ends=False),
+            Plan(in_order=False, ample=True, ends=False),
         ],
     ),
     "merger": (
         _merger,
         [
-            _Plan(in_order=True, ample=False, ends=False),
-            _Plan(in_order=False, ample=True, ends=False),
-            _Plan(in_order=True, ample=False, ends=True, emits=("close", "suppress")),
+            Plan(in_order=True, ample=False, ends=False),
+            Plan(in_order=False, ample=True, ends=False),
+            Plan(in_order=True, ample=False, ends=True, emits=("close", "suppress")),
         ],
     ),
     "branches": (
         _branches,
         [
-            _Plan(in_order=True, ample=False, ends=False),
-            _Plan(in_order=False, ample=True, ends=False),
+            Plan(in_order=True, ample=False, ends=False),
+            Plan(in_order=False, ample=True, ends=False),
         ],
     ),
     # Kafka has no emit strategy behind a cogroup, but suppress.
     "cogroup": (
         _cogroup,
         [
-            _Plan(in_order=True, ample=False, ends=False),
-            _Plan(in_order=False, ample=True, ends=False),
-            _Plan(in_order=True, ample=False, ends=True, emits=("suppress",)),
+            Plan(in_order=True, ample=False, ends=False),
+            Plan(in_order=False, ample=True, ends=False),
+            Plan(in_order=True, ample=False, ends=True, emits=("suppress",)),
         ],
     ),
     "inner join": (
         _inner_join,
         [
-            _Plan(in_order=True, ample=False, ends=False),
-            _Plan(in_order=False, ample=True, ends=False),
+            Plan(in_order=True, ample=False, ends=False),
+            Plan(in_order=False, ample=True, ends=False),
         ],
     ),
-    "outer join": (_outer_join, [_Plan(in_order=True, ample=True, ends=True)]),
-    "table": (_table, [_Plan(in_order=False, ample=False, ends=False)]),
-    "foreign key": (_foreign_key, [_Plan(in_order=False, ample=False, ends=False)]),
-    "grouped table": (_grouped_table, [_Plan(in_order=False, ample=False, ends=False)]),
+    "outer join": (_outer_join, [Plan(in_order=True, ample=True, ends=True)]),
+    "table": (_table, [Plan(in_order=False, ample=False, ends=False)]),
+    "foreign key": (_foreign_key, [Plan(in_order=False, ample=False, ends=False)]),
+    "grouped table": (_grouped_table, [Plan(in_order=False, ample=False, ends=False)]),
     "joined aggregates": (
         _joined_aggregates,
         [
-            _Plan(in_order=True, ample=False, ends=False),
-            _Plan(in_order=False, ample=True, ends=False),
+            Plan(in_order=True, ample=False, ends=False),
+            Plan(in_order=False, ample=True, ends=False),
         ],
     ),
     "rows of stores": (
         _rows_of_stores,
         [
-            _Plan(
+            Plan(
                 in_order=in_order,
                 ample=False,
                 ends=False,
@@ -338,19 +336,19 @@ KINDS: Mapping[str, tuple[Callable[[Trees, _Plan], dict[str, Any]], Sequence[_Pl
     ),
     "updates of stores": (
         _updates_of_stores,
-        [_Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE)],
+        [Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE)],
     ),
     "written": (
         _written,
         [
-            _Plan(in_order=True, ample=False, ends=False),
-            _Plan(in_order=False, ample=True, ends=False),
+            Plan(in_order=True, ample=False, ends=False),
+            Plan(in_order=False, ample=True, ends=False),
         ],
     ),
     "updates": (
         _updates,
         [
-            _Plan(in_order=in_order, ample=True, ends=False, hows=_OF_ONE)
+            Plan(in_order=in_order, ample=True, ends=False, hows=_OF_ONE)
             for in_order in (False, True)
         ],
     ),
@@ -372,7 +370,7 @@ def random_cases(seed: int, logs: int) -> list[Case]:
 
 
 def _aggregated(
-    trees: Trees, plan: _Plan, inputs: Sequence[Built], kinds: Sequence[str] = _WINDOW_KINDS
+    trees: Trees, plan: Plan, inputs: Sequence[Built], kinds: Sequence[str] = _WINDOW_KINDS
 ) -> dict[str, Any]:
     random = trees.random
     how = random.choice(plan.hows)
@@ -440,41 +438,3 @@ def _windows(random: Random, kind: str, *, ample: bool) -> dict[str, Any]:
     return {
         "kind": kind, "length": length, "advance": advance, "grace": grace, "retention": retention
     }  # fmt: skip
-
-
-def _passes_records_without_keys(node: Any) -> bool:
-    """Whether one of Kafka's joins, left or outer, lets a record without a key get another."""
-    if isinstance(node, Mapping):
-        of_tables = node.get("op") in {"join_tables", "join_by_foreign_key"}
-        is_outer = node.get("how") in {"left", "outer"} and not of_tables
-        return is_outer or any(_passes_records_without_keys(part) for part in node.values())
-    return isinstance(node, list) and any(map(_passes_records_without_keys, node))
-
-
-def random_log(random: Random, tree: Mapping[str, Any], plan: _Plan) -> list[Entry]:
-    """Few keys and small times; some records without a key, a value or one of its columns."""
-    topics = sorted(topics_of(tree))
-    spread = 0 if plan.in_order else random.choice((0, 3, 10, 30))
-    odd = random.choice((0.0, 0.1, 0.25))
-    unset = 0 if _passes_records_without_keys(tree) else odd / 2
-    drift = random.choice((3.0, 6.0) if plan.many else (0.0, 0.7, 3.0))
-    log: list[Entry] = []
-    time = 30.0
-    number = random.choice((20, 40) if plan.many else (2, 6, 12))
-    for place in range(1, number * max(2, len(topics)) + 1):
-        time += random.choice((0.0, drift, drift, 2 * drift, 15.0 if random.random() < 0.05 else 0))
-        key = None if random.random() < unset else random.choice("abc")
-        signed = place if random.random() < 0.7 else -place
-        value: Mapping[str, Any] | None = {
-            "v": None if random.random() < unset else signed,
-            "s": None if random.random() < unset else random.choice("abc"),
-        }
-        if random.random() < odd:
-            value = None
-        moment = max(0, int(time) + (random.randint(-spread, spread) if spread else 0))
-        log.append((random.choice(topics), key, value, moment))
-    if plan.ends:
-        # Kafka may tell of a record that is alone later than we do: what it looks up is there.
-        log.sort(key=lambda entry: not entry[0].startswith("t"))
-        log += [(topic, "a", _LAST_VALUE, _LAST_MS) for topic in topics]
-    return log

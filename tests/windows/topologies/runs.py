@@ -14,7 +14,14 @@ from oriel import Topology
 from oriel.pipeline.commit import prepared_batch
 from oriel.pipeline.dead_letters import SourceReasons
 from oriel.pipeline.language import Source, Store, StoreSource, arrow_schema
-from oriel.pipeline.plan import BatchPlan, PreparedBatch, StorePlans, final_records
+from oriel.pipeline.plan import (
+    BatchPlan,
+    PreparedBatch,
+    StorePlans,
+    final_records,
+    input_sources,
+    record_sources,
+)
 from oriel.pipeline.state import open_segment
 from oriel.pipeline.tasks import FolderFiles, LocalRunner, SinkFiles, StoreWork, run_stages
 from oriel.pipeline.testing.records import decoded
@@ -24,7 +31,8 @@ from oriel.storage import Offsets
 from oriel.storage.delta import AddedFile
 from oriel.testing import KeyValue, Record, TopologyTestDriver, WindowedValue
 from tests.windows.topologies.operations import OUT, STORE
-from tests.windows.topologies.random_trees import Case, Entry
+from tests.windows.topologies.random_logs import Entry
+from tests.windows.topologies.random_trees import Case
 
 KEY_GROUPS = 8
 TASKS = 3
@@ -179,14 +187,21 @@ class _SinkFiles(SinkFiles):
 class StagesRun:
     """A topology's stores or its topic, batch by batch, each as if the process began anew."""
 
-    def __init__(self, topology: Topology, folder: Path) -> None:
-        """Plan the stores; states are below ``folder``."""
+    def __init__(
+        self, topology: Topology, folder: Path, plans: dict[str, StorePlans] | None = None
+    ) -> None:
+        """Plan the stores, unless ``plans`` has what they were before; states are below ``folder``.
+
+        A sink's folder has its number, as its name is none of a folder.
+        """
         self._stores: list[_StoreRun] = []
-        plans: dict[str, StorePlans] = {}
-        for store in topology.units:
-            (folder / store.name / "state").mkdir(parents=True)
-            self._stores.append(_StoreRun(store, folder / store.name, plans))
-            plans[store.name] = self._stores[-1].plans
+        self.plans: dict[str, StorePlans] = plans or {}
+        for number, store in enumerate(topology.units):
+            own = folder / str(number)
+            (own / "state").mkdir(parents=True)
+            planned = self.plans.get(store.name)
+            self._stores.append(_StoreRun(store, own, self.plans, planned))
+            self.plans[store.name] = self._stores[-1].plans
         self._offsets: dict[str, dict[int, int]] = {topic: {0: 0} for topic in topology.topics}
 
     def take(self, batch: Mapping[str, Mapping[int, Sequence[Record]]], tasks: int = TASKS) -> None:
@@ -218,27 +233,45 @@ class StagesRun:
     @property
     def rows(self) -> Rows:
         """What the last store holds now."""
-        return self._stores[-1].rows
+        return next(run for run in reversed(self._stores) if not run.store.is_sink).rows
 
     @property
     def written(self) -> Sequence[Written]:
         """The records of the topic."""
         return self._stores[-1].written
 
+    @property
+    def written_sources(self) -> Sequence[str]:
+        """Which record each of the topic's is."""
+        return self._stores[-1].written_sources
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What the first store has counted so far."""
+        return self._stores[0].counters
+
 
 class _StoreRun:
     """One store of a run."""
 
-    def __init__(self, store: Store, folder: Path, in_front: Mapping[str, StorePlans]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        folder: Path,
+        in_front: Mapping[str, StorePlans],
+        plans: StorePlans | None = None,
+    ) -> None:
         self.store = store
         self._folder = folder
         reasons = dict.fromkeys(store.sources, SourceReasons.FOR_ALL)
         steps = partial(steps_for, store=store.name)
-        self.plans = StorePlans(store, steps, reasons, in_front)
-        self.plans.select_columns(KEY_GROUPS)
+        self.plans = plans or StorePlans(store, steps, reasons, in_front)
+        if plans is None:
+            self.plans.select_columns(KEY_GROUPS)
         self._content = StoreRows()
         self._previous: PreparedBatch | None = None
         self.written: list[Written] = []
+        self.written_sources: list[str] = []
         self._batch = 0
         self._final_rows = 0
 
@@ -268,10 +301,18 @@ class _StoreRun:
         # A batch without a record has no task, and leaves the files of the one before.
         segments = batch.segments if batch.changed else {}
         for name in (name for names in segments.values() for name in names):
-            for row in open_segment(self._folder / "state", name).to_pylist():
+            records = open_segment(self._folder / "state", name)
+            self.written_sources += record_sources(records, input_sources(self.plans)).to_pylist()
+            for row in records.to_pylist():
                 columns = self.plans.inputs[0].stamp.columns
                 value = None if row["null_value"] else {name: row[name] for name in columns}
                 self.written.append(Written.of(row["key"], row["timestamp_ms"], value))
+
+    @property
+    def counters(self) -> Mapping[str, int]:
+        """What is counted so far."""
+        assert self._previous is not None
+        return self._previous.record.counters
 
     @property
     def rows(self) -> Rows:

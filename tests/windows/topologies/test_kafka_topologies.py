@@ -24,8 +24,9 @@ from tests.windows.topologies.operations import (
     TABLES,
     topology_of,
 )
+from tests.windows.topologies.random_logs import Entry
 from tests.windows.topologies.random_parts import is_interleaving_free, operations_of
-from tests.windows.topologies.random_trees import KINDS, Case, Entry, random_cases
+from tests.windows.topologies.random_trees import KINDS, Case, random_cases
 from tests.windows.topologies.runs import Rows, driver_rows, record_of, stages_rows
 
 if TYPE_CHECKING:
@@ -86,6 +87,15 @@ def joined(how: str, *, grace: int, within: int = 5) -> Node:
     return {
         "op": "join_streams", "how": how, "before": within, "after": within, "grace": grace,
         "left": stream("a"), "right": renamed(stream("b")),
+    }  # fmt: skip
+
+
+def joined_again(front: Node, *, grace: int) -> Node:
+    """What a join gives with a further topic's stream."""
+    columns = {"x": ["column", "v"], "q": ["column", "s"]}
+    return {
+        "op": "join_streams", "how": "inner", "before": 5, "after": 5, "grace": grace,
+        "left": front, "right": {"op": "map_values", "columns": columns, "input": stream("c")},
     }  # fmt: skip
 
 
@@ -174,6 +184,18 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         "a:q:50 a:k:5 b:k:5 a:z:500 b:z:500",
         {"k": (5, [2, 2], [3]), "q": (50, [1], []), "z": (500, [4], [5])},
         {"k": (5, [2], [3]), "q": (50, [1], []), "z": (500, [4], [5])},
+    ),
+    "what a join held back": (
+        aggregated(joined_again(joined("left", grace=0), grace=0)),
+        "a:k:5 c:k:6 c:z:100 a:z:50 b:z:50",
+        {},
+        {"k": (6, [1], [])},
+    ),
+    "a result behind the time of its streams": (
+        aggregated(joined_again(joined("inner", grace=100), grace=0)),
+        "a:k:5 b:z:50 b:k:5 c:k:5",
+        {"k": (5, [1], [3])},
+        {},
     ),
     "a record without a key": (
         aggregated(joined("left", grace=0), key=["column", "s"]),

@@ -30,7 +30,7 @@ of any other record that happens to be there may lack members and definers, and 
 it has an old definer (itself), nothing new in its bounds, and does not become final.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,9 +140,9 @@ class SlidingWindowEngine(WindowEngine):
         )
         self.state_schema = self.record_schema
 
-    def order_by_suborder(self) -> None:
-        """See ``WindowEngine``: the state has the column, too."""
-        super().order_by_suborder()
+    def order_by_numbers(self, numbers: Iterable[pa.Field]) -> None:
+        """See ``WindowEngine``: the state has the columns, too."""
+        super().order_by_numbers(numbers)
         self.state_schema = self.record_schema
 
     def order_by_effect(self) -> None:

@@ -1,0 +1,133 @@
+"""The updates of an aggregation by a user's functions; see ``aggregate_updates``."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.windows.arrays import Ranges
+from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
+from oriel.pipeline.windows.functions import Fold, Rejected, fold_values, in_partition_order
+from oriel.pipeline.windows.joins.aggregate_updates import (
+    RECORDS,
+    WINDOW_BOUNDS,
+    AggregateUpdatesEngine,
+    Entries,
+    StreamRows,
+    Updates,
+)
+
+#: A window of a key, by its start in ms, and in it by partition the aggregate and its time in ms.
+_Parts = dict[tuple[str, int], dict[int, tuple[Any, int]]]
+
+
+class FoldUpdatesEngine(AggregateUpdatesEngine):
+    """The updates of a user's functions, which are called record by record.
+
+    The state has a row for each key, window and source partition, like that of ``TimeFoldEngine``:
+    within a partition the functions see the records in offset order, and a window's row is that of
+    its partitions merged. A record on which a function raises is in none of its windows.
+    """
+
+    def __init__(
+        self,
+        windows: TimeWindows | NoWindows,
+        fold: Fold,
+        values: pa.Schema,
+        carried: pa.Schema | None = None,
+        *,
+        rows: StreamRows = RECORDS,
+        reason: Callable[[str], str] = str,
+    ) -> None:
+        """Aggregate ``values`` by ``fold``; ``reason`` says in which words a record is rejected.
+
+        Raises:
+            IllegalArgument: an aggregate has a name that is taken.
+        """
+        fields = [pa.field("partition", pa.int32())], list(pa.schema(fold.types))
+        super().__init__(
+            windows, values, fold.types, fields, carried,
+            rows=rows,
+        )  # fmt: skip
+        self._fold, self._values, self._reason = fold, values, reason
+
+    def _updated(self, state: pa.Table, entries: Entries) -> Updates:
+        parts = self._read_parts(state)
+        told: list[tuple[int, Any, int]] = []
+        rejected: dict[int, str] = {}
+        batch, bounds = entries.batch, Ranges.side_by_side(entries.windows.sizes).pairs()
+        names = ("key", "partition", "timestamp_ms")
+        columns = (batch[name].to_pylist() for name in names)
+        records = zip(*columns, fold_values(batch, self._values), bounds, strict=True)
+        starts = entries.start_ms.tolist()
+        subtracts, is_completed = (flags.tolist() for flags in self._changes(batch))
+        # Of a row that was removed within the update of a table's row: nothing, but its time.
+        removed = none = None, -1
+        for number, (key, own_partition, time_ms, value, (low, high)) in enumerate(records):
+            partition = self._fold.fold_partition(own_partition)
+            changed: dict[int, tuple[Any, int]] = {}
+            try:
+                for entry in range(low, high):
+                    own = parts.get((key, starts[entry]), {})
+                    aggregate, newest_ms = own.get(partition, removed)
+                    if subtracts[number]:
+                        after = self._fold.subtracted(key, value, aggregate)
+                    else:
+                        after = self._fold.applied(0, key, value, aggregate)
+                    changed[entry] = after, max(newest_ms, time_ms)
+            except Rejected as error:
+                rejected[number] = self._reason(str(error))
+                continue
+            removed = none
+            for entry, part in changed.items():
+                own = parts.setdefault((key, starts[entry]), {})
+                own[partition] = part
+                if part[0] is None:
+                    # A removed row leaves nothing behind, neither its time (semantics section 9),
+                    # which stands only for the row that comes in its place.
+                    del own[partition]
+                    removed = part if is_completed[number] else none
+                if not is_completed[number]:
+                    by_partition = [(place, aggregate) for place, (aggregate, _) in own.items()]
+                    row = in_partition_order(self._fold, key, by_partition)
+                    newest_ms = max((newest_ms for _, newest_ms in own.values()), default=part[1])
+                    told.append((entry, row, newest_ms))
+        return Updates(
+            self._state_rows(parts, state, batch),
+            np.array([entry for entry, _, _ in told], dtype=np.int64),
+            self._fold.columns([row for _, row, _ in told]),
+            np.array([time_ms for _, _, time_ms in told], dtype=np.int64),
+            np.array([row is None for _, row, _ in told], dtype=np.bool_),
+            rejected,
+        )
+
+    def _read_parts(self, state: pa.Table) -> _Parts:
+        parts: _Parts = {}
+        names = ("key", WINDOW_BOUNDS[0].name, "partition", "timestamp_ms")
+        columns = (state[name].to_pylist() for name in names)
+        for key, start_ms, partition, time_ms, aggregate in zip(
+            *columns, self._fold.read(state), strict=True
+        ):
+            parts.setdefault((key, start_ms), {})[partition] = aggregate, time_ms
+        return parts
+
+    def _state_rows(self, parts: _Parts, state: pa.Table, batch: pa.Table) -> pa.Table:
+        """The next state; what is carried of a key, each of its records has."""
+        names = ["key", *(field.name for field in self._carried)]
+        both = pa.concat_tables([state.select(names), batch.select(names)])
+        carried = {row["key"]: row for row in both.to_pylist()}
+        rows = [
+            (key, start_ms, place, *part)
+            for (key, start_ms), own in parts.items()
+            for place, part in own.items()
+        ]
+        columns = {
+            "key": [key for key, *_ in rows],
+            WINDOW_BOUNDS[0].name: [start_ms for _, start_ms, *_ in rows],
+            "partition": [place for _, _, place, *_ in rows],
+            **{name: [carried[key][name] for key, *_ in rows] for name in names[1:]},
+            **self._fold.columns([aggregate for *_, aggregate, _ in rows]),
+            "timestamp_ms": [time_ms for *_, time_ms in rows],
+        }
+        return pa.table(columns, schema=self.state_schema)

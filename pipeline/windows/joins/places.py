@@ -1,0 +1,156 @@
+"""What tells the results of a join of streams apart, and puts them in order: places, as numbers.
+
+A result is made of a record of each stream that is joined; of an outer join one may be missing. It
+has the place (partition, offset) of the first record that is there. The others' places are
+numbers behind it, in the order in which the streams are joined:
+
+    a record                        none
+    an element of a record          element
+    an update of two tables         table
+    (a, b)                          place of b
+    ((a, b), c)                     place of b, place of c
+    ((a, b), (c, d))                place of b, place of c, place of d
+    (element of a, b)               element, place of b
+    (a, element of b)               place of b, element
+
+``element`` is its number in the record's array, ``table`` 0 or 1: whose record made the update. A
+place is (partition << 48) + offset + 1: 15 and 48 of a positive number's 63 bits; 0 is none. Where
+the result has no record of the first stream, the first number is negative: -n where its place is in
+the n-th log behind the first one's. So the numbers say all, and no two results of a join have the
+same ones with the same place.
+
+The first number is the row's ``suborder``. The others, where there are any, are its ``partners``: 8
+bytes each, the greatest first, which are in the order of their bytes as the numbers are.
+"""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from oriel.pipeline.windows.arrays import Flags, Ints
+from oriel.pipeline.windows.definitions import IllegalArgument
+from oriel.pipeline.windows.records import PARTNERS, SUBORDER
+
+_OFFSET_BITS = 48
+_PARTITION_BITS = 15
+#: Bytes of a number in ``partners``, and what makes the order of signed numbers that of bytes.
+_WIDTH = 8
+_SIGN = np.uint64(2**63)
+
+
+def refuse_large_places(partition: int, offset: int) -> None:
+    """Refuse a record whose place does not fit into a number.
+
+    Raises:
+        IllegalArgument: its partition or its offset is too large.
+    """
+    for name, number, bits in (
+        ("partition", partition, _PARTITION_BITS),
+        ("offset", offset, _OFFSET_BITS),
+    ):
+        if number >= 2**bits - 1:
+            message = f"{name} {number}: a join of streams takes a {name} below 2**{bits} - 1 only"
+            raise IllegalArgument(message)
+
+
+def place_numbers(partition: Ints, offset: Ints) -> Ints:
+    """The numbers of places, greater than 0 and in their order."""
+    return (partition << _OFFSET_BITS) + offset + 1
+
+
+def numbered_places(numbers: Ints) -> tuple[Ints, Ints]:
+    """Partition and offset of each place, from its number."""
+    return numbers >> _OFFSET_BITS, (numbers & (1 << _OFFSET_BITS) - 1) - 1
+
+
+@dataclass(frozen=True)
+class Places:
+    """How the rows of a stream are told apart.
+
+    ``numbers``: how many they have beside partition and offset. ``logs``: in how many topics'
+    logs those can be. ``names_table``: the first number says in which of two tables' logs.
+    """
+
+    numbers: int = 0
+    logs: int = 1
+    names_table: bool = False
+
+    def joined(self, right: "Places") -> Self:
+        """How the results of a join with ``right`` are told apart."""
+        numbers, logs = self.numbers + 1 + right.numbers, self.logs + right.logs
+        return type(self)(numbers, logs, self.names_table)
+
+    @property
+    def fields(self) -> list[pa.Field]:
+        """The columns of the numbers."""
+        return [SUBORDER, PARTNERS][: self.numbers]
+
+    def log_of(self, numbers: Ints) -> Ints:
+        """In which log each row's place is, from 0; ``numbers`` has a row for each row."""
+        if not self.numbers:
+            return np.zeros(len(numbers), dtype=np.int64)
+        first = numbers[:, 0]
+        return np.where(first < 0, -first, first if self.names_table else 0)
+
+    def read(self, rows: pa.Table) -> Ints:
+        """The numbers of ``rows``, by [row, number]; 0 in rows of another stream, with fewer."""
+        numbers = np.zeros((len(rows), self.numbers), dtype=np.int64)
+        if self.numbers:
+            numbers[:, 0] = np.asarray(pc.fill_null(rows[SUBORDER.name], 0))
+        if self.numbers > 1:
+            width = (self.numbers - 1) * _WIDTH
+            partners = rows[PARTNERS.name].cast(pa.large_binary()).combine_chunks()
+            own = np.asarray(pc.equal(pc.fill_null(pc.binary_length(partners), 0), width))
+            # Of rows with bytes of one width alone, all bytes stand one behind the other.
+            coded = _bytes_of(partners.filter(pa.array(own))).view(">u8").astype(np.uint64)
+            numbers[own, 1:] = (coded ^ _SIGN).view(np.int64).reshape(-1, self.numbers - 1)
+        return numbers
+
+    def written(self, numbers: Ints) -> list[pa.Array]:
+        """The columns ``fields`` of rows with these numbers, by [row, number]."""
+        columns = [pa.array(np.ascontiguousarray(numbers[:, 0]))] if self.numbers else []
+        if self.numbers > 1:
+            coded = np.ascontiguousarray(numbers[:, 1:]).view(np.uint64) ^ _SIGN
+            width = (self.numbers - 1) * _WIDTH
+            ends = np.arange(len(numbers) + 1, dtype=np.int32) * np.int32(width)
+            buffers = [None, pa.py_buffer(ends), pa.py_buffer(coded.astype(">u8").tobytes())]
+            columns.append(pa.Array.from_buffers(PARTNERS.type, len(numbers), buffers))
+        return columns
+
+
+#: Of records of a source, or what these looked up.
+NO_NUMBERS = Places()
+
+
+def joined_numbers(
+    sides: tuple[Places, Places],
+    numbers: tuple[Ints, Ints],
+    right_place: Ints,
+    missing: tuple[Flags, Flags],
+) -> Ints:
+    """The numbers of a join's results, by [result, number].
+
+    ``numbers`` has those of both sides' rows, ``right_place`` the number of the right rows' place.
+    ``missing``: which results have no left, or no right row; whatever stands there is not read.
+    """
+    (left, right), (of_left, of_right), (no_left, no_right) = sides, numbers, missing
+    joined = np.zeros((len(no_left), left.joined(right).numbers), dtype=np.int64)
+    joined[:, : left.numbers] = np.where(no_left[:, None], 0, of_left)
+    joined[:, left.numbers] = np.where(no_left | no_right, 0, right_place)
+    joined[:, left.numbers + 1 :] = np.where(no_right[:, None], 0, of_right)
+    log = left.logs + right.log_of(of_right)
+    joined[:, 0] = np.where(no_left, -log, joined[:, 0])
+    return joined
+
+
+def _bytes_of(values: pa.Array) -> NDArray[np.uint8]:
+    """All bytes of ``values``, of which none is null."""
+    _, ends, data = values.buffers()
+    if not len(values):
+        return np.zeros(0, dtype=np.uint8)
+    first, last = np.frombuffer(ends, np.int64)[[values.offset, values.offset + len(values)]]
+    return np.frombuffer(data, np.uint8)[first:last]

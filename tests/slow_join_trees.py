@@ -1,0 +1,147 @@
+"""The slow model of joins behind joins of streams: every result that ever comes, from whole logs.
+
+Pure Python, quadratic, and sharing nothing with the engines. It knows no batches and no clocks of
+other partitions: when all logs have ended, a record is alone if nothing in time pairs with it. A
+row is what a stream has: a record, an element, or a result of a join. Its stream time is that of
+its record's own partition when it came, of a result the greatest of its records'.
+
+    left late    l.t + max(after, 0) + G < l.st
+    right late   r.t + max(before, 0) + G < r.st
+    pair         one key, neither late, r.t in [l.t - before, l.t + after]
+    alone        in time, and no pair
+    result       the greater time of its rows
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+#: Key, time, value: one text, or in a flattened stream the texts of the elements.
+Record = tuple[str, int, Sequence[str]]
+Logs = Mapping[int, Sequence[Record]]
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A topic; ``flat``: its records are taken apart."""
+
+    topic: str
+    flat: bool = False
+
+
+@dataclass(frozen=True)
+class Node:
+    """A join of streams; results whose texts hold ``without`` (empty: none) are filtered out."""
+
+    how: str
+    before: int
+    after: int
+    grace: int
+    left: "Node | Leaf"
+    right: "Node | Leaf"
+    without: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a stream: for each of its topics the text and the place, None where it has none."""
+
+    key: str
+    time: int
+    stream_time: int
+    texts: tuple[str | None, ...]
+    places: tuple[str | None, ...]
+
+    @property
+    def numbers(self) -> list[list[int]]:
+        """Partition, offset and perhaps element of each place that it has."""
+        return [[int(part) for part in place.split("/")[1:]] for place in self.places if place]
+
+
+@dataclass
+class Late:
+    """How many records, elements, and results of joins came too late for a join."""
+
+    records: int = 0
+    elements: int = 0
+    results: int = 0
+
+
+@dataclass
+class Model:
+    """Joins the logs of topics."""
+
+    logs: Mapping[str, Logs]
+    late: Late = field(default_factory=Late)
+
+    def rows(self, tree: Node | Leaf) -> list[Row]:
+        """The rows of a stream."""
+        if isinstance(tree, Leaf):
+            return list(_read(tree, self.logs[tree.topic]))
+        left = self._in_time(tree.left, max(tree.after, 0) + tree.grace)
+        right = self._in_time(tree.right, max(tree.before, 0) + tree.grace)
+        pairs = [
+            (one, other)
+            for one in left
+            for other in right
+            if one.key == other.key and -tree.before <= other.time - one.time <= tree.after
+        ]
+        results = [_both(*pair) for pair in pairs]
+        if tree.how in {"left", "outer"}:
+            matched = {one for one, _ in pairs}
+            none = (None,) * topics_in(tree.right)
+            results += [_alone(one, (), none) for one in left if one not in matched]
+        if tree.how == "outer":
+            matched = {other for _, other in pairs}
+            none = (None,) * topics_in(tree.left)
+            results += [_alone(other, none, ()) for other in right if other not in matched]
+        return [
+            result
+            for result in results
+            if not tree.without or not any(tree.without in (text or "") for text in result.texts)
+        ]
+
+    def _in_time(self, tree: Node | Leaf, lag: int) -> list[Row]:
+        rows = self.rows(tree)
+        in_time = [row for row in rows if row.time + lag >= row.stream_time]
+        number = len(rows) - len(in_time)
+        if isinstance(tree, Node):
+            self.late.results += number
+        elif tree.flat:
+            self.late.elements += number
+        else:
+            self.late.records += number
+        return in_time
+
+
+def topics_in(tree: Node | Leaf) -> int:
+    """How many topics a stream is made of."""
+    return 1 if isinstance(tree, Leaf) else topics_in(tree.left) + topics_in(tree.right)
+
+
+def _read(leaf: Leaf, logs: Logs) -> list[Row]:
+    rows = []
+    for partition, log in logs.items():
+        stream_time = -1
+        for offset, (key, time, texts) in enumerate(log):
+            if texts:
+                stream_time = max(stream_time, time)
+            place = f"{leaf.topic}/{partition}/{offset}"
+            for number, text in enumerate(texts):
+                within = f"{place}/{number}" if leaf.flat else place
+                rows.append(Row(key, time, stream_time, (text,), (within,)))
+    return rows
+
+
+def _both(left: Row, right: Row) -> Row:
+    return Row(
+        left.key,
+        max(left.time, right.time),
+        max(left.stream_time, right.stream_time),
+        left.texts + right.texts,
+        left.places + right.places,
+    )
+
+
+def _alone(row: Row, before: tuple[None, ...], behind: tuple[None, ...]) -> Row:
+    texts, places = (*before, *row.texts, *behind), (*before, *row.places, *behind)
+    return Row(row.key, row.time, row.stream_time, texts, places)

@@ -1,0 +1,300 @@
+"""Joins of joins of streams equal their slow model, however the logs are cut and restarted."""
+
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from oriel import (
+    JoinWindows,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    Topology,
+    collect_list,
+    count,
+    first,
+    last,
+)
+from oriel.pipeline.language import KStream
+from oriel.pipeline.plan import StorePlans
+from oriel.testing import Record
+from tests.slow_join_trees import Leaf, Logs, Model, Node, Row, topics_in
+from tests.windows.topologies.runs import Rows, StagesRun
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+FIRST_SEED = 4_100_330
+#: Logs of each random tree: to read a tree's steps takes Spark longest.
+LOGS = 11
+#: (before, after) of joins.
+REACHES = ((0, 0), (2, 2), (5, 5), (10, 0), (0, 10), (3, 12), (10, -3), (-3, 10))
+SIZE, GRACE = 20, 4
+#: The key and the time of the records behind which nothing of a log is open.
+CLOSER, CLOSED_MS = "z", 1_000_000
+
+
+@dataclass
+class Trees:
+    """Makes random trees of joins over distinct topics."""
+
+    random: Random
+    topics: int = 0
+
+    def tree(self, leaves: int) -> Node | Leaf:
+        """A tree of so many topics."""
+        if leaves == 1:
+            self.topics += 1
+            return Leaf(f"t{self.topics - 1}", flat=self.random.random() < 0.3)
+        of_left = self.random.randint(1, leaves - 1)
+        before, after = self.random.choice(REACHES)
+        return Node(
+            self.random.choice(("inner", "left", "outer")),
+            before,
+            after,
+            self.random.choice((0, 0, 1, 4, 15)),
+            self.tree(of_left),
+            self.tree(leaves - of_left),
+            without=self.random.choice(("", "", "7")),
+        )
+
+
+def leaves_of(tree: Node | Leaf) -> list[Leaf]:
+    """The topics of a tree in order."""
+    if isinstance(tree, Leaf):
+        return [tree]
+    return leaves_of(tree.left) + leaves_of(tree.right)
+
+
+def stream_of(builder: StreamsBuilder, tree: Node | Leaf) -> KStream:
+    """The tree in the language; each topic has one column, of its name."""
+    if isinstance(tree, Leaf):
+        if not tree.flat:
+            return builder.stream(tree.topic, f"{tree.topic} STRING")
+        taken_apart = builder.stream(tree.topic, "texts ARRAY<STRING>")
+        return taken_apart.flat_map_values(**{tree.topic: "texts"})
+    windows = JoinWindows(tree.before, tree.after, tree.grace)
+    left, right = stream_of(builder, tree.left), stream_of(builder, tree.right)
+    join = left.join if tree.how == "inner" else getattr(left, f"{tree.how}_join")
+    joined: KStream = join(right, windows)
+    for topic in (leaf.topic for leaf in leaves_of(tree) if tree.without):
+        joined = joined.filter(f"NOT coalesce(contains({topic}, '{tree.without}'), false)")
+    return joined
+
+
+#: Windows whose state orders rows by all their places, each in a way of its own.
+WINDOWS = {
+    "tumbling": TimeWindows.of_size_and_grace(SIZE, GRACE),
+    "hopping": TimeWindows.of_size_and_grace(SIZE, GRACE).advance_by(7),
+    "sliding": SlidingWindows.of_time_difference_and_grace(SIZE, GRACE),
+    "sessions": SessionWindows.of_inactivity_gap_and_grace(5, 2 * CLOSED_MS),
+}
+
+
+def topology_of(tree: Node, windows: str) -> Topology:
+    """The results in windows, and in a topic."""
+    builder = StreamsBuilder()
+    joined = stream_of(builder, tree)
+    texts = ", ".join(f"coalesce({leaf.topic}, '-')" for leaf in leaves_of(tree))
+    told = joined.map_values(told=f"concat_ws('|', {texts})")
+    windowed = told.group_by_key().windowed_by(WINDOWS[windows])
+    windowed.aggregate(
+        None, n=count(), all=collect_list("told"), first=first("told"), last=last("told")
+    ).materialize("windows")
+    joined.to("out")
+    return builder.build()
+
+
+def random_logs(
+    random: Random, tree: Node
+) -> dict[str, dict[int, list[tuple[str, int, list[str]]]]]:
+    """Few keys and small times, out of order; a topic may have two partitions."""
+    logs: dict[str, dict[int, list[tuple[str, int, list[str]]]]] = {}
+    number = 0
+    for leaf in leaves_of(tree):
+        partitions = random.choice((1, 1, 2))
+        logs[leaf.topic] = {partition: [] for partition in range(partitions)}
+        time = 0.0
+        for _ in range(random.choice((1, 6, 14))):
+            time += random.choice((0, 1, 3, 3, 25 if random.random() < 0.2 else 1))
+            moment = max(0, int(time) - random.choice((0, 0, 0, 2, 9, 30)))
+            elements = random.choice((0, 1, 2, 3)) if leaf.flat else 1
+            number += 1
+            texts = [f"{number}{'abc'[element]}" for element in range(elements)]
+            partition = random.randrange(partitions)
+            logs[leaf.topic][partition].append((random.choice("ab"), moment, texts))
+    return logs
+
+
+def record_of(leaf: Leaf, key: str, time: int, texts: Sequence[str]) -> Record:
+    """A record of a topic."""
+    return Record(key, {"texts": list(texts)} if leaf.flat else {leaf.topic: texts[0]}, time)
+
+
+@dataclass(frozen=True)
+class Came:
+    """What came of a log: windows without the closing key, records written, what was late."""
+
+    windows: Rows
+    written: Counter[str]
+    late: tuple[int, int, int]
+
+
+def run(
+    topology: Topology,
+    tree: Node,
+    logs: Mapping[str, Logs],
+    plans: dict[str, StorePlans],
+    random: Random | None,
+) -> tuple[Came, dict[str, StorePlans]]:
+    """By the pipeline's stages: all at once, or in random batches by random numbers of tasks."""
+    leaves = leaves_of(tree)
+    rest = {
+        leaf.topic: {
+            p: [record_of(leaf, *one) for one in log] for p, log in logs[leaf.topic].items()
+        }
+        for leaf in leaves
+    }
+    with tempfile.TemporaryDirectory(prefix="trees-") as folder:
+        stages = StagesRun(topology, Path(folder), plans)
+        # A partition that is not known from the beginning would begin with the others' time.
+        stages.take({topic: dict.fromkeys(of_topic, ()) for topic, of_topic in rest.items()})
+        while any(log for of_topic in rest.values() for log in of_topic.values()):
+            batch: dict[str, dict[int, list[Record]]] = defaultdict(dict)
+            for topic, of_topic in rest.items():
+                for partition, log in of_topic.items():
+                    size = len(log) if random is None else random.choice((0, 1, 4, 9))
+                    batch[topic][partition] = log[:size]
+                    of_topic[partition] = log[size:]
+            stages.take(batch, 2 if random is None else random.choice((1, 2, 3)))
+        closers = {
+            leaf.topic: {p: [record_of(leaf, CLOSER, CLOSED_MS, ["z"])] for p in logs[leaf.topic]}
+            for leaf in leaves
+        }
+        stages.take(closers)
+        counted = stages.counters
+        late = counted["late"], counted.get("elements_late", 0), counted["late_results"]
+        windows = {place: row for place, row in stages.rows.items() if place.key != CLOSER}
+        sources = [
+            source
+            for source, record in zip(stages.written_sources, stages.written, strict=True)
+            if record.key != CLOSER
+        ]
+        assert max(Counter(sources).values(), default=1) == 1, "two results have one place"
+        return Came(windows, Counter(sources), late), stages.plans
+
+
+def told(row: Row) -> str:
+    """A row's texts as the topology makes one of them."""
+    return "|".join("-" if text is None else text for text in row.texts)
+
+
+def check_model(came: Came, tree: Node, logs: Mapping[str, Logs], windows: str) -> list[Row]:
+    """Compare what came with the model, tumbling windows also; the model's results.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    model = Model(logs)
+    results = model.rows(tree)
+    assert came.written == Counter("+".join(filter(None, row.places)) for row in results)
+    if windows != "tumbling":
+        return results
+    by_start: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    late = 0
+    for row in results:
+        start = row.time // SIZE * SIZE
+        if start + SIZE <= row.stream_time - GRACE:
+            late += 1
+        else:
+            by_start[row.key, start].append(row)
+    found: Any = {(place.key, place.start): row for place, row in came.windows.items()}
+    assert found.keys() == by_start.keys()
+    for place, rows in by_start.items():
+        time_ms, row = found[place]
+        assert (time_ms, row["n"]) == (max(one.time for one in rows), len(rows)), place
+        assert row["all"] == sorted(map(told, rows)), place
+    of_joins = model.late
+    assert came.late == (of_joins.records, of_joins.elements, of_joins.results + late)
+    return results
+
+
+def marks_of(tree: Node, results: Sequence[Row], logs: Mapping[str, Logs]) -> set[str]:
+    """What a case reached."""
+    model = Model(logs)
+    model.rows(tree)
+    sides = (tree.left, tree.right)
+    marks = {f"{topics_in(tree)} topics", f"{tree.how} at the end"}
+    marks |= {"both sides are joins"} if all(isinstance(side, Node) for side in sides) else set()
+    marks |= {"late results"} if model.late.results else set()
+    marks |= {"late elements"} if model.late.elements else set()
+    for row in results:
+        missing = [text is None for text in row.texts]
+        if sum(not one for one in missing) > 2:
+            marks.add("three records and more")
+        marks |= {"the first is missing"} if missing[0] else set()
+        marks |= {"one within is missing"} if any(missing[1:-1]) else set()
+    return marks
+
+
+ALL_MARKS = {
+    "2 topics", "3 topics", "4 topics", "inner at the end", "left at the end", "outer at the end",
+    "both sides are joins", "late results", "late elements", "three records and more",
+    "the first is missing", "one within is missing",
+}  # fmt: skip
+
+
+def check_tree(seed: int, logs: int = LOGS) -> set[str]:
+    """Compare the tree of a seed over so many logs, each at once and cut; what they reached."""
+    random = Random(seed)
+    tree = Trees(random).tree(random.choice((2, 3, 3, 4, 4)))
+    assert isinstance(tree, Node)
+    windows = random.choice(("tumbling", *WINDOWS))
+    topology = topology_of(tree, windows)
+    plans: dict[str, StorePlans] = {}
+    marks: set[str] = set()
+    for number in range(logs):
+        of_topics = random_logs(random, tree)
+        at_once, plans = run(topology, tree, of_topics, plans, None)
+        try:
+            marks |= marks_of(tree, check_model(at_once, tree, of_topics, windows), of_topics)
+            cut, _ = run(topology, tree, of_topics, plans, random)
+            assert cut == at_once, "another cut gave another result"
+        except AssertionError as error:
+            error.add_note(f"seed {seed}, log {number}, {windows}: {tree}\n{of_topics}")
+            raise
+    return marks
+
+
+@pytest.mark.parametrize("number", [9, pytest.param(200, marks=pytest.mark.long)])
+def test_random_trees_equal_the_model(spark: "SparkSession", number: int) -> None:
+    """Results, what is written of them and what is late: of whole logs, and of any cut of them."""
+    del spark
+    reached = set().union(*map(check_tree, range(FIRST_SEED, FIRST_SEED + number)))
+    assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
+
+
+@pytest.mark.parametrize("field", ["grace", "before", "after"])
+def test_a_wrong_model_is_noticed(spark: "SparkSession", field: str) -> None:
+    """The canary: a model whose last join has another bound disagrees, so the alarm works."""
+    del spark
+    tree = Node("left", 5, 5, 1, Node("left", 5, 5, 1, Leaf("t0"), Leaf("t1")), Leaf("t2"))
+    topology, random = topology_of(tree, "tumbling"), Random(5)
+    plans: dict[str, StorePlans] = {}
+    wrong = replace(tree, **{field: getattr(tree, field) + 1})
+    for _ in range(20):
+        logs = random_logs(random, tree)
+        came, plans = run(topology, tree, logs, plans, None)
+        check_model(came, tree, logs, "tumbling")
+        try:
+            check_model(came, wrong, logs, "tumbling")
+        except AssertionError:
+            return
+    pytest.fail(f"twenty logs did not notice one ms more of {field}")
