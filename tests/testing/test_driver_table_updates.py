@@ -142,3 +142,38 @@ def test_what_can_not_be_joined_is_told_with_a_way_out() -> None:
         InvalidTopology, match=rf"'s', {step}: column 'v' .*rename columns with map"
     ):
         TopologyTestDriver(builder.build())
+
+
+def test_updates_stand_beside_records_of_streams() -> None:
+    """Merged into one topic, and cogrouped by functions: each stream has an order of its own."""
+    builder = StreamsBuilder()
+    prices, stock = builder.table("prices", "price INT"), builder.table("stock", "pieces INT")
+    updates = prices.left_join(stock).to_stream()
+    orders = builder.stream("orders", "price INT, pieces INT")
+    updates.merge(orders).to("all")
+
+    def told(_key: str, row: dict[str, int | None] | None, text: str) -> str:
+        return f"{text} gone" if row is None else f"{text} {row['price']}:{row['pieces']}"
+
+    both = orders.group_by_key().cogroup(told).cogroup(updates.group_by_key(), told)
+    both.aggregate(str, merger=lambda _, one, two: f"{one} |{two}", schema="t STRING").materialize(
+        "told"
+    )
+    driver = TopologyTestDriver(builder.build())
+    # Tables have their partitions each: functions fold their updates together all the same.
+    driver.pipe_input("prices", [price(1, 6), price(2, 7)], partition=1)
+    driver.pipe_input("stock", [pieces_of(4, 5), pieces_of(None, 8)])
+    driver.pipe_input("orders", Record("A", {"price": 9, "pieces": 9}, 6))
+    driver.pipe_input("prices", price(None, 9), partition=1)
+    row = driver.key_value_store("told").get("A")
+    assert row is not None
+    assert row.value == {"t": " 9:9 | 1:None 2:None 2:4 2:None"}
+    values = [one.value for one in driver.create_output_topic("all").read_records()]
+    assert values == [
+        {"price": 1, "pieces": None},
+        {"price": 2, "pieces": None},
+        {"price": 2, "pieces": 4},
+        {"price": 2, "pieces": None},
+        {"price": 9, "pieces": 9},
+        None,
+    ]
