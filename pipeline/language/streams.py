@@ -132,7 +132,7 @@ class KStream:
         or null is filtered out.
 
         Elements are counted beside the records (``elements``, ``elements_late`` ...). They share
-        their record's place in the log, so a stream is flattened once, and joined with tables only.
+        their record's place in the log, so a stream is flattened once, and before it joins another.
 
         Raises:
             InvalidTopology: no column is computed, an expression is neither SQL text nor a Spark
@@ -192,7 +192,7 @@ class KStream:
 
         Raises:
             InvalidTopology: windows are missing for a stream or given for a table, ``key`` is
-                missing for a global table or given for another, or a side is itself a join.
+                missing for a global table or given for another, or a table is itself a join.
         """
         return self._joined("inner", other, windows, key)
 

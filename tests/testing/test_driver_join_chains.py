@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from oriel import JoinWindows, StreamsBuilder, TimeWindows, collect_list, count, first
+from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.streams import KStream
 from oriel.testing import Counters, KeyValue, Record, TopologyTestDriver
 from tests.testing.driver_runs import driver_of, tumbling
@@ -64,6 +65,35 @@ def test_a_changed_chain_is_another_definition() -> None:
     assert "((stream('s')).join(table 'a') of (table('a')).filter('x > 1'))" in described
     drawn = chain("join").to_mermaid()
     assert all(f"topic{number} -->" in drawn for number in range(3))
+
+
+def test_joins_of_joins_are_told_apart() -> None:
+    """What a store remembers says which side a join in front is of."""
+
+    def grouped_by(joined: Callable[[KStream, KStream, KStream], KStream]) -> str:
+        builder = StreamsBuilder()
+        stream = joined(*(builder.stream(topic, f"{topic} STRING") for topic in "abc"))
+        stream.group_by_key().count().materialize("n")
+        return builder.build().stores[0].grouped_by
+
+    within = "within -10 and +10 ms, grace 5 ms"
+    left = grouped_by(lambda a, b, c: a.join(c, WITHIN).join(b, WITHIN))
+    right = grouped_by(lambda a, b, c: a.join(b.join(c, WITHIN), WITHIN))
+    assert left == f"join('c') {within}.join('b') {within}: key"
+    assert right == f"(join('c') {within}).join('b') {within}: key"
+
+
+def test_places_that_are_too_large_are_refused_in_all_streams_of_a_join() -> None:
+    """Also where the side is a join itself, whose results have them."""
+
+    def define(builder: StreamsBuilder) -> None:
+        a, b, c = (builder.stream(topic, f"{topic} STRING") for topic in "abc")
+        a.join(b.left_join(c, WITHIN), WITHIN).group_by_key().count().materialize("s")
+
+    for topic in "abc":
+        said = rf"topic '{topic}' has partition 32767: a join of streams takes a partition below"
+        with pytest.raises(InvalidTopology, match=said):
+            driver_of(define).pipe_input(topic, Record("k", {topic: "x"}, 1), partition=2**15 - 1)
 
 
 Rows = list[dict[str, Any]]
