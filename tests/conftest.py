@@ -68,8 +68,19 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
+def warm_python() -> Iterator[None]:
+    """Let Spark, in this process and in those that ask for it, start its Pythons quickly."""
+    from tests.warm_python import use_warm_python, warm_python  # noqa: PLC0415 - as below
+
+    with warm_python():
+        use_warm_python()
+        yield
+
+
+@pytest.fixture(scope="session")
+def spark(warm_python: None) -> "Iterator[SparkSession]":
     """Yield the one Spark session (two cores, Delta) that every test of the run shares."""
+    assert warm_python is None
     from oriel.pipeline.spark import build_session  # noqa: PLC0415 - unit tests may lack Java
     from tests.spark_packages import DELTA_PACKAGE, fetch  # noqa: PLC0415
 
