@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -105,32 +104,22 @@ def _reap() -> None:
 
 
 def _become(connection: socket.socket) -> None:
-    """Run what a client asks for, with its environment and its three files, to the end."""
-    code = 1
-    try:
-        asked, files, _, _ = socket.recv_fds(connection, _REQUEST_BYTES, 3)
-        for number, file in enumerate(files):
-            os.dup2(file, number)
-            os.close(file)
-        count, *words = os.fsdecode(asked).split("\0")
-        command, (folder, *environment) = words[: int(count)], words[int(count) :]
-        os.environ.clear()
-        for line in environment:
-            name, _, text = line.partition("=")
-            os.environ[name] = text
-        os.chdir(folder)
-        _, module, *arguments = command
-        sys.argv = [module, *arguments]
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-        code = 0
-    except SystemExit as stop:
-        code = stop.code if isinstance(stop.code, int) else 1
-    except BaseException:  # noqa: BLE001 - whatever it is, the process ends here
-        traceback.print_exc()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    # What the process that it was forked off would do at its end is not to be done here.
-    os._exit(code)
+    """Run what a client asks for, with its environment and its three files, and end."""
+    asked, files, _, _ = socket.recv_fds(connection, _REQUEST_BYTES, 3)
+    for number, file in enumerate(files):
+        os.dup2(file, number)
+        os.close(file)
+    count, *words = os.fsdecode(asked).split("\0")
+    command, (folder, *environment) = words[: int(count)], words[int(count) :]
+    os.environ.clear()
+    for line in environment:
+        name, _, text = line.partition("=")
+        os.environ[name] = text
+    os.chdir(folder)
+    _, module, *arguments = command
+    sys.argv = [module, *arguments]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    sys.exit()
 
 
 if __name__ == "__main__":
