@@ -3,7 +3,7 @@
 Spark starts a Python for each query over an event log and topic, and four kinds of others in each
 session. A start costs 0.7 s of processor, nearly all of it for pyspark, numpy and pyarrow, which is
 most of what a run over a small log costs. Only sessions that live inside of tests do this. What
-tests start as users do (``oriel run``) starts its Python as it is.
+tests start as users do (``oriel run``) starts its Python as it is (docs/decisions/0069).
 """
 
 import os
