@@ -68,8 +68,19 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
+def warm_python() -> Iterator[None]:
+    """Let Spark, in this process and in those that ask for it, start its Pythons quickly."""
+    from tests.warm_python import use_warm_python, warm_python  # noqa: PLC0415 - as below
+
+    with warm_python():
+        use_warm_python()
+        yield
+
+
+@pytest.fixture(scope="session")
+def spark(warm_python: None) -> "Iterator[SparkSession]":
     """Yield the one Spark session (two cores, Delta) that every test of the run shares."""
+    assert warm_python is None
     from oriel.pipeline.spark import build_session  # noqa: PLC0415 - unit tests may lack Java
     from tests.spark_packages import DELTA_PACKAGE, fetch  # noqa: PLC0415
 
@@ -106,8 +117,9 @@ def _require_programs(names: tuple[str, ...]) -> None:
 #: Fixtures that are dear to make and live as long as the process, and how a file asks for one.
 _SHARED = {
     "broker": r"[ (]broker:",
-    "survivor": r"[ (]survivor:",
+    "runs": r"[ (]survivor:|[ (]runs: Runs",
     "spark": r"[ (]spark:|runs: ClockRuns",
+    "peer": r"[ (]peer:",
 }
 #: With one Spark session for all, the other processes would be done long before it. These files
 #: take longer than all others that share one, so they have a session of their own.
@@ -147,7 +159,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> SharedTogeth
 #: What takes longest comes first, so that no process is left alone with it at the end: groups of
 #: files that share something, each of which is one piece of work, then tests that start processes
 #: of their own, and others that take long.
-_GROUPS = ("whole runs", "broker", "spark", "survivor")
+_GROUPS = ("whole runs", "spark", "runs", "broker", "peer")
 _LONG = ("e2e", "browser", "slow")
 
 

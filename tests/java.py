@@ -18,7 +18,7 @@ import orjson
 
 _ROOT = Path(__file__).resolve().parents[1]
 #: Compiling code well costs more than it gains (a fifth of the processor's time), and there are as
-#: many collectors as processes. Nor is the byte code of Spark's own classes verified at each start.
+#: many collectors as processes. Nor is the byte code of published classes verified at each start.
 QUICK = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
     "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"

@@ -12,7 +12,7 @@ and nothing of the pipeline's gets in their way.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -78,6 +78,7 @@ class RowSteps:
         """
         self._projections: list[list[Column]] = []
         self._steps: list[StepExpressions] = []
+        self._output: StepsOutput | None = None
         self._store = store
         self._records = records
         self._deletes = any(isinstance(step, Filter) and step.of_table for step in origin.steps)
@@ -124,15 +125,27 @@ class RowSteps:
         )
 
     def select(self, output: StepsOutput) -> None:
-        """Choose what ``rows`` gives."""
+        """Choose what ``rows`` gives, once."""
+        self._output = output
         if self.arrow is not None:
             self.arrow.select(output)
+
+    @cached_property
+    def _output_projections(self) -> list[list[Column]]:
+        """What makes the chosen columns of the rows behind the steps.
+
+        Built when Spark first runs the steps: most runs are done by Arrow, and for each column Java
+        is asked several times.
+        """
+        assert self._output is not None
+        output = self._output
         null_key, null_value = Reason.NULL_KEY.value, Reason.NULL_VALUE.value
-        text, key, rows = F.col("__key"), F.col("__key"), self._rows
+        text, key = F.col("__key"), F.col("__key")
+        projections: list[list[Column]] = []
         if self._typed_keys is not None:
             key = F.col("__typed_key")
             typed = _typed(self._typed_keys)(text).alias("__typed_key")
-            rows = self._project(rows, [*_columns(rows.columns), typed])
+            projections.append([*_columns(self._rows.columns), typed])
         reason = F.col("__reason")
         if not output.any_key:
             reason = F.when(_in_use() & text.isNull(), null_key).otherwise(reason)
@@ -166,7 +179,7 @@ class RowSteps:
             *_columns(first_element),
             *(self._value(name) for name in output.used),
         ]
-        self._project(rows, selected)
+        return [*projections, selected]
 
     def rows(self, records: DataFrame, carried: Sequence[str] = ()) -> DataFrame:
         """Return the rows for the stamp.
@@ -177,11 +190,11 @@ class RowSteps:
         chosen value columns; behind these the columns ``carried`` of ``records``, which no step
         sees. A row that is flattened is followed by no other row before its last element.
         """
+        unpacked, *others = (*self._projections, *self._output_projections)
         if not carried:
-            for columns in self._projections:
+            for columns in (unpacked, *others):
                 records = records.select(*columns)
             return records
-        unpacked, *others = self._projections
         # Behind a prefix of their own, as a step or an aggregate may have made such a name.
         hidden = {name: f"__carried_{name}" for name in carried}
         records = records.select(*unpacked, *(F.col(n).alias(h) for n, h in hidden.items()))

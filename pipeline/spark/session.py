@@ -136,6 +136,9 @@ _SETTINGS = {
     "spark.sql.streaming.numRecentProgressUpdates": "20",
     # Options of Kafka's client may be secrets, and plans of queries that fail tell options.
     "spark.sql.redaction.options.regex": r"(?i)url|^kafka\.",
+    # With it Python asks Java some ten times, at each column it makes, what to tell of the line
+    # behind an error: half of the time that a topology takes to start. Our errors name the step.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
     # Nobody looks at plans, so they needn't be written out at length for every job.
     "spark.sql.ui.explainMode": "simple",
 }

@@ -1,6 +1,7 @@
 """The service as it is started for real: supervisor, worker and tailer, asked over a socket."""
 
 import http.client
+import os
 import re
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from tests.storage.waiting import WAIT_SECONDS, wait_until
 
 ROOT = "/v1/stores/store"
 SERVE = [sys.executable, "-m", "oriel", "serve"]
+_WITHOUT_PANDAS = Path(__file__).with_name("without_pandas")
 
 
 class Serving:
@@ -26,7 +28,9 @@ class Serving:
         #: What all processes of it say.
         self.stderr = data.with_name(f"{data.name}.stderr")
         with self.stderr.open("wb") as told:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=told)
+            self.process = subprocess.Popen(
+                command, env=_environment(), stdout=subprocess.PIPE, stderr=told
+            )
         assert self.process.stdout is not None
         line = self.process.stdout.readline().decode()
         match = re.search(r":(\d+)$", line.strip())
@@ -99,3 +103,8 @@ class Serving:
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
+
+
+def _environment() -> dict[str, str]:
+    folders = [str(_WITHOUT_PANDAS), os.environ["PYTHONPATH"]]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}

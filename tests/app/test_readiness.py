@@ -114,22 +114,21 @@ def test_a_heartbeat_that_stands_still_is_found(
 @pytest.fixture
 def table(tmp_path: Path) -> StoreTable:
     """A store's table, of three commits."""
-    made = StoreTable(tmp_path, make_definition())
+    return _make_table(tmp_path)
+
+
+def _make_table(data: Path) -> StoreTable:
+    made = StoreTable(data, make_definition())
     for batch in range(3):
         made.commit([{"key": "a", "start": start, "n": batch} for start in range(20)])
     return made
 
 
-@pytest.fixture
-def data(tmp_path: Path, table: StoreTable) -> Path:
-    """The data folder of that store."""
-    assert table.path.is_relative_to(tmp_path)
-    return tmp_path
-
-
-@pytest.fixture
-def serving(data: Path) -> Iterator[Serving]:
-    """The service over it."""
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    """The service over such a table, for tests behind which it is ready again."""
+    data = tmp_path_factory.mktemp("serving") / "data"
+    _make_table(data)
     made = Serving(data, "--stale-after", "3600")
     made.wait_for(3)
     yield made
@@ -151,9 +150,9 @@ def test_a_tailer_that_is_stopped_is_noticed_and_replaced(serving: Serving) -> N
 
 
 @pytest.mark.slow
-def test_a_next_entry_that_stays_torn_is_told(serving: Serving, data: Path) -> None:
+def test_a_next_entry_that_stays_torn_is_told(serving: Serving) -> None:
     """The last whole version answers; when the entry is whole, all is well."""
-    entry = DataLayout(data).table("store") / "_delta_log" / f"{4:020d}.json"
+    entry = DataLayout(serving.data).table("store") / "_delta_log" / f"{4:020d}.json"
     wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
     entry.write_bytes(b'{"commitInfo"')
     wait_until(lambda: serving.get("/readyz").status == 503, "it to be noticed")
@@ -167,9 +166,9 @@ def test_a_next_entry_that_stays_torn_is_told(serving: Serving, data: Path) -> N
 
 
 @pytest.mark.slow
-def test_tables_that_are_away_for_a_while_keep_their_answers(serving: Serving, data: Path) -> None:
+def test_tables_that_are_away_for_a_while_keep_their_answers(serving: Serving) -> None:
     """As an unmount: reads answer all the time, /readyz names the folder; then it goes on."""
-    tables = DataLayout(data).tables
+    tables = DataLayout(serving.data).tables
     wait_until(lambda: serving.get("/readyz").status == 200, "readiness")
     generation = serving.generation()
     away = tables.rename(tables.with_name("elsewhere"))
@@ -183,17 +182,17 @@ def test_tables_that_are_away_for_a_while_keep_their_answers(serving: Serving, d
 
 @pytest.mark.slow
 def test_a_table_that_was_optimised_and_vacuumed_meanwhile_is_served(
-    data: Path, table: StoreTable
+    tmp_path: Path, table: StoreTable
 ) -> None:
     """While the service was off: the index can't follow, and is built anew by itself."""
-    serving = Serving(data)
+    serving = Serving(tmp_path)
     serving.wait_for(3)
     assert serving.end() == 0
     table.commit([{"key": "b", "start": 1}])
     delta = DeltaTable(table.path)
     delta.optimize.compact()
     delta.vacuum(0, dry_run=False, enforce_retention_duration=False)
-    serving = Serving(data)
+    serving = Serving(tmp_path)
     try:
         serving.wait_for(DeltaTable(table.path).version())
         wait_until(lambda: serving.get("/readyz").status == 200, "readiness")

@@ -40,14 +40,16 @@ abstract class Page {
 
 
 @pytest.mark.slow
-def test_the_java_of_the_guide_compiles(tmp_path: Path) -> None:
+def test_the_java_of_the_guide_compiles(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """What the guide shows of Kafka Streams is what its own release accepts."""
     java = [block.text for block in blocks(_KAFKA_STREAMS) if block.language == "java"]
     assert len(java) >= 5
     methods = [f"    void block{number}() {{\n{text}    }}\n" for number, text in enumerate(java)]
     source = tmp_path / "Page.java"
     source.write_text(_CLASS % "".join(methods))
-    jars = class_path(tmp_path / "kafka-peer")
+    jars = class_path(tmp_path_factory.getbasetemp() / "kafka-peer")
     command = ["javac", "-proc:none", "-d", str(tmp_path), "-cp", jars, str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 0, done.stderr

@@ -28,8 +28,9 @@ def survivor(killed: Survivor, request: pytest.FixtureRequest) -> Survivor:
 
 
 @pytest.fixture(scope="session")
-def runs() -> Iterator[Runs]:
+def runs(warm_python: None) -> Iterator[Runs]:
     """Yield the process of all runs over event logs that end by themselves."""
+    assert warm_python is None
     with running_process() as process:
         yield process
 
@@ -43,8 +44,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture(scope="session")
-def kafka_runs(broker: Broker) -> Iterator[Runs]:
+def kafka_runs(broker: Broker, warm_python: None) -> Iterator[Runs]:
     """Yield the process of all runs over that broker that end by themselves."""
     assert broker
+    assert warm_python is None
     with running_process(kafka=True) as process:
         yield process

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
 from oriel.demo.processes import free_port
+from tests.java import QUICK
 from tests.locks import only_one
 
 _POM = Path(__file__).with_name("broker")
@@ -48,7 +49,7 @@ class Broker:
 
     @property
     def _java(self) -> list[str]:
-        return ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", self._class_path]
+        return ["java", "-Xmx512m", *QUICK.split(), "-cp", self._class_path]
 
     def start(self) -> None:
         """Start it, and wait until it answers."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from tests.spark_packages import fetch_connector
+from tests.warm_python import use_warm_python
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -83,6 +84,7 @@ def running_process(*, kafka: bool = False) -> Iterator[Runs]:
 
 
 def _main(options: list[str]) -> None:
+    use_warm_python()
     if options:
         from oriel.pipeline.sources import kafka_settings  # noqa: PLC0415 - only with Kafka
         from oriel.pipeline.spark import build_session  # noqa: PLC0415

@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from oriel.demo.processes import Child, free_port, running
 from tests.e2e.kafka_broker import class_path, wait_until_it_answers
+from tests.java import QUICK
 from tests.spark_packages import fetch_connector
 from tests.storage.waiting import wait_while_it_runs
 from tests.tidy.project import ROOT
@@ -94,7 +95,7 @@ def _start_broker(folder: Path, stack: ExitStack) -> int:
         text = text.replace(container, machine)
     configuration = folder / "broker.properties"
     configuration.write_text(text)
-    java = ["java", "-Xmx512m", "-XX:TieredStopAtLevel=1", "-cp", class_path(folder)]
+    java = ["java", "-Xmx512m", *QUICK.split(), "-cp", class_path(folder)]
     (script,) = SERVICES["broker"]["command"]
     formatting, starting = (
         [str(configuration) if word.endswith(".properties") else word for word in command.split()]

@@ -11,12 +11,19 @@ from typing import Any
 WAIT_SECONDS = 60.0
 
 
+#: Between two looks at a condition: at first, and in the end. Most ask a service, and what asks all
+#: the time takes the processor away from those who are waited for.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 0.005, 0.03
+
+
 def wait_until(condition: Callable[[], bool], what: str) -> None:
     """Wait for a condition, which is looked at often; fail with what was waited for."""
     deadline = time.monotonic() + WAIT_SECONDS
+    pause_seconds = _FIRST_PAUSE_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"waited {WAIT_SECONDS} s for {what}"
-        time.sleep(0.005)
+        time.sleep(pause_seconds)
+        pause_seconds = min(1.2 * pause_seconds, _LONGEST_PAUSE_SECONDS)
 
 
 def wait_while_it_runs(process: "subprocess.Popen[Any]", condition: Callable[[], bool]) -> None:

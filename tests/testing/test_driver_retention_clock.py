@@ -80,11 +80,14 @@ def right_start(times: list[int]) -> int:
     return max(starts, default=-1)
 
 
+@pytest.mark.parametrize("number", [16, pytest.param(40, marks=pytest.mark.long)])
 @pytest.mark.parametrize("folded", [False, True], ids=["aggregates", "functions"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_any_cut_gives_the_clock_of_one_record_a_batch(kind: str, folded: bool) -> None:
+def test_any_cut_gives_the_clock_of_one_record_a_batch(
+    kind: str, folded: bool, number: int
+) -> None:
     """Also where a function makes and removes a window in one batch."""
-    for seed in range(40):
+    for seed in range(number):
         log, random = random_log(seed), Random(seed + 1)
         singly, cut = (driver_of(kind, folded=folded) for _ in range(2))
         for driver in (singly, cut):
@@ -111,12 +114,13 @@ def test_any_cut_gives_the_clock_of_one_record_a_batch(kind: str, folded: bool) 
         assert observed_ms(cut) == wanted, f"{kind}, seed {seed}"
 
 
+@pytest.mark.parametrize("number", [8, pytest.param(20, marks=pytest.mark.long)])
 @pytest.mark.parametrize("folded", [False, True], ids=["aggregates", "functions"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_on_close_only_final_windows_are_put(kind: str, folded: bool) -> None:
+def test_on_close_only_final_windows_are_put(kind: str, folded: bool, number: int) -> None:
     """The clock is the greatest start (of a session the end) of a final window."""
     name = "window_end_ms" if kind == "session" else "window_start_ms"
-    for seed in range(20):
+    for seed in range(number):
         driver, wanted = driver_of(kind, folded=folded, closed=True), -1
         for partition in (0, 1):
             driver.pipe_input("t", [], partition)

@@ -22,6 +22,7 @@ import pytest
 from oriel import SessionWindows, TimeWindows
 from oriel.pipeline import windows as w
 from oriel.pipeline.windows import Fold, Windows
+from tests.java import QUICK
 from tests.locks import only_one
 from tests.windows.engine_runs import Run, Setup, random_cuts, run_engine
 
@@ -167,9 +168,7 @@ class KafkaPeer:
 @contextmanager
 def running_peer(target: Path) -> Iterator[KafkaPeer]:
     """Yield the peer, compiled into ``target``, in a JVM with a state folder of its own."""
-    # Short runs: compiling the Java code well would cost more than it gains.
-    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
-    command = ["java", *quick, "-cp", class_path(target), "oriel.Peer"]
+    command = ["java", *QUICK.split(), "-Xmx512m", "-cp", class_path(target), "oriel.Peer"]
     with tempfile.TemporaryDirectory(prefix="kafka-peer-") as folder:
         complaints = Path(folder) / "errors.txt"
         with (
