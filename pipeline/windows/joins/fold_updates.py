@@ -46,10 +46,7 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
             IllegalArgument: an aggregate has a name that is taken.
         """
         fields = [pa.field("partition", pa.int32())], list(pa.schema(fold.types))
-        super().__init__(
-            windows, values, fold.types, fields, carried,
-            rows=rows,
-        )  # fmt: skip
+        super().__init__(windows, values, fold.types, fields, carried, rows=rows)
         self._fold, self._values, self._reason = fold, values, reason
 
     def _updated(self, state: pa.Table, entries: Entries) -> Updates:
@@ -67,10 +64,11 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
         for number, (key, own_partition, time_ms, value, (low, high)) in enumerate(records):
             partition = self._fold.fold_partition(own_partition)
             changed: dict[int, tuple[Any, int]] = {}
+            in_its_place, removed = removed, none
             try:
                 for entry in range(low, high):
                     own = parts.get((key, starts[entry]), {})
-                    aggregate, newest_ms = own.get(partition, removed)
+                    aggregate, newest_ms = own.get(partition, in_its_place)
                     if subtracts[number]:
                         after = self._fold.subtracted(key, value, aggregate)
                     else:
@@ -79,7 +77,6 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
             except Rejected as error:
                 rejected[number] = self._reason(str(error))
                 continue
-            removed = none
             for entry, part in changed.items():
                 own = parts.setdefault((key, starts[entry]), {})
                 own[partition] = part
