@@ -72,8 +72,8 @@ def global_lookups(
     return tuple(stepped(found, OwnKey()) for found in lookups(how, keyed, rows))
 
 
-def aggregate_updates(store: Store) -> AggregateUpdates:
-    """The updates of the aggregation of ``store``.
+def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
+    """The updates of the aggregation of ``store``, for the ``step`` that is called.
 
     Raises:
         InvalidTopology: its rows are those of several streams, or of windows of which a record may
@@ -82,14 +82,14 @@ def aggregate_updates(store: Store) -> AggregateUpdates:
     (origin, *others), windows, aggregation = store.inputs, store.windows, store.aggregation
     if not isinstance(windows, TimeWindows | NoWindows):
         message = (
-            f"to_stream: a record may change many {windows.kind} windows, so their updates are no "
+            f"{step}: a record may change many {windows.kind} windows, so their updates are no "
             "stream here; put emit(EmitStrategy.on_window_close()) in front of the aggregation, "
             "and to_stream() gives final rows"
         )
         raise InvalidTopology(message)
     if others:
         message = (
-            "to_stream: the rows of several streams change in an order that their topics don't "
+            f"{step}: the rows of several streams change in an order that their topics don't "
             "say; write them to a topic with to(topic), and read that"
         )
         raise InvalidTopology(message)
@@ -98,7 +98,7 @@ def aggregate_updates(store: Store) -> AggregateUpdates:
         origin = stepped(replace(origin, group_by=()), MapValues(("*",), {}, origin.group_by))
     if windows.kind == "hopping" and places_of(origin).numbers:
         message = (
-            "to_stream: a row of hopping windows has the place of its record, which elements and "
+            f"{step}: a row of hopping windows has the place of its record, which elements and "
             "pairs share; aggregate them by tumbling windows, or let final rows go on, with "
             "emit(EmitStrategy.on_window_close())"
         )

@@ -110,7 +110,7 @@ class KTable:
 
     def __init__(self, registry: Registry, store: Store, text: str) -> None:
         """Remember the aggregation, written as ``text``, until it is materialized."""
-        self._registry = registry
+        self.registry = registry
         self._store = store
         self._text = text
         self._store_name: str | None = None
@@ -189,12 +189,12 @@ class KTable:
         """
         store = replace(
             self._store,
-            name=self._registry.new_store_name(store_name),
+            name=self.registry.new_store_name(store_name),
             inputs=with_key_type(store_name, self._store.inputs, key_serde),
             retention_ms=checked_retention(store_name, self._store.windows, retention_ms),
         )
-        self._registry.stores.append(store)
-        self._registry.waiting.pop(self._ticket, None)
+        self.registry.stores.append(store)
+        self.registry.waiting.pop(self._ticket, None)
         self._store_name = store.name
         return self
 
@@ -216,20 +216,11 @@ class KTable:
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 
         if self._store.emit != EmitStrategy.on_window_close():
-            updates = aggregate_updates(self._store)
-            # Whoever reads the updates has use for the aggregation, without a store too.
-            self._registry.waiting.pop(self._ticket, None)
-            # A row that a filter leaves out is gone, as Kafka tells each time.
-            steps = (
-                replace(step, of_table=True) if isinstance(step, Filter) else step
-                for step in self._store.row_steps
-            )
-            stream = stepped(results_of(updates), *steps)
-            return KStream(self._registry, (stream,))
+            return KStream(self.registry, (self._updates("to_stream"),))
         if self._store_name is None:
             message = "to_stream: give the table a store first, with materialize"
             raise InvalidTopology(message)
-        return KStream(self._registry, (Input(StoreSource.of(self._store_name), (), ()),))
+        return KStream(self.registry, (Input(StoreSource.of(self._store_name), (), ()),))
 
     def to(self, topic: str, *, final_only: bool = False) -> "KTable":
         """Write the rows of the store to the Kafka topic ``topic`` as well, behind each batch.
@@ -243,8 +234,33 @@ class KTable:
             InvalidTopology: it is not materialized, has no windows that could be final, or the
                 topic's name is not valid or taken.
         """
-        self._registry.publish(self._store_name, topic, final_only=final_only)
+        self.registry.publish(self._store_name, topic, final_only=final_only)
         return self
+
+    def looked_up(self, step: str) -> Input:
+        """The rows as a table that streams join, in their ``step``.
+
+        Raises:
+            InvalidTopology: it has windows, or rows of several streams.
+        """
+        if not isinstance(self._store.windows, NoWindows):
+            message = (
+                f"{step}: a row of a window has no key that a record could have; let to_stream() "
+                "of the table join the stream within JoinWindows"
+            )
+            raise InvalidTopology(message)
+        return self._updates(step)
+
+    def _updates(self, step: str) -> Input:
+        updates = aggregate_updates(step, self._store)
+        # Whoever reads the updates has use for the aggregation, without a store too.
+        self.registry.waiting.pop(self._ticket, None)
+        # A row that a filter leaves out is gone, as Kafka tells each time.
+        steps = (
+            replace(step, of_table=True) if isinstance(step, Filter) else step
+            for step in self._store.row_steps
+        )
+        return stepped(results_of(updates), *steps)
 
     def _stepped(self, step: Filter | MapValues) -> "KTable":
         store = replace(self._store, row_steps=(*self._store.row_steps, step))
@@ -252,8 +268,8 @@ class KTable:
 
     def _instead(self, store: Store, text: str) -> "KTable":
         """Another aggregation, which is materialized instead of this one (or beside it)."""
-        self._registry.waiting.pop(self._ticket, None)
-        return KTable(self._registry, store, text)
+        self.registry.waiting.pop(self._ticket, None)
+        return KTable(self.registry, store, text)
 
 
 def until_window_closes() -> EmitStrategy:

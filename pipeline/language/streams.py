@@ -13,7 +13,7 @@ from oriel.pipeline.language.joins import (
     stepped,
     stream_joins,
 )
-from oriel.pipeline.language.ktables import GlobalKTable, Registry
+from oriel.pipeline.language.ktables import GlobalKTable, KTable, Registry
 from oriel.pipeline.language.source_tables import SourceTable
 from oriel.pipeline.language.step_checks import (
     check_builder,
@@ -178,7 +178,7 @@ class KStream:
 
     def join(
         self,
-        other: "KStream | SourceTable | GlobalKTable",
+        other: "KStream | SourceTable | KTable | GlobalKTable",
         windows: JoinWindows | None = None,
         *,
         key: "str | Column | None" = None,
@@ -198,7 +198,7 @@ class KStream:
 
     def left_join(
         self,
-        other: "KStream | SourceTable | GlobalKTable",
+        other: "KStream | SourceTable | KTable | GlobalKTable",
         windows: JoinWindows | None = None,
         *,
         key: "str | Column | None" = None,
@@ -253,13 +253,13 @@ class KStream:
     def _joined(
         self,
         how: Literal["inner", "left", "outer"],
-        other: "KStream | SourceTable | GlobalKTable",
+        other: "KStream | SourceTable | KTable | GlobalKTable",
         windows: JoinWindows | None,
         key: "str | Column | None" = None,
     ) -> "KStream":
         """A join by the records' own key; of a global table by ``key``."""
         step = "join" if how == "inner" else f"{how}_join"
-        if not isinstance(other, KStream | SourceTable | GlobalKTable):
+        if not isinstance(other, KStream | SourceTable | KTable | GlobalKTable):
             message = f"{step}: expects a stream or a table of this builder, not {other!r}"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
@@ -279,6 +279,8 @@ class KStream:
             raise InvalidTopology(message)
         if isinstance(other, SourceTable):
             return KStream(self.registry, lookups(how, self.origins, other.tables[0]))
+        if isinstance(other, KTable):
+            return KStream(self.registry, lookups(how, self.origins, other.looked_up(step)))
         if key is None:
             message = f"{step}: a global table needs key=, of which the row is, made of the record"
             raise InvalidTopology(message)

@@ -152,7 +152,10 @@ def _engine(
         return StreamJoinEngine(join.windows, join.how, left, right, carried, fronts=fronts)
     if isinstance(join, TableLookup):
         left, right = sides
-        return TableLookupEngine(join.how, left, right, carried, places=places[LEFT])
+        of_updates = isinstance(join.right.join, AggregateUpdates)
+        return TableLookupEngine(
+            join.how, left, right, carried, places=places[LEFT], of_updates=of_updates
+        )
     if isinstance(join, AggregateUpdates):
         return updates_engine(store, join, sides[0], carried)
     if isinstance(join, Subscriptions):

@@ -235,10 +235,10 @@ class StorePlans:
         stage = JoinStage(self.store.name, join, [each.values for each in steps], held_ms)
         return _Staged(join, stage, steps, fronts)
 
-    def _joined(self, staged: "_Staged", number: int, delay_ms: int) -> JoinInput:
+    def _joined(self, staged: "_Staged", number: int, delay_ms: int | None) -> JoinInput:
         """The join ``number`` with its stamps; windows wait until clocks are ``delay_ms`` further.
 
-        The last join knows what those in front hold back.
+        The last join knows what those in front hold back. None: nothing waits for its clocks.
         """
         join, stage = staged.join, staged.stage
         is_lookup = isinstance(join, TableLookup)
@@ -250,17 +250,18 @@ class StorePlans:
             is_table = of_tables or (is_lookup and place == RIGHT)
             takes_null_values = is_table or stage.takes_null_values
             constants = {"side": pa.scalar(place, pa.int8())}
+            # A table that is looked up is read as it is, so nothing waits for its clock.
+            waits_ms = None if is_lookup and is_table else delay_ms
             if front is None:
-                # A table that is looked up is read as it is, so nothing waits for its clock; nor
-                # for one in front of windows, whose updates have a clock behind them.
-                is_read = (is_lookup and is_table) or stage.judges_lateness
-                stamp = self._stamp(side.source, None if is_read else delay_ms, constants)
+                # Nor for one in front of windows, whose updates have a clock behind them.
+                waits_ms = None if stage.judges_lateness else waits_ms
+                stamp = self._stamp(side.source, waits_ms, constants)
                 stamp = replace(stamp, counts=not isinstance(join, Subscriptions))
                 front_join = None
             else:
                 self._fronts += 1
                 front_number = len(self.store.inputs) + self._fronts - 1
-                front_join = self._joined(front, front_number, delay_ms)
+                front_join = self._joined(front, front_number, waits_ms)
                 stamp = StampPlan(
                     front_join.clock, {}, constants, SourceReasons.NOT_REPORTED,
                     origin=origin_of(side), counts=not front.stage.is_between_tables,

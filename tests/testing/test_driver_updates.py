@@ -195,6 +195,74 @@ def test_updates_join_streams_and_tables_like_any_records() -> None:
         assert values(driver) == {"ex": {"pairs": [3001, 7001, 7002]}}
 
 
+def totals_of(builder: StreamsBuilder) -> Any:
+    """How many orders a user has, and what they cost."""
+    orders = builder.stream("orders", "user STRING, cost BIGINT")
+    return orders.group_by("user").aggregate(n=count(), cost=sum_of("cost"))
+
+
+def order(time: int, user: str, cost: int) -> Record:
+    """An order, under a key of its own."""
+    return Record(f"order-{time}", {"user": user, "cost": cost}, time)
+
+
+def test_a_stream_looks_an_aggregation_up() -> None:
+    """As it is then, over all partitions, filtered, and without a store."""
+    builder = StreamsBuilder()
+    regulars = totals_of(builder).filter("n > 1").map_values("cost")
+    visits = builder.stream("visits", "page STRING")
+    visits.left_join(regulars).to("out")
+    visits.join(regulars).group_by_key().count().materialize("s")
+    with TopologyTestDriver(builder.build()) as driver:
+        reader = driver.create_output_topic("out")
+
+        def found(time: int) -> dict[str | None, Any]:
+            driver.pipe_input("visits", [Record(user, {"page": "p"}, time) for user in "uv"])
+            return {one.key: (one.value or {})["cost"] for one in reader.read_records()}
+
+        driver.pipe_input("orders", [order(10, "u", 5), order(11, "v", 1)])
+        assert found(12) == {"u": None, "v": None}
+        # An older time, in another partition: what came last counts, whatever its place.
+        driver.pipe_input("orders", [order(9, "u", 7)], 1)
+        assert found(13) == {"u": 12, "v": None}
+        driver.pipe_input("orders", [order(2, "u", 1), order(3, "v", 1)], 0)
+        assert found(14) == {"u": 13, "v": 2}
+        assert values(driver) == {"u": {"count": 2}, "v": {"count": 1}}
+        counters = driver.counters("s")
+        assert (counters.input, counters.applied, counters.filtered) == (11, 8, 3)
+
+
+def test_a_row_that_a_function_removes_is_not_found() -> None:
+    """Until the key has one again; a function that raises leaves the row as it was."""
+
+    def added(_key: str, value: dict[str, Any], total: int) -> int | None:
+        return None if value["cost"] == 0 else total + 10 // (value["cost"] - 5)
+
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", "user STRING, cost BIGINT").group_by("user")
+    totals = orders.aggregate(lambda: 0, added, schema="total BIGINT")
+    builder.stream("visits", "page STRING").left_join(totals).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        reader = driver.create_output_topic("out")
+        for time, cost in enumerate((6, 5, 0, 7)):
+            driver.pipe_input("orders", order(time, "u", cost))
+            driver.pipe_input("visits", Record("u", {"page": "p"}, time))
+        found = [(one.value or {})["total"] for one in reader.read_records()]
+        assert found == [10, 10, None, 5]
+        assert [letter["offset"] for letter in driver.dead_letters("to(out)")] == [1]
+
+
+def test_a_window_is_no_row_of_a_key() -> None:
+    """A stream can't look windows up; the way out is a join with their updates."""
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", "user STRING, cost BIGINT").group_by("user")
+    with pytest.raises(InvalidTopology, match=r"join: a row of a window .*; let to_stream\(\)"):
+        builder.stream("visits", "page STRING").join(orders.windowed_by(tumbling(5, 0)).count())
+    merged = builder.stream("a", "v INT").merge(builder.stream("b", "v INT")).group_by_key()
+    with pytest.raises(InvalidTopology, match="left_join: the rows of several streams"):
+        builder.stream("visits", "page STRING").left_join(merged.count())
+
+
 @pytest.mark.parametrize("windows", [sliding(5, 0), sessions(5, 0)], ids=str)
 def test_windows_of_which_a_record_changes_many_are_refused(windows: Any) -> None:
     """With the way out: final rows."""

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from oriel.pipeline.windows.arrays import Ints
 from oriel.pipeline.windows.definitions import RIGHT
 from oriel.pipeline.windows.joins.places import NO_NUMBERS, Places
 from oriel.pipeline.windows.joins.sides import (
@@ -28,7 +29,7 @@ from oriel.pipeline.windows.joins.sides import (
     joined_values,
     split_by_key,
 )
-from oriel.pipeline.windows.records import NULL_VALUE, PLACE_FIELDS, SUBORDER
+from oriel.pipeline.windows.records import NULL_VALUE, PLACE_FIELDS, SUBORDER, arrival_keys
 
 LookupHow = Literal["inner", "left"]
 
@@ -50,10 +51,12 @@ class TableLookupEngine(JoinEngine):
         carried: pa.Schema | None = None,
         *,
         places: Places = NO_NUMBERS,
+        of_updates: bool = False,
     ) -> None:
         """Join columns as ``JoinEngine`` says; the table is the right side.
 
-        ``places``: how the stream's rows are told apart, which stays as it is.
+        ``places``: how the stream's rows are told apart, which stays as it is. ``of_updates``: the
+        table's records are updates of an aggregation.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
@@ -61,6 +64,7 @@ class TableLookupEngine(JoinEngine):
         own = (*RESULT_FIELDS, SIDE, NULL_VALUE)
         values = joined_values(how, LookupHow, own, carried, (stream, table))
         self._inner = how == "inner"
+        self._of_updates = of_updates
         self._stream_values, self._table_values = stream.names, table.names
         beside = (*places.fields, NULL_VALUE)
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *(carried or ()), *values])
@@ -79,7 +83,10 @@ class TableLookupEngine(JoinEngine):
         batch = self._read(batch)
         of_table = pc.equal(batch["side"], RIGHT)
         stream = batch.filter(pc.invert(of_table))
-        arrived = batch.filter(of_table).select(self.state_schema.names)
+        arrived = batch.filter(of_table)
+        if self._of_updates:
+            state, arrived = _in_effect_order(state, arrived)
+        arrived = arrived.select(self.state_schema.names)
 
         other_keys, touched = split_by_key(state, arrived["key"])
         records = TableRecords.of(pa.concat_tables([touched, arrived]))
@@ -101,3 +108,23 @@ class TableLookupEngine(JoinEngine):
         }
         results = pa.table([columns[name] for name in self.result_schema.names], self.result_schema)
         return JoinResult(state.combine_chunks(), [results], filtered=filtered)
+
+
+def _in_effect_order(state: pa.Table, arrived: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Rows and updates of an aggregation as records of one partition, in the order of effect.
+
+    An update has all records of its key before it, of whatever partition they are: the last one is
+    the key's row, and each of a batch comes behind those of the batches before.
+    """
+    stream_time = np.asarray(arrived[STREAM_TIME.name])
+    arrived = arrived.take(pa.array(np.lexsort((*arrival_keys(arrived), stream_time))))
+    return _placed(state, np.full(len(state), -1)), _placed(arrived, np.arange(len(arrived)))
+
+
+def _placed(rows: pa.Table, offset: Ints) -> pa.Table:
+    """The same rows at these offsets of partition 0."""
+    for name, numbers in (("partition", np.zeros(len(rows), dtype=np.int64)), ("offset", offset)):
+        field = rows.schema.field(name)
+        place = rows.column_names.index(name)
+        rows = rows.set_column(place, field, pa.array(numbers, field.type))
+    return rows

@@ -28,7 +28,6 @@ from oriel import (
 )
 from oriel.pipeline.language.grouped import KGroupedStream
 from oriel.pipeline.language.ktables import KTable
-from oriel.pipeline.language.source_tables import SourceTable
 from oriel.pipeline.language.streams import KStream
 from oriel.pipeline.windows import Aggregate, NoWindows, Windows
 
@@ -94,8 +93,8 @@ def stream_of(builder: StreamsBuilder, node: Node) -> KStream:
     return STREAMS[node["op"]](builder, node)
 
 
-def table_of(builder: StreamsBuilder, node: Node) -> SourceTable:
-    """The table of a node."""
+def table_of(builder: StreamsBuilder, node: Node) -> Any:
+    """The table of a node, of a topic or an aggregation."""
     return TABLES[node["op"]](builder, node)
 
 
@@ -161,7 +160,8 @@ STREAMS: Mapping[str, Callable[[StreamsBuilder, Node], KStream]] = {
     "rows_of": lambda b, n: _aggregated_of(b, n["input"]).to_stream(),
 }
 
-TABLES: Mapping[str, Callable[[StreamsBuilder, Node], SourceTable]] = {
+TABLES: Mapping[str, Callable[[StreamsBuilder, Node], Any]] = {
+    "aggregated": lambda b, n: _aggregated_of(b, n["input"]),
     "table": lambda b, n: b.table(n["topic"], SCHEMA),
     "filter": lambda b, n: table_of(b, n["input"]).filter(condition(n["condition"])),
     "filter_not": lambda b, n: table_of(b, n["input"]).filter_not(condition(n["condition"])),

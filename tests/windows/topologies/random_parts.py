@@ -66,6 +66,7 @@ class Trees:
     steady: bool
     topics: list[str] = field(default_factory=lambda: ["a", "b"])
     right_names: Iterator[tuple[str, str]] = field(default_factory=lambda: iter(RIGHT_NAMES))
+    aggregations: Iterator[int] = field(default_factory=count)
     #: Kafka Streams reads a topic as a table only once.
     table_topics: Iterator[str] = field(default_factory=lambda: map("t{}".format, count(1)))
 
@@ -124,6 +125,26 @@ class Trees:
         columns = {"v": "BIGINT", "s": "STRING"}
         built = Built({"op": "table", "topic": next(self.table_topics)}, columns)
         return self.stepped(built, is_table=True)
+
+    def aggregated(self) -> Built:
+        """A further topic as an aggregation without windows, filtered now and then."""
+        stream = self.stream(next(self.table_topics))
+        removes = stream.columns["v"] == "BIGINT" and self.random.random() < 0.3
+        node: dict[str, Any] = {
+            "op": "aggregate", "how": "removing" if removes else "columns",
+            "windows": {"kind": "none"}, "emit": "update", "behind": [],
+            "store": f"aggregated-{next(self.aggregations)}",
+            "inputs": [{
+                "input": stream.node, "columns": stream.columns,
+                "key": self.key(stream.columns) if self.random.random() < 0.3 else None,
+            }],
+        }  # fmt: skip
+        names = {"s": "text"} if removes else {"v": "n0", "s": "least0_s"}
+        columns = {name: ["column", of] for name, of in names.items()}
+        rows = {"op": "aggregated", "input": node}
+        table = {"op": "map_values", "columns": columns, "input": rows}
+        types = {name: "STRING" if name == "s" else "BIGINT" for name in names}
+        return self.stepped(Built(table, types), is_table=True)
 
     def renamed(self, built: Built) -> Built:
         """With other names for ``v`` and ``s``, for the right side of a join."""
@@ -255,7 +276,8 @@ class Trees:
         if built.set_columns and self.random.random() < 0.5:
             key = self._table_key(built.set_columns)
             left = {"op": "select_key", "key": key, "input": left}
-        table = self.renamed(self.table())
+        is_aggregated = not self.steady and self.random.random() < 0.3
+        table = self.renamed(self.aggregated() if is_aggregated else self.table())
         node = {"op": "join_table", "how": how, "left": left, "right": table.node}
         return _side_by_side(node, built, table)
 

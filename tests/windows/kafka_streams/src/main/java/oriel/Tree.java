@@ -112,6 +112,7 @@ final class Tree {
               (key, value) -> Expressions.holds(node.get("condition"), key, value))),
           entry("map_values", (tree, node) -> tree.table(node.get("input")).mapValues(
               (key, value) -> Expressions.values(node.get("columns"), key, value))),
+          entry("aggregated", (tree, node) -> tree.aggregatedTable(node.get("input"))),
           entry("join_tables", (tree, node) -> {
             var left = tree.table(node.get("left"));
             var right = tree.table(node.get("right"));
@@ -337,6 +338,17 @@ final class Tree {
           behind(node, grouped.windowedBy(time(windows)).emitStrategy(emit(node))
               .aggregate(how.initializer(), add, retained(node)));
     };
+  }
+
+  /** An aggregation without windows, as a table for further joins. */
+  private KTable<String, Row> aggregatedTable(JsonNode node) {
+    inFront++;
+    var grouped = grouped(node.get("inputs").get(0));
+    inFront--;
+    var how = RowAggregation.BY_NAME.get(text(node, "how"));
+    var add = how.adder().of(0, node.get("inputs").get(0).get("columns"));
+    return grouped.aggregate(
+        how.initializer(), add, Tree.<KeyValueStore<Bytes, byte[]>>store(node));
   }
 
   private KStream<?, Row> cogrouped(JsonNode node) {
