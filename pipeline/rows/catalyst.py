@@ -125,8 +125,10 @@ def arrow_program(rows: DataFrame, records: DataFrame) -> Program | None:
     optimizer = jvm.org.apache.spark.sql.catalyst.optimizer
     try:
         # What functions stand for, constants as literals, and casts as Spark does them: an INT
-        # that is cast to FLOAT and then to DOUBLE keeps all its digits.
-        for rule in ("ReplaceExpressions", "ConstantFolding", "SimplifyCasts"):
+        # that is cast to FLOAT and then to DOUBLE keeps all its digits, also where the second cast
+        # is around a CASE of which the first one is a branch, and the others are constants.
+        rules = ("ConstantFolding", "PushFoldableIntoBranches", "SimplifyCasts")
+        for rule in ("ReplaceExpressions", *rules, *rules):
             plan = getattr(optimizer, rule).apply(plan)
         return _program(plan, projections)
     except (NotInArrow, PySparkException, Py4JJavaError):

@@ -94,6 +94,8 @@ STEPS = [
     stream().filter("v > 1").filter("i IS NOT NULL").map_values(x="1 / v", w="w").group_by_key(),
     stream().filter("false").group_by("'all'"),
     stream().map_values(x="CAST(i AS DOUBLE) = CAST(CAST(i AS FLOAT) AS DOUBLE)").group_by_key(),
+    stream().map_values(x="CAST(CASE WHEN t THEN -2.5F ELSE i END AS DOUBLE)").group_by_key(),
+    stream().map_values(x="greatest(v, CASE i WHEN s.d.z THEN -2.5F ELSE i END)").group_by_key(),
     stream().map_values("V", w="'x'", key_length="length(key)").group_by("key", "timestamp_ms"),
     stream().map_values("s", z="s.d.z").filter("z = z").group_by("s.a"),
     stream()
