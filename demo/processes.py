@@ -1,6 +1,7 @@
 """The demo's child processes: pipeline and service."""
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -18,6 +19,9 @@ HOST = "127.0.0.1"
 #: The folder that holds the package ``oriel``: ``src`` of a checkout, or ``site-packages``.
 IMPORT_ROOT = Path(oriel.__file__).resolve().parents[1]
 
+#: Below those that systems give to connections (Linux from 32768, others from 49152 on).
+_LISTENERS = range(20_000, 32_000)
+_TRIES = 1000
 _STOP_SECONDS = 20
 #: How many lines of a failed child's output are shown.
 _LAST_LINES = 15
@@ -110,11 +114,13 @@ def choose_port(requested: int | None, default: int) -> int:
 
 
 def free_port() -> int:
-    """Return a port that nothing listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-    return port
+    """Return a port that nothing listens on now.
+
+    None of those that the system gives to connections: whoever is to listen may start some seconds
+    later.
+    """
+    ports = (random.choice(_LISTENERS) for _ in range(_TRIES))  # noqa: S311 - no secret
+    return next(port for port in ports if _is_free(port))
 
 
 def _is_free(port: int) -> bool:
