@@ -1,7 +1,6 @@
 """The demo's child processes: pipeline and service."""
 
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -9,6 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import oriel
@@ -21,7 +21,8 @@ IMPORT_ROOT = Path(oriel.__file__).resolve().parents[1]
 
 #: Below those that systems give to connections (Linux from 32768, others from 49152 on).
 _LISTENERS = range(20_000, 32_000)
-_TRIES = 1000
+#: Each process begins elsewhere, and gives no port twice.
+_next_port = count(os.getpid() * 97)
 _STOP_SECONDS = 20
 #: How many lines of a failed child's output are shown.
 _LAST_LINES = 15
@@ -119,7 +120,7 @@ def free_port() -> int:
     None of those that the system gives to connections: whoever is to listen may start some seconds
     later.
     """
-    ports = (random.choice(_LISTENERS) for _ in range(_TRIES))  # noqa: S311 - no secret
+    ports = (_LISTENERS[number % len(_LISTENERS)] for number in _next_port)
     return next(port for port in ports if _is_free(port))
 
 
