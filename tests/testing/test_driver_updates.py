@@ -232,6 +232,26 @@ def test_a_stream_looks_an_aggregation_up() -> None:
         assert (counters.input, counters.applied, counters.filtered) == (11, 8, 3)
 
 
+@pytest.mark.parametrize("groups_a_table", [False, True])
+def test_what_is_looked_up_is_counted_once(*, groups_a_table: bool) -> None:
+    """An aggregation of elements, or of a table's rows: its records end in front of it."""
+    builder = StreamsBuilder()
+    if groups_a_table:
+        counts = builder.table("t", SCHEMA).group_by("s").count()
+    else:
+        elements = builder.stream("t", SCHEMA).flat_map_values("s", v="array(v, v + 1)")
+        counts = elements.group_by("s").count()
+    builder.stream("visits", "page STRING").join(counts).group_by_key().count().materialize("s")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("t", [record(1, 1), record(2, 2, "y"), record(3, 3)])
+        driver.pipe_input("visits", [Record(key, {"page": "p"}, 4) for key in "xyz"])
+        assert values(driver) == {"x": {"count": 1}, "y": {"count": 1}}
+        counters = driver.counters("s")
+        assert (counters.input, counters.applied, counters.filtered) == (6, 5, 1)
+        elements_applied = 0 if groups_a_table else 6
+        assert (counters.elements, counters.elements_applied) == (elements_applied,) * 2
+
+
 def test_a_row_that_a_function_removes_is_not_found() -> None:
     """Until the key has one again; a function that raises leaves the row as it was."""
 

@@ -226,8 +226,11 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
         group = _grouped_table(trees, plan)
         group["behind"] = [s for s in group["behind"] if s["op"] != "map_values"]
         rows = {"op": "rows_of", "input": group | {"store": "groups"}}
-        node = {"op": "map_values", "columns": {"v": ["column", "n0"], "s": ["column", "key"]}}
-        types = {"v": "BIGINT", "s": "STRING"}
+        is_fold = group["how"] == "fold"
+        columns = {"s": ["column", "text" if is_fold else "key"]}
+        columns |= {} if is_fold else {"v": ["column", "n0"]}
+        node = {"op": "map_values", "columns": columns}
+        types = {name: "STRING" if name == "s" else "BIGINT" for name in columns}
         built = trees.stepped(Built(node | {"input": rows}, types, can_flatten=False))
     else:
         built = trees.looked_up(trees.stream("a"), random.choice((0, 0, 0, 1)))
