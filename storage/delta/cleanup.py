@@ -91,8 +91,8 @@ class Cleanup:
         if len(files.entries) > _ENTRIES_MAX:
             kept_ms = min(kept_ms, deleted_file_retention_ms(files.properties))
         first_needed = self._checkpoint
-        if files.recorded_version is not None:
-            first_needed = min(first_needed, files.recorded_version)
+        if files.recorded is not None:
+            first_needed = min(first_needed, files.recorded.version)
         before_ms = now_ms() - kept_ms
         removed = 0
         while files.entries:

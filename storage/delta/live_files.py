@@ -7,7 +7,6 @@ grow with the table's history.
 import re
 import time
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from oriel.storage.definition import STORE_PROPERTY, StoreDefinition
 from oriel.storage.delta.log import (
     Action,
     DeltaLog,
+    LogEntry,
     entry_name,
     file_in_table,
     read_actions,
@@ -29,7 +29,7 @@ from oriel.storage.delta.opening import LOG_FOLDER, open_delta
 from oriel.storage.delta.table import refuse_protocol
 from oriel.storage.errors import CorruptLog, StoreNotReady
 from oriel.storage.files import current_files
-from oriel.storage.position import COMMIT_APPLICATION_KEY, COMMIT_INFO_KEY, CommitRecord
+from oriel.storage.position import COMMIT_APPLICATION_KEY, CommitRecord
 
 #: Names in a log that begin with a version: entries, their checksums (Spark's) and checkpoints.
 LOG_NAME = re.compile(r"(\d{20})\.(?:(json)|crc|(checkpoint)\..*parquet)")
@@ -121,14 +121,11 @@ class TableFiles:
         self.removed: dict[str, int] = {}
         #: Versions that have an entry -> when it was written, in ms; ascending.
         self.entries: deque[tuple[int, int]] = deque(self._listed_entries())
-        #: The last version that says a position, which a new index takes from there; None where
-        #: no entry does (dead letters).
-        self.recorded_version = next(self._recorded(log), None)
         definition = self.definition()
-        #: The pipeline's last word on the store's position and clock, as an index takes it
-        #: (docs/decisions/0030); None where no entry says it.
-        self.record: CommitRecord | None = (
-            None if definition is None else log.last_record(self.version, definition.application)
+        #: The entry with the pipeline's last word on the store's position and clock, as an index
+        #: takes it (docs/decisions/0030); None where no entry says it, as of dead letters.
+        self.recorded: LogEntry | None = (
+            None if definition is None else log.last_recorded(self.version, definition.application)
         )
         #: The newest version whose appends are not by one who says which application it is.
         self.foreign_version = -1
@@ -143,27 +140,25 @@ class TableFiles:
             if match is not None and match[2] and int(match[1]) <= self.version
         )
 
-    def _recorded(self, log: DeltaLog) -> Iterator[int]:
-        """Versions that say a position, from the newest on."""
-        for version, _time in reversed(self.entries):
-            entry = log.read(version)
-            if entry is not None and entry.record is not None:
-                yield version
+    @property
+    def record(self) -> CommitRecord | None:
+        """What ``recorded`` says, if there is one."""
+        return None if self.recorded is None else self.recorded.record
 
     def _take_record(self, content: bytes) -> None:
-        """Go by what the newest entry says, as ``DeltaLog.last_record`` reads it backwards."""
+        """Go by what the newest entry says, as ``DeltaLog.last_recorded`` reads it backwards."""
         entry, definition = read_entry(self.version, content), self.definition()
         if entry is None or definition is None:
             return
         application = definition.application
         if entry.restored is not None:
-            self.record = DeltaLog(self.folder).last_record(self.version, application)
+            self.recorded = DeltaLog(self.folder).last_recorded(self.version, application)
         elif entry.record is not None and (
             self.record is None
             or entry.batch_of(application) is not None
             or entry.record.batch >= self.record.batch
         ):
-            self.record = entry.record
+            self.recorded = entry
 
     def _apply(self, action: Action) -> None:
         if "add" in action:
@@ -180,8 +175,6 @@ class TableFiles:
         elif "commitInfo" in action:
             # The first line of ours.
             self._is_ours = COMMIT_APPLICATION_KEY in action["commitInfo"]
-            if COMMIT_INFO_KEY in action["commitInfo"]:
-                self.recorded_version = self.version
         elif "metaData" in action:
             self.properties = action["metaData"].get("configuration", {})
             self.schema = _arrow_schema(open_delta(self.folder, self.version))

@@ -302,7 +302,8 @@ class DeltaLog:
                 "file back, or restore the table from a backup"
             )
             raise CorruptLog(message) from error
-        record = self.last_record(delta.version(), definition.application)
+        recorded = self.last_recorded(delta.version(), definition.application)
+        record = None if recorded is None else recorded.record
         return TableSnapshot(
             version=delta.version(),
             table_id=str(metadata.id),
@@ -315,24 +316,25 @@ class DeltaLog:
             adds=adds,
         )
 
-    def last_record(self, version: int, application: str) -> CommitRecord | None:
-        """What the pipeline said last of its position, at or before a version.
+    def last_recorded(self, version: int, application: str) -> LogEntry | None:
+        """The entry with what the pipeline said last of its position, at or before a version.
 
         The newest batch says it, and so may entries of maintenance behind it, of which one that
-        lost a race for its version repeats an older word: the highest batch counts. What a
-        RESTORE took back is passed over.
+        lost a race for its version repeats an older word: the highest batch counts, of equal ones
+        the newest entry. What a RESTORE took back is passed over.
         """
-        records: list[CommitRecord] = []
+        last: tuple[int, LogEntry] | None = None
         for entry in self._backwards(version):
             if entry.version > version:
                 continue
             if entry.restored is not None:
                 version = entry.restored
             elif entry.record is not None:
-                records.append(entry.record)
+                if last is None or entry.record.batch > last[0]:
+                    last = entry.record.batch, entry
                 if entry.batch_of(application) is not None:
                     break
-        return max(records, key=lambda record: record.batch, default=None)
+        return None if last is None else last[1]
 
     def _path(self, version: int) -> Path:
         return self._folder / entry_name(version)

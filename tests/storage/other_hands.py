@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from deltalake import DeltaTable, write_deltalake
 
 from oriel.storage import COMMIT_INFO_KEY, CommitRecord
+from oriel.storage.delta.live_files import TableFiles
 from tests.storage.store_tables import Row, StoreTable, window_fields
 
 #: A row of a table as delta-rs gives it.
@@ -86,13 +87,12 @@ def rewrite(table: StoreTable, rows: Sequence[Stored], record: CommitRecord | No
 
 
 def clean_log(table: StoreTable) -> None:
-    """A Delta checkpoint, then entries behind it go, but for the newest that says a position."""
+    """A Delta checkpoint, then entries behind it go, but for the one with the last position."""
     delta = DeltaTable(table.path)
     delta.create_checkpoint()
-    older = [v for v in range(delta.version()) if table.entry(v).exists()]
-    says = [v for v in older if b'"oriel":' in table.entry(v).read_bytes()]
-    for version in older:
-        if version not in says[-1:]:
+    recorded = TableFiles(table.path).recorded
+    for version in range(delta.version()):
+        if table.entry(version).exists() and (recorded is None or version != recorded.version):
             table.entry(version).unlink()
 
 

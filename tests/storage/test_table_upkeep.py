@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from oriel.storage import COMMIT_INFO_KEY
 from oriel.storage.delta import (
     DeltaLog,
     Limits,
@@ -19,7 +20,7 @@ from oriel.storage.delta import (
 )
 from oriel.storage.delta.retention import interval, log_retention_ms
 from tests.storage.compacted_table import CompactedTable
-from tests.storage.store_tables import SLIDING
+from tests.storage.store_tables import SLIDING, make_record
 
 APPLICATION = "store-app"
 
@@ -108,9 +109,35 @@ def test_the_last_position_stays_in_the_log(tmp_path: Path) -> None:
         table.table.commit([], "somebody", n, {})
         finish(upkeep, 11)
     assert entries(table)[0] <= recorded
-    snapshot = DeltaLog(table.folder).snapshot()
-    assert snapshot.record is not None
-    assert snapshot.record.batch == 11
+    assert _batch_of(table) == 11
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("is_restored", [False, True])
+def test_the_position_that_counts_stays_in_the_log(tmp_path: Path, *, is_restored: bool) -> None:
+    """Maintenance may repeat an older one behind it, and a RESTORE goes back to one in front."""
+    table = grown(tmp_path, 12)
+    upkeep = upkeep_of(table, 1)
+    if is_restored:
+        older = DeltaLog(table.folder).versions()[-4]
+        counts = _batch_of(table, older)
+        DeltaTable(table.folder).restore(older)
+    else:
+        counts = _batch_of(table)
+        late = {COMMIT_INFO_KEY: make_record(8).to_json()}
+        table.table.commit([], "store-app/maintenance", 20, late)
+    assert 0 < counts <= 11
+    for n in range(25):
+        table.table.commit([], "somebody", n, {})
+        # One that followed the table, and one that knows it from now on.
+        finish(upkeep if n % 2 else upkeep_of(table, 1), 11)
+    assert _batch_of(table) == counts
+
+
+def _batch_of(table: CompactedTable, version: int | None = None) -> int:
+    record = DeltaLog(table.folder).snapshot(version).record
+    assert record is not None
+    return record.batch
 
 
 def _has_position(table: CompactedTable, version: int) -> bool:
