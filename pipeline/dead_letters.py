@@ -108,15 +108,14 @@ class Origin:
     where the ``suborder`` is -n the n-th behind it. Of tables ``of_each_table`` suborders, from 0
     on, are of the first one's records, as many behind of the second one's, and so on; 0: these are
     no tables. ``subtracts``: results are changes of a table, of which those that take an old row
-    away are no news: the row was told of when it came. ``updates_of``: they are updates, or such
-    changes, of so many joined tables; of elements of these 1, as suborders don't tell of which
-    table they are; 0: they are none.
+    away are no news: the row was told of when it came. ``have_effect``: they are updates, or such
+    changes, of joined tables.
     """
 
     topics: tuple[str, ...]
     of_each_table: int = 0
     subtracts: bool = False
-    updates_of: int = 0
+    have_effect: bool = False
 
     def topic_numbers(self, suborder: pa.Array | pa.ChunkedArray) -> Ints:
         """The number of each result's topic, from its ``suborder``."""

@@ -20,9 +20,11 @@ from oriel.pipeline.language import (
     AggregateUpdates,
     Columns,
     Functions,
+    Input,
     MapValues,
     Records,
     Responses,
+    Side,
     Store,
     TableChanges,
     TableRows,
@@ -43,7 +45,7 @@ from oriel.pipeline.windows import (
     FoldUpdatesEngine,
     IllegalArgument,
     RecordsEngine,
-    StreamRows,
+    SideRows,
     TableRowsEngine,
     WindowEngine,
     engine_for,
@@ -212,8 +214,6 @@ def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) ->
 
 def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -> Assembly:
     several = len(values) > 1
-    of_table = isinstance(store.inputs[0].join, TableChanges)
-    has_partners = any(PARTNERS in places_of(origin).fields for origin in store.inputs)
     # Only columns that some aggregate of their stream reads go through the shuffle.
     names = tuple(
         {
@@ -232,12 +232,7 @@ def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -
                 # An unknown column is told of with the stream's own names.
                 aggregate.output_type(values[number])
                 column = own[aggregate.column]
-            kept = (
-                aggregate.of_changes() if of_table
-                else aggregate.of_joined() if has_partners
-                else aggregate
-            )  # fmt: skip
-            aggregates[name] = replace(kept, column=column)
+            aggregates[name] = replace(_kept(aggregate, store.inputs), column=column)
     markers = tuple(f"_{number}_" if several else None for number in range(len(values)))
     schema = _renamed(values, names)
     for marker in markers:
@@ -255,18 +250,24 @@ def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -
     )
 
 
+def _kept(aggregate: Aggregate, streams: Sequence[Input | Side]) -> Aggregate:
+    """An aggregate as the state keeps it up, by the records that ``streams`` have."""
+    if any(isinstance(stream.join, TableChanges) for stream in streams):
+        return aggregate.of_changes()
+    if any(PARTNERS in places_of(stream).fields for stream in streams):
+        return aggregate.of_joined()
+    return aggregate
+
+
 def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Schema]) -> Assembly:
     names = _names(values)
-    schema = values[0] if functions.schema is None else arrow_schema(functions.schema)
     streams = [definition.stream for definition in store.inputs]
     aggregators = [
         aggregator if len(values) == 1 else _of_stream(aggregator, own)
         for aggregator, own in zip(functions.aggregators, names, strict=True)
     ]
     of_inputs = tuple(aggregators[stream] for stream in streams)
-    fold = _fold(functions, of_inputs, schema, store.name)
-    of_updates = frozenset(n for n, origin in enumerate(store.inputs) if are_updates(origin))
-    fold = replace(fold, of_updates=of_updates)
+    fold = _fold(store.name, functions, of_inputs, store.inputs, values[0])
     # A function can raise on a record in a sliding window that comes to be much later.
     carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]
     engine = engine_for(
@@ -278,13 +279,20 @@ def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Sche
 
 
 def _fold(
-    functions: Functions, of_inputs: tuple[Aggregator, ...], schema: pa.Schema, store: str
+    store: str,
+    functions: Functions,
+    aggregators: tuple[Aggregator, ...],
+    streams: Sequence[Input | Side],
+    values: pa.Schema,
 ) -> Fold:
-    """A user's functions; ``of_inputs`` has the aggregator of each input of ``store``.
+    """A user's functions; ``aggregators`` are those of each of ``streams``.
+
+    Without a schema of its own an aggregate is a record, of ``values``.
 
     Raises:
         InvalidTopology: the aggregate has a column that the state has beside it.
     """
+    schema = values if functions.schema is None else arrow_schema(functions.schema)
     hidden = sorted(_STATE_COLUMNS.intersection(schema.names))
     if hidden:
         message = (
@@ -294,34 +302,33 @@ def _fold(
         raise InvalidTopology(message)
     return Fold(
         initializer=functions.initializer,
-        aggregators=of_inputs,
+        aggregators=aggregators,
         merger=functions.merger,
         types={field.name: widened(field.type) for field in schema},
         step=f"store {store!r}, {functions.step}",
         bare=functions.schema is not None,
         subtractor=functions.subtractor,
+        of_updates=frozenset(n for n, stream in enumerate(streams) if are_updates(stream)),
     )
 
 
 def updates_engine(
-    store: str, updates: AggregateUpdates, values: pa.Schema, carried: pa.Schema
+    store: str, updates: AggregateUpdates, values: pa.Schema, rows: SideRows, carried: pa.Schema
 ) -> AggregateUpdatesEngine:
-    """The engine of an aggregation's updates, which ``store`` reads; ``values`` are its stream's.
+    """The engine of an aggregation's updates, which ``store`` reads.
+
+    ``values`` are the columns of the stream that is aggregated, ``rows`` what its rows are.
 
     Raises:
         InvalidTopology: an aggregate's column has a name that the state needs.
         IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
     """
-    aggregation, windows = updates.aggregation, updates.windows
-    of_tables = are_updates(updates.left)
-    are_changes = isinstance(updates.left.join, TableChanges)
-    rows = StreamRows(places_of(updates.left), of_tables, are_changes)
+    aggregation, windows, streams = updates.aggregation, updates.windows, (updates.left,)
     if isinstance(aggregation, Columns):
-        (aggregates,) = aggregation.of_stream
-        return ColumnUpdatesEngine(windows, aggregates, values, carried, rows=rows)
-    schema = values if aggregation.schema is None else arrow_schema(aggregation.schema)
-    fold = _fold(aggregation, aggregation.aggregators, schema, store)
-    fold = replace(fold, of_updates=frozenset({0} if of_tables else ()))
+        (of_stream,) = aggregation.of_stream
+        kept = {name: _kept(aggregate, streams) for name, aggregate in of_stream.items()}
+        return ColumnUpdatesEngine(windows, kept, values, carried, rows=rows)
+    fold = _fold(store, aggregation, aggregation.aggregators, streams, values)
     reason = partial(with_detail, Reason.FUNCTION_RAISED.value)
     return FoldUpdatesEngine(windows, fold, values, carried, rows=rows, reason=reason)
 

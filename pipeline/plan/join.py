@@ -18,6 +18,7 @@ from oriel.pipeline.language import (
     Subscriptions,
     TableChanges,
     TableLookup,
+    are_updates,
     places_of,
     sides_of,
 )
@@ -31,12 +32,11 @@ from oriel.pipeline.windows import (
     SIDE_FIELDS,
     AggregateUpdatesEngine,
     Clocks,
-    Front,
     IllegalArgument,
     JoinEngine,
     JoinResult,
-    Places,
     ResponsesEngine,
+    SideRows,
     StreamJoinEngine,
     SubscriptionsEngine,
     TableChangesEngine,
@@ -60,10 +60,12 @@ class JoinStage:
             InvalidTopology: two columns have one name, or a name that the join needs.
         """
         self._step = f"store {store!r}, {join}"
-        #: What tells a side's records apart that have one place in the log.
-        places = [places_of(side) for side in sides_of(join)]
+        rows = [
+            SideRows(places_of(side), are_updates(side), isinstance(side.join, TableChanges), ms)
+            for side, ms in zip(sides_of(join), held_ms, strict=True)
+        ]
         try:
-            self._engine = _engine(store, join, sides, held_ms, places)
+            self._engine = _engine(store, join, sides, rows)
         except IllegalArgument as error:
             message = f"{self._step}: {error}; rename columns with map_values before"
             raise InvalidTopology(message) from error
@@ -93,7 +95,7 @@ class JoinStage:
         )
         self.result_schema = self._engine.result_schema
         #: What both sides' stamps send, whichever of it the engine reads.
-        beside = (*max((side.fields for side in places), key=len), NULL_VALUE)
+        beside = (*max((side.places.fields for side in rows), key=len), NULL_VALUE)
         effect = [EFFECT] if EFFECT.name in self._engine.record_schema.names else []
         self.record_schema = pa.schema([
             *SIDE_FIELDS, *beside, *effect, KEY_GROUP, *(field for side in sides for field in side)
@@ -141,23 +143,21 @@ def _engine(
     store: str,
     join: Join,
     sides: Sequence[pa.Schema],
-    held_ms: Sequence[int],
-    places: Sequence[Places],
+    rows: Sequence[SideRows],
 ) -> JoinEngine:
-    """The engine of a join; see ``JoinStage``, ``places`` are how each side's records differ."""
+    """The engine of a join, of the value columns of ``sides`` and what the ``rows`` of each are."""
     carried = pa.schema([KEY_GROUP])
     if isinstance(join, StreamJoin):
         left, right = sides
-        fronts = (Front(places[LEFT], held_ms[LEFT]), Front(places[RIGHT], held_ms[RIGHT]))
-        return StreamJoinEngine(join.windows, join.how, left, right, carried, fronts=fronts)
+        both = rows[LEFT], rows[RIGHT]
+        return StreamJoinEngine(join.windows, join.how, left, right, carried, rows=both)
     if isinstance(join, TableLookup):
         left, right = sides
-        of_updates = isinstance(join.right.join, AggregateUpdates)
-        return TableLookupEngine(
-            join.how, left, right, carried, places=places[LEFT], of_updates=of_updates
-        )
+        updates = rows[RIGHT] if isinstance(join.right.join, AggregateUpdates) else None
+        places = rows[LEFT].places
+        return TableLookupEngine(join.how, left, right, carried, places=places, updates=updates)
     if isinstance(join, AggregateUpdates):
-        return updates_engine(store, join, sides[0], carried)
+        return updates_engine(store, join, sides[LEFT], rows[LEFT], carried)
     if isinstance(join, Subscriptions):
         return SubscriptionsEngine(carried)
     if isinstance(join, Responses):

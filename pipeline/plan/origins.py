@@ -10,12 +10,10 @@ from oriel.pipeline.language import (
     TableChanges,
     TableLookup,
     are_updates,
-    flattens,
     pairing_join,
     places_of,
     sides_of,
 )
-from oriel.pipeline.windows import change_suborders
 
 
 def _is_aggregated(stream: Input | Side) -> bool:
@@ -34,20 +32,9 @@ def origin_of(stream: Input | Side) -> Origin | None:
     topics = tuple(topic for side in sides_of(join) for topic in _topics_of(side))
     if isinstance(join, Subscriptions | Responses):
         return Origin(topics[:1])
-    of_each_table = int(places_of(stream).names_table)
-    if isinstance(join, TableChanges):
-        of_each_table = len(change_suborders(0))
     # Behind an aggregation changes are updates of rows, each of which is news.
     subtracts = isinstance(join, TableChanges) and not _is_aggregated(stream)
-    tables = 1 if _is_flattened(stream) else len(topics)
-    return Origin(topics, of_each_table, subtracts, tables if are_updates(stream) else 0)
-
-
-def _is_flattened(stream: Input | Side) -> bool:
-    """Whether a step has made elements of updates, whose suborders tell of that."""
-    return flattens(stream.steps) or (
-        isinstance(stream.join, TableLookup) and _is_flattened(stream.join.left)
-    )
+    return Origin(topics, places_of(stream).of_each_table, subtracts, are_updates(stream))
 
 
 def _topics_of(stream: Side) -> tuple[str, ...]:

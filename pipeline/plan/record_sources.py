@@ -4,6 +4,8 @@
     orders/3/1042/0              its first element, where the stream is flattened
     views/0/5+clicks/1/7         a pair of two streams' records; of three there are three
     prices/0/9                   of joined tables, the one whose record made the update
+    prices/0/9/1                 of a grouped table, the row that the record put there; /0: the row
+                                 that it took away; of the n-th joined table /2n and /2n+1, from 0
 
 A topic that a sink reads more than once is named as its clocks are: ``orders#2``. So no two records
 of a sink have one text.
@@ -43,9 +45,10 @@ class InputSource:
     def _texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
         if self.sides:
             return self._joined_texts(partition, offset, numbers)
-        if self.places.names_table:
-            return _joined(pa.array(self.logs).take(pa.array(numbers[:, 0])), partition, offset)
-        return _joined(self.logs[0], partition, offset, *numbers.T)
+        log = pa.array(self.logs).take(pa.array(self.places.log_of(numbers)))
+        # A record of a table makes one update, and perhaps changes of two groups.
+        beside = () if self.places.of_each_table == 1 else numbers.T
+        return _joined(log, partition, offset, *beside)
 
     def _joined_texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
         left, right = self.sides
@@ -95,7 +98,7 @@ def record_sources(rows: pa.Table, inputs: Sequence[InputSource]) -> pa.Array:
     return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(by_input))))
 
 
-def _joined(topic: str | pa.Array, *numbers: Ints) -> pa.Array:
+def _joined(topic: pa.Array, *numbers: Ints) -> pa.Array:
     return pc.binary_join_element_wise(
         topic, *(pa.array(n).cast(pa.string()) for n in numbers), "/"
     )

@@ -206,12 +206,10 @@ class _Stamper:
         Where both are equal it is that of partitions and offsets (``TableUpdatesEngine``).
         """
         origin = self._stamp.origin
-        if origin is None or not origin.updates_of:
+        if origin is None or not origin.have_effect:
             return pa.nulls(len(rows), EFFECT.type)
-        table: Ints | int = 0
-        if origin.updates_of > 1:
-            table = origin.topic_numbers(rows[SUBORDER.name])
-        return pa.array(np.asarray(rows["stream_time_ms"]) * origin.updates_of + table)
+        table = origin.topic_numbers(rows[SUBORDER.name])
+        return pa.array(np.asarray(rows["stream_time_ms"]) * len(origin.topics) + table)
 
     def passed_on(self, reports: pa.Table) -> pa.RecordBatch:
         """Report rows of tasks in front, each for the same task."""

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from oriel import Topology
+from oriel.pipeline.language import Input, Side, sides_of
 from oriel.testing import TopologyTestDriver
 from tests.documentation.pages import Block, blocks, pages
 from tests.tidy.project import ROOT
@@ -25,9 +26,12 @@ _PAGES = [page for page in pages() if _python_blocks(page)]
 
 def _needs_spark(topology: Topology) -> bool:
     """Whether a step has an expression, or may have one."""
-    inputs = [one for store in topology.stores for one in store.inputs]
-    in_front = [side.steps for one in inputs for side in one.sides]
-    return any([*in_front, *(one.steps for one in inputs)])
+    return any(_has_steps(each) for store in topology.stores for each in store.inputs)
+
+
+def _has_steps(stream: Input | Side) -> bool:
+    sides = () if stream.join is None else sides_of(stream.join)
+    return bool(stream.steps) or any(map(_has_steps, sides))
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -359,7 +359,8 @@ def test_pairs_that_come_late_to_the_next_join_are_counted_as_results() -> None:
     assert driver.counters("s").applied == 4
 
 
-def test_results_of_joins_are_in_the_order_of_all_their_places() -> None:
+@pytest.mark.parametrize("tells_updates", [False, True])
+def test_results_of_joins_are_in_the_order_of_all_their_places(*, tells_updates: bool) -> None:
     """Of equal time and first record: not in that in which they came to be."""
 
     def define(builder: StreamsBuilder) -> None:
@@ -370,15 +371,21 @@ def test_results_of_joins_are_in_the_order_of_all_their_places() -> None:
             .map_values(told="concat(coalesce(a, '-'), coalesce(b, '-'), coalesce(c, '-'))")
         )
         windowed = told.group_by_key().windowed_by(tumbling(10, 100))
-        windowed.aggregate(
+        table = windowed.aggregate(
             None, None, None, None, all=collect_list("told"), first=first("told")
-        ).materialize("s")
+        )
+        table.to_stream().map_values("all", "first").to("out")
+        if not tells_updates:
+            table.materialize("s")
 
     driver = driver_of(define)
-    for topic, number in (("c", 1), ("b", 1), ("a", 1), ("c", 2), ("b", 2)):
-        driver.pipe_input(topic, Record("k", {topic: str(number)}, 5))
-    (row,) = driver.window_store("s").all()
-    assert row.value == {"all": ["111", "112", "121", "122"], "first": "111"}
+    updates = driver.create_output_topic("out")
+    # The second one of c is of a later partition, and comes first.
+    for topic, number in (("c", 2), ("b", 1), ("a", 1), ("c", 1), ("b", 2)):
+        partition = number - 1 if topic == "c" else 0
+        driver.pipe_input(topic, Record("k", {topic: str(number)}, 5), partition)
+    rows = updates.read_records() if tells_updates else driver.window_store("s").all()
+    assert rows[-1].value == {"all": ["111", "112", "121", "122"], "first": "111"}
 
 
 def test_dead_letters_of_joined_results_name_the_topic_of_their_place() -> None:

@@ -14,6 +14,8 @@ from oriel.pipeline.windows import (
     MAX_TIMESTAMP_MS,
     RIGHT,
     JoinResult,
+    Places,
+    SideRows,
     StreamJoinEngine,
     TableJoin,
     TableLookupEngine,
@@ -330,6 +332,38 @@ def test_the_stream_table_example_of_the_semantics() -> None:
         }
     ]
     assert result.filtered == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "newest_last"),
+    [
+        # As the stage in front may bring them: of one record's elements in any order,
+        (SideRows(Places(1)), [{"suborder": 0}, {"suborder": 1}, {"suborder": 2}]),
+        # of triples by what is behind the second place,
+        (SideRows(Places(2)), [{"suborder": 7, "__partners": bytes([n])} for n in range(3)]),
+        # of joined tables by table, whose partitions say nothing of each other.
+        (
+            SideRows(Places(1, 2, of_each_table=1), have_effect=True),
+            [{"__effect": 24 + n, "suborder": n, "partition": 1 - n} for n in range(2)],
+        ),
+    ],
+    ids=["elements", "triples", "tables"],
+)
+def test_the_last_update_of_an_aggregation_is_looked_up(
+    rows: SideRows, newest_last: list[dict[str, Any]]
+) -> None:
+    """In the order in which the records in front take effect, however they arrive."""
+    engine = TableLookupEngine("left", LEFT_VALUES, RIGHT_VALUES, updates=rows)
+    place = {"key": "A", "timestamp_ms": 9, "partition": 0, "offset": 4, "stream_time_ms": 12}
+    updates = [
+        place | {"side": RIGHT, "null_value": False, "r": str(n)} | order
+        for n, order in enumerate(newest_last)
+    ]
+    record = place | {"side": LEFT, "null_value": False, "l": "a"}
+    for arrived in (updates, updates[::-1]):
+        batch = pa.Table.from_pylist([*arrived, record], schema=engine.record_schema)
+        result = engine.process(engine.empty_state(), batch, (12, 12))
+        assert result.results["r"].to_pylist() == [updates[-1]["r"]]
 
 
 def test_a_left_lookup_keeps_every_record() -> None:

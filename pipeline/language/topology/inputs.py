@@ -12,7 +12,14 @@ from oriel.pipeline.language.topology.steps import (
     flattens,
     grouping_text,
 )
-from oriel.pipeline.windows import JoinWindows, NoWindows, Places, TableJoin, TimeWindows
+from oriel.pipeline.windows import (
+    JoinWindows,
+    NoWindows,
+    Places,
+    TableJoin,
+    TimeWindows,
+    change_suborders,
+)
 from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
@@ -245,11 +252,6 @@ class Input:
         return tuple(side.source for side, _ in self.read_sides)
 
     @property
-    def sides(self) -> tuple[Side, ...]:
-        """The sides of all its joins, those of joins in front first; none without a join."""
-        return _sides(self.join)
-
-    @property
     def read_sides(self) -> "tuple[tuple[Side, Join | None], ...]":
         """What is read for this input, left first, each with the join that it is a side of."""
         return _read_sides(Side(self.source, self.steps, self.join), None)
@@ -263,11 +265,6 @@ def _read(stream: Side | Input) -> str:
     left, *others = sides_of(join)
     of_others = f" of {', '.join(f'({side})' for side in others)}" if others else ""
     return f"({left}).{join}{of_others}"
-
-
-def _sides(join: Join | None) -> tuple[Side, ...]:
-    sides = sides_of(join) if join else ()
-    return (*(front for side in sides for front in _sides(side.join)), *sides)
 
 
 def _read_sides(side: Side, join: Join | None) -> tuple[tuple[Side, Join | None], ...]:
@@ -299,8 +296,9 @@ def places_of(stream: Side | Input) -> Places:
     join = pairing_join(stream)
     if isinstance(join, StreamJoin):
         return places_of(join.left).joined(places_of(join.right))
-    if isinstance(join, TableUpdates):
-        return Places(numbers=1, logs=len(join.tables), names_table=True)
+    if isinstance(join, TableUpdates | TableChanges):
+        of_each_table = 1 if isinstance(join, TableUpdates) else len(change_suborders(0))
+        return Places(numbers=1, logs=len(join.tables), of_each_table=of_each_table)
     return Places(numbers=int(join is not None or has_elements(stream)))
 
 

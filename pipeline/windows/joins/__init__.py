@@ -14,7 +14,6 @@ are ``JoinEngine`` all. A table itself, of one topic or of several
 from oriel.pipeline.windows.joins.aggregate_updates import (
     AggregateUpdatesEngine,
     ColumnUpdatesEngine,
-    StreamRows,
 )
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.fold_updates import FoldUpdatesEngine
@@ -26,9 +25,10 @@ from oriel.pipeline.windows.joins.sides import (
     Clocks,
     JoinEngine,
     JoinResult,
+    SideRows,
     TableJoin,
 )
-from oriel.pipeline.windows.joins.streams import MATCHED, Front, StreamJoinEngine
+from oriel.pipeline.windows.joins.streams import MATCHED, StreamJoinEngine
 from oriel.pipeline.windows.joins.subscriptions import (
     FOREIGN_KEY,
     SUBSCRIBER,
@@ -48,13 +48,12 @@ __all__ = [
     "Clocks",
     "ColumnUpdatesEngine",
     "FoldUpdatesEngine",
-    "Front",
     "JoinEngine",
     "JoinResult",
     "Places",
     "ResponsesEngine",
+    "SideRows",
     "StreamJoinEngine",
-    "StreamRows",
     "SubscriptionsEngine",
     "TableChangesEngine",
     "TableJoin",

@@ -13,7 +13,6 @@ between follows from the batches, as in Kafka from arrival (behind a repartition
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -23,21 +22,21 @@ from oriel.pipeline.windows.aggregates import Aggregate, PartColumns
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads, pair_order
 from oriel.pipeline.windows.definitions import LEFT, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines import Due, WindowGrid
-from oriel.pipeline.windows.joins.places import NO_NUMBERS, Places
 from oriel.pipeline.windows.joins.sides import (
+    RECORDS,
     SIDE_FIELDS,
     STREAM_TIME,
     Clocks,
     JoinEngine,
     JoinResult,
+    SideRows,
+    effect_order,
     values_beside,
 )
 from oriel.pipeline.windows.records import (
-    EFFECT,
     NULL_VALUE,
     PLACE_FIELDS,
     SUBORDER,
-    arrival_keys,
     rows_schema,
     takes_away,
 )
@@ -46,23 +45,6 @@ from oriel.pipeline.windows.records import (
 WINDOW_BOUNDS = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
 #: Why a record has no part in any row, null in a row.
 _REASON = pa.field("reason", pa.string())
-
-
-@dataclass(frozen=True)
-class StreamRows:
-    """What the rows of a stream are beside records.
-
-    ``places``: how they are told apart. ``have_effect``: they come of joined tables, and take
-    effect in an order of their own (``EFFECT``). ``are_changes``: of a table, whose suborder says
-    which take a row away.
-    """
-
-    places: Places = NO_NUMBERS
-    have_effect: bool = False
-    are_changes: bool = False
-
-
-RECORDS = StreamRows()
 
 
 class Entries(NamedTuple):
@@ -117,7 +99,7 @@ class AggregateUpdatesEngine(JoinEngine):
         state_fields: tuple[list[pa.Field], list[pa.Field]],
         carried: pa.Schema | None,
         *,
-        rows: StreamRows,
+        rows: SideRows,
     ) -> None:
         """Read ``values`` of a record, give aggregates of ``types``.
 
@@ -138,8 +120,8 @@ class AggregateUpdatesEngine(JoinEngine):
         numbers = rows.places.fields or [SUBORDER]
         own = (*PLACE_FIELDS, *numbers, STREAM_TIME, NULL_VALUE, _REASON)
         results = values_beside(own, carried, [given])
-        beside = [*rows.places.fields, NULL_VALUE, *([EFFECT] if rows.have_effect else [])]
-        self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *self._carried, *values])
+        beside = [*rows.order_fields, NULL_VALUE, *self._carried]
+        self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *values])
         self.state_schema = rows_schema([WINDOW_BOUNDS[0], *place], self._carried, aggregates)
         self.result_schema = pa.schema([*own, *results])
 
@@ -191,9 +173,7 @@ class AggregateUpdatesEngine(JoinEngine):
 
     def _entries(self, batch: pa.Table) -> Entries:
         """The records in the order of effect that some open window takes."""
-        effect = batch[EFFECT.name if self._rows.have_effect else "stream_time_ms"]
-        order = np.lexsort((*arrival_keys(batch), np.asarray(effect)))
-        batch = batch.take(pa.array(order)).combine_chunks()
+        batch = batch.take(pa.array(effect_order(batch))).combine_chunks()
         time_ms = np.asarray(batch["timestamp_ms"])
         # Rule 2: by the record's own times, as decision 0001 says of all windows.
         close_ms = np.asarray(batch["stream_time_ms"]) - self._windows.close_delay_ms
@@ -263,15 +243,14 @@ class ColumnUpdatesEngine(AggregateUpdatesEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        rows: StreamRows = RECORDS,
+        rows: SideRows = RECORDS,
     ) -> None:
-        """Aggregate columns of ``values``; see ``AggregateUpdatesEngine``.
+        """Aggregate columns of ``values``, by ``aggregates`` that fit such ``rows``.
 
         Raises:
             IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
         """
-        kept = {n: a.of_changes() if rows.are_changes else a for n, a in aggregates.items()}
-        self._columns = PartColumns(kept, values, carried)
+        self._columns = PartColumns(aggregates, values, carried)
         super().__init__(
             windows, values, self._columns.aggregate_types, ([], self._columns.fields), carried,
             rows=rows,

@@ -10,13 +10,12 @@ from oriel.pipeline.windows.arrays import Ranges
 from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
 from oriel.pipeline.windows.functions import Fold, Rejected, fold_values, in_partition_order
 from oriel.pipeline.windows.joins.aggregate_updates import (
-    RECORDS,
     WINDOW_BOUNDS,
     AggregateUpdatesEngine,
     Entries,
-    StreamRows,
     Updates,
 )
+from oriel.pipeline.windows.joins.sides import RECORDS, SideRows
 
 #: A window of a key, by its start in ms, and in it by partition the aggregate and its time in ms.
 _Parts = dict[tuple[str, int], dict[int, tuple[Any, int]]]
@@ -37,7 +36,7 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        rows: StreamRows = RECORDS,
+        rows: SideRows = RECORDS,
         reason: Callable[[str], str] = str,
     ) -> None:
         """Aggregate ``values`` by ``fold``; ``reason`` says in which words a record is rejected.

@@ -7,13 +7,13 @@ finds depends on what arrived when; which record of a key counts in the table do
 ``sides``).
 """
 
+from itertools import chain
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.arrays import Ints
 from oriel.pipeline.windows.definitions import RIGHT
 from oriel.pipeline.windows.joins.places import NO_NUMBERS, Places
 from oriel.pipeline.windows.joins.sides import (
@@ -25,11 +25,14 @@ from oriel.pipeline.windows.joins.sides import (
     Clocks,
     JoinEngine,
     JoinResult,
+    SideRows,
     TableRecords,
+    effect_order,
     joined_values,
+    replaced,
     split_by_key,
 )
-from oriel.pipeline.windows.records import NULL_VALUE, PLACE_FIELDS, SUBORDER, arrival_keys
+from oriel.pipeline.windows.records import NULL_VALUE, PLACE_FIELDS, SUBORDER
 
 LookupHow = Literal["inner", "left"]
 
@@ -51,12 +54,12 @@ class TableLookupEngine(JoinEngine):
         carried: pa.Schema | None = None,
         *,
         places: Places = NO_NUMBERS,
-        of_updates: bool = False,
+        updates: SideRows | None = None,
     ) -> None:
         """Join columns as ``JoinEngine`` says; the table is the right side.
 
-        ``places``: how the stream's rows are told apart, which stays as it is. ``of_updates``: the
-        table's records are updates of an aggregation.
+        ``places``: how the stream's rows are told apart, which stays as it is. ``updates``: the
+        table's records are updates of an aggregation, and what the rows are that it is of.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
@@ -64,9 +67,10 @@ class TableLookupEngine(JoinEngine):
         own = (*RESULT_FIELDS, SIDE, NULL_VALUE)
         values = joined_values(how, LookupHow, own, carried, (stream, table))
         self._inner = how == "inner"
-        self._of_updates = of_updates
+        self._of_updates = updates is not None
         self._stream_values, self._table_values = stream.names, table.names
-        beside = (*places.fields, NULL_VALUE)
+        of_both = (places.fields, updates.order_fields if updates else [])
+        beside = (*{field.name: field for field in chain(*of_both)}.values(), NULL_VALUE)
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *(carried or ()), *values])
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), *values[len(stream) :]])
         # Rows behind have a suborder in any case.
@@ -116,15 +120,8 @@ def _in_effect_order(state: pa.Table, arrived: pa.Table) -> tuple[pa.Table, pa.T
     An update has all records of its key before it, of whatever partition they are: the last one is
     the key's row, and each of a batch comes behind those of the batches before.
     """
-    stream_time = np.asarray(arrived[STREAM_TIME.name])
-    arrived = arrived.take(pa.array(np.lexsort((*arrival_keys(arrived), stream_time))))
-    return _placed(state, np.full(len(state), -1)), _placed(arrived, np.arange(len(arrived)))
-
-
-def _placed(rows: pa.Table, offset: Ints) -> pa.Table:
-    """The same rows at these offsets of partition 0."""
-    for name, numbers in (("partition", np.zeros(len(rows), dtype=np.int64)), ("offset", offset)):
-        field = rows.schema.field(name)
-        place = rows.column_names.index(name)
-        rows = rows.set_column(place, field, pa.array(numbers, field.type))
-    return rows
+    arrived = arrived.take(pa.array(effect_order(arrived)))
+    return (
+        replaced(state, {"partition": 0, "offset": -1}),
+        replaced(arrived, {"partition": 0, "offset": np.arange(len(arrived))}),
+    )

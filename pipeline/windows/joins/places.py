@@ -6,14 +6,15 @@ numbers behind it, in the order in which the streams are joined:
 
     a record                        none
     an element of a record          element
-    an update of two tables         table
+    an update of joined tables      table
+    a change of joined tables       2 * table, of the old row; 2 * table + 1, of the new one
     (a, b)                          place of b
     ((a, b), c)                     place of b, place of c
     ((a, b), (c, d))                place of b, place of c, place of d
     (element of a, b)               element, place of b
     (a, element of b)               place of b, element
 
-``element`` is its number in the record's array, ``table`` 0 or 1: whose record made the update. A
+``element`` is its number in the record's array, ``table`` that of whose record made the update. A
 place is (partition << 48) + offset + 1: 15 and 48 of a positive number's 63 bits; 0 is none. Where
 the result has no record of the first stream, the first number is negative: -n where its place is in
 the n-th log behind the first one's. So the numbers say all, and no two results of a join have the
@@ -72,17 +73,18 @@ class Places:
     """How the rows of a stream are told apart.
 
     ``numbers``: how many they have beside partition and offset. ``logs``: in how many topics'
-    logs those can be. ``names_table``: the first number says in which of two tables' logs.
+    logs those can be. ``of_each_table``: so many of the first number, from 0 on, are of a record in
+    the first table's log, as many behind of one in the second's, and so on; 0: these are no tables.
     """
 
     numbers: int = 0
     logs: int = 1
-    names_table: bool = False
+    of_each_table: int = 0
 
     def joined(self, right: "Places") -> Self:
         """How the results of a join with ``right`` are told apart."""
         numbers, logs = self.numbers + 1 + right.numbers, self.logs + right.logs
-        return type(self)(numbers, logs, self.names_table)
+        return type(self)(numbers, logs, self.of_each_table)
 
     @property
     def fields(self) -> list[pa.Field]:
@@ -94,7 +96,8 @@ class Places:
         if not self.numbers:
             return np.zeros(len(numbers), dtype=np.int64)
         first = numbers[:, 0]
-        return np.where(first < 0, -first, first if self.names_table else 0)
+        of_table = first // self.of_each_table if self.of_each_table else 0
+        return np.where(first < 0, -first, of_table)
 
     def read(self, rows: pa.Table) -> Ints:
         """The numbers of ``rows``, by [row, number]; 0 in rows of another stream, with fewer."""

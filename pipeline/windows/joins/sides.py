@@ -15,7 +15,7 @@ row.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -26,7 +26,14 @@ from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
 from oriel.pipeline.windows.definitions import IllegalArgument
-from oriel.pipeline.windows.records import NULL_VALUE, PLACE_FIELDS, SUBORDER
+from oriel.pipeline.windows.joins.places import NO_NUMBERS, Places
+from oriel.pipeline.windows.records import (
+    EFFECT,
+    NULL_VALUE,
+    PLACE_FIELDS,
+    SUBORDER,
+    arrival_keys,
+)
 
 How = Literal["inner", "left", "outer"]
 #: The least stream time of the left side's partitions, and of the right one's, in ms.
@@ -40,6 +47,31 @@ SIDE_FIELDS = (*PLACE_FIELDS, STREAM_TIME, SIDE)
 RESULT_FIELDS = (*PLACE_FIELDS, SUBORDER, STREAM_TIME)
 #: What a table keeps of a record beside its values; ``null_value`` marks a deletion.
 TABLE_FIELDS = (*PLACE_FIELDS, NULL_VALUE)
+
+
+@dataclass(frozen=True)
+class SideRows:
+    """What the rows of a side are beside records.
+
+    ``places``: how they are told apart. ``have_effect``: they come of joined tables, and take
+    effect in an order of their own (``EFFECT``). ``are_changes``: of a table, whose suborder says
+    which take a row away. ``held_ms``: so far behind the side's clock the time of one can be that
+    came because clocks have moved (``JoinEngine.delay_ms`` of the join in front).
+    """
+
+    places: Places = NO_NUMBERS
+    have_effect: bool = False
+    are_changes: bool = False
+    held_ms: int = 0
+
+    @property
+    def order_fields(self) -> list[pa.Field]:
+        """The columns that have the order in which they take effect, beside place and time."""
+        return [*self.places.fields, *([EFFECT] if self.have_effect else [])]
+
+
+#: Rows of a source, or what these looked up.
+RECORDS = SideRows()
 
 
 @dataclass(frozen=True)
@@ -257,6 +289,29 @@ class TableRecords:
         present: Flags = counting >= 0
         # Without any record there is nothing to index, not even with -1.
         return present & ~self.deletes[counting] if len(self.deletes) else present
+
+
+def effect_order(records: pa.Table) -> Ints:
+    """The numbers of records of a stream in the order in which they take effect, of all keys.
+
+    That is (stream time, partition, offset, numbers); of joined tables stream time and table stand
+    in front (``EFFECT``).
+    """
+    order: Ints = np.lexsort((*arrival_keys(records), np.asarray(records[STREAM_TIME.name])))
+    return order
+
+
+def replaced(
+    rows: pa.Table, values: Mapping[str, Ints | Flags | int], chosen: Flags | None = None
+) -> pa.Table:
+    """``rows`` with other ``values`` of some columns, all or the ``chosen`` ones."""
+    chosen = np.ones(len(rows), dtype=np.bool_) if chosen is None else chosen
+    for name, value in values.items():
+        place = rows.column_names.index(name)
+        field = rows.schema.field(name)
+        column = np.where(chosen, value, np.asarray(rows[name]))
+        rows = rows.set_column(place, field, pa.array(column, field.type))
+    return rows
 
 
 def split_by_key(rows: pa.Table, keys: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:

@@ -30,7 +30,6 @@ axis, the partners of a record are an index range, found by binary search.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -39,13 +38,13 @@ import pyarrow.compute as pc
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, Timeline, coded_keys, pair_order
 from oriel.pipeline.windows.definitions import LEFT, RIGHT, JoinWindows
 from oriel.pipeline.windows.joins.places import (
-    NO_NUMBERS,
     Places,
     joined_numbers,
     place_numbers,
     refuse_large_places,
 )
 from oriel.pipeline.windows.joins.sides import (
+    RECORDS,
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
@@ -54,27 +53,13 @@ from oriel.pipeline.windows.joins.sides import (
     How,
     JoinEngine,
     JoinResult,
+    SideRows,
     joined_values,
 )
 from oriel.pipeline.windows.records import PLACE_FIELDS
 
 #: Whether a record in the state had a partner.
 MATCHED = pa.field("matched", pa.bool_())
-
-
-class Front(NamedTuple):
-    """What the records of a side are: how they are told apart, and how long one was held back.
-
-    ``held_ms``: so far behind the side's clock the time of a record can be that came because clocks
-    have moved (``JoinEngine.delay_ms`` of the join in front).
-    """
-
-    places: Places = NO_NUMBERS
-    held_ms: int = 0
-
-
-#: Records of a source, or what these looked up.
-RECORDS = Front()
 
 
 @dataclass(frozen=True)
@@ -144,9 +129,9 @@ class StreamJoinEngine(JoinEngine):
         right: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        fronts: tuple[Front, Front] = (RECORDS, RECORDS),
+        rows: tuple[SideRows, SideRows] = (RECORDS, RECORDS),
     ) -> None:
-        """Join columns as ``JoinEngine`` says; ``fronts`` are what the sides' records are.
+        """Join columns as ``JoinEngine`` says; ``rows`` are what the sides' records are.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
@@ -154,7 +139,7 @@ class StreamJoinEngine(JoinEngine):
         own = (*RESULT_FIELDS, SIDE, MATCHED)
         values = joined_values(how, How, own, carried, (left, right))
         self._windows = windows
-        self._places = places = (fronts[LEFT].places, fronts[RIGHT].places)
+        self._places = places = (rows[LEFT].places, rows[RIGHT].places)
         self._sides_alone = {"inner": (), "left": (LEFT,), "outer": (LEFT, RIGHT)}[how]
         self._left_values, self._right_values = left.names, right.names
         numbers = max((side.fields for side in places), key=len)
@@ -163,15 +148,14 @@ class StreamJoinEngine(JoinEngine):
         numbers = places[LEFT].joined(places[RIGHT]).fields
         self.result_schema = pa.schema([*PLACE_FIELDS, *numbers, STREAM_TIME, *values])
         self._wait_ms = (
-            windows.wait_ms(LEFT, fronts[RIGHT].held_ms),
-            windows.wait_ms(RIGHT, fronts[LEFT].held_ms),
+            windows.wait_ms(LEFT, rows[RIGHT].held_ms),
+            windows.wait_ms(RIGHT, rows[LEFT].held_ms),
         )
         # A pair comes with one of its records, and that record's stream time says how late it
         # is, as for any record. A record alone comes when the other side's clock has passed its
         # time by ``wait_ms``; it was in time when it came, so windows behind the join have to be
-        # open until then. What joins in front held back so long may pair here.
-        waits_ms = (self._wait_ms[side] for side in self._sides_alone)
-        self.delay_ms = max(*(front.held_ms for front in fronts), *waits_ms)
+        # open until then.
+        self.delay_ms = max((self._wait_ms[side] for side in self._sides_alone), default=0)
 
     @property
     def keeps_matches(self) -> bool:

@@ -32,6 +32,7 @@ from oriel.pipeline.windows.joins.sides import (
     JoinEngine,
     JoinResult,
     TableRecords,
+    replaced,
     split_by_key,
     values_beside,
 )
@@ -209,22 +210,8 @@ def as_records(
     of the greatest ``suborder``. Whoever has no row is without a value.
     """
     of_state, of_batch = (np.isin(np.asarray(rows[SIDE.name]), tables) for rows in (state, batch))
-    state = _replaced(state, of_state, {"offset": -1})
-    return state, _replaced(
-        batch,
-        of_batch,
-        {"partition": 0, "offset": suborder, NULL_VALUE.name: suborder != WITH_ROW},
-    )
-
-
-def _replaced(rows: pa.Table, chosen: Flags, values: dict[str, Ints | Flags | int]) -> pa.Table:
-    """``rows`` with other ``values`` in the chosen ones."""
-    for name, value in values.items():
-        place = rows.column_names.index(name)
-        field = rows.schema.field(name)
-        column = np.where(chosen, value, np.asarray(rows[name]))
-        rows = rows.set_column(place, field, pa.array(column, field.type))
-    return rows
+    values = {"partition": 0, "offset": suborder, NULL_VALUE.name: suborder != WITH_ROW}
+    return replaced(state, {"offset": -1}, of_state), replaced(batch, values, of_batch)
 
 
 def _foreign_keys(records: TableRecords, counting: Ints) -> pa.ChunkedArray:

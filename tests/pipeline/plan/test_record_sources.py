@@ -96,6 +96,18 @@ def test_an_update_is_the_record_that_made_it(builder: StreamsBuilder) -> None:
     assert found == ["prices/0/9", "stock/0/9", "makers/0/9"]
 
 
+def test_a_change_is_of_the_table_whose_record_made_it(builder: StreamsBuilder) -> None:
+    """Of a grouped table a record may tell two groups, of joined ones it is any table's."""
+    prices, stock = builder.table("prices", "a INT"), builder.table("stock", "b INT")
+    of_one = prices.group_by("a").count().to_stream()
+    assert told(of_one, (0, 9, 0), (0, 9, 1)) == ["prices/0/9/0", "prices/0/9/1"]
+    builder = StreamsBuilder()
+    prices, stock = builder.table("prices", "a INT"), builder.table("stock", "b INT")
+    of_both = prices.outer_join(stock).group_by("a").count().to_stream()
+    found = told(of_both, (0, 9, 0), (0, 9, 1), (0, 9, 2), (0, 9, 3))
+    assert found == ["prices/0/9/0", "prices/0/9/1", "stock/0/9/2", "stock/0/9/3"]
+
+
 def test_a_topic_that_is_read_twice_has_two_names(builder: StreamsBuilder) -> None:
     """Those of its clocks; the engine's partitions tell the inputs apart."""
     orders = builder.stream("orders", "v INT")
