@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.hops import MESSAGE, RAW, PartitionNumbers
-from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult, Ints
+from oriel.pipeline.windows import MAX_TIMESTAMP_MS, REJECTED_SCHEMA, EngineResult, Ints, Places
 from oriel.storage import KEY_BYTES_MAX
 from oriel.storage.delta import DEAD_LETTER_SCHEMA
 
@@ -104,24 +104,18 @@ class SourceReasons(Enum):
 class Origin:
     """The topics whose records a join's results are made of, left first.
 
-    A result has the place of its first record. Of a join of streams the topic is the first one, or
-    where the ``suborder`` is -n the n-th behind it. Of tables ``of_each_table`` suborders, from 0
-    on, are of the first one's records, as many behind of the second one's, and so on; 0: these are
-    no tables. ``subtracts``: results are changes of a table, of which those that take an old row
-    away are no news: the row was told of when it came. ``have_effect``: they are updates, or such
-    changes, of joined tables.
+    A result has the place of its first record, in which of the topics ``places`` say by its first
+    number. ``subtracts``: results are changes of a table, of which those that take an old row away
+    are no news: the row was told of when it came.
     """
 
     topics: tuple[str, ...]
-    of_each_table: int = 0
+    places: Places
     subtracts: bool = False
-    have_effect: bool = False
 
     def topic_numbers(self, suborder: pa.Array | pa.ChunkedArray) -> Ints:
         """The number of each result's topic, from its ``suborder``."""
-        numbers = np.asarray(pc.fill_null(suborder, 0))
-        of_table = numbers // self.of_each_table if self.of_each_table else 0
-        return np.where(numbers < 0, -numbers, of_table)
+        return self.places.log_of(np.asarray(pc.fill_null(suborder, 0))[:, np.newaxis])
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ In come decoded records (or a join's results) as Arrow tables; out go the rows f
 ``oriel.pipeline.rows.RowSteps`` would give. ``arrow_steps`` makes steps that only choose columns;
 ``RowSteps.arrow`` those whose expressions Spark has read, as a ``Program``. Which functions
 there are says ``FUNCTIONS``. The steps of an aggregation's rows are run here only
-(``AggregatedSteps``). Nothing here imports Spark.
+(``AggregatedSteps``, ``UpdateSteps``). Nothing here imports Spark.
 """
 
-from oriel.pipeline.arrow_steps.aggregated import AggregatedSteps
+from oriel.pipeline.arrow_steps.aggregated import AggregatedSteps, UpdateSteps
 from oriel.pipeline.arrow_steps.choosing import arrow_steps
 from oriel.pipeline.arrow_steps.expressions import (
     Call,
@@ -43,6 +43,7 @@ __all__ = [
     "ProgramStep",
     "StepsOutput",
     "TypedKeys",
+    "UpdateSteps",
     "arrow_steps",
     "evaluate",
 ]

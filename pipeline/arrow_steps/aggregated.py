@@ -1,14 +1,22 @@
-"""The steps of a store's rows, between its aggregation and its table."""
+"""The steps behind an aggregation: of a store's rows, and of updates that go on as a stream."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.arrow_steps.steps import ArrowSteps, Program, Rows
-from oriel.pipeline.windows import STATUS_COLUMNS, WINDOW_COLUMNS, widened
+from oriel.pipeline.arrow_steps.steps import ArrowSteps, Keep, Program, Rows
+from oriel.pipeline.windows import (
+    NULL_VALUE,
+    STATUS_COLUMNS,
+    WINDOW_COLUMNS,
+    coded_keys,
+    heads,
+    widened,
+)
 
 
 @dataclass(frozen=True)
@@ -36,7 +44,7 @@ class AggregatedSteps:
         A row that a filter leaves out is removed, whether or not it was ever there: that the state
         doesn't know. Of final rows it is known that they weren't, so these are left out.
         """
-        rows = Rows.aggregated(changes)
+        rows = Rows.aggregated(changes, changes["deleted"])
         rows.run(self.program)
         stands = rows.in_use
         values = {
@@ -53,3 +61,59 @@ class AggregatedSteps:
         if self.final_only:
             written = written.filter(pc.or_(stands, changes["deleted"]))
         return written
+
+
+@dataclass(frozen=True)
+class UpdateSteps:
+    """Filters and changes the updates of a table; plain data, so that tasks can be sent it.
+
+    As in Kafka Streams, a filter tells of a row that it leaves out that it is gone, but nothing if
+    there was none, or if it left out that one, too. ``windowed``: a row is of a window.
+    """
+
+    program: Program
+    types: Mapping[str, pa.DataType]
+    windowed: bool
+
+    @classmethod
+    def of(cls, steps: ArrowSteps, *, windowed: bool) -> Self:
+        """The same steps for updates."""
+        types = {field.name: field.type for field in steps.values}
+        return cls(steps.program.pruned(list(types)), types, windowed)
+
+    @property
+    def filters(self) -> bool:
+        """Whether they may leave rows out, so that it matters what rows were before."""
+        return any(isinstance(step, Keep) for step in self.program.steps)
+
+    def applied(self, updates: pa.Table, before: pa.Table, schema: pa.Schema) -> pa.Table:
+        """The updates that are told, as ``schema``, which has the steps' columns for the table's.
+
+        ``updates`` come in the order of effect; ``before`` has the rows ahead of all of them: the
+        table's columns, key, ``timestamp_ms`` and perhaps the window's bounds.
+        """
+        both = pa.concat_tables([before, updates.select(before.column_names)])
+        is_gone = np.zeros(len(both), dtype=np.bool_)
+        is_gone[len(before) :] = np.asarray(updates[NULL_VALUE.name])
+        rows = Rows.aggregated(both, pa.array(is_gone))
+        rows.run(self.program)
+        stands = np.asarray(rows.in_use)
+        is_told = np.arange(len(both)) >= len(before)
+        if self.filters:
+            (key_code,), _ = coded_keys(both["key"])
+            start_ms = np.asarray(both[WINDOW_COLUMNS[1]]) if self.windowed else key_code
+            order = np.lexsort((np.arange(len(both)), start_ms, key_code))
+            stood = np.append(False, stands[order])[:-1]
+            stood &= ~heads(key_code[order], start_ms[order])
+            is_told[order] &= stands[order] | stood
+        told = pa.array(np.flatnonzero(is_told))
+        own = updates.take(pc.subtract(told, len(before)))
+        columns = {
+            **{name: own[name] for name in own.column_names},
+            **{
+                name: rows.in_use_only(rows.columns[self.program.outputs[name]]).take(told)
+                for name in self.types
+            },
+            NULL_VALUE.name: pa.array(~stands[np.asarray(told)]),
+        }
+        return pa.table([columns[name] for name in schema.names], schema)

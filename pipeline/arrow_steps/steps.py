@@ -269,12 +269,12 @@ class Rows:
         return cls(records, columns, reason, null_value, keep, pc.is_null(reason))
 
     @classmethod
-    def aggregated(cls, rows: pa.Table) -> "Rows":
+    def aggregated(cls, rows: pa.Table, is_gone: Operand) -> "Rows":
         """The rows of an aggregation; those that it has removed have no value."""
         columns = {name: rows[name] for name in rows.column_names}
-        stands = pc.invert(rows["deleted"])
+        stands = pc.invert(is_gone)
         reason = pa.nulls(len(rows), pa.string())
-        return cls(rows, columns, reason, rows["deleted"], stands, stands)
+        return cls(rows, columns, reason, is_gone, stands, stands)
 
     def run(self, program: Program) -> None:
         """Do the steps of ``program``."""

@@ -74,6 +74,7 @@ from oriel.pipeline.language.topology import (
     sides_of,
     source_texts,
     step_texts,
+    tells_rows,
 )
 
 __all__ = [
@@ -138,5 +139,6 @@ __all__ = [
     "sides_of",
     "source_texts",
     "step_texts",
+    "tells_rows",
     "until_window_closes",
 ]

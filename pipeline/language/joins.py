@@ -27,8 +27,10 @@ from oriel.pipeline.language.topology import (
     TableChanges,
     TableLookup,
     TableUpdates,
+    pairing_join,
     places_of,
     side_of,
+    tells_rows,
 )
 from oriel.pipeline.windows import JoinWindows, NoWindows, TableJoin, TimeWindows
 
@@ -39,6 +41,15 @@ if TYPE_CHECKING:
 def stepped(origin: Input, *steps: Step) -> Input:
     """The same with more steps."""
     return replace(origin, steps=(*origin.steps, *steps))
+
+
+def stepped_rows(table: Input, step: Filter | MapValues) -> Input:
+    """The same table with one step more over its rows."""
+    if isinstance(table.join, AggregateUpdates | TableUpdates):
+        # What a filter tells depends on the row before: it is known where the table is.
+        join = replace(table.join, row_steps=(*table.join.row_steps, step))
+        return replace(table, join=join)
+    return stepped(table, replace(step, of_table=True) if isinstance(step, Filter) else step)
 
 
 def results_of(join: Join) -> Input:
@@ -103,38 +114,45 @@ def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
             "emit(EmitStrategy.on_window_close())"
         )
         raise InvalidTopology(message)
-    return AggregateUpdates(side_of(origin), aggregation, windows)
+    return AggregateUpdates(side_of(origin), aggregation, windows, store.row_steps)
 
 
-def table_updates(tables: tuple[Input, ...], rows: TableJoin) -> TableUpdates:
-    """The updates of the tables that ``rows`` joins.
+def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin) -> TableUpdates:
+    """The updates of the tables that ``rows`` joins, for the ``step`` that is called.
 
     Raises:
-        InvalidTopology: two are joined by a foreign key.
+        InvalidTopology: two are joined by a foreign key, or one aggregates pairs of streams.
     """
     sides = tuple(map(side_of, tables))
-    _refuse_foreign("to_stream", sides)
+    _refuse_without_updates(step, sides)
     return TableUpdates(sides, rows)
 
 
-def table_changes(tables: tuple[Input, ...], rows: TableJoin | int) -> TableChanges:
-    """What each record changes of a table, or of those that ``rows`` joins.
+def table_changes(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -> TableChanges:
+    """What each record changes of a table, or of those that ``rows`` joins; see ``table_updates``.
 
     Raises:
-        InvalidTopology: two are joined by a foreign key.
+        InvalidTopology: as there.
     """
     sides = tuple(map(side_of, tables))
-    _refuse_foreign("group_by", sides)
+    _refuse_without_updates(step, sides)
     return TableChanges(sides, rows)
 
 
-def _refuse_foreign(step: str, tables: tuple[Side, ...]) -> None:
-    """Refuse a table that is joined by a foreign key: it is kept as rows only."""
-    if any(table.join is not None for table in tables):
+def _refuse_without_updates(step: str, tables: tuple[Side, ...]) -> None:
+    """Refuse tables whose updates have no place of their own, or are not told one by one."""
+    if any(isinstance(table.join, Responses) for table in tables):
         message = (
             f"{step}: tables that are joined by a foreign key are kept as rows, and have no "
             "updates to go on from; materialize them, or let to_stream() of the left table look "
             'the other one up as a global_table: left.to_stream().join(right, key="foreign key")'
+        )
+        raise InvalidTopology(message)
+    if any(isinstance(pairing_join(table), StreamJoin) for table in tables):
+        message = (
+            f"{step}: a row of an aggregation of pairs has the places of both records, which a "
+            "joined or grouped row can't have; materialize the join, or write the aggregation to a "
+            "topic with to(topic), and read that as a table"
         )
         raise InvalidTopology(message)
 
@@ -148,10 +166,13 @@ def foreign_rows(left: Input, right: Input, key: "tuple[str | Column, ...]") -> 
 def checked_foreign_key(
     step: str,
     key: "str | Column | tuple[str | Column, ...]",
+    table: Input,
     rows: TableJoin | int,
     others: TableJoin | int,
 ) -> "tuple[str | Column, ...]":
     """The parts of a foreign key, where ``rows`` of tables are joined with ``others`` by it.
+
+    ``table`` is the first one of ``rows``, which has the foreign key.
 
     Raises:
         InvalidTopology: there is none, one is neither SQL text nor a ``Column``, or it can't be
@@ -162,6 +183,13 @@ def checked_foreign_key(
         message = f"{step}: foreign_key= has to name a column or expression, at least one"
         raise InvalidTopology(message)
     require_expressions(step, *parts)
+    if tells_rows(table):
+        message = (
+            f"{step}: a foreign key is one of a topic's rows; of an aggregation or a joined table "
+            "let to_stream() look the other one up as a global_table, "
+            "left.to_stream().join(right, key=...), or write its rows to a topic with to(topic)"
+        )
+        raise InvalidTopology(message)
     if not isinstance(others, int):
         message = (
             f"{step}: the table that is joined by a foreign key is itself a join; join with its "

@@ -15,7 +15,7 @@ from oriel.pipeline.language.arguments import (
     with_key_type,
 )
 from oriel.pipeline.language.formats import StoreKeySerde
-from oriel.pipeline.language.joins import aggregate_updates, results_of, stepped
+from oriel.pipeline.language.joins import aggregate_updates, results_of
 from oriel.pipeline.language.names import check_names, check_new_store, check_topic
 from oriel.pipeline.language.step_checks import checked_map_values
 from oriel.pipeline.language.topology import (
@@ -33,6 +33,8 @@ from oriel.storage import sink_name
 if TYPE_CHECKING:
     from pyspark.sql import Column
 
+    from oriel.pipeline.language.grouped import KGroupedTable
+    from oriel.pipeline.language.source_tables import SourceTable
     from oriel.pipeline.language.streams import KStream
 
 
@@ -206,8 +208,8 @@ class KTable:
         a record once, when its window is final: in the order of windows' ends, of equal ones by
         start and key, whatever batches they come of, as behind Kafka's ``suppress``. Else every
         update is one: each record of the stream in front goes on as the rows that it changes, in
-        its own place, as in Kafka without a cache. One that is gone, or that a filter leaves out,
-        has no value. That needs no store.
+        its own place, as in Kafka without a cache. One that is gone, or that a filter leaves out
+        from now on, has no value. That needs no store.
 
         Raises:
             InvalidTopology: it is to give final rows and has no store; or updates, and has sliding
@@ -221,6 +223,40 @@ class KTable:
             message = "to_stream: give the table a store first, with materialize"
             raise InvalidTopology(message)
         return KStream(self.registry, (Input(StoreSource.of(self._store_name), (), ()),))
+
+    def join(
+        self,
+        other: "SourceTable | KTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable":
+        """The rows of keys that both tables have, as ``SourceTable.join`` gives them.
+
+        Raises:
+            InvalidTopology: as there; or it has windows, or rows of several streams.
+        """
+        return self.as_table("join").join(other, foreign_key=foreign_key)
+
+    def left_join(
+        self,
+        other: "SourceTable | KTable",
+        *,
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable":
+        """``join``, and rows of this table without one in the other, with nulls."""
+        return self.as_table("left_join").left_join(other, foreign_key=foreign_key)
+
+    def outer_join(self, other: "SourceTable | KTable") -> "SourceTable":
+        """``left_join``, and rows of the other table without one in this."""
+        return self.as_table("outer_join").outer_join(other)
+
+    def group_by(self, *columns: "str | Column") -> "KGroupedTable":
+        """Group the rows by columns or expressions, as ``SourceTable.group_by`` does.
+
+        Raises:
+            InvalidTopology: as there; or it has windows, or rows of several streams.
+        """
+        return self.as_table("group_by").group_by(*columns)
 
     def to(self, topic: str, *, final_only: bool = False) -> "KTable":
         """Write the rows of the store to the Kafka topic ``topic`` as well, behind each batch.
@@ -251,16 +287,27 @@ class KTable:
             raise InvalidTopology(message)
         return self._updates(step)
 
+    def as_table(self, step: str) -> "SourceTable":
+        """The rows as a table that is joined or grouped in ``step``.
+
+        Raises:
+            InvalidTopology: it has windows, or rows of several streams.
+        """
+        from oriel.pipeline.language.source_tables import SourceTable  # noqa: PLC0415 - knows this
+
+        if not isinstance(self._store.windows, NoWindows):
+            message = (
+                f"{step}: rows of windows are joined as one cogroup of both streams, by the same "
+                "windows; or let to_stream() go on, to join or to group its records"
+            )
+            raise InvalidTopology(message)
+        return SourceTable(self.registry, (self._updates(step),))
+
     def _updates(self, step: str) -> Input:
-        updates = aggregate_updates(step, self._store)
+        updates = results_of(aggregate_updates(step, self._store))
         # Whoever reads the updates has use for the aggregation, without a store too.
         self.registry.waiting.pop(self._ticket, None)
-        # A row that a filter leaves out is gone, as Kafka tells each time.
-        steps = (
-            replace(step, of_table=True) if isinstance(step, Filter) else step
-            for step in self._store.row_steps
-        )
-        return stepped(results_of(updates), *steps)
+        return updates
 
     def _stepped(self, step: Filter | MapValues) -> "KTable":
         store = replace(self._store, row_steps=(*self._store.row_steps, step))

@@ -1,4 +1,7 @@
-"""Tables of topics: their rows, joined by key or by a foreign key, and what goes on from them."""
+"""Tables: topics' rows, joined by key or by a foreign key, and what goes on from them.
+
+An aggregation without windows is a table here, too, once it is joined or grouped.
+"""
 
 import re
 from dataclasses import dataclass, replace
@@ -14,10 +17,11 @@ from oriel.pipeline.language.joins import (
     numbered,
     results_of,
     stepped,
+    stepped_rows,
     table_changes,
     table_updates,
 )
-from oriel.pipeline.language.ktables import Registry
+from oriel.pipeline.language.ktables import KTable, Registry
 from oriel.pipeline.language.step_checks import (
     check_builder,
     checked_map_values,
@@ -25,10 +29,11 @@ from oriel.pipeline.language.step_checks import (
 from oriel.pipeline.language.topology import (
     Filter,
     Input,
-    Step,
+    MapValues,
     Store,
     TableRows,
     grouping_text,
+    tells_rows,
 )
 from oriel.pipeline.windows import EmitStrategy, NoWindows, TableJoin
 
@@ -40,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class SourceTable:
-    """A topic read as a table, or several joined by key; ``materialize`` keeps its rows in a store.
+    """A topic as a table, or several joined by key; ``materialize`` keeps the rows in a store.
 
     ``rows`` joins the ``tables`` by their numbers; of one table it is 0.
     """
@@ -54,28 +59,28 @@ class SourceTable:
         """Keep the rows for which ``condition`` is true: a key whose row becomes another has none.
 
         Raises:
-            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``, or the table
-                is itself a join.
+            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``, or tables are
+                joined by a foreign key.
         """
         require_expressions("filter", condition)
-        return self._with_step("filter", Filter(condition, of_table=True))
+        return self._with_step("filter", Filter(condition))
 
     def filter_not(self, condition: "str | Column") -> "SourceTable":
         """Keep the rows for which ``condition`` is not true; see ``filter``."""
         require_expressions("filter_not", condition)
-        return self._with_step("filter_not", Filter(condition, is_negated=True, of_table=True))
+        return self._with_step("filter_not", Filter(condition, is_negated=True))
 
     def map_values(self, *keep: str, **columns: "str | Column") -> "SourceTable":
         """Replace the rows' columns; see ``KStream.map_values``.
 
         Raises:
-            InvalidTopology: as there, or the table is itself a join.
+            InvalidTopology: as there, or tables are joined by a foreign key.
         """
         return self._with_step("map_values", checked_map_values(keep, columns))
 
     def join(
         self,
-        other: "SourceTable",
+        other: "SourceTable | KTable",
         *,
         foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
     ) -> "SourceTable":
@@ -86,22 +91,25 @@ class SourceTable:
         makes keys; many rows may name one. The joined row is one of this table's key. Where it is
         null there is none.
 
+        An aggregation without windows is a table, too.
+
         Raises:
-            InvalidTopology: ``other`` is no table of this builder, the foreign key is neither SQL
-                text nor a ``Column``, or one of the tables is a join that it can't be used with.
+            InvalidTopology: ``other`` is no table of this builder, or has windows, the foreign key
+                is neither SQL text nor a ``Column``, or one of the tables is a join or an
+                aggregation that it can't be used with.
         """
         return self._joined("inner", other, foreign_key)
 
     def left_join(
         self,
-        other: "SourceTable",
+        other: "SourceTable | KTable",
         *,
         foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
     ) -> "SourceTable":
         """``join``, and rows of this table without one in the other, with nulls."""
         return self._joined("left", other, foreign_key)
 
-    def outer_join(self, other: "SourceTable") -> "SourceTable":
+    def outer_join(self, other: "SourceTable | KTable") -> "SourceTable":
         """``left_join``, and rows of the other table without one in this."""
         return self._joined("outer", other)
 
@@ -125,7 +133,7 @@ class SourceTable:
                 "update's timestamp_ms; keep a time with the row, map_values('*', t='timestamp_ms')"
             )
             raise InvalidTopology(message)
-        changes = results_of(table_changes(self.tables, self.rows))
+        changes = results_of(table_changes("group_by", self.tables, self.rows))
         return KGroupedTable(self.registry, replace(changes, group_by=columns))
 
     def to_stream(self) -> "KStream":
@@ -141,11 +149,22 @@ class SourceTable:
         """
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 
-        if isinstance(self.rows, int):
+        updates = self.updates("to_stream")
+        if not tells_rows(updates):
             # A record without a key is none of a table's; behind it, it could get one.
+            updates = stepped(updates, Filter("key IS NOT NULL"))
+        return KStream(self.registry, (updates,))
+
+    def updates(self, step: str) -> Input:
+        """The table as what tells its rows, for the ``step`` that is called.
+
+        Raises:
+            InvalidTopology: as from ``to_stream``.
+        """
+        if isinstance(self.rows, int):
             (table,) = self.tables
-            return KStream(self.registry, (stepped(table, Filter("key IS NOT NULL")),))
-        return KStream(self.registry, (results_of(table_updates(self.tables, self.rows)),))
+            return table
+        return results_of(table_updates(step, self.tables, self.rows))
 
     def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> "SourceTable":
         """Keep the rows in the store ``store_name``; ``key_serde`` as in ``KTable.materialize``.
@@ -169,30 +188,25 @@ class SourceTable:
         self.registry.publish(self.store_name, topic, final_only=False)
         return self
 
-    def _with_step(self, called: str, step: Step) -> "SourceTable":
-        if not isinstance(self.rows, int):
-            message = (
-                f"{called}: the table is itself a join; do this with its tables before, or behind "
-                "to_stream()"
-            )
-            raise InvalidTopology(message)
-        (table,) = self.tables
-        return replace(self, tables=(stepped(table, step),))
+    def _with_step(self, called: str, step: Filter | MapValues) -> "SourceTable":
+        return replace(self, tables=(stepped_rows(self.updates(called), step),), rows=0)
 
     def _joined(
         self,
         how: Literal["inner", "left", "outer"],
-        other: "SourceTable",
+        other: "SourceTable | KTable",
         foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
     ) -> "SourceTable":
         step = "join" if how == "inner" else f"{how}_join"
+        if isinstance(other, KTable):
+            other = other.as_table(step)
         if not isinstance(other, SourceTable):
             message = f"{step}: a table is joined with a table, not with {other!r}"
             raise InvalidTopology(message)
         check_builder(step, self.registry, other.registry)
         tables = other.tables
         if foreign_key is not None:
-            key = checked_foreign_key(step, foreign_key, self.rows, other.rows)
+            key = checked_foreign_key(step, foreign_key, self.tables[0], self.rows, other.rows)
             tables = (foreign_rows(self.tables[0], tables[0], key),)
         rows = TableJoin(how, self.rows, numbered(other.rows, len(self.tables)))
         return SourceTable(self.registry, (*self.tables, *tables), rows)

@@ -271,14 +271,11 @@ class KStream:
                 message = f"{step}: two streams need JoinWindows, not {windows!r}"
                 raise InvalidTopology(message)
             return KStream(self.registry, stream_joins(how, self.origins, other.origins, windows))
-        if isinstance(other, SourceTable) and len(other.tables) > 1:
-            message = f"{step}: the table is itself a join; join with its tables one by one"
-            raise InvalidTopology(message)
         if windows is not None or how == "outer":
             message = f"{step}: a table is read as it is now; join or left_join, no windows"
             raise InvalidTopology(message)
         if isinstance(other, SourceTable):
-            return KStream(self.registry, lookups(how, self.origins, other.tables[0]))
+            return KStream(self.registry, lookups(how, self.origins, other.updates(step)))
         if isinstance(other, KTable):
             return KStream(self.registry, lookups(how, self.origins, other.looked_up(step)))
         if key is None:

@@ -67,8 +67,9 @@ class StampPlan:
     columns with one value (which input or side a record is of). ``inputs`` is the number of
     the store's inputs, ``input_number`` this one's (``hops.PartitionNumbers``). ``origin`` is
     for a join's results. A stream that looks up a table has its clock behind the lookup, so that
-    ``moves_clock`` is false for the stamp in front of it. ``counts``: else another stamp of the
-    store tells of these records what is to be told.
+    ``moves_clock`` is false for the stamp in front of it. ``effect_logs``: the records are updates
+    that take effect in an order of their own, and of so many logs; 0: they are none. ``counts``:
+    else another stamp of the store tells of these records what is to be told.
     """
 
     clock: ClockPlan
@@ -78,6 +79,7 @@ class StampPlan:
     inputs: int = 1
     input_number: int = 0
     origin: Origin | None = None
+    effect_logs: int = 0
     moves_clock: bool = True
     counts: bool = True
 

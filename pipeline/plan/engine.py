@@ -22,7 +22,6 @@ from oriel.pipeline.language import (
     Functions,
     Input,
     MapValues,
-    Records,
     Responses,
     Side,
     Store,
@@ -34,6 +33,7 @@ from oriel.pipeline.language import (
     grouping_text,
     has_elements,
     places_of,
+    tells_rows,
 )
 from oriel.pipeline.windows import (
     PARTNERS,
@@ -116,7 +116,8 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
     numbers = max((places_of(origin).fields for origin in store.inputs), key=len)
     if numbers:
         assembly.engine.order_by_numbers(numbers)
-    if any(map(are_updates, store.inputs)) and isinstance(store.aggregation, Functions | Records):
+    has_effect = tells_rows if isinstance(store.aggregation, TableRows) else are_updates
+    if not isinstance(store.aggregation, Columns) and any(map(has_effect, store.inputs)):
         assembly.engine.order_by_effect()
     return replace(assembly, of_elements=tuple(map(has_elements, store.inputs)))
 
@@ -348,7 +349,8 @@ def _with_rows(store: Store, rows: TableRows, values: Sequence[pa.Schema]) -> As
     responses = tuple(
         number for number, origin in enumerate(store.inputs) if isinstance(origin.join, Responses)
     )
-    engine = TableRowsEngine(rows.join, wide, pa.schema([KEY_GROUP]), responses)
+    updates = tuple(number for number, origin in enumerate(store.inputs) if tells_rows(origin))
+    engine = TableRowsEngine(rows.join, wide, pa.schema([KEY_GROUP]), responses, updates)
     names = tuple({name: name for name in schema.names} for schema in values)
     return Assembly(engine, names, (None,) * len(values), keeps_raw=False)
 

@@ -4,25 +4,34 @@ Records of both sides come with ``side``; results go on like records, with the s
 that says how late they are. Which engine joins follows from the topology's join.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from oriel.pipeline.arrow_steps import UpdateSteps
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import KEY_GROUP
+from oriel.pipeline.hops import KEY_GROUP, REASON
 from oriel.pipeline.language import (
+    AggregatedRows,
     AggregateUpdates,
+    Filter,
     Join,
     Responses,
     StreamJoin,
     Subscriptions,
     TableChanges,
     TableLookup,
+    TableUpdates,
     are_updates,
     places_of,
     sides_of,
+    tells_rows,
 )
 from oriel.pipeline.plan.engine import updates_engine
+from oriel.pipeline.plan.row_steps import update_steps
 from oriel.pipeline.state import Layout
 from oriel.pipeline.windows import (
     EFFECT,
@@ -40,9 +49,11 @@ from oriel.pipeline.windows import (
     StreamJoinEngine,
     SubscriptionsEngine,
     TableChangesEngine,
+    TableJoin,
     TableLookupEngine,
     TableUpdatesEngine,
     refuse_large_places,
+    values_beside,
 )
 
 
@@ -50,22 +61,38 @@ class JoinStage:
     """One join of a topology; holds no state between calls."""
 
     def __init__(
-        self, store: str, join: Join, sides: Sequence[pa.Schema], held_ms: Sequence[int]
+        self,
+        store: str,
+        join: Join,
+        sides: Sequence[pa.Schema],
+        held_ms: Sequence[int],
+        steps_of: Callable[[AggregatedRows, pa.Schema], Any],
+        *,
+        is_asked: bool = False,
     ) -> None:
         """Join the value columns of ``sides``, the left one's first.
 
         ``held_ms``: the ``delay_ms`` of the joins in front of the sides, 0 where there is none.
+        ``steps_of`` makes the steps of the rows of a table. ``is_asked``: a table behind asks for
+        old rows (``asked_sides``).
 
         Raises:
             InvalidTopology: two columns have one name, or a name that the join needs.
         """
         self._step = f"store {store!r}, {join}"
         rows = [
-            SideRows(places_of(side), are_updates(side), isinstance(side.join, TableChanges), ms)
+            SideRows(
+                places_of(side),
+                have_effect=are_updates(side),
+                are_changes=isinstance(side.join, TableChanges),
+                tell_rows=tells_rows(side),
+                held_ms=ms,
+            )
             for side, ms in zip(sides_of(join), held_ms, strict=True)
         ]
         try:
-            self._engine = _engine(store, join, sides, rows)
+            asked = _asks_for_old(join, is_asked=is_asked)
+            self._engine = _engine(store, join, sides, rows, asks_for_old=asked)
         except IllegalArgument as error:
             message = f"{self._step}: {error}; rename columns with map_values before"
             raise InvalidTopology(message) from error
@@ -94,6 +121,9 @@ class JoinStage:
             else Layout.of_engine(self.updates)
         )
         self.result_schema = self._engine.result_schema
+        self._row_steps: UpdateSteps | None = None
+        if isinstance(join, AggregateUpdates | TableUpdates) and join.row_steps:
+            self._put_steps_behind(store, join, steps_of)
         #: What both sides' stamps send, whichever of it the engine reads.
         beside = (*max((side.places.fields for side in rows), key=len), NULL_VALUE)
         effect = [EFFECT] if EFFECT.name in self._engine.record_schema.names else []
@@ -136,7 +166,83 @@ class JoinStage:
 
     def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
         """Join a batch, see ``JoinEngine``; the clocks are those after it."""
-        return self._engine.process(state, batch, clocks)
+        result = self._engine.process(state, batch, clocks)
+        if self._row_steps is None or result.before is None:
+            return result
+        updates, rejected = result.results, self.result_schema.empty_table()
+        if REASON.name in updates.column_names:
+            is_row = pc.is_null(updates[REASON.name])
+            updates, rejected = updates.filter(is_row), updates.filter(pc.invert(is_row))
+        told = self._row_steps.applied(updates, result.before, self.result_schema)
+        silent = len(updates) - len(told)
+        # The record of a row that is told no more ends here; its elements have not begun.
+        filtered, elements = result.filtered, result.elements
+        if self.keeps_records and elements:
+            elements -= silent
+        elif self.keeps_records:
+            filtered = (filtered[LEFT] + silent,)
+        own = [
+            rejected[field.name]
+            if field.name in rejected.column_names
+            else pa.nulls(len(rejected), field.type)
+            for field in self.result_schema
+        ]
+        pieces = [told, pa.table(own, schema=self.result_schema)]
+        return replace(result, pieces=pieces, filtered=filtered, elements=elements, before=None)
+
+    def _put_steps_behind(
+        self,
+        store: str,
+        join: AggregateUpdates | TableUpdates,
+        steps_of: Callable[[AggregatedRows, pa.Schema], Any],
+    ) -> None:
+        """Let the steps of the table's rows run where they are told.
+
+        Raises:
+            InvalidTopology: a step does not fit the rows, Arrow does not run it, or it makes a
+                column that a stream can't have; the message names it.
+        """
+        windowed = isinstance(join, AggregateUpdates) and join.windows.kind != "none"
+        rows = AggregatedRows(join.row_steps, windowed)
+        types = {field.name: field.type for field in self._engine.row_schema}
+        steps = update_steps(store, rows, types, steps_of)
+        beside = [field for field in self.result_schema if field.name not in types]
+        try:
+            made = values_beside(tuple(beside), None, [pa.schema(steps.types.items())])
+        except IllegalArgument as error:
+            message = f"store {store!r}, {rows}: {error}"
+            raise InvalidTopology(message) from error
+        self._row_steps, self.result_schema = steps, pa.schema([*beside, *made])
+        self._engine.tells_before = True
+
+
+def asked_sides(join: Join, *, is_asked: bool) -> tuple[bool, ...]:
+    """For each side whether it is asked for old rows, as Kafka's tables are (decision 0068).
+
+    A left join asks its left table, an outer one both, a grouping all; and who is asked asks on.
+    """
+    asked = [False] * len(sides_of(join))
+
+    def ask(part: TableJoin | int, *, is_asked: bool) -> None:
+        if isinstance(part, int):
+            asked[part] = is_asked
+        else:
+            ask(part.left, is_asked=is_asked or part.how != "inner")
+            ask(part.right, is_asked=is_asked or part.how == "outer")
+
+    if isinstance(join, TableUpdates | TableChanges):
+        ask(join.rows, is_asked=_asks_for_old(join, is_asked=is_asked))
+    return tuple(asked)
+
+
+def _asks_for_old(join: Join, *, is_asked: bool) -> bool:
+    """Whether old rows are asked of joined tables, by those behind them or their own steps.
+
+    A filter asks, to tell nothing of a row that it had left out before.
+    """
+    if isinstance(join, TableUpdates):
+        return is_asked or any(isinstance(step, Filter) for step in join.row_steps)
+    return is_asked or isinstance(join, TableChanges)
 
 
 def _engine(
@@ -144,25 +250,31 @@ def _engine(
     join: Join,
     sides: Sequence[pa.Schema],
     rows: Sequence[SideRows],
+    *,
+    asks_for_old: bool,
 ) -> JoinEngine:
     """The engine of a join, of the value columns of ``sides`` and what the ``rows`` of each are."""
     carried = pa.schema([KEY_GROUP])
+    engine: JoinEngine
     if isinstance(join, StreamJoin):
         left, right = sides
         both = rows[LEFT], rows[RIGHT]
-        return StreamJoinEngine(join.windows, join.how, left, right, carried, rows=both)
-    if isinstance(join, TableLookup):
+        engine = StreamJoinEngine(join.windows, join.how, left, right, carried, rows=both)
+    elif isinstance(join, TableLookup):
         left, right = sides
-        updates = rows[RIGHT] if isinstance(join.right.join, AggregateUpdates) else None
-        places = rows[LEFT].places
-        return TableLookupEngine(join.how, left, right, carried, places=places, updates=updates)
-    if isinstance(join, AggregateUpdates):
-        return updates_engine(store, join, sides[LEFT], rows[LEFT], carried)
-    if isinstance(join, Subscriptions):
-        return SubscriptionsEngine(carried)
-    if isinstance(join, Responses):
-        _, right = sides
-        return ResponsesEngine(right, carried)
-    engine = TableChangesEngine if isinstance(join, TableChanges) else TableUpdatesEngine
-    filtered = frozenset(n for n, side in enumerate(join.tables) if side.filters_table)
-    return engine(join.rows, sides, carried, filtered)
+        engine = TableLookupEngine(join.how, left, right, carried, rows=(rows[LEFT], rows[RIGHT]))
+    elif isinstance(join, AggregateUpdates):
+        engine = updates_engine(store, join, sides[LEFT], rows[LEFT], carried)
+    elif isinstance(join, Subscriptions):
+        engine = SubscriptionsEngine(carried)
+    elif isinstance(join, Responses):
+        engine = ResponsesEngine(sides[RIGHT], carried, rows[RIGHT])
+    else:
+        filtered = frozenset(n for n, side in enumerate(join.tables) if side.filters_table)
+        if isinstance(join, TableChanges):
+            engine = TableChangesEngine(join.rows, sides, carried, filtered, rows=rows)
+        else:
+            engine = TableUpdatesEngine(
+                join.rows, sides, carried, filtered, rows=rows, asks_for_old=asks_for_old
+            )
+    return engine

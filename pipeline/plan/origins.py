@@ -14,6 +14,7 @@ from oriel.pipeline.language import (
     places_of,
     sides_of,
 )
+from oriel.pipeline.windows import NO_NUMBERS
 
 
 def _is_aggregated(stream: Input | Side) -> bool:
@@ -31,10 +32,21 @@ def origin_of(stream: Input | Side) -> Origin | None:
         return None
     topics = tuple(topic for side in sides_of(join) for topic in _topics_of(side))
     if isinstance(join, Subscriptions | Responses):
-        return Origin(topics[:1])
+        return Origin(topics[:1], NO_NUMBERS)
     # Behind an aggregation changes are updates of rows, each of which is news.
     subtracts = isinstance(join, TableChanges) and not _is_aggregated(stream)
-    return Origin(topics, places_of(stream).of_each_table, subtracts, are_updates(stream))
+    return Origin(topics, places_of(stream), subtracts)
+
+
+def effect_logs(stream: Input | Side) -> int:
+    """Of how many logs records are that take effect in an order of their own; of others 0.
+
+    By stream time, and of joined tables by log: which one is in a record's place.
+    """
+    origin = origin_of(stream)
+    if origin is not None and are_updates(stream):
+        return len(origin.topics)
+    return int(_is_aggregated(stream))
 
 
 def _topics_of(stream: Side) -> tuple[str, ...]:

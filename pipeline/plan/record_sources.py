@@ -19,7 +19,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from oriel.pipeline.hops import PartitionNumbers
-from oriel.pipeline.language import Input, Side, StreamJoin, pairing_join, places_of, sides_of
+from oriel.pipeline.language import (
+    Input,
+    Side,
+    StreamJoin,
+    TableChanges,
+    pairing_join,
+    places_of,
+    sides_of,
+)
 from oriel.pipeline.plan.inputs import InputPlan
 from oriel.pipeline.plan.store import StorePlans
 from oriel.pipeline.windows import Ints, Places, numbered_places
@@ -30,12 +38,14 @@ class InputSource:
     """What the records of an input of a sink are, or of a side of its joins of streams.
 
     ``places`` is how they are told apart; ``logs`` what their topic is called, or the topics of
-    tables whose updates they are; ``sides`` are those of a join of streams.
+    tables whose updates they are; ``sides`` are those of a join of streams. ``names_numbers``:
+    several may have one place; of a topic's record there is one update, but perhaps two changes.
     """
 
     places: Places
     logs: tuple[str, ...] = ()
     sides: "tuple[InputSource, ...]" = ()
+    names_numbers: bool = True
 
     def texts(self, rows: pa.Table) -> pa.Array:
         """The text of each of the input's ``rows``: partition, offset, perhaps an element's."""
@@ -45,10 +55,10 @@ class InputSource:
     def _texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
         if self.sides:
             return self._joined_texts(partition, offset, numbers)
-        log = pa.array(self.logs).take(pa.array(self.places.log_of(numbers)))
-        # A record of a table makes one update, and perhaps changes of two groups.
-        beside = () if self.places.of_each_table == 1 else numbers.T
-        return _joined(log, partition, offset, *beside)
+        # Of a pair that lacks this side, what stands here is not read.
+        log = np.clip(self.places.log_of(numbers), 0, len(self.logs) - 1)
+        beside = numbers.T if self.names_numbers else ()
+        return _joined(pa.array(self.logs).take(pa.array(log)), partition, offset, *beside)
 
     def _joined_texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
         left, right = self.sides
@@ -79,9 +89,12 @@ def _source_of(definition: Input | Side, plan: InputPlan) -> InputSource:
     places, join = places_of(definition), pairing_join(definition)
     if front is None or join is None:
         return InputSource(places, (plan.stamp.clock.name,))
+    sides = tuple(map(_source_of, sides_of(join), front.sides))
     if isinstance(join, StreamJoin):
-        return InputSource(places, sides=tuple(map(_source_of, sides_of(join), front.sides)))
-    return InputSource(places, tuple(side.stamp.clock.name for side in front.sides))
+        return InputSource(places, sides=sides)
+    logs = tuple(log for side in sides for log in side.logs)
+    is_named = isinstance(join, TableChanges) or any(side.places.numbers for side in sides)
+    return InputSource(places, logs, names_numbers=is_named)
 
 
 def record_sources(rows: pa.Table, inputs: Sequence[InputSource]) -> pa.Array:

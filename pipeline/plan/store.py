@@ -47,8 +47,8 @@ from oriel.pipeline.plan.clocks import (
 from oriel.pipeline.plan.engine import Assembly, assemble
 from oriel.pipeline.plan.final_rows import final_row_fields
 from oriel.pipeline.plan.inputs import InputPlan, JoinInput, Steps, StepsOf
-from oriel.pipeline.plan.join import JoinStage
-from oriel.pipeline.plan.origins import origin_of
+from oriel.pipeline.plan.join import JoinStage, asked_sides
+from oriel.pipeline.plan.origins import effect_logs, origin_of
 from oriel.pipeline.plan.row_steps import with_row_steps
 from oriel.pipeline.windows import (
     LEFT,
@@ -216,10 +216,13 @@ class StorePlans:
         columns = (f"`{field.name}` {delta_type(field.type)}" for field in fields)
         return replace(source, schema=", ".join(columns))
 
-    def _staged(self, join: Join) -> "_Staged":
+    def _staged(self, join: Join, *, is_asked: bool = False) -> "_Staged":
         """Check the steps of both sides, and that they can be joined; joins in front first."""
         sides = sides_of(join)
-        fronts = tuple(self._staged(side.join) if side.join else None for side in sides)
+        fronts = tuple(
+            self._staged(side.join, is_asked=asked) if side.join else None
+            for side, asked in zip(sides, asked_sides(join, is_asked=is_asked), strict=True)
+        )
         steps = tuple(
             self._steps_of(
                 side,
@@ -232,7 +235,8 @@ class StorePlans:
         for each in steps:
             refuse_hidden(self.store.name, each.values.names)
         held_ms = [front.stage.delay_ms if front else 0 for front in fronts]
-        stage = JoinStage(self.store.name, join, [each.values for each in steps], held_ms)
+        values = [each.values for each in steps]
+        stage = JoinStage(self.store.name, join, values, held_ms, self._steps_of, is_asked=is_asked)
         return _Staged(join, stage, steps, fronts)
 
     def _joined(self, staged: "_Staged", number: int, delay_ms: int | None) -> JoinInput:
@@ -264,7 +268,8 @@ class StorePlans:
                 front_join = self._joined(front, front_number, waits_ms)
                 stamp = StampPlan(
                     front_join.clock, {}, constants, SourceReasons.NOT_REPORTED,
-                    origin=origin_of(side), counts=not front.stage.is_between_tables,
+                    origin=origin_of(side), effect_logs=effect_logs(side),
+                    counts=not front.stage.is_between_tables,
                 )  # fmt: skip
             # A stream's records reach the engine only if they find a row: their clock is behind
             # the last lookup. Behind a join of streams none moves any more.
@@ -299,13 +304,15 @@ class StorePlans:
         marker = self.assembly.markers[input_number]
         if marker is not None:
             constants[marker] = pa.scalar(value=True)
+        definition = self.store.inputs[input_number]
         return replace(
             stamp,
             columns=self.assembly.columns[input_number],
             constants=constants,
             inputs=len(self.store.inputs),
             input_number=input_number,
-            origin=origin_of(self.store.inputs[input_number]),
+            origin=origin_of(definition),
+            effect_logs=effect_logs(definition),
         )
 
 

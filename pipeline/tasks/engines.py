@@ -87,22 +87,26 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
         late = sum(joined.late)
         if not join.gives_records:
             return counters + Counters(late_results=late)
-        for end, rows in (("filtered", joined.filtered), ("late", late)):
+        for end, rows in (("filtered", sum(joined.filtered)), ("late", late)):
             counters += Counters.of(end, rows, rows if join.of_elements[LEFT] else 0)
         return counters
     if join.stage.is_between_tables:
         # Of the left table another input tells; what it says to the right one are no records.
+        if join.of_records[RIGHT:] != (True,):
+            return Counters()
         of_right = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
-        return Counters(applied=of_right)
-    counters = Counters(applied=-joined.filtered, filtered=joined.filtered)
+        return Counters.of("applied", of_right, of_right if join.of_elements[RIGHT] else 0)
+    counters = Counters()
     came = np.bincount(np.asarray(records["side"]), minlength=len(join.of_records)).tolist()
-    # Of tables no record is late.
-    sides = zip_longest(came, joined.late, join.of_records, join.of_elements, fillvalue=0)
-    for arrived, late, of_records, of_elements in sides:
+    # Of tables no record is late, of joins of streams none filtered.
+    sides = zip_longest(
+        came, joined.late, joined.filtered, join.of_records, join.of_elements, fillvalue=0
+    )
+    for arrived, late, filtered, of_records, of_elements in sides:
         if of_records:
-            applied = arrived - late
-            counters += Counters.of("late", late, late if of_elements else 0)
-            counters += Counters.of("applied", applied, applied if of_elements else 0)
+            ends = {"late": late, "filtered": filtered, "applied": arrived - late - filtered}
+            for end, rows in ends.items():
+                counters += Counters.of(end, rows, rows if of_elements else 0)
         else:
             counters += Counters(late_results=late)
     return counters

@@ -201,15 +201,17 @@ class _Stamper:
         return addressed(rows, self._schema, self._plan.tasks)
 
     def _effects(self, rows: pa.Table) -> pa.Array:
-        """The order in which updates of joined tables take effect: stream time, then table.
+        """The order in which updates of tables take effect: stream time, then log.
 
         Where both are equal it is that of partitions and offsets (``TableUpdatesEngine``).
         """
-        origin = self._stamp.origin
-        if origin is None or not origin.have_effect:
+        logs, origin = self._stamp.effect_logs, self._stamp.origin
+        if not logs:
             return pa.nulls(len(rows), EFFECT.type)
-        table = origin.topic_numbers(rows[SUBORDER.name])
-        return pa.array(np.asarray(rows["stream_time_ms"]) * len(origin.topics) + table)
+        effect = np.asarray(rows["stream_time_ms"]) * logs
+        if logs > 1 and origin is not None:
+            effect = effect + origin.topic_numbers(rows[SUBORDER.name])
+        return pa.array(effect)
 
     def passed_on(self, reports: pa.Table) -> pa.RecordBatch:
         """Report rows of tasks in front, each for the same task."""

@@ -54,6 +54,7 @@ from oriel.pipeline.windows.functions import Aggregator, Fold, Merger
 from oriel.pipeline.windows.joins import (
     FOREIGN_KEY,
     MATCHED,
+    NO_NUMBERS,
     RESULT_FIELDS,
     SIDE_FIELDS,
     SUBSCRIBER,
@@ -75,6 +76,7 @@ from oriel.pipeline.windows.joins import (
     TableUpdatesEngine,
     numbered_places,
     refuse_large_places,
+    values_beside,
 )
 from oriel.pipeline.windows.records import (
     EFFECT,
@@ -88,7 +90,6 @@ from oriel.pipeline.windows.records import (
     SUBORDER,
     WINDOW_COLUMNS,
     StreamClock,
-    change_suborders,
     close_time_ms,
     takes_away,
 )
@@ -103,6 +104,7 @@ __all__ = [
     "MAX_WINDOWS_PER_RECORD",
     "NEVER_CLOSED_MS",
     "NOTHING_OBSERVED_MS",
+    "NO_NUMBERS",
     "NO_STREAM_TIME_MS",
     "NULL_VALUE",
     "PARTNERS",
@@ -157,7 +159,6 @@ __all__ = [
     "approx_count_distinct",
     "approx_quantile",
     "avg",
-    "change_suborders",
     "close_time_ms",
     "coded_keys",
     "collect_list",
@@ -175,5 +176,6 @@ __all__ = [
     "sum",
     "takes_away",
     "to_ms",
+    "values_beside",
     "widened",
 ]

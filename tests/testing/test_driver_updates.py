@@ -229,7 +229,7 @@ def test_a_stream_looks_an_aggregation_up() -> None:
         assert found(14) == {"u": 13, "v": 2}
         assert values(driver) == {"u": {"count": 2}, "v": {"count": 1}}
         counters = driver.counters("s")
-        assert (counters.input, counters.applied, counters.filtered) == (11, 8, 3)
+        assert (counters.input, counters.applied, counters.filtered) == (11, 6, 5)
 
 
 @pytest.mark.parametrize("groups_a_table", [False, True])

@@ -11,7 +11,7 @@ from oriel.pipeline.windows.joins.places import joined_numbers, numbered_places,
 from oriel.pipeline.windows.records import arrival_keys
 
 RECORD, ELEMENT = Places(), Places(1)
-UPDATE = Places(1, 2, of_each_table=1)
+UPDATE = Places(1, 2, of_tables=2)
 PAIR = RECORD.joined(RECORD)
 
 
@@ -28,7 +28,7 @@ def test_joins_number_the_places_of_all_but_the_first() -> None:
     assert (PAIR.numbers, PAIR.logs) == (1, 2)
     assert (PAIR.joined(PAIR).numbers, PAIR.joined(PAIR).logs) == (3, 4)
     assert (ELEMENT.joined(ELEMENT).numbers, ELEMENT.joined(ELEMENT).logs) == (3, 2)
-    assert UPDATE.joined(RECORD) == Places(2, 3, of_each_table=1)
+    assert UPDATE.joined(RECORD) == Places(2, 3, of_tables=2)
     assert RECORD.joined(UPDATE) == Places(2, 3)
     assert [len(one.fields) for one in (RECORD, PAIR, PAIR.joined(PAIR))] == [0, 1, 2]
 

@@ -36,6 +36,7 @@ from oriel.pipeline.language.topology.inputs import (
     places_of,
     side_of,
     sides_of,
+    tells_rows,
 )
 from oriel.pipeline.language.topology.sources import Source, StoreSource, of_topics
 from oriel.pipeline.language.topology.steps import (
@@ -104,4 +105,5 @@ __all__ = [
     "sides_of",
     "source_texts",
     "step_texts",
+    "tells_rows",
 ]

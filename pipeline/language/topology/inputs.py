@@ -12,14 +12,7 @@ from oriel.pipeline.language.topology.steps import (
     flattens,
     grouping_text,
 )
-from oriel.pipeline.windows import (
-    JoinWindows,
-    NoWindows,
-    Places,
-    TableJoin,
-    TimeWindows,
-    change_suborders,
-)
+from oriel.pipeline.windows import JoinWindows, NoWindows, Places, TableJoin, TimeWindows
 from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
@@ -95,10 +88,12 @@ class TableUpdates:
 
     tables: tuple[Side, ...]
     rows: TableJoin
+    row_steps: tuple[Filter | MapValues, ...] = ()
 
     def __str__(self) -> str:
         """The steps as they are written, behind the first table."""
-        return f"{_behind_first(self.tables, self.rows)}to_stream()"
+        steps = "".join(f"{step}." for step in self.row_steps)
+        return f"{_behind_first(self.tables, self.rows)}{steps}to_stream()"
 
     @property
     def left(self) -> Side:
@@ -144,16 +139,18 @@ class AggregateUpdates:
     left: Side
     aggregation: Columns | Functions
     windows: TimeWindows | NoWindows
+    row_steps: tuple[Filter | MapValues, ...] = ()
     right: None = None
 
     def __str__(self) -> str:
         """The step as it is written; of functions the names."""
         of, windows = self.aggregation, self.windows
         windowed = "" if isinstance(windows, NoWindows) else f"windowed_by({windows!r})."
+        told = "".join(f".{step}" for step in (*self.row_steps, "to_stream()"))
         if not isinstance(of, Functions):
-            return f"{windowed}aggregate({of}).to_stream()"
+            return f"{windowed}aggregate({of}){told}"
         schemas = () if of.schema is None else (f"schema {of.schema}",)
-        return f"{windowed}{of.step}({', '.join((*of.names, *schemas))}).to_stream()"
+        return f"{windowed}{of.step}({', '.join((*of.names, *schemas))}){told}"
 
     @property
     def makes_elements(self) -> bool:
@@ -297,8 +294,10 @@ def places_of(stream: Side | Input) -> Places:
     if isinstance(join, StreamJoin):
         return places_of(join.left).joined(places_of(join.right))
     if isinstance(join, TableUpdates | TableChanges):
-        of_each_table = 1 if isinstance(join, TableUpdates) else len(change_suborders(0))
-        return Places(numbers=1, logs=len(join.tables), of_each_table=of_each_table)
+        logs = sum(places_of(table).logs for table in join.tables)
+        # Of a change the old row, and the new one.
+        of_each_table = 1 if isinstance(join, TableUpdates) else 2
+        return Places(1, logs, of_tables=logs, of_each_table=of_each_table)
     return Places(numbers=int(join is not None or has_elements(stream)))
 
 
@@ -313,9 +312,22 @@ def pairing_join(stream: Side | Input) -> Join | None:
 
 
 def are_updates(stream: Side | Input) -> bool:
-    """Whether a stream's records are updates of joined tables, or their changes."""
+    """Whether a stream's records are updates of joined tables or their changes, in an own order.
+
+    The changes of an aggregation are such, too: a row of it is one of all partitions.
+    """
     join = pairing_join(stream)
-    return isinstance(join, TableUpdates | TableChanges) and len(join.tables) > 1
+    if not isinstance(join, TableUpdates | TableChanges):
+        return False
+    return len(join.tables) > 1 or any(map(tells_rows, join.tables))
+
+
+def tells_rows(stream: Side | Input) -> bool:
+    """Whether it is a table whose rows come as updates: of an aggregation, or of joined tables.
+
+    Of these the last one of a key is its row, in the order in which they take effect.
+    """
+    return isinstance(stream.join, AggregateUpdates | TableUpdates)
 
 
 def _joins_text(join: Join) -> str:

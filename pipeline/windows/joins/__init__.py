@@ -18,7 +18,12 @@ from oriel.pipeline.windows.joins.aggregate_updates import (
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.fold_updates import FoldUpdatesEngine
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
-from oriel.pipeline.windows.joins.places import Places, numbered_places, refuse_large_places
+from oriel.pipeline.windows.joins.places import (
+    NO_NUMBERS,
+    Places,
+    numbered_places,
+    refuse_large_places,
+)
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE_FIELDS,
@@ -27,6 +32,7 @@ from oriel.pipeline.windows.joins.sides import (
     JoinResult,
     SideRows,
     TableJoin,
+    values_beside,
 )
 from oriel.pipeline.windows.joins.streams import MATCHED, StreamJoinEngine
 from oriel.pipeline.windows.joins.subscriptions import (
@@ -41,6 +47,7 @@ from oriel.pipeline.windows.joins.updates import TableUpdatesEngine
 __all__ = [
     "FOREIGN_KEY",
     "MATCHED",
+    "NO_NUMBERS",
     "RESULT_FIELDS",
     "SIDE_FIELDS",
     "SUBSCRIBER",
@@ -62,4 +69,5 @@ __all__ = [
     "TableUpdatesEngine",
     "numbered_places",
     "refuse_large_places",
+    "values_beside",
 ]

@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from oriel.pipeline.windows.aggregates import Aggregate, PartColumns
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads, pair_order
@@ -123,6 +124,7 @@ class AggregateUpdatesEngine(JoinEngine):
         beside = [*rows.order_fields, NULL_VALUE, *self._carried]
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *values])
         self.state_schema = rows_schema([WINDOW_BOUNDS[0], *place], self._carried, aggregates)
+        self.row_schema = pa.schema(types.items())
         self.result_schema = pa.schema([*own, *results])
 
     def units(self, state: pa.Table) -> Ints:
@@ -158,6 +160,10 @@ class AggregateUpdatesEngine(JoinEngine):
         entries = self._entries(self._read(batch))
         updates = self._updated(state.combine_chunks(), entries)
         is_open = self._grid.is_open(starts_of(updates.state), self.close_ms(clocks))
+        before = None
+        if self.tells_before:
+            of_keys = pc.is_in(state["key"], value_set=entries.batch["key"].unique())
+            before = self._rows_of(state.filter(of_keys).combine_chunks())
         rejected = np.array(list(updates.rejected), dtype=np.int64)
         rows = self._results(entries, updates, entries.record[updates.entries])
         told = len(np.unique(entries.record[updates.entries]))
@@ -166,10 +172,25 @@ class AggregateUpdatesEngine(JoinEngine):
             updates.state.filter(pa.array(is_open)).combine_chunks(),
             [rows, self._rejected(entries.batch.take(pa.array(rejected)), updates)],
             late=(len(batch) - len(entries.batch), 0),
-            filtered=len(entries.batch) - told - len(rejected),
+            filtered=(len(entries.batch) - told - len(rejected),),
             flattened=told if hops else 0,
             elements=len(rows) if hops else 0,
+            before=before,
         )
+
+    def _rows_of(self, state: pa.Table) -> pa.Table:
+        """The rows that a state has: key, time, bounds of windows, aggregates."""
+        keys, start_ms, columns, timestamp_ms = self._rows_in(state)
+        bounds = {"window_start_ms": start_ms, "window_end_ms": self._grid.ends(start_ms)}
+        named = {"key": keys, "timestamp_ms": timestamp_ms, **bounds, **columns}
+        schema = self.result_schema
+        names = ["key", "timestamp_ms", *(n for n in named if n in schema.names)]
+        fields = [schema.field(name) for name in dict.fromkeys(names)]
+        return pa.table([named[field.name] for field in fields], pa.schema(fields))
+
+    @abstractmethod
+    def _rows_in(self, state: pa.Table) -> tuple[pa.Array, Ints, Mapping[str, pa.Array], Ints]:
+        """Of each row in a state key, window's start, aggregates and time."""
 
     def _entries(self, batch: pa.Table) -> Entries:
         """The records in the order of effect that some open window takes."""
@@ -255,6 +276,10 @@ class ColumnUpdatesEngine(AggregateUpdatesEngine):
             windows, values, self._columns.aggregate_types, ([], self._columns.fields), carried,
             rows=rows,
         )  # fmt: skip
+
+    def _rows_in(self, state: pa.Table) -> tuple[pa.Array, Ints, Mapping[str, pa.Array], Ints]:
+        columns = self._columns.results(state)
+        return state["key"], starts_of(state), columns, np.asarray(state["timestamp_ms"])
 
     def _updated(self, state: pa.Table, entries: Entries) -> Updates:
         (state_code, code), keys = coded_keys(state["key"], entries.batch["key"])

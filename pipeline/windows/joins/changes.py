@@ -10,7 +10,8 @@ store each. So every result follows from its own partition's log alone, in the o
 whatever the batches and however partitions interleave. (Elsewhere the newest of several
 partitions' rows counts, see ``sides``. Here that would make results of which partition was read
 first, and no partition's functions could subtract just what they have added.) The rows of joined
-tables change as ``updates`` says, and by its rules which cut into batches matters.
+tables change as ``updates`` says, and by its rules which cut into batches matters. So do those of
+an aggregation, which is one of all partitions.
 """
 
 from collections.abc import Sequence
@@ -18,13 +19,9 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.joins.sides import RESULT_FIELDS, TableJoin
-from oriel.pipeline.windows.joins.updates import (
-    Histories,
-    TableUpdatesEngine,
-    Told,
-    histories_of,
-)
+from oriel.pipeline.windows.arrays import Flags
+from oriel.pipeline.windows.joins.sides import RESULT_FIELDS, SideRows, TableJoin
+from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
 from oriel.pipeline.windows.records import change_suborders
 
 
@@ -32,11 +29,10 @@ class TableChangesEngine(TableUpdatesEngine):
     """The changes of a table, or of several joined by key.
 
     Both results of a record have its place, its stream time and the time that an update of
-    ``TableUpdatesEngine`` has. Suborders are 0 and 1, of the second table's records 2 and 3, and
-    so on. Records that neither take a row away nor put one there are filtered.
+    ``TableUpdatesEngine`` has. Suborders are those of updates, twice: 0 and 1, of the second
+    table's records 2 and 3, and so on (``change_suborders``). Records that neither take a row away
+    nor put one there are filtered.
     """
-
-    _asks_for_old = True
 
     def __init__(
         self,
@@ -44,27 +40,32 @@ class TableChangesEngine(TableUpdatesEngine):
         tables: Sequence[pa.Schema],
         carried: pa.Schema | None = None,
         filtered: frozenset[int] = frozenset(),
+        *,
+        rows: Sequence[SideRows] = (),
     ) -> None:
         """See ``TableUpdatesEngine``; of one table ``join`` is its number, 0."""
-        super().__init__(join, tables, carried, filtered)
+        super().__init__(join, tables, carried, filtered, rows=rows, asks_for_old=True)
         values = [self.result_schema.field(name) for table in tables for name in table.names]
         # Each result is a row.
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
 
-    def _histories(self, old_rows: pa.Table, batch: pa.Table) -> Histories:
-        """The histories of each key, of one table in each of its partitions."""
-        by_partition = isinstance(self._join, int)
-        return histories_of(old_rows, batch, len(self._values_of), by_partition=by_partition)
+    def _histories(
+        self, old_rows: pa.Table, batch: pa.Table, *, by_partition: bool = False
+    ) -> Histories:
+        """The histories of each key, of one topic in each of its partitions."""
+        by_partition = isinstance(self._join, int) and not self._tells_rows
+        return super()._histories(old_rows, batch, by_partition=by_partition)
 
-    def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, int]:
+    def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, Flags]:
         """For each new record the row before it and the row after it, where there is one."""
         is_row = np.stack([told.tells & told.had, told.tells & told.has])
         is_after, numbers = np.nonzero(is_row)
         of_tables = np.where(is_after, histories.after[:, numbers], histories.before[:, numbers])
         new = histories.new[numbers]
-        side = np.asarray(histories.records["side"])[new].astype(np.int64)
-        suborders = np.array([change_suborders(table) for table in range(len(self._values_of))])
-        suborder = suborders[side, is_after]
+        old_suborder, new_suborder = change_suborders(
+            self._suborders(histories.records.take(pa.array(new)))
+        )
+        suborder = np.where(is_after, new_suborder, old_suborder)
         rows, time_ms = self._rows(of_tables), told.time_ms[numbers]
         results = self._joined(histories.records, new, rows, time_ms, suborder)
-        return results, int(is_row.any(axis=0).sum())
+        return results, is_row[0] | is_row[1]

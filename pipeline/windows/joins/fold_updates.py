@@ -1,12 +1,12 @@
 """The updates of an aggregation by a user's functions; see ``aggregate_updates``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from oriel.pipeline.windows.arrays import Ranges
+from oriel.pipeline.windows.arrays import Ints, Ranges
 from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
 from oriel.pipeline.windows.functions import Fold, Rejected, fold_values, in_partition_order
 from oriel.pipeline.windows.joins.aggregate_updates import (
@@ -85,10 +85,8 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
                     del own[partition]
                     removed = part if is_completed[number] else none
                 if not is_completed[number]:
-                    by_partition = [(place, aggregate) for place, (aggregate, _) in own.items()]
-                    row = in_partition_order(self._fold, key, by_partition)
-                    newest_ms = max((newest_ms for _, newest_ms in own.values()), default=part[1])
-                    told.append((entry, row, newest_ms))
+                    row, newest_ms = self._row(key, own)
+                    told.append((entry, row, newest_ms if own else part[1]))
         return Updates(
             self._state_rows(parts, state, batch),
             np.array([entry for entry, _, _ in told], dtype=np.int64),
@@ -97,6 +95,21 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
             np.array([row is None for _, row, _ in told], dtype=np.bool_),
             rejected,
         )
+
+    def _rows_in(self, state: pa.Table) -> tuple[pa.Array, Ints, Mapping[str, pa.Array], Ints]:
+        rows = [
+            (key, start_ms, *self._row(key, own))
+            for (key, start_ms), own in self._read_parts(state).items()
+        ]
+        keys, starts, aggregates, times = zip(*rows, strict=True) if rows else ((), (), (), ())
+        start_ms, time_ms = (np.array(numbers, dtype=np.int64) for numbers in (starts, times))
+        return pa.array(keys, pa.string()), start_ms, self._fold.columns(list(aggregates)), time_ms
+
+    def _row(self, key: str, own: dict[int, tuple[Any, int]]) -> tuple[Any, int]:
+        """The row of a window of which these are the partitions' parts, and its time in ms."""
+        by_partition = [(place, aggregate) for place, (aggregate, _) in own.items()]
+        newest_ms = max((newest_ms for _, newest_ms in own.values()), default=-1)
+        return in_partition_order(self._fold, key, by_partition), newest_ms
 
     def _read_parts(self, state: pa.Table) -> _Parts:
         parts: _Parts = {}

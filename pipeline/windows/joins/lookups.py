@@ -7,16 +7,15 @@ finds depends on what arrived when; which record of a key counts in the table do
 ``sides``).
 """
 
-from itertools import chain
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.definitions import RIGHT
-from oriel.pipeline.windows.joins.places import NO_NUMBERS, Places
+from oriel.pipeline.windows.definitions import LEFT, RIGHT
 from oriel.pipeline.windows.joins.sides import (
+    RECORDS,
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
@@ -27,9 +26,8 @@ from oriel.pipeline.windows.joins.sides import (
     JoinResult,
     SideRows,
     TableRecords,
-    effect_order,
+    in_effect_order,
     joined_values,
-    replaced,
     split_by_key,
 )
 from oriel.pipeline.windows.records import NULL_VALUE, PLACE_FIELDS, SUBORDER
@@ -53,13 +51,11 @@ class TableLookupEngine(JoinEngine):
         table: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        places: Places = NO_NUMBERS,
-        updates: SideRows | None = None,
+        rows: tuple[SideRows, SideRows] = (RECORDS, RECORDS),
     ) -> None:
         """Join columns as ``JoinEngine`` says; the table is the right side.
 
-        ``places``: how the stream's rows are told apart, which stays as it is. ``updates``: the
-        table's records are updates of an aggregation, and what the rows are that it is of.
+        ``rows`` are what the sides' records are; how the stream's are told apart stays as it is.
 
         Raises:
             IllegalArgument: ``how`` is unknown, or two columns have one name.
@@ -67,14 +63,14 @@ class TableLookupEngine(JoinEngine):
         own = (*RESULT_FIELDS, SIDE, NULL_VALUE)
         values = joined_values(how, LookupHow, own, carried, (stream, table))
         self._inner = how == "inner"
-        self._of_updates = updates is not None
+        self._table_rows = rows[RIGHT]
         self._stream_values, self._table_values = stream.names, table.names
-        of_both = (places.fields, updates.order_fields if updates else [])
-        beside = (*{field.name: field for field in chain(*of_both)}.values(), NULL_VALUE)
+        numbers, order = rows[LEFT].places.fields, self._table_rows.order_fields
+        beside = (*dict.fromkeys((*numbers, *order)), NULL_VALUE)
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *(carried or ()), *values])
         self.state_schema = pa.schema([*TABLE_FIELDS, *(carried or ()), *values[len(stream) :]])
         # Rows behind have a suborder in any case.
-        numbers = places.fields or [SUBORDER]
+        numbers = numbers or [SUBORDER]
         self.result_schema = pa.schema([*PLACE_FIELDS, *numbers, STREAM_TIME, *values])
 
     def changing(self, batch: pa.Table) -> pa.ChunkedArray:
@@ -88,8 +84,8 @@ class TableLookupEngine(JoinEngine):
         of_table = pc.equal(batch["side"], RIGHT)
         stream = batch.filter(pc.invert(of_table))
         arrived = batch.filter(of_table)
-        if self._of_updates:
-            state, arrived = _in_effect_order(state, arrived)
+        if self._table_rows.tell_rows:
+            state, arrived = in_effect_order(state, arrived)
         arrived = arrived.select(self.state_schema.names)
 
         other_keys, touched = split_by_key(state, arrived["key"])
@@ -111,17 +107,4 @@ class TableLookupEngine(JoinEngine):
             **{name: rows[name].take(row_number) for name in self._table_values},
         }
         results = pa.table([columns[name] for name in self.result_schema.names], self.result_schema)
-        return JoinResult(state.combine_chunks(), [results], filtered=filtered)
-
-
-def _in_effect_order(state: pa.Table, arrived: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """Rows and updates of an aggregation as records of one partition, in the order of effect.
-
-    An update has all records of its key before it, of whatever partition they are: the last one is
-    the key's row, and each of a batch comes behind those of the batches before.
-    """
-    arrived = arrived.take(pa.array(effect_order(arrived)))
-    return (
-        replaced(state, {"partition": 0, "offset": -1}),
-        replaced(arrived, {"partition": 0, "offset": np.arange(len(arrived))}),
-    )
+        return JoinResult(state.combine_chunks(), [results], filtered=(filtered,))

@@ -73,18 +73,21 @@ class Places:
     """How the rows of a stream are told apart.
 
     ``numbers``: how many they have beside partition and offset. ``logs``: in how many topics'
-    logs those can be. ``of_each_table``: so many of the first number, from 0 on, are of a record in
-    the first table's log, as many behind of one in the second's, and so on; 0: these are no tables.
+    logs those can be. ``of_tables``: the rows are of joined tables, in so many logs, or of one that
+    is grouped; 0: of no table. Then ``of_each_table`` of the first number, from 0 on, are of a
+    record in the first log, as many behind of one in the second, and so on; and again for the next
+    row of a record, where a table is an aggregation of elements or changes.
     """
 
     numbers: int = 0
     logs: int = 1
-    of_each_table: int = 0
+    of_tables: int = 0
+    of_each_table: int = 1
 
     def joined(self, right: "Places") -> Self:
         """How the results of a join with ``right`` are told apart."""
         numbers, logs = self.numbers + 1 + right.numbers, self.logs + right.logs
-        return type(self)(numbers, logs, self.of_each_table)
+        return type(self)(numbers, logs, self.of_tables, self.of_each_table)
 
     @property
     def fields(self) -> list[pa.Field]:
@@ -96,8 +99,8 @@ class Places:
         if not self.numbers:
             return np.zeros(len(numbers), dtype=np.int64)
         first = numbers[:, 0]
-        of_table = first // self.of_each_table if self.of_each_table else 0
-        return np.where(first < 0, -first, of_table)
+        log = first // self.of_each_table % self.of_tables if self.of_tables else 0
+        return np.where(first < 0, -first, log)
 
     def read(self, rows: pa.Table) -> Ints:
         """The numbers of ``rows``, by [row, number]; 0 in rows of another stream, with fewer."""

@@ -55,13 +55,16 @@ class SideRows:
 
     ``places``: how they are told apart. ``have_effect``: they come of joined tables, and take
     effect in an order of their own (``EFFECT``). ``are_changes``: of a table, whose suborder says
-    which take a row away. ``held_ms``: so far behind the side's clock the time of one can be that
-    came because clocks have moved (``JoinEngine.delay_ms`` of the join in front).
+    which take a row away. ``tell_rows``: of an aggregation or of joined tables, of which the last
+    one of a key is its row, whatever partition it is of. ``held_ms``: so far behind the side's
+    clock the time of one can be that came because clocks have moved (``JoinEngine.delay_ms`` of the
+    join in front).
     """
 
     places: Places = NO_NUMBERS
     have_effect: bool = False
     are_changes: bool = False
+    tell_rows: bool = False
     held_ms: int = 0
 
     @property
@@ -86,16 +89,19 @@ class JoinResult:
     taken and gave no result because an inner or a left join has none for them. ``stayed`` is of
     joins of streams: which of the old state's rows the new one begins with, in their order.
     ``flattened`` is how many of the batch's records end here, for their results are elements of
-    them, and ``elements`` how many these are.
+    them, and ``elements`` how many these are. ``before``: of a table whose updates the results are,
+    the rows that their keys had ahead of the batch, if the engine ``tells_before``: key,
+    ``timestamp_ms``, perhaps the window's bounds, and the table's columns.
     """
 
     state: pa.Table
     pieces: Iterable[pa.Table]
     late: tuple[int, ...] = (0,)
-    filtered: int = 0
+    filtered: tuple[int, ...] = (0,)
     stayed: Flags | None = None
     flattened: int = 0
     elements: int = 0
+    before: pa.Table | None = None
 
     @property
     def results(self) -> pa.Table:
@@ -118,6 +124,10 @@ class JoinEngine(ABC):
     #: How far behind both clocks the time of a result can be that comes because clocks have moved,
     #: in ms: windows and joins behind wait so long.
     delay_ms: int = 0
+    #: Of the updates of a table: the columns of its rows.
+    row_schema: pa.Schema
+    #: Whether somebody behind wants to know ``JoinResult.before``.
+    tells_before: bool = False
     #: A column that divides the state's rows of a key further: a batch needs those that it names,
     #: and where the column is null. None: all rows of its keys.
     member: str | None = None
@@ -299,6 +309,19 @@ def effect_order(records: pa.Table) -> Ints:
     """
     order: Ints = np.lexsort((*arrival_keys(records), np.asarray(records[STREAM_TIME.name])))
     return order
+
+
+def in_effect_order(state: pa.Table, arrived: pa.Table) -> tuple[pa.Table, pa.Table]:
+    """Rows of a table and updates that tell them, as records of one partition in order of effect.
+
+    An update has all records of its key before it, of whatever partition they are: the last one is
+    the key's row, and each of a batch comes behind those of the batches before.
+    """
+    arrived = arrived.take(pa.array(effect_order(arrived)))
+    return (
+        replaced(state, {"partition": 0, "offset": -1}),
+        replaced(arrived, {"partition": 0, "offset": np.arange(len(arrived))}),
+    )
 
 
 def replaced(

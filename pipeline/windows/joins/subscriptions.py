@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
 from oriel.pipeline.windows.definitions import RIGHT
 from oriel.pipeline.windows.joins.sides import (
+    RECORDS,
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
@@ -31,7 +32,9 @@ from oriel.pipeline.windows.joins.sides import (
     Clocks,
     JoinEngine,
     JoinResult,
+    SideRows,
     TableRecords,
+    in_effect_order,
     replaced,
     split_by_key,
     values_beside,
@@ -119,8 +122,12 @@ class ResponsesEngine(JoinEngine):
 
     member = SUBSCRIBER.name
 
-    def __init__(self, right: pa.Schema, carried: pa.Schema | None = None) -> None:
-        """``right`` are the right table's value columns; ``carried`` as ``JoinEngine`` says.
+    def __init__(
+        self, right: pa.Schema, carried: pa.Schema | None = None, rows: SideRows = RECORDS
+    ) -> None:
+        """``right`` are the right table's value columns, ``rows`` what its records are.
+
+        ``carried`` as ``JoinEngine`` says.
 
         Raises:
             IllegalArgument: a column has a name that the join needs.
@@ -129,7 +136,9 @@ class ResponsesEngine(JoinEngine):
         values = values_beside(own, carried, (right,))
         beside = (*(carried or ()), SUBSCRIBER, *values)
         self._values = right.names
-        self.record_schema = pa.schema([*SIDE_FIELDS, SUBORDER, NULL_VALUE, *beside])
+        self._tells_rows = rows.tell_rows
+        order = dict.fromkeys((SUBORDER, *rows.order_fields))
+        self.record_schema = pa.schema([*SIDE_FIELDS, *order, NULL_VALUE, *beside])
         self.state_schema = pa.schema([*TABLE_FIELDS, SIDE, *beside])
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
 
@@ -148,6 +157,8 @@ class ResponsesEngine(JoinEngine):
         messages, arrived = _by_side(batch)
         subscribers, rows = _by_side(state)
 
+        if self._tells_rows:
+            rows, arrived = in_effect_order(rows, arrived)
         records = TableRecords.of(pa.concat_tables([rows, arrived.select(self.state_schema.names)]))
         newest = records.newest()
         before, counting = (

@@ -23,6 +23,7 @@ from oriel.pipeline.windows.joins.sides import (
     TABLE_FIELDS,
     TableJoin,
     TableRecords,
+    replaced,
     split_by_key,
     table_rows,
     values_beside,
@@ -33,6 +34,7 @@ from oriel.pipeline.windows.records import (
     NULL_VALUE,
     RECORD_FIELDS,
     SUBORDER,
+    arrival_keys,
     changed_rows,
 )
 
@@ -53,11 +55,13 @@ class TableRowsEngine(WindowEngine):
         tables: Sequence[pa.Schema],
         carried: pa.Schema | None = None,
         responses: tuple[int, ...] = (),
+        updates: tuple[int, ...] = (),
     ) -> None:
         """``tables`` are the value columns of the inputs, by whose numbers ``join`` joins them.
 
         ``responses`` are those that have the rows of a table by the keys of others (see
-        ``subscriptions``).
+        ``subscriptions``), ``updates`` those whose records tell rows (``SideRows.tell_rows``) and
+        arrive in the order in which they take effect.
 
         Raises:
             IllegalArgument: two columns have one name.
@@ -65,7 +69,7 @@ class TableRowsEngine(WindowEngine):
         values = values_beside((*TABLE_FIELDS, SIDE, _DELETED), carried, tables)
         self.windows = NoWindows()
         self._join = join
-        self._responses = responses
+        self._responses, self._updates = responses, updates
         self._values_of = [table.names for table in tables]
         self.aggregate_types = {field.name: field.type for field in values}
         self.record_schema = pa.schema(
@@ -92,6 +96,13 @@ class TableRowsEngine(WindowEngine):
         if self._responses:
             suborder = np.asarray(pc.fill_null(batch[SUBORDER.name], 0))
             touched, arrived = as_records(touched, arrived, suborder, self._responses)
+        if self._updates:
+            place = np.argsort(np.lexsort(arrival_keys(batch)))
+            of_state, of_batch = (
+                np.isin(np.asarray(rows[SIDE.name]), self._updates) for rows in (touched, arrived)
+            )
+            touched = replaced(touched, {"offset": -1}, of_state)
+            arrived = replaced(arrived, {"partition": 0, "offset": place}, of_batch)
         records = TableRecords.of(pa.concat_tables([touched, arrived]))
         newest = records.newest()
         # The state's rows stand first, and there is one of each key, side and partition.

@@ -7,7 +7,7 @@ Streams' rule, join by join on the way up (``_told_by``): where nothing can have
 is no partner, nothing comes out.
 
 Records take effect as they arrive, batch after batch and within a batch in the order
-(stream time, side, partition, offset). So results depend on how the topics are cut into
+(stream time, log, partition, offset). So results depend on how the topics are cut into
 batches against each other, as they depend on the arrival in Kafka; that is the price of
 telling of each update. Cuts don't matter for one topic alone, nor for records of one side
 between the same records of the others. That holds for a key that comes from one partition
@@ -20,23 +20,27 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads
 from oriel.pipeline.windows.joins.sides import (
+    RECORDS,
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
+    STREAM_TIME,
     Clocks,
     JoinEngine,
     JoinResult,
+    SideRows,
     TableJoin,
     has_joined_row,
     split_by_key,
     table_rows,
     values_beside,
 )
-from oriel.pipeline.windows.records import NULL_VALUE
+from oriel.pipeline.windows.records import NULL_VALUE, SUBORDER, arrival_keys
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,12 @@ class TableUpdatesEngine(JoinEngine):
     a later batch all take effect after it, so none of them can be older than what it deleted.
 
     A result has the place and the stream time of the record that it follows, the greatest time
-    of that record and of the rows that it met (semantics 5), and as suborder the record's side:
-    the topics' places can be equal. ``null_value`` says that the joined row is gone. Results come
-    in the order of effect. Records that tell nothing are filtered.
+    of that record and of the rows that it met (semantics 5), and as suborder the number of the
+    record's log: the topics' places can be equal. (Where a table is an aggregation, several of its
+    records may have one place: the next one's suborder is greater by the number of logs.)
+    ``null_value`` says that the joined row is gone. Results come in the order of effect. Records
+    that tell nothing are filtered.
     """
-
-    #: Whether what is behind asks for the old rows, which is what joins and filters go by.
-    _asks_for_old = False
 
     def __init__(
         self,
@@ -96,11 +99,16 @@ class TableUpdatesEngine(JoinEngine):
         tables: Sequence[pa.Schema],
         carried: pa.Schema | None = None,
         filtered: frozenset[int] = frozenset(),
+        *,
+        rows: Sequence[SideRows] = (),
+        asks_for_old: bool = False,
     ) -> None:
         """``tables`` are the tables' value columns, by whose numbers ``join`` joins them.
 
         ``filtered`` are those with a filter: Kafka Streams' tells nothing of a record that it
-        leaves out, if the key had no row before, and if anybody asks for old rows.
+        leaves out, if the key had no row before, and if anybody asks for old rows, as who is
+        behind may do (``asks_for_old``). ``rows`` are what the tables' records are; none: those of
+        topics.
 
         Raises:
             IllegalArgument: two columns have one name.
@@ -109,9 +117,15 @@ class TableUpdatesEngine(JoinEngine):
         values = values_beside(own, carried, tables)
         self._join = join
         self._filtered = filtered
+        self._asks_for_old = asks_for_old
+        self._places = [each.places for each in rows or [RECORDS] * len(tables)]
+        self._tells_rows = any(each.tell_rows for each in rows)
         self._values_of = [table.names for table in tables]
-        self.record_schema = pa.schema([*SIDE_FIELDS, NULL_VALUE, *(carried or ()), *values])
+        numbers = max((places.fields for places in self._places), key=len)
+        beside = (*numbers, NULL_VALUE, *(carried or ()))
+        self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *values])
         self.state_schema = self.record_schema
+        self.row_schema = pa.schema(values)
         self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *values])
 
     def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
@@ -121,13 +135,81 @@ class TableUpdatesEngine(JoinEngine):
         other_keys, touched = split_by_key(state, batch["key"])
         histories = self._histories(touched, batch)
         told = self._told_by(histories, self._join, asked=self._asks_for_old)
-        results, telling = self._results(histories, told)
+        results, tells = self._results(histories, told)
         state = pa.concat_tables([other_keys, histories.state]).combine_chunks()
-        return JoinResult(state, [results], filtered=len(batch) - telling)
+        silent = np.asarray(histories.records["side"])[histories.new[~tells]]
+        filtered = np.bincount(silent, minlength=len(self._values_of))
+        before = self._rows_before(touched) if self.tells_before else None
+        return JoinResult(state, [results], filtered=tuple(filtered.tolist()), before=before)
 
-    def _histories(self, old_rows: pa.Table, batch: pa.Table) -> Histories:
-        """The histories of each key."""
-        return histories_of(old_rows, batch, len(self._values_of))
+    def _rows_before(self, state: pa.Table) -> pa.Table:
+        """The joined rows of the keys in ``state``, which has one row of each key and side."""
+        (code,), keys = coded_keys(state["key"])
+        of_tables = np.full((len(self._values_of), len(keys)), -1, dtype=np.int64)
+        of_tables[np.asarray(state["side"]), code] = np.arange(len(state))
+        rows = self._rows(of_tables)
+        is_row = (rows >= 0).any(axis=0)
+        rows, times_ms = rows[:, is_row], np.append(np.asarray(state["timestamp_ms"]), -1)
+        return pa.table({
+            "key": keys.filter(pa.array(is_row)),
+            "timestamp_ms": times_ms[rows].max(axis=0),
+            **{
+                name: state[name].take(pa.array(of_side, mask=of_side < 0))
+                for of_side, names in zip(rows, self._values_of, strict=True)
+                for name in names
+            },
+        })  # fmt: skip
+
+    def _histories(
+        self, old_rows: pa.Table, batch: pa.Table, *, by_partition: bool = False
+    ) -> Histories:
+        """Sort old rows and new records by (key, order of effect), and find each table's newest.
+
+        ``by_partition``: a key has a history in each partition that it comes from.
+        """
+        records = pa.concat_tables([old_rows, batch]).combine_chunks()
+        (key_code,), keys = coded_keys(records["key"])
+        if by_partition:
+            key_code = key_code + len(keys) * np.asarray(records["partition"]).astype(np.int64)
+        is_new = np.arange(len(records)) >= len(old_rows)
+        # Old rows took effect in an earlier batch, whatever their stream time: ``new`` comes first.
+        order = np.lexsort((*self._effect_keys(records), is_new, key_code))
+        records, key_code = records.take(pa.array(order)), key_code[order]
+        head = heads(key_code)
+        newest = _newest(records, head, len(self._values_of))
+        new = np.flatnonzero(is_new[order])
+        # What stands in front of a record in its history is what its key had before.
+        before = np.where(head[new], -1, newest[:, new - 1])
+        of_last = newest[:, np.append(head[1:], True)[: len(head)]]
+        return Histories(records, new, before, newest[:, new], of_last[of_last >= 0])
+
+    def _effect_keys(self, records: pa.Table) -> tuple[Ints, ...]:
+        """Sort keys of the order of effect, the last first as in ``np.lexsort``.
+
+        The stream time is the order of arrival as far as a partition knows it; log, partition,
+        offset and number make the order total, so that a replayed batch gives the same results.
+        """
+        return (*arrival_keys(records), self._logs(records), np.asarray(records[STREAM_TIME.name]))
+
+    def _logs(self, records: pa.Table) -> Ints:
+        """The number of each record's log, among those of all tables, side by side."""
+        side = np.asarray(records["side"])
+        log = np.zeros(len(records), dtype=np.int64)
+        first = 0
+        for number, places in enumerate(self._places):
+            of_table = side == number
+            log[of_table] = first
+            if places.logs > 1:
+                log[of_table] += places.log_of(places.read(records.filter(pa.array(of_table))))
+            first += places.logs
+        return log
+
+    def _suborders(self, records: pa.Table) -> Ints:
+        """What tells apart what records of equal places tell: the log, and their own number."""
+        own = np.zeros(len(records), dtype=np.int64)
+        if SUBORDER.name in records.column_names:
+            own = np.asarray(pc.fill_null(records[SUBORDER.name], 0))
+        return own * sum(places.logs for places in self._places) + self._logs(records)
 
     def _told_by(self, histories: Histories, part: TableJoin | int, *, asked: bool) -> Told:
         """What ``part`` of the join tells of each new record, as Kafka Streams' nodes do.
@@ -159,14 +241,14 @@ class TableUpdatesEngine(JoinEngine):
         is_asked = asked and table in self._filtered
         return Told(had, has, own & (had | has) if is_asked else own, time_ms)
 
-    def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, int]:
-        """Results in the order of effect, and how many records tell one."""
+    def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, Flags]:
+        """Results in the order of effect, and which new records tell one."""
         numbers = np.flatnonzero(told.tells)
         rows = self._rows(histories.after[:, numbers])
         new = histories.new[numbers]
-        side = np.asarray(histories.records["side"])[new].astype(np.int64)
-        results = self._joined(histories.records, new, rows, told.time_ms[numbers], side)
-        return results, len(numbers)
+        suborder = self._suborders(histories.records.take(pa.array(new)))
+        results = self._joined(histories.records, new, rows, told.time_ms[numbers], suborder)
+        return results, told.tells
 
     def _rows(self, of_tables: Ints) -> Ints:
         """By [side, row], which tables' rows the joined row is made of; -1 for the others'."""
@@ -177,7 +259,7 @@ class TableUpdatesEngine(JoinEngine):
         self, records: pa.Table, new: Ints, rows: Ints, time_ms: Ints, suborder: Ints
     ) -> pa.Table:
         """Joined ``rows`` that the ``new`` records tell, in the order of effect."""
-        order = np.lexsort((suborder, *_effect_keys(records.take(pa.array(new)))))
+        order = np.lexsort((suborder, *self._effect_keys(records.take(pa.array(new)))))
         new, rows, time_ms, suborder = new[order], rows[:, order], time_ms[order], suborder[order]
         own = records.take(pa.array(new))
         columns = {
@@ -197,30 +279,6 @@ class TableUpdatesEngine(JoinEngine):
         return pa.table([columns[name] for name in self.result_schema.names], self.result_schema)
 
 
-def histories_of(
-    old_rows: pa.Table, batch: pa.Table, tables: int, *, by_partition: bool = False
-) -> Histories:
-    """Sort old rows and new records by (key, order of effect), and find the newest of each table.
-
-    ``by_partition``: a key has a history in each partition that it comes from.
-    """
-    records = pa.concat_tables([old_rows, batch]).combine_chunks()
-    (key_code,), keys = coded_keys(records["key"])
-    if by_partition:
-        key_code = key_code + len(keys) * np.asarray(records["partition"]).astype(np.int64)
-    is_new = np.arange(len(records)) >= len(old_rows)
-    # Old rows took effect in an earlier batch, whatever their stream time: ``new`` comes first.
-    order = np.lexsort((*_effect_keys(records), is_new, key_code))
-    records, key_code = records.take(pa.array(order)), key_code[order]
-    head = heads(key_code)
-    newest = _newest(records, head, tables)
-    new = np.flatnonzero(is_new[order])
-    # What stands in front of a record in its history is what its key had before.
-    before = np.where(head[new], -1, newest[:, new - 1])
-    of_last = newest[:, np.append(head[1:], True)[: len(head)]]
-    return Histories(records, new, before, newest[:, new], of_last[of_last >= 0])
-
-
 def _newest(records: pa.Table, head: Flags, tables: int) -> NDArray[np.int64]:
     """By [side, record], the row that its key has in that table after it; -1 if there is none.
 
@@ -236,13 +294,3 @@ def _newest(records: pa.Table, head: Flags, tables: int) -> NDArray[np.int64]:
         last = np.maximum.accumulate(np.where(record_side == side, number, -1))
         newest[side] = np.where((last < first_of_key) | deletes[last], -1, last)
     return newest
-
-
-def _effect_keys(records: pa.Table) -> tuple[Ints, ...]:
-    """Sort keys of the order of effect, the last first as in ``np.lexsort``.
-
-    The stream time is the order of arrival as far as a partition knows it; side, partition and
-    offset make the order total, so that a replayed batch gives the same results.
-    """
-    names = ("offset", "partition", "side", "stream_time_ms")
-    return tuple(np.asarray(records[name]) for name in names)

@@ -94,13 +94,13 @@ def takes_away(changes: pa.Table) -> Flags:
     return old
 
 
-def change_suborders(table: int) -> tuple[int, int]:
-    """The suborders of the old row and of the new one that a record of a table changes.
+def change_suborders(number: Ints) -> tuple[Ints, Ints]:
+    """The suborders of the old rows and of the new ones that records change.
 
-    ``table`` is its number among those that are joined; of the first, and of one alone, they are
-    0 and 1.
+    ``number`` is that of each record's table among those that are joined, of one alone 0 (or, where
+    several have a place, what tells them apart: ``joins.places``).
     """
-    return 2 * table, 2 * table + 1
+    return 2 * number, 2 * number + 1
 
 
 def window_order(group: Ints, records: pa.Table) -> Ints:

@@ -159,6 +159,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (TableLookup, "how"): _of_join(LOOKUP, how="left"),
     (TableUpdates, "tables"): _of_join(UPDATES, tables=(LEFT, OTHER_RIGHT)),
     (TableUpdates, "rows"): _of_join(UPDATES, rows=TableJoin("left", 0, 1)),
+    (TableUpdates, "row_steps"): _of_join(UPDATES, row_steps=(Filter("v > 0"),)),
     (TableChanges, "tables"): _of_join(CHANGED, tables=(OTHER_LEFT, RIGHT)),
     (TableChanges, "rows"): _of_join(CHANGED, rows=TableJoin("left", 0, 1)),
     (AggregateUpdates, "left"): _of_join(UPDATED, left=OTHER_LEFT),
@@ -166,6 +167,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (AggregateUpdates, "windows"): _of_join(
         UPDATED, windows=TimeWindows.of_size_and_grace(10, 5)
     ),
+    (AggregateUpdates, "row_steps"): _of_join(UPDATED, row_steps=(Filter("v > 0"),)),
     (AggregateUpdates, "right"): (joined(UPDATED), joined(TableChanges((LEFT,)))),
     (Subscriptions, "left"): _of_join(SUBSCRIBED, left=OTHER_LEFT),
     (Subscriptions, "right"): (joined(SUBSCRIBED), joined(TableChanges((LEFT,)))),

@@ -257,11 +257,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a stream with tables joined by a foreign key": (
         lambda: stream().join(table().join(table(), foreign_key="w")),
-        r"join: the table is itself a join; join with its tables one by one",
+        r"join: tables that are joined by a foreign key are kept as rows, and have no updates to ",
     ),
     "a filter of tables joined by a foreign key": (
         lambda: table().join(table(), foreign_key="w").filter("w > 1"),
-        r"filter: the table is itself a join; do this with its tables before",
+        r"filter: tables that are joined by a foreign key are kept as rows, and have no updates ",
     ),
     "a foreign key of nothing": (
         lambda: table().join(table(), foreign_key=()),

@@ -32,7 +32,8 @@ from tests.pipeline.run.topic_logs import Stores, random_times, write_topics
 
 pytestmark = pytest.mark.slow
 
-STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third", "rises", "seen")
+STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third", "rises", "seen",
+          "standing")  # fmt: skip
 
 
 def layered() -> Topology:
@@ -90,6 +91,9 @@ def layered() -> Topology:
     hopping = TimeWindows.of_size_and_grace(100, 20).advance_by(40)
     seen = clicks.group_by_key().windowed_by(hopping).count().to_stream().group_by("window_end_ms")
     seen.aggregate(updates=count(), n=max("count")).materialize("seen")
+    counts = clicks.group_by_key().count().left_join(builder.table("names", "name STRING"))
+    standing = counts.filter("count > 5").group_by("coalesce(name, '-')")
+    standing.aggregate(keys=count(), n=sum("count")).materialize("standing")
     return builder.build()
 
 

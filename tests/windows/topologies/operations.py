@@ -60,6 +60,7 @@ CONDITIONS = {
     "is_a": "{} = 'a'",
     "is_null": "{} IS NULL",
     "is_set": "{} IS NOT NULL",
+    "is_begun": "{} <> '0'",
 }
 
 

@@ -36,9 +36,20 @@ def operations_of(node: Any) -> list[str]:
 def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
     """Whether no result of a tree depends on how its topics are interleaved."""
     operations = operations_of(tree)
-    if "group_table" in operations and "join_tables" in operations:
+    if "group_table" in operations and ("join_tables" in operations or "aggregated" in operations):
+        return False
+    if _steps_behind_joined_tables(tree):
+        # Times of rows that are told one by one follow what arrived when.
         return False
     return _INTERLEAVED.isdisjoint(operations)
+
+
+def _steps_behind_joined_tables(node: Any) -> bool:
+    if isinstance(node, Mapping):
+        is_step = node.get("op") in {"filter", "filter_not", "map_values"}
+        behind = is_step and "join_tables" in operations_of(node.get("input", []))
+        return behind or any(map(_steps_behind_joined_tables, node.values()))
+    return isinstance(node, list) and any(map(_steps_behind_joined_tables, node))
 
 
 @dataclass
@@ -144,7 +155,11 @@ class Trees:
         rows = {"op": "aggregated", "input": node}
         table = {"op": "map_values", "columns": columns, "input": rows}
         types = {name: "STRING" if name == "s" else "BIGINT" for name in names}
-        return self.stepped(Built(table, types), is_table=True)
+        # Kafka's takes the initial aggregate for the row before the first ("an aggregation's first
+        # row"), which this leaves out.
+        begun = ["is_begun", "s"] if removes else ["is_set", "v"]
+        rows = {"op": "filter", "condition": begun, "input": table}
+        return self.stepped(Built(rows, types), is_table=True)
 
     def renamed(self, built: Built) -> Built:
         """With other names for ``v`` and ``s``, for the right side of a join."""
@@ -276,8 +291,9 @@ class Trees:
         if built.set_columns and self.random.random() < 0.5:
             key = self._table_key(built.set_columns)
             left = {"op": "select_key", "key": key, "input": left}
-        is_aggregated = not self.steady and self.random.random() < 0.3
-        table = self.renamed(self.aggregated() if is_aggregated else self.table())
+        makes = [self.table, self.aggregated, lambda: self.tables(3)]
+        make = self.table if self.steady else self.random.choices(makes, (5, 2, 2))[0]
+        table = self.renamed(make())
         node = {"op": "join_table", "how": how, "left": left, "right": table.node}
         return _side_by_side(node, built, table)
 
@@ -300,15 +316,16 @@ class Trees:
     def tables(self, most: int) -> Built:
         """Up to ``most`` tables, joined in any order."""
         number = self.random.choice((1, 2, 2, *range(2, most + 1)))
-        first = self.table()
-        others = [self.renamed(self.table()) for _ in range(number - 1)]
-        return self._joined_tables([first, *others])
+        tables = [self.aggregated() if self.random.random() < 0.25 else self.table()
+                  for _ in range(number)]  # fmt: skip
+        return self._joined_tables([tables[0], *map(self.renamed, tables[1:])])
 
     def tables_by_foreign_key(self) -> Built:
         """A table with others, joined by what its rows name or by key; perhaps one more beside."""
         first = joined = self.table()
         for number in range(self.random.choice((1, 1, 2, 3))):
-            right = self.renamed(self.table())
+            is_aggregated = self.random.random() < 0.25
+            right = self.renamed(self.aggregated() if is_aggregated else self.table())
             how = self.random.choice(("inner", "left"))
             node = {"op": "join_tables", "how": how, "left": joined.node, "right": right.node}
             if number == 0 or self.random.random() < 0.7:
@@ -327,7 +344,10 @@ class Trees:
         left, right = self._joined_tables(tables[:cut]), self._joined_tables(tables[cut:])
         how = self.random.choice(("inner", "left", "outer"))
         node = {"op": "join_tables", "how": how, "left": left.node, "right": right.node}
-        return _side_by_side(node, left, right)
+        joined = _side_by_side(node, left, right)
+        if "join_by_foreign_key" in operations_of(node) or self.random.random() < 0.7:
+            return joined
+        return replace(self.stepped(joined, is_table=True), can_flatten=False)
 
 
 def _side_by_side(node: dict[str, Any], left: Built, right: Built) -> Built:

@@ -157,6 +157,13 @@ def pairs(rows: Rows) -> dict[str, Any]:
     }
 
 
+def counted(topic: str) -> Node:
+    """A topic's counts as a table with the columns of a join's right side."""
+    counts = aggregated(stream(topic), joins=False) | {"behind": [], "store": "counts"}
+    columns = {"w": ["column", "n0"], "r": ["column", "least0_s"]}
+    return {"op": "map_values", "columns": columns, "input": {"op": "aggregated", "input": counts}}
+
+
 #: Row of the guide's table -> tree, log, what Kafka has, what we have.
 NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
     "merged streams": (
@@ -213,6 +220,24 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
             "k@21": (27, "0+4", []),
             "k@26": (27, "0+4", []),
         },
+    ),
+    "an aggregation's first row": (
+        {
+            "op": "group_table",
+            "how": "fold",
+            "key": ["column", "s"],
+            "behind": [],
+            "columns": {"v": "BIGINT", "s": "STRING", "w": "BIGINT", "r": "STRING"},
+            "input": {
+                "op": "join_tables",
+                "how": "inner",
+                "left": table("a"),
+                "right": counted("b"),
+            },
+        },
+        "a:k:1 a:l:2 b:l:3 b:k:4",
+        {"a": (4, "0+2-1+1", [])},
+        {"a": (4, "0+2+1", [])},
     ),
     "the time of a deleted row": (
         {"op": "materialize", "input": joined_tables("left", table("a"))},

@@ -32,7 +32,8 @@ final class Expressions {
           "third", value -> value != null && (Long) value % 3 == 0,
           "is_a", "a"::equals,
           "is_null", value -> value == null,
-          "is_set", value -> value != null);
+          "is_set", value -> value != null,
+          "is_begun", value -> value != null && !"0".equals(value));
 
   /** Arrays over a value; null is one. */
   private static final Map<String, Function<Object, List<Object>>> ARRAYS =

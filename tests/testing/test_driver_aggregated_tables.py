@@ -1,0 +1,257 @@
+"""Aggregations as tables, and steps behind joined tables, in the test driver (decision 0071)."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from oriel import InvalidTopology, JoinWindows, StreamsBuilder, Topology, collect_list, count
+from oriel import sum as sum_of
+from oriel.testing import Record, TopologyTestDriver
+from tests.testing.driver_runs import tumbling
+from tests.testing.test_driver_streams import values
+
+ORDERS, USERS = "user STRING, cost BIGINT", "city STRING"
+
+
+def order(time: int, user: str, cost: int) -> Record:
+    """An order, under a key of its own."""
+    return Record(f"order-{time}", {"user": user, "cost": cost}, time)
+
+
+def user(time: int, name: str, city: str | None) -> Record:
+    """A user's row, or that it is gone."""
+    return Record(name, None if city is None else {"city": city}, time)
+
+
+def spent(builder: StreamsBuilder) -> Any:
+    """How many orders a user has, and what they cost."""
+    orders = builder.stream("orders", ORDERS).group_by("user")
+    return orders.aggregate(n=count(), cost=sum_of("cost"))
+
+
+def run(topology: Topology, *batches: tuple[str, list[Record]]) -> TopologyTestDriver:
+    """A driver behind these batches of topics."""
+    driver = TopologyTestDriver(topology)
+    for topic, records in batches:
+        driver.pipe_input(topic, records)
+    return driver
+
+
+def told(driver: TopologyTestDriver, topic: str) -> list[tuple[str | None, Any, int]]:
+    """Key, value and time of what is written to a topic from now on."""
+    records = driver.create_output_topic(topic).read_records()
+    return [(one.key, one.value, one.timestamp_ms) for one in records]
+
+
+@pytest.mark.parametrize("is_left", [False, True])
+def test_an_aggregation_stands_on_either_side_of_a_join(*, is_left: bool) -> None:
+    """The newest row of each, also of a key whose records come from two partitions."""
+    builder = StreamsBuilder()
+    users = builder.table("users", USERS)
+    joined = spent(builder).outer_join(users) if is_left else users.outer_join(spent(builder))
+    joined.materialize("s")
+    driver = run(builder.build(), ("orders", [order(10, "u", 5)]), ("users", [user(3, "u", "x")]))
+    driver.pipe_input("orders", [order(7, "u", 2), order(8, "v", 1)], 1)
+    driver.pipe_input("users", [user(4, "w", "y")])
+    assert values(driver) == {
+        "u": {"city": "x", "n": 2, "cost": 7},
+        "v": {"city": None, "n": 1, "cost": 1},
+        "w": {"city": "y", "n": None, "cost": None},
+    }
+    driver.pipe_input("users", [user(5, "u", None)])
+    assert values(driver)["u"] == {"city": None, "n": 2, "cost": 7}
+    counters = driver.counters("s")
+    assert (counters.input, counters.applied) == (6, 6)
+
+
+def test_groups_of_an_aggregation_follow_its_rows() -> None:
+    """How many users have how many orders: a row of all partitions leaves its group."""
+    builder = StreamsBuilder()
+    spent(builder).group_by("n").aggregate(users=count(), cost=sum_of("cost")).materialize("s")
+
+    def added(_key: str, row: dict[str, Any], text: str) -> str:
+        return f"{text}+{row['cost']}"
+
+    def taken(_key: str, row: dict[str, Any], text: str) -> str:
+        assert f"+{row['cost']}" in text, "what is taken away was added before"
+        return text.replace(f"+{row['cost']}", "", 1)
+
+    texts = spent(builder).group_by("n").aggregate(lambda: "", added, taken, schema="t STRING")
+    texts.materialize("texts")
+    driver = run(
+        builder.build(), ("orders", [order(1, "u", 5), order(2, "v", 3), order(3, "u", 1)])
+    )
+    driver.pipe_input("orders", [order(1, "v", 4), order(2, "w", 8)], 1)
+    assert values(driver) == {
+        "1": {"users": 1, "cost": 8}, "2": {"users": 2, "cost": 13},
+    }  # fmt: skip
+    rows = {row.key: row.value["t"] for row in driver.key_value_store("texts").all()}
+    assert rows == {"1": "+8", "2": "+6+7"}
+
+
+def test_elements_and_changes_have_places_of_their_own() -> None:
+    """Several updates of one record, told and grouped one by one, each named by its own text."""
+    builder = StreamsBuilder()
+    lines = builder.stream("lines", "line STRING")
+    words = lines.flat_map_values(word="split(line, ' ')").group_by("word").count()
+    kinds = builder.table("kinds", "kind STRING")
+    words.left_join(kinds).to_stream().to("out")
+    words.group_by("count").aggregate(words=count()).materialize("s")
+    groups = builder.table("users", USERS).group_by("city").count()
+    groups.map_values(people="count").join(kinds).to_stream().to("cities")
+    driver = run(
+        builder.build(),
+        ("kinds", [Record(key, {"kind": key.upper()}, 0) for key in "ab"]),
+        ("lines", [Record(None, {"line": "a b a"}, 5)]),
+        ("users", [user(1, "u", "a"), user(2, "v", "a"), user(3, "u", "b")]),
+    )
+    assert told(driver, "out") == [
+        ("a", {"count": 1, "kind": "A"}, 5), ("b", {"count": 1, "kind": "B"}, 5),
+        ("a", {"count": 2, "kind": "A"}, 5),
+    ]  # fmt: skip
+    assert values(driver) == {"1": {"words": 1}, "2": {"words": 1}}
+    assert told(driver, "cities") == [
+        ("a", {"people": 1, "kind": "A"}, 1), ("a", {"people": 2, "kind": "A"}, 2),
+        ("a", {"people": 1, "kind": "A"}, 3), ("b", {"people": 1, "kind": "B"}, 3),
+    ]  # fmt: skip
+
+
+def test_a_filter_tells_once_that_a_row_is_gone() -> None:
+    """Behind aggregations, with windows too, and joined tables: so windows count no more (0071)."""
+    builder = StreamsBuilder()
+    totals = spent(builder).filter("cost > 0").map_values("cost")
+    totals.to_stream().to("totals")
+    totals.to_stream().group_by_key().windowed_by(tumbling(100, 0)).count().materialize("s")
+    windowed = builder.stream("orders", ORDERS).group_by("user").windowed_by(tumbling(10, 100))
+    windowed.aggregate(cost=sum_of("cost")).filter("cost > 0").to_stream().to("windows")
+    joined = builder.table("users", USERS).join(spent(builder)).filter("cost > 0")
+    joined.to_stream().map_values("cost").to("joined")
+    driver = run(builder.build(), ("users", [user(0, "u", "x")]))
+    readers = [driver.create_output_topic(name) for name in ("totals", "windows", "joined")]
+    costs = (-1, 3, -5, -1, 9)
+    for cut in ((0, 1, 2, 3, 4), (5,)):
+        driver.pipe_input("orders", [order(n, "u", (*costs, 1)[n]) for n in cut])
+    rows, of_windows, of_joined = (
+        [(one.value and one.value["cost"], one.timestamp_ms) for one in reader.read_records()]
+        for reader in readers
+    )
+    assert rows == of_windows == of_joined == [(2, 1), (None, 2), (5, 4), (6, 5)]
+    assert [row.value for row in driver.window_store("s").all()] == [{"count": 4}]
+
+
+def test_joined_tables_are_tables_again() -> None:
+    """Filtered, with other columns, joined once more, grouped, and looked up by a stream."""
+    builder = StreamsBuilder()
+    a, b, c = (builder.table(topic, f"{topic} BIGINT") for topic in "abc")
+    both = a.join(b).filter("a + b > 10").map_values(total="a + b")
+    both.left_join(c).materialize("s")
+    both.group_by("total").count().materialize("by_total")
+    builder.stream("t", "v BIGINT").join(both).to("out")
+    driver = run(
+        builder.build(),
+        *(
+            (topic, [Record(key, {topic: n}, 1) for key, n in (("k", 5), ("l", 7))])
+            for topic in "ab"
+        ),
+        ("c", [Record("k", {"c": 1}, 2), Record("l", {"c": 2}, 2)]),
+        ("t", [Record(key, {"v": 1}, 3) for key in "kl"]),
+    )
+    assert values(driver) == {"l": {"total": 14, "c": 2}}
+    assert told(driver, "out") == [("l", {"v": 1, "total": 14}, 3)]
+    driver.pipe_input("a", [Record("k", {"a": 9}, 4), Record("l", None, 5)])
+    assert values(driver) == {"k": {"total": 14, "c": 1}}
+    groups = {row.key: row.value["count"] for row in driver.key_value_store("by_total").all()}
+    assert groups == {"14": 1}
+
+
+def test_rows_name_aggregations_by_a_foreign_key() -> None:
+    """Elements of records too, each counted; what has no row leaves nulls."""
+    builder = StreamsBuilder()
+    tags = builder.stream("posts", "tags STRING").flat_map_values(tag="split(tags, ' ')")
+    users = builder.table("users", USERS)
+    users.left_join(tags.group_by("tag").count(), foreign_key="city").materialize("s")
+    driver = run(
+        builder.build(),
+        ("users", [user(1, "u", "x"), user(2, "v", "y"), user(3, "w", "z")]),
+        ("posts", [Record(None, {"tags": "x y x"}, 4), Record(None, {"tags": "y"}, 5)]),
+    )
+    counts = {key: row["count"] for key, row in values(driver).items()}
+    assert counts == {"u": 2, "v": 2, "w": None}
+    counters = driver.counters("s")
+    assert (counters.input, counters.applied, counters.elements_applied) == (5, 5, 4)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_any_cut_gives_the_same_rows(seed: int) -> None:
+    """Of tables and aggregations, joined, filtered and grouped; one topic after the other."""
+    random = Random(seed)
+    builder = StreamsBuilder()
+    joined = spent(builder).outer_join(builder.table("users", USERS))
+    joined.filter("cost > 5 OR cost IS NULL").materialize("s")
+    joined.group_by("coalesce(city, '-')").aggregate(users=count(), n=sum_of("n")).materialize("g")
+    told_costs = joined.to_stream().group_by_key()
+    told_costs.aggregate(costs=collect_list("cost")).materialize("told")
+    topology = builder.build()
+    names = "abcd"
+    topics = {
+        "users": [
+            user(time, random.choice(names), random.choice(("x", "y", None))) for time in range(20)
+        ],
+        "orders": [order(time, random.choice(names), random.randint(-3, 6)) for time in range(30)],
+    }
+    found = []
+    for most in (1, 7, 100):
+        batches = [
+            (topic, records[low : low + most])
+            for topic, records in topics.items()
+            for low in range(0, len(records), most)
+        ]
+        driver = run(topology, *batches)
+        found.append([driver.key_value_store(name).all() for name in ("s", "g", "told")])
+    assert found[0] == found[1] == found[2]
+    assert all(found[0])
+
+
+def test_what_is_no_table_is_told_with_a_way_out() -> None:
+    """Windows, rows of pairs that have no place, foreign keys of rows that are told."""
+    builder = StreamsBuilder()
+    users, orders = builder.table("users", USERS), builder.stream("orders", ORDERS)
+    windowed = orders.group_by_key().windowed_by(tumbling(5, 0)).count()
+    for step in ("join", "left_join", "outer_join"):
+        with pytest.raises(InvalidTopology, match=rf"{step}: rows of windows are joined as one"):
+            getattr(users, step)(windowed)
+    with pytest.raises(InvalidTopology, match=r"group_by: rows of windows .* to group its"):
+        windowed.group_by("count")
+    with pytest.raises(InvalidTopology, match="join: a foreign key is one of a topic's rows"):
+        orders.group_by("user").count().join(users, foreign_key="key")
+    with pytest.raises(InvalidTopology, match="join: the rows of several streams"):
+        orders.merge(builder.stream("others", ORDERS)).group_by("user").count().join(users)
+    builder = StreamsBuilder()
+    rounded = builder.stream("orders", ORDERS).group_by("user").count().filter("round(count) > 1")
+    rounded.join(builder.table("users", USERS)).materialize("s")
+    with pytest.raises(InvalidTopology, match=r"step filter.*: Arrow does not run this expression"):
+        TopologyTestDriver(builder.build())
+
+
+def test_rows_of_pairs_are_kept_and_not_told() -> None:
+    """Their joined rows are a store; updates and groups of these have no place."""
+    builder = StreamsBuilder()
+    a, b = builder.stream("a", "a BIGINT"), builder.stream("b", "b BIGINT")
+    pairs = a.join(b, JoinWindows.of_time_difference_and_grace(10, 0)).group_by_key().count()
+    joined = pairs.join(builder.table("users", USERS))
+    joined.materialize("s")
+    for call in (
+        joined.to_stream,
+        lambda: joined.group_by("city"),
+        lambda: pairs.group_by("count"),
+    ):
+        with pytest.raises(InvalidTopology, match="an aggregation of pairs has the places of both"):
+            call()
+    driver = run(
+        builder.build(),
+        ("a", [Record("k", {"a": 1}, 1), Record("k", {"a": 2}, 2)]),
+        ("b", [Record("k", {"b": 1}, 1), Record("k", {"b": 2}, 3)]),
+        ("users", [user(1, "k", "x")]),
+    )
+    assert values(driver) == {"k": {"count": 4, "city": "x"}}
