@@ -167,13 +167,14 @@ class JoinStage:
     def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
         """Join a batch, see ``JoinEngine``; the clocks are those after it."""
         result = self._engine.process(state, batch, clocks)
-        if self._row_steps is None or result.before is None:
+        if self._row_steps is None:
             return result
         updates, rejected = result.results, self.result_schema.empty_table()
         if REASON.name in updates.column_names:
             is_row = pc.is_null(updates[REASON.name])
             updates, rejected = updates.filter(is_row), updates.filter(pc.invert(is_row))
-        told = self._row_steps.applied(updates, result.before, self.result_schema)
+        before = self._rows_read.empty_table() if result.before is None else result.before
+        told = self._row_steps.applied(updates, before, self.result_schema)
         silent = len(updates) - len(told)
         # The record of a row that is told no more ends here; its elements have not begun.
         filtered, elements = result.filtered, result.elements
@@ -188,7 +189,7 @@ class JoinStage:
             for field in self.result_schema
         ]
         pieces = [told, pa.table(own, schema=self.result_schema)]
-        return replace(result, pieces=pieces, filtered=filtered, elements=elements, before=None)
+        return replace(result, pieces=pieces, filtered=filtered, elements=elements)
 
     def _put_steps_behind(
         self,
@@ -206,6 +207,8 @@ class JoinStage:
         rows = AggregatedRows(join.row_steps, windowed)
         types = {field.name: field.type for field in self._engine.row_schema}
         steps = update_steps(store, rows, types, steps_of)
+        read = {*rows.scope, *types}
+        self._rows_read = pa.schema([field for field in self.result_schema if field.name in read])
         beside = [field for field in self.result_schema if field.name not in types]
         try:
             made = values_beside(tuple(beside), None, [pa.schema(steps.types.items())])
@@ -213,7 +216,7 @@ class JoinStage:
             message = f"store {store!r}, {rows}: {error}"
             raise InvalidTopology(message) from error
         self._row_steps, self.result_schema = steps, pa.schema([*beside, *made])
-        self._engine.tells_before = True
+        self._engine.tells_before = steps.filters
 
 
 def asked_sides(join: Join, *, is_asked: bool) -> tuple[bool, ...]:

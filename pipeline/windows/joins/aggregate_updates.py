@@ -183,10 +183,8 @@ class AggregateUpdatesEngine(JoinEngine):
         keys, start_ms, columns, timestamp_ms = self._rows_in(state)
         bounds = {"window_start_ms": start_ms, "window_end_ms": self._grid.ends(start_ms)}
         named = {"key": keys, "timestamp_ms": timestamp_ms, **bounds, **columns}
-        schema = self.result_schema
-        names = ["key", "timestamp_ms", *(n for n in named if n in schema.names)]
-        fields = [schema.field(name) for name in dict.fromkeys(names)]
-        return pa.table([named[field.name] for field in fields], pa.schema(fields))
+        schema = pa.schema([field for field in self.result_schema if field.name in named])
+        return pa.table([named[name] for name in schema.names], schema)
 
     @abstractmethod
     def _rows_in(self, state: pa.Table) -> tuple[pa.Array, Ints, Mapping[str, pa.Array], Ints]:
