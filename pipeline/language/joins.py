@@ -87,10 +87,10 @@ def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
     """The updates of the aggregation of ``store``, for the ``step`` that is called.
 
     Raises:
-        InvalidTopology: its rows are those of several streams, or of windows of which a record may
-            change many; or of hopping windows over elements.
+        InvalidTopology: its rows are those of a cogroup, or of windows of which a record may change
+            many; or of hopping windows over elements or merged streams, or of pairs in these.
     """
-    (origin, *others), windows, aggregation = store.inputs, store.windows, store.aggregation
+    inputs, windows, aggregation = store.inputs, store.windows, store.aggregation
     if not isinstance(windows, TimeWindows | NoWindows):
         message = (
             f"{step}: a record may change many {windows.kind} windows, so their updates are no "
@@ -98,23 +98,34 @@ def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
             "and to_stream() gives final rows"
         )
         raise InvalidTopology(message)
-    if others:
+    if any(origin.stream for origin in inputs):
         message = (
-            f"{step}: the rows of several streams change in an order that their topics don't "
-            "say; write them to a topic with to(topic), and read that"
+            f"{step}: the rows of a cogroup have columns of several streams; merge the streams, "
+            "with the same columns, or write the rows to a topic with to(topic), and read that"
         )
         raise InvalidTopology(message)
     assert isinstance(aggregation, Columns | Functions), "streams are aggregated"
-    if origin.group_by:
-        origin = stepped(replace(origin, group_by=()), MapValues(("*",), {}, origin.group_by))
-    if windows.kind == "hopping" and places_of(origin).numbers:
+    keyed = (
+        stepped(replace(origin, group_by=()), MapValues(("*",), {}, origin.group_by))
+        if origin.group_by
+        else origin
+        for origin in inputs
+    )
+    first, *others = map(side_of, keyed)
+    if windows.kind == "hopping" and (others or places_of(first).numbers):
         message = (
             f"{step}: a row of hopping windows has the place of its record, which elements and "
-            "pairs share; aggregate them by tumbling windows, or let final rows go on, with "
-            "emit(EmitStrategy.on_window_close())"
+            "pairs share, and merged streams' records; aggregate them by tumbling windows, or let "
+            "final rows go on, with emit(EmitStrategy.on_window_close())"
         )
         raise InvalidTopology(message)
-    return AggregateUpdates(side_of(origin), aggregation, windows, store.row_steps)
+    if others and any(isinstance(pairing_join(side), StreamJoin) for side in (first, *others)):
+        message = (
+            f"{step}: a pair has the places of both records, which a row of merged streams can't "
+            "have; write the pairs to a topic with to(topic), and merge that"
+        )
+        raise InvalidTopology(message)
+    return AggregateUpdates(first, aggregation, windows, store.row_steps, tuple(others))
 
 
 def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin) -> TableUpdates:

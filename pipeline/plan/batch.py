@@ -107,12 +107,15 @@ class JoinPlan:
         return self.stage.keeps_records and self.of_records[0]
 
     def stream_times_ms(self, clocks: Clocks) -> tuple[int, int]:
-        """The least stream time of each side's partitions, -1 where one of its clocks has none."""
+        """The least stream time of the left side's partitions, and of all others'.
+
+        -1 where one of their clocks has none.
+        """
         left, *others = (
             min(min(clocks[one.name].values(), default=NO_STREAM_TIME_MS) for one in of_side)
             for of_side in self.clocks
         )
-        return left, others[0] if others else NO_STREAM_TIME_MS
+        return left, min(others, default=NO_STREAM_TIME_MS)
 
     def refuse_places(self, ends: Offsets) -> None:
         """Refuse partitions, and offsets in them, that are too large for the join.

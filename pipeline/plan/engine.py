@@ -33,6 +33,7 @@ from oriel.pipeline.language import (
     grouping_text,
     has_elements,
     places_of,
+    sides_of,
     tells_rows,
 )
 from oriel.pipeline.windows import (
@@ -180,14 +181,22 @@ def _of_streams(store: Store, values: Sequence[pa.Schema]) -> list[pa.Schema]:
         if definition.stream == len(schemas):
             schemas.append(schema)
             continue
-        merged = schemas[definition.stream]
-        if {field.name: field.type for field in schema} != {f.name: f.type for f in merged}:
-            message = (
-                f"store {store.name!r}, merge: the streams' values must have the same columns, not "
-                f"({_columns_text(merged)}) and ({_columns_text(schema)}); map_values makes them so"
-            )
-            raise InvalidTopology(message)
+        _refuse_other_columns(store.name, schemas[definition.stream], schema)
     return schemas
+
+
+def _refuse_other_columns(store: str, first: pa.Schema, schema: pa.Schema) -> None:
+    """Refuse merged streams of which one has other columns than the first.
+
+    Raises:
+        InvalidTopology: the message names both.
+    """
+    if {field.name: field.type for field in schema} != {f.name: f.type for f in first}:
+        message = (
+            f"store {store!r}, merge: the streams' values must have the same columns, not "
+            f"({_columns_text(first)}) and ({_columns_text(schema)}); map_values makes them so"
+        )
+        raise InvalidTopology(message)
 
 
 def _columns_text(schema: pa.Schema) -> str:
@@ -314,24 +323,32 @@ def _fold(
 
 
 def updates_engine(
-    store: str, updates: AggregateUpdates, values: pa.Schema, rows: SideRows, carried: pa.Schema
+    store: str,
+    updates: AggregateUpdates,
+    values: Sequence[pa.Schema],
+    sides: Sequence[SideRows],
+    carried: pa.Schema,
 ) -> AggregateUpdatesEngine:
     """The engine of an aggregation's updates, which ``store`` reads.
 
-    ``values`` are the columns of the stream that is aggregated, ``rows`` what its rows are.
+    ``values`` are the columns of each stream that is aggregated, ``sides`` what its rows are.
 
     Raises:
-        InvalidTopology: an aggregate's column has a name that the state needs.
+        InvalidTopology: an aggregate's column has a name that the state needs, or merged streams
+            have other columns.
         IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
     """
-    aggregation, windows, streams = updates.aggregation, updates.windows, (updates.left,)
+    aggregation, windows, streams = updates.aggregation, updates.windows, sides_of(updates)
+    for schema in values[1:]:
+        _refuse_other_columns(store, values[0], schema)
     if isinstance(aggregation, Columns):
         (of_stream,) = aggregation.of_stream
         kept = {name: _kept(aggregate, streams) for name, aggregate in of_stream.items()}
-        return ColumnUpdatesEngine(windows, kept, values, carried, rows=rows)
-    fold = _fold(store, aggregation, aggregation.aggregators, streams, values)
+        return ColumnUpdatesEngine(windows, kept, values[0], carried, sides=sides)
+    aggregators = aggregation.aggregators * len(streams)
+    fold = _fold(store, aggregation, aggregators, streams, values[0])
     reason = partial(with_detail, Reason.FUNCTION_RAISED.value)
-    return FoldUpdatesEngine(windows, fold, values, carried, rows=rows, reason=reason)
+    return FoldUpdatesEngine(windows, fold, values[0], carried, sides=sides, reason=reason)
 
 
 def _of_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:

@@ -102,9 +102,12 @@ class JoinStage:
         #: The engine of an aggregation's updates, whose state is rows of windows.
         self.updates = engine if isinstance(engine, AggregateUpdatesEngine) else None
         #: Whether results are the stream's records with more columns, or others.
-        self.keeps_records = isinstance(join, TableLookup | AggregateUpdates)
+        self.keeps_records = isinstance(join, TableLookup) or (
+            isinstance(join, AggregateUpdates) and not join.merged
+        )
         #: Whether it drops late records by the clock in front: its results have one of their own.
-        self.judges_lateness = isinstance(join, AggregateUpdates) and join.windows.kind != "none"
+        is_windowed = isinstance(join, AggregateUpdates) and join.windows.kind != "none"
+        self.judges_lateness = self.keeps_records and is_windowed
         #: Whether records without a value have a part in it, though it reads a stream.
         self.takes_null_values = (
             isinstance(join, AggregateUpdates) and join.windows.rule.takes_null_values
@@ -127,9 +130,11 @@ class JoinStage:
         #: What both sides' stamps send, whichever of it the engine reads.
         beside = (*max((side.places.fields for side in rows), key=len), NULL_VALUE)
         effect = [EFFECT] if EFFECT.name in self._engine.record_schema.names else []
-        self.record_schema = pa.schema([
-            *SIDE_FIELDS, *beside, *effect, KEY_GROUP, *(field for side in sides for field in side)
-        ])  # fmt: skip
+        # Merged streams have the same columns, those of a join have no name in common.
+        values = {field.name: field for side in sides for field in side}
+        self.record_schema = pa.schema(
+            [*SIDE_FIELDS, *beside, *effect, KEY_GROUP, *values.values()]
+        )
 
     def empty_state(self) -> pa.Table:
         """The state before the first record."""
@@ -267,7 +272,7 @@ def _engine(
         left, right = sides
         engine = TableLookupEngine(join.how, left, right, carried, rows=(rows[LEFT], rows[RIGHT]))
     elif isinstance(join, AggregateUpdates):
-        engine = updates_engine(store, join, sides[LEFT], rows[LEFT], carried)
+        engine = updates_engine(store, join, sides, rows, carried)
     elif isinstance(join, Subscriptions):
         engine = SubscriptionsEngine(carried)
     elif isinstance(join, Responses):

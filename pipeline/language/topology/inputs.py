@@ -134,12 +134,17 @@ def _behind_first(tables: tuple[Side, ...], rows: TableJoin | int) -> str:
 
 @dataclass(frozen=True)
 class AggregateUpdates:
-    """Each record of a stream with the row that an aggregation has behind it, or the rows."""
+    """Each record of a stream with the row that an aggregation has behind it, or the rows.
+
+    ``merged`` are the further streams where it aggregates merged ones. Then results are the rows
+    that records of any of them tell, and no records.
+    """
 
     left: Side
     aggregation: Columns | Functions
     windows: TimeWindows | NoWindows
     row_steps: tuple[Filter | MapValues, ...] = ()
+    merged: tuple[Side, ...] = ()
     right: None = None
 
     def __str__(self) -> str:
@@ -206,6 +211,8 @@ def sides_of(join: Join) -> tuple[Side, ...]:
     """The sides of a join, the left one first; what reads one table has one."""
     if isinstance(join, TableUpdates | TableChanges):
         return join.tables
+    if isinstance(join, AggregateUpdates):
+        return (join.left, *join.merged)
     return (join.left,) if join.right is None else (join.left, join.right)
 
 
@@ -293,10 +300,10 @@ def places_of(stream: Side | Input) -> Places:
     join = pairing_join(stream)
     if isinstance(join, StreamJoin):
         return places_of(join.left).joined(places_of(join.right))
-    if isinstance(join, TableUpdates | TableChanges):
-        logs = sum(places_of(table).logs for table in join.tables)
+    if isinstance(join, TableUpdates | TableChanges | AggregateUpdates):
+        logs = sum(places_of(side).logs for side in sides_of(join))
         # Of a change the old row, and the new one.
-        of_each_table = 1 if isinstance(join, TableUpdates) else 2
+        of_each_table = 2 if isinstance(join, TableChanges) else 1
         return Places(1, logs, of_tables=logs, of_each_table=of_each_table)
     return Places(numbers=int(join is not None or has_elements(stream)))
 
@@ -305,18 +312,22 @@ def pairing_join(stream: Side | Input) -> Join | None:
     """The join whose results a stream's records are, if they are any.
 
     None: they are records of a source; what they look up in tables, or an aggregation makes of
-    them, only gives them other columns.
+    them, only gives them other columns. (But one of merged streams makes rows of its own.)
     """
     join = stream.join
-    return pairing_join(join.left) if isinstance(join, TableLookup | AggregateUpdates) else join
+    if isinstance(join, TableLookup) or (isinstance(join, AggregateUpdates) and not join.merged):
+        return pairing_join(join.left)
+    return join
 
 
 def are_updates(stream: Side | Input) -> bool:
-    """Whether a stream's records are updates of joined tables or their changes, in an own order.
+    """Whether a stream's records are updates of several logs or their changes, in an own order.
 
     The changes of an aggregation are such, too: a row of it is one of all partitions.
     """
     join = pairing_join(stream)
+    if isinstance(join, AggregateUpdates):
+        return True
     if not isinstance(join, TableUpdates | TableChanges):
         return False
     return len(join.tables) > 1 or any(map(tells_rows, join.tables))

@@ -9,10 +9,13 @@ Records of a key take effect in the order (stream time, partition, offset). So a
 from one partition has updates that follow from the log alone, in any cut into batches. Of a key
 that comes from several, the last update of a batch is the same in any cut, and which ones stand in
 between follows from the batches, as in Kafka from arrival (behind a repartition topic).
+
+Merged streams have several sides, and their records become those of one stream, in the order
+(stream time, log, partition, offset); each keeps its own clock (decision 0059).
 """
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,24 +26,36 @@ from oriel.pipeline.windows.aggregates import Aggregate, PartColumns
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads, pair_order
 from oriel.pipeline.windows.definitions import LEFT, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines import Due, WindowGrid
+from oriel.pipeline.windows.joins.places import Places
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
+    SIDE,
     SIDE_FIELDS,
     STREAM_TIME,
     Clocks,
     JoinEngine,
     JoinResult,
+    SideLogs,
     SideRows,
     effect_order,
+    replaced,
     values_beside,
 )
 from oriel.pipeline.windows.records import (
+    EFFECT,
     NULL_VALUE,
     PLACE_FIELDS,
     SUBORDER,
     rows_schema,
     takes_away,
 )
+
+
+def _merged(sides: Sequence[SideRows]) -> SideRows:
+    """What the records of merged streams are as those of one."""
+    logs = sum(side.places.logs for side in sides)
+    return SideRows(Places(1, logs, of_tables=logs), have_effect=True)
+
 
 #: Of which window a result is.
 WINDOW_BOUNDS = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
@@ -80,7 +95,8 @@ class Updates(NamedTuple):
 class AggregateUpdatesEngine(JoinEngine):
     """The updates of an aggregation by tumbling, hopping or no windows.
 
-    Its one side is the stream, grouped by key, or a table's changes. A result has the place and the
+    Its side is the stream, grouped by key, or a table's changes; of merged streams each is one. A
+    result has the place and the
     stream time of its record, and its suborder; in hopping windows that counts the record's rows.
     Where a function leaves no row it tells that (``null_value``). A change that takes a row away
     and one that puts another there, both of a group, are one update, as in Kafka.
@@ -100,18 +116,19 @@ class AggregateUpdatesEngine(JoinEngine):
         state_fields: tuple[list[pa.Field], list[pa.Field]],
         carried: pa.Schema | None,
         *,
-        rows: SideRows,
+        sides: Sequence[SideRows],
     ) -> None:
         """Read ``values`` of a record, give aggregates of ``types``.
 
         ``state_fields`` are what tells the rows of a window apart, and what they have of
-        aggregates. ``rows`` says what the stream's rows are.
+        aggregates. ``sides`` say what the rows of the stream are, or of each of merged ones.
 
         Raises:
             IllegalArgument: an aggregate has a name that the join needs.
         """
         self._windows, self._grid = windows, WindowGrid(windows)
-        self._rows = rows
+        self._rows = rows = sides[LEFT] if len(sides) == 1 else _merged(sides)
+        self._sides, self._logs = len(sides), SideLogs([each.places for each in sides])
         self._place_fields = (*SIDE_FIELDS, *rows.places.fields)
         self._carried = list(carried or ())
         place, aggregates = state_fields
@@ -121,7 +138,10 @@ class AggregateUpdatesEngine(JoinEngine):
         numbers = rows.places.fields or [SUBORDER]
         own = (*PLACE_FIELDS, *numbers, STREAM_TIME, NULL_VALUE, _REASON)
         results = values_beside(own, carried, [given])
-        beside = [*rows.order_fields, NULL_VALUE, *self._carried]
+        # Merged streams get an order here.
+        numbers = max((side.places.fields for side in sides), key=len)
+        order = rows.order_fields if len(sides) == 1 else numbers
+        beside = [*order, NULL_VALUE, *self._carried]
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *values])
         self.state_schema = rows_schema([WINDOW_BOUNDS[0], *place], self._carried, aggregates)
         self.row_schema = pa.schema(types.items())
@@ -149,7 +169,8 @@ class AggregateUpdatesEngine(JoinEngine):
 
     def close_ms(self, clocks: Clocks) -> int:
         """Up to when windows are closed, by the slowest partition's stream time."""
-        return clocks[LEFT] - self._windows.close_delay_ms
+        slowest_ms = clocks[LEFT] if self._sides == 1 else min(clocks)
+        return slowest_ms - self._windows.close_delay_ms
 
     def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
         """Let the records take effect, each behind those before it.
@@ -157,7 +178,8 @@ class AggregateUpdatesEngine(JoinEngine):
         ``state`` may be a part, see ``WindowEngine``: at least the rows of the units that
         ``touched_units`` and ``due`` name.
         """
-        entries = self._entries(self._read(batch))
+        batch = self._of_one_stream(self._read(batch))
+        entries = self._entries(batch)
         updates = self._updated(state.combine_chunks(), entries)
         is_open = self._grid.is_open(starts_of(updates.state), self.close_ms(clocks))
         before = None
@@ -166,17 +188,47 @@ class AggregateUpdatesEngine(JoinEngine):
             before = self._rows_of(state.filter(of_keys).combine_chunks())
         rejected = np.array(list(updates.rejected), dtype=np.int64)
         rows = self._results(entries, updates, entries.record[updates.entries])
-        told = len(np.unique(entries.record[updates.entries]))
+        pieces = [rows, self._rejected(entries.batch.take(pa.array(rejected)), updates)]
+        if self._sides > 1:
+            pieces = [
+                replaced(piece, {"partition": np.asarray(piece["partition"]) // self._sides})
+                for piece in pieces
+            ]
+        goes_on = np.zeros(len(entries.batch), dtype=np.bool_)
+        goes_on[entries.record[updates.entries]] = True
+        told = int(goes_on.sum())
+        goes_on[rejected] = True
+        came, accepted = self._by_side(batch), self._by_side(entries.batch)
         hops = self._windows.kind == "hopping"
         return JoinResult(
             updates.state.filter(pa.array(is_open)).combine_chunks(),
-            [rows, self._rejected(entries.batch.take(pa.array(rejected)), updates)],
-            late=(len(batch) - len(entries.batch), 0),
-            filtered=(len(entries.batch) - told - len(rejected),),
+            pieces,
+            late=tuple((came - accepted).tolist()),
+            filtered=tuple(self._by_side(entries.batch.filter(pa.array(~goes_on))).tolist()),
             flattened=told if hops else 0,
             elements=len(rows) if hops else 0,
             before=before,
         )
+
+    def _of_one_stream(self, batch: pa.Table) -> pa.Table:
+        """Records of merged streams as those of one: partitions of each stream, order, numbers."""
+        if self._sides == 1:
+            return batch
+        logs, stream_time_ms = self._rows.places.logs, np.asarray(batch[STREAM_TIME.name])
+        partition = np.asarray(batch["partition"]).astype(np.int64)
+        values = {
+            "partition": partition * self._sides + np.asarray(batch[SIDE.name]),
+            SUBORDER.name: self._logs.suborders(batch),
+            EFFECT.name: stream_time_ms * logs + self._logs.numbers(batch),
+        }
+        for field in (SUBORDER, EFFECT):
+            if field.name not in batch.column_names:
+                batch = batch.append_column(field, pa.nulls(len(batch), field.type))
+        return replaced(batch, values)
+
+    def _by_side(self, records: pa.Table) -> Ints:
+        """How many records are of each side."""
+        return np.bincount(np.asarray(records[SIDE.name]), minlength=self._sides)
 
     def _rows_of(self, state: pa.Table) -> pa.Table:
         """The rows that a state has: key, time, bounds of windows, aggregates."""
@@ -262,9 +314,9 @@ class ColumnUpdatesEngine(AggregateUpdatesEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        rows: SideRows = RECORDS,
+        sides: Sequence[SideRows] = (RECORDS,),
     ) -> None:
-        """Aggregate columns of ``values``, by ``aggregates`` that fit such ``rows``.
+        """Aggregate columns of ``values``, by ``aggregates`` that fit rows of such ``sides``.
 
         Raises:
             IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
@@ -272,7 +324,7 @@ class ColumnUpdatesEngine(AggregateUpdatesEngine):
         self._columns = PartColumns(aggregates, values, carried)
         super().__init__(
             windows, values, self._columns.aggregate_types, ([], self._columns.fields), carried,
-            rows=rows,
+            sides=sides,
         )  # fmt: skip
 
     def _rows_in(self, state: pa.Table) -> tuple[pa.Array, Ints, Mapping[str, pa.Array], Ints]:

@@ -63,7 +63,7 @@ class TableChangesEngine(TableUpdatesEngine):
         of_tables = np.where(is_after, histories.after[:, numbers], histories.before[:, numbers])
         new = histories.new[numbers]
         old_suborder, new_suborder = change_suborders(
-            self._suborders(histories.records.take(pa.array(new)))
+            self._logs.suborders(histories.records.take(pa.array(new)))
         )
         suborder = np.where(is_after, new_suborder, old_suborder)
         rows, time_ms = self._rows(of_tables), told.time_ms[numbers]

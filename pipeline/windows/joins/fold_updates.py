@@ -1,6 +1,6 @@
 """The updates of an aggregation by a user's functions; see ``aggregate_updates``."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
         values: pa.Schema,
         carried: pa.Schema | None = None,
         *,
-        rows: SideRows = RECORDS,
+        sides: Sequence[SideRows] = (RECORDS,),
         reason: Callable[[str], str] = str,
     ) -> None:
         """Aggregate ``values`` by ``fold``; ``reason`` says in which words a record is rejected.
@@ -45,7 +45,7 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
             IllegalArgument: an aggregate has a name that is taken.
         """
         fields = [pa.field("partition", pa.int32())], list(pa.schema(fold.types))
-        super().__init__(windows, values, fold.types, fields, carried, rows=rows)
+        super().__init__(windows, values, fold.types, fields, carried, sides=sides)
         self._fold, self._values, self._reason = fold, values, reason
 
     def _updated(self, state: pa.Table, entries: Entries) -> Updates:

@@ -15,7 +15,7 @@ row.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -75,6 +75,36 @@ class SideRows:
 
 #: Rows of a source, or what these looked up.
 RECORDS = SideRows()
+
+
+@dataclass(frozen=True)
+class SideLogs:
+    """The logs of several sides, side by side; ``places`` say how each side's rows are told apart.
+
+    Rows of all sides stand in one table, with ``side``.
+    """
+
+    places: Sequence[Places]
+
+    def numbers(self, rows: pa.Table) -> Ints:
+        """The number of each row's log."""
+        side = np.asarray(rows[SIDE.name])
+        log = np.zeros(len(rows), dtype=np.int64)
+        first = 0
+        for number, places in enumerate(self.places):
+            of_side = side == number
+            log[of_side] = first
+            if places.logs > 1:
+                log[of_side] += places.log_of(places.read(rows.filter(pa.array(of_side))))
+            first += places.logs
+        return log
+
+    def suborders(self, rows: pa.Table) -> Ints:
+        """What tells apart what rows of equal places become: the log, and their own number."""
+        own = np.zeros(len(rows), dtype=np.int64)
+        if SUBORDER.name in rows.column_names:
+            own = np.asarray(pc.fill_null(rows[SUBORDER.name], 0))
+        return own * sum(places.logs for places in self.places) + self.numbers(rows)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads
@@ -33,6 +32,7 @@ from oriel.pipeline.windows.joins.sides import (
     Clocks,
     JoinEngine,
     JoinResult,
+    SideLogs,
     SideRows,
     TableJoin,
     has_joined_row,
@@ -40,7 +40,7 @@ from oriel.pipeline.windows.joins.sides import (
     table_rows,
     values_beside,
 )
-from oriel.pipeline.windows.records import NULL_VALUE, SUBORDER, arrival_keys
+from oriel.pipeline.windows.records import NULL_VALUE, arrival_keys
 
 
 @dataclass(frozen=True)
@@ -118,10 +118,10 @@ class TableUpdatesEngine(JoinEngine):
         self._join = join
         self._filtered = filtered
         self._asks_for_old = asks_for_old
-        self._places = [each.places for each in rows or [RECORDS] * len(tables)]
+        self._logs = SideLogs([each.places for each in rows or [RECORDS] * len(tables)])
         self._tells_rows = any(each.tell_rows for each in rows)
         self._values_of = [table.names for table in tables]
-        numbers = max((places.fields for places in self._places), key=len)
+        numbers = max((places.fields for places in self._logs.places), key=len)
         beside = (*numbers, NULL_VALUE, *(carried or ()))
         self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *values])
         self.state_schema = self.record_schema
@@ -189,27 +189,8 @@ class TableUpdatesEngine(JoinEngine):
         The stream time is the order of arrival as far as a partition knows it; log, partition,
         offset and number make the order total, so that a replayed batch gives the same results.
         """
-        return (*arrival_keys(records), self._logs(records), np.asarray(records[STREAM_TIME.name]))
-
-    def _logs(self, records: pa.Table) -> Ints:
-        """The number of each record's log, among those of all tables, side by side."""
-        side = np.asarray(records["side"])
-        log = np.zeros(len(records), dtype=np.int64)
-        first = 0
-        for number, places in enumerate(self._places):
-            of_table = side == number
-            log[of_table] = first
-            if places.logs > 1:
-                log[of_table] += places.log_of(places.read(records.filter(pa.array(of_table))))
-            first += places.logs
-        return log
-
-    def _suborders(self, records: pa.Table) -> Ints:
-        """What tells apart what records of equal places tell: the log, and their own number."""
-        own = np.zeros(len(records), dtype=np.int64)
-        if SUBORDER.name in records.column_names:
-            own = np.asarray(pc.fill_null(records[SUBORDER.name], 0))
-        return own * sum(places.logs for places in self._places) + self._logs(records)
+        logs = self._logs.numbers(records)
+        return (*arrival_keys(records), logs, np.asarray(records[STREAM_TIME.name]))
 
     def _told_by(self, histories: Histories, part: TableJoin | int, *, asked: bool) -> Told:
         """What ``part`` of the join tells of each new record, as Kafka Streams' nodes do.
@@ -246,7 +227,7 @@ class TableUpdatesEngine(JoinEngine):
         numbers = np.flatnonzero(told.tells)
         rows = self._rows(histories.after[:, numbers])
         new = histories.new[numbers]
-        suborder = self._suborders(histories.records.take(pa.array(new)))
+        suborder = self._logs.suborders(histories.records.take(pa.array(new)))
         results = self._joined(histories.records, new, rows, told.time_ms[numbers], suborder)
         return results, told.tells
 

@@ -168,6 +168,7 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
         UPDATED, windows=TimeWindows.of_size_and_grace(10, 5)
     ),
     (AggregateUpdates, "row_steps"): _of_join(UPDATED, row_steps=(Filter("v > 0"),)),
+    (AggregateUpdates, "merged"): _of_join(UPDATED, merged=(OTHER_RIGHT,)),
     (AggregateUpdates, "right"): (joined(UPDATED), joined(TableChanges((LEFT,)))),
     (Subscriptions, "left"): _of_join(SUBSCRIBED, left=OTHER_LEFT),
     (Subscriptions, "right"): (joined(SUBSCRIBED), joined(TableChanges((LEFT,)))),

@@ -38,6 +38,8 @@ def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
     operations = operations_of(tree)
     if "group_table" in operations and ("join_tables" in operations or "aggregated" in operations):
         return False
+    if "rows_of" in operations and "merge" in operations:
+        return False
     if _steps_behind_joined_tables(tree):
         # Times of rows that are told one by one follow what arrived when.
         return False

@@ -234,6 +234,8 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
         node = {"op": "map_values", "columns": columns}
         types = {name: "STRING" if name == "s" else "BIGINT" for name in columns}
         built = trees.stepped(Built(node | {"input": rows}, types, can_flatten=False))
+    elif plan.ample and random.random() < 0.6:
+        built = replace(trees.merged(), can_flatten=False)
     else:
         built = trees.looked_up(trees.stream("a"), random.choice((0, 0, 0, 1)))
     for number in range(random.choice((1, 1, 2))):
@@ -342,7 +344,11 @@ KINDS: Mapping[str, tuple[Callable[[Trees, Plan], dict[str, Any]], Sequence[Plan
     ),
     "updates of stores": (
         _updates_of_stores,
-        [Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE)],
+        [
+            Plan(in_order=False, ample=False, ends=False, emits=_ALL_EMITS, hows=_OF_ONE),
+            # Of merged streams Kafka has one clock, ours are two.
+            Plan(in_order=False, ample=True, ends=False, hows=("columns",)),
+        ],
     ),
     "written": (
         _written,
