@@ -279,13 +279,11 @@ class KTable:
         Raises:
             InvalidTopology: it has windows, or rows of several streams.
         """
-        if not isinstance(self._store.windows, NoWindows):
-            message = (
-                f"{step}: a row of a window has no key that a record could have; let to_stream() "
-                "of the table join the stream within JoinWindows"
-            )
-            raise InvalidTopology(message)
-        return self._updates(step)
+        return self._rows(
+            step,
+            "a row of a window has no key that a record could have; let to_stream() of the table "
+            "join the stream within JoinWindows",
+        )
 
     def as_table(self, step: str) -> "SourceTable":
         """The rows as a table that is joined or grouped in ``step``.
@@ -295,13 +293,19 @@ class KTable:
         """
         from oriel.pipeline.language.source_tables import SourceTable  # noqa: PLC0415 - knows this
 
+        rows = self._rows(
+            step,
+            "rows of windows are joined as one cogroup of both streams, by the same windows; or "
+            "let to_stream() go on, to join or to group its records",
+        )
+        return SourceTable(self.registry, (rows,))
+
+    def _rows(self, step: str, of_windows: str) -> Input:
+        """The updates that tell the table's rows; ``of_windows`` says what to do with windows."""
         if not isinstance(self._store.windows, NoWindows):
-            message = (
-                f"{step}: rows of windows are joined as one cogroup of both streams, by the same "
-                "windows; or let to_stream() go on, to join or to group its records"
-            )
+            message = f"{step}: {of_windows}"
             raise InvalidTopology(message)
-        return SourceTable(self.registry, (self._updates(step),))
+        return self._updates(step)
 
     def _updates(self, step: str) -> Input:
         updates = results_of(aggregate_updates(step, self._store))

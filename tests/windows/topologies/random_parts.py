@@ -322,6 +322,11 @@ class Trees:
                   for _ in range(number)]  # fmt: skip
         return self._joined_tables([tables[0], *map(self.renamed, tables[1:])])
 
+    def updates(self) -> Built:
+        """The updates of a table, or of several that are joined."""
+        table = self.tables(4)
+        return replace(table, node={"op": "to_stream", "input": table.node})
+
     def tables_by_foreign_key(self) -> Built:
         """A table with others, joined by what its rows name or by key; perhaps one more beside."""
         first = joined = self.table()

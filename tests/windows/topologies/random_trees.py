@@ -122,7 +122,7 @@ def _written(trees: Trees, plan: Plan) -> dict[str, Any]:
         trees.merged,
         trees.merged_branches,
         lambda: _inner_joined(trees, plan),
-        lambda: _updates_of(trees),
+        trees.updates,
     )
     return {"op": "to", "input": trees.stepped(random.choice(makes)()).node}
 
@@ -174,14 +174,8 @@ def _grouped_table(trees: Trees, _: Plan) -> dict[str, Any]:
 
 
 def _updates(trees: Trees, plan: Plan) -> dict[str, Any]:
-    stream = trees.looked_up(_updates_of(trees), trees.random.choice((0, 0, 1)))
+    stream = trees.looked_up(trees.updates(), trees.random.choice((0, 0, 1)))
     return _aggregated(trees, plan, [trees.stepped(stream)])
-
-
-def _updates_of(trees: Trees) -> Built:
-    """The updates of a table, or of several that are joined."""
-    table = trees.tables(4)
-    return replace(table, node={"op": "to_stream", "input": table.node})
 
 
 def _joined_aggregates(trees: Trees, plan: Plan) -> dict[str, Any]:
