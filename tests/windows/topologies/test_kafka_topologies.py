@@ -38,7 +38,7 @@ Node = dict[str, Any]
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize("number", [24, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("number", [10, pytest.param(1000, marks=pytest.mark.long)])
 def test_random_topologies(peer: KafkaPeer, spark: "SparkSession", number: int) -> None:
     """By the test driver and by the pipeline's stages, over several logs each."""
     found: Counter[str] = Counter()
