@@ -96,10 +96,10 @@ class AggregateUpdatesEngine(JoinEngine):
     """The updates of an aggregation by tumbling, hopping or no windows.
 
     Its side is the stream, grouped by key, or a table's changes; of merged streams each is one. A
-    result has the place and the
-    stream time of its record, and its suborder; in hopping windows that counts the record's rows.
-    Where a function leaves no row it tells that (``null_value``). A change that takes a row away
-    and one that puts another there, both of a group, are one update, as in Kafka.
+    result has the place and the stream time of its record, and its suborder; in hopping windows
+    that counts the record's rows. Where a function leaves no row it tells that (``null_value``). A
+    change that takes a row away and one that puts another there, both of a group, are one update,
+    as in Kafka.
 
     The state has rows of windows like that of ``TimeWindowEngine``. They leave when no partition
     can bring a record for them any more.
