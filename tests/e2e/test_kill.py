@@ -57,4 +57,6 @@ def test_a_wrong_model_is_noticed(survivor: Survivor) -> None:
             told = told_rows(survivor.table(store))
             with pytest.raises(AssertionError):
                 check_rows(told, wrong)
-            assert wrong.counters != survivor.stores[store].counters
+            # As many windows in front may be final by either grace, each another one.
+            if store != LAYERS:
+                assert wrong.counters != survivor.stores[store].counters

@@ -278,9 +278,10 @@ def test_a_window_is_no_row_of_a_key() -> None:
     orders = builder.stream("orders", "user STRING, cost BIGINT").group_by("user")
     with pytest.raises(InvalidTopology, match=r"join: a row of a window .*; let to_stream\(\)"):
         builder.stream("visits", "page STRING").join(orders.windowed_by(tumbling(5, 0)).count())
-    merged = builder.stream("a", "v INT").merge(builder.stream("b", "v INT")).group_by_key()
-    with pytest.raises(InvalidTopology, match="left_join: the rows of several streams"):
-        builder.stream("visits", "page STRING").left_join(merged.count())
+    of_a, of_b = (builder.stream(topic, "v INT").group_by_key() for topic in "ab")
+    both = of_a.cogroup(n=count()).cogroup(of_b, m=count()).aggregate()
+    with pytest.raises(InvalidTopology, match="left_join: the rows of a cogroup"):
+        builder.stream("visits", "page STRING").left_join(both)
 
 
 def test_records_of_merged_streams_tell_their_rows() -> None:

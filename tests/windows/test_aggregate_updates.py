@@ -177,7 +177,7 @@ def test_rows_of_hopping_windows_are_elements_of_their_record() -> None:
         (1, 0, 8, 14, 2), (1, 1, 10, 16, 1), (1, 2, 12, 18, 1),
         (2, 0, 8, 14, 3),
     ]  # fmt: skip
-    assert (result.late, result.flattened, result.elements) == ((1, 0), 3, 7)
+    assert (result.late, result.flattened, result.elements) == ((1,), 3, 7)
 
 
 @pytest.mark.parametrize("make", [columns_engine, fold_engine])
