@@ -4,16 +4,14 @@ Records of both sides come with ``side``; results go on like records, with the s
 that says how late they are. Which engine joins follows from the topology's join.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from oriel.pipeline.arrow_steps import UpdateSteps
 from oriel.pipeline.errors import InvalidTopology
-from oriel.pipeline.hops import KEY_GROUP, REASON
+from oriel.pipeline.hops import KEY_GROUP
 from oriel.pipeline.language import (
     AggregatedRows,
     AggregateUpdates,
@@ -31,7 +29,7 @@ from oriel.pipeline.language import (
     tells_rows,
 )
 from oriel.pipeline.plan.engine import updates_engine
-from oriel.pipeline.plan.row_steps import update_steps
+from oriel.pipeline.plan.row_steps import RowStepsOf, update_steps
 from oriel.pipeline.state import Layout
 from oriel.pipeline.windows import (
     EFFECT,
@@ -66,7 +64,7 @@ class JoinStage:
         join: Join,
         sides: Sequence[pa.Schema],
         held_ms: Sequence[int],
-        steps_of: Callable[[AggregatedRows, pa.Schema], Any],
+        steps_of: RowStepsOf,
         *,
         is_asked: bool = False,
     ) -> None:
@@ -174,10 +172,8 @@ class JoinStage:
         result = self._engine.process(state, batch, clocks)
         if self._row_steps is None:
             return result
-        updates, rejected = result.results, self.result_schema.empty_table()
-        if REASON.name in updates.column_names:
-            is_row = pc.is_null(updates[REASON.name])
-            updates, rejected = updates.filter(is_row), updates.filter(pc.invert(is_row))
+        # Behind the updates stand records that a function raised on, which tell no row.
+        updates, *rejected = result.pieces
         before = self._rows_read.empty_table() if result.before is None else result.before
         told = self._row_steps.applied(updates, before, self.result_schema)
         silent = len(updates) - len(told)
@@ -187,20 +183,15 @@ class JoinStage:
             elements -= silent
         elif self.keeps_records:
             filtered = (filtered[LEFT] + silent,)
-        own = [
-            rejected[field.name]
-            if field.name in rejected.column_names
-            else pa.nulls(len(rejected), field.type)
-            for field in self.result_schema
-        ]
-        pieces = [told, pa.table(own, schema=self.result_schema)]
+        without_row = (piece.drop_columns(self._engine.row_schema.names) for piece in rejected)
+        pieces = [pa.concat_tables([told, *without_row], promote_options="default")]
         return replace(result, pieces=pieces, filtered=filtered, elements=elements)
 
     def _put_steps_behind(
         self,
         store: str,
         join: AggregateUpdates | TableUpdates,
-        steps_of: Callable[[AggregatedRows, pa.Schema], Any],
+        steps_of: RowStepsOf,
     ) -> None:
         """Let the steps of the table's rows run where they are told.
 

@@ -17,10 +17,10 @@ from oriel.pipeline.plan.engine import Assembly, check_columns
 from oriel.pipeline.windows import EmitStrategy
 
 #: As ``StepsOf``, of rows behind an aggregation.
-_StepsOf = Callable[[AggregatedRows, pa.Schema], Any]
+RowStepsOf = Callable[[AggregatedRows, pa.Schema], Any]
 
 
-def with_row_steps(store: Store, assembly: Assembly, steps_of: _StepsOf) -> Assembly:
+def with_row_steps(store: Store, assembly: Assembly, steps_of: RowStepsOf) -> Assembly:
     """``assembly`` with the steps of the store's rows, if it has any, as ``steps_of`` makes them.
 
     Raises:
@@ -38,7 +38,7 @@ def with_row_steps(store: Store, assembly: Assembly, steps_of: _StepsOf) -> Asse
 
 
 def update_steps(
-    store: str, rows: AggregatedRows, types: Mapping[str, pa.DataType], steps_of: _StepsOf
+    store: str, rows: AggregatedRows, types: Mapping[str, pa.DataType], steps_of: RowStepsOf
 ) -> UpdateSteps:
     """The steps of a table's updates, which ``store`` reads; ``types`` are the table's columns.
 
@@ -49,7 +49,7 @@ def update_steps(
 
 
 def _checked_steps(
-    store: str, rows: AggregatedRows, types: Mapping[str, pa.DataType], steps_of: _StepsOf
+    store: str, rows: AggregatedRows, types: Mapping[str, pa.DataType], steps_of: RowStepsOf
 ) -> ArrowSteps:
     of_scope = [pa.field(name, pa.string() if name == "key" else pa.int64()) for name in rows.scope]
     read = pa.schema([*of_scope, *(pa.field(name, of) for name, of in types.items())])

@@ -140,6 +140,29 @@ def test_a_filter_tells_once_that_a_row_is_gone() -> None:
     assert [row.value for row in driver.window_store("s").all()] == [{"count": 4}]
 
 
+def test_a_record_that_a_function_raised_on_passes_the_steps_behind() -> None:
+    """To its dead letter; a column of the old name and another type has none of its values."""
+
+    def added(_key: str, value: dict[str, Any], total: int) -> int:
+        return total + 10 // int(value["cost"])
+
+    builder = StreamsBuilder()
+    totals = (
+        builder.stream("orders", ORDERS)
+        .group_by("user")
+        .aggregate(lambda: 0, added, schema="total BIGINT")
+    )
+    told_totals = totals.filter("total < 8").map_values(total="CAST(total AS STRING)").to_stream()
+    told_totals.to("out")
+    driver = TopologyTestDriver(builder.build())
+    out = driver.create_output_topic("out")
+    driver.pipe_input("orders", [order(n, "u", cost) for n, cost in enumerate((5, 0, 2, 0, 1))])
+    assert [(one.value, one.timestamp_ms) for one in out.read_records()] == [
+        ({"total": "2"}, 0), ({"total": "7"}, 2), (None, 4),
+    ]  # fmt: skip
+    assert [letter["offset"] for letter in driver.dead_letters("to(out)")] == [1, 3]
+
+
 def test_joined_tables_are_tables_again() -> None:
     """Filtered, with other columns, joined once more, grouped, and looked up by a stream."""
     builder = StreamsBuilder()

@@ -26,7 +26,6 @@ from oriel.pipeline.windows.aggregates import Aggregate, PartColumns
 from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads, pair_order
 from oriel.pipeline.windows.definitions import LEFT, NoWindows, TimeWindows
 from oriel.pipeline.windows.engines import Due, WindowGrid
-from oriel.pipeline.windows.joins.places import Places
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
     SIDE,
@@ -49,13 +48,6 @@ from oriel.pipeline.windows.records import (
     rows_schema,
     takes_away,
 )
-
-
-def _merged(sides: Sequence[SideRows]) -> SideRows:
-    """What the records of merged streams are as those of one."""
-    logs = sum(side.places.logs for side in sides)
-    return SideRows(Places(1, logs, of_tables=logs), have_effect=True)
-
 
 #: Of which window a result is.
 WINDOW_BOUNDS = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
@@ -127,8 +119,8 @@ class AggregateUpdatesEngine(JoinEngine):
             IllegalArgument: an aggregate has a name that the join needs.
         """
         self._windows, self._grid = windows, WindowGrid(windows)
-        self._rows = rows = sides[LEFT] if len(sides) == 1 else _merged(sides)
         self._sides, self._logs = len(sides), SideLogs([each.places for each in sides])
+        self._rows = rows = sides[LEFT] if len(sides) == 1 else self._logs.merged
         self._place_fields = (*SIDE_FIELDS, *rows.places.fields)
         self._carried = list(carried or ())
         place, aggregates = state_fields
@@ -214,7 +206,7 @@ class AggregateUpdatesEngine(JoinEngine):
         """Records of merged streams as those of one: partitions of each stream, order, numbers."""
         if self._sides == 1:
             return batch
-        logs, stream_time_ms = self._rows.places.logs, np.asarray(batch[STREAM_TIME.name])
+        logs, stream_time_ms = self._logs.count, np.asarray(batch[STREAM_TIME.name])
         partition = np.asarray(batch["partition"]).astype(np.int64)
         values = {
             "partition": partition * self._sides + np.asarray(batch[SIDE.name]),

@@ -45,16 +45,11 @@ class TableChangesEngine(TableUpdatesEngine):
     ) -> None:
         """See ``TableUpdatesEngine``; of one table ``join`` is its number, 0."""
         super().__init__(join, tables, carried, filtered, rows=rows, asks_for_old=True)
+        # Of one topic; an aggregation's row is one of all partitions.
+        self._by_partition = isinstance(join, int) and not any(each.tell_rows for each in rows)
         values = [self.result_schema.field(name) for table in tables for name in table.names]
         # Each result is a row.
         self.result_schema = pa.schema([*RESULT_FIELDS, *values])
-
-    def _histories(
-        self, old_rows: pa.Table, batch: pa.Table, *, by_partition: bool = False
-    ) -> Histories:
-        """The histories of each key, of one topic in each of its partitions."""
-        by_partition = isinstance(self._join, int) and not self._tells_rows
-        return super()._histories(old_rows, batch, by_partition=by_partition)
 
     def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, Flags]:
         """For each new record the row before it and the row after it, where there is one."""

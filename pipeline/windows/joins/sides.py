@@ -53,12 +53,12 @@ TABLE_FIELDS = (*PLACE_FIELDS, NULL_VALUE)
 class SideRows:
     """What the rows of a side are beside records.
 
-    ``places``: how they are told apart. ``have_effect``: they come of joined tables, and take
-    effect in an order of their own (``EFFECT``). ``are_changes``: of a table, whose suborder says
-    which take a row away. ``tell_rows``: of an aggregation or of joined tables, of which the last
-    one of a key is its row, whatever partition it is of. ``held_ms``: so far behind the side's
-    clock the time of one can be that came because clocks have moved (``JoinEngine.delay_ms`` of the
-    join in front).
+    ``places``: how they are told apart. ``have_effect``: they come of several logs, as of joined
+    tables, and take effect in an order of their own (``EFFECT``). ``are_changes``: of a table; its
+    suborder says which take a row away. ``tell_rows``: of an aggregation or of joined tables, of
+    which the last one of a key is its row, whatever partition it is of. ``held_ms``: so far behind
+    the side's clock the time of one can be that came because clocks have moved
+    (``JoinEngine.delay_ms`` of the join in front).
     """
 
     places: Places = NO_NUMBERS
@@ -86,6 +86,16 @@ class SideLogs:
 
     places: Sequence[Places]
 
+    @property
+    def count(self) -> int:
+        """How many logs there are."""
+        return sum(places.logs for places in self.places)
+
+    @property
+    def merged(self) -> SideRows:
+        """What the rows of all sides become as those of one, with ``suborders``."""
+        return SideRows(Places(1, self.count, of_tables=self.count), have_effect=True)
+
     def numbers(self, rows: pa.Table) -> Ints:
         """The number of each row's log."""
         side = np.asarray(rows[SIDE.name])
@@ -104,7 +114,7 @@ class SideLogs:
         own = np.zeros(len(rows), dtype=np.int64)
         if SUBORDER.name in rows.column_names:
             own = np.asarray(pc.fill_null(rows[SUBORDER.name], 0))
-        return own * sum(places.logs for places in self.places) + self.numbers(rows)
+        return own * self.count + self.numbers(rows)
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,8 @@ class TableUpdatesEngine(JoinEngine):
         self._filtered = filtered
         self._asks_for_old = asks_for_old
         self._logs = SideLogs([each.places for each in rows or [RECORDS] * len(tables)])
-        self._tells_rows = any(each.tell_rows for each in rows)
+        #: Whether a key has a history in each partition that it comes from.
+        self._by_partition = False
         self._values_of = [table.names for table in tables]
         numbers = max((places.fields for places in self._logs.places), key=len)
         beside = (*numbers, NULL_VALUE, *(carried or ()))
@@ -160,16 +161,11 @@ class TableUpdatesEngine(JoinEngine):
             },
         })  # fmt: skip
 
-    def _histories(
-        self, old_rows: pa.Table, batch: pa.Table, *, by_partition: bool = False
-    ) -> Histories:
-        """Sort old rows and new records by (key, order of effect), and find each table's newest.
-
-        ``by_partition``: a key has a history in each partition that it comes from.
-        """
+    def _histories(self, old_rows: pa.Table, batch: pa.Table) -> Histories:
+        """Sort old rows and new records by (key, order of effect), and find each table's newest."""
         records = pa.concat_tables([old_rows, batch]).combine_chunks()
         (key_code,), keys = coded_keys(records["key"])
-        if by_partition:
+        if self._by_partition:
             key_code = key_code + len(keys) * np.asarray(records["partition"]).astype(np.int64)
         is_new = np.arange(len(records)) >= len(old_rows)
         # Old rows took effect in an earlier batch, whatever their stream time: ``new`` comes first.
