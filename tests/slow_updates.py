@@ -76,3 +76,104 @@ def updates(log: Sequence[Entry], span: Span, row_of: Row) -> Iterator[Update]:
             if row is None:
                 # A row that a function removes leaves nothing behind (semantics section 9).
                 records.clear()
+
+
+def sliding_updates(
+    log: Sequence[Entry], difference_ms: int, grace_ms: int, row_of: Row
+) -> Iterator[Update]:
+    """All updates of sliding windows, in order (semantics 2.1 and 2.4, for windows of 2.2 and 2.3).
+
+    The windows after each record are made anew from all that have come.
+    """
+    stream_time_ms = 0
+    accepted: dict[str, list[tuple[int | None, int, int]]] = {}
+    for offset, (key, value, time_ms) in enumerate(log):
+        stream_time_ms = max(stream_time_ms, time_ms)
+        close_ms = stream_time_ms - grace_ms
+        if time_ms + difference_ms < close_ms or value is None:
+            continue
+        own = accepted.setdefault(key, [])
+        before = _sliding_windows(own, difference_ms)
+        own.append((value, time_ms, close_ms))
+        after = _sliding_windows(own, difference_ms)
+        changed = [start for start, members in after.items() if members != before.get(start)]
+        for start in _as_forwarded(changed, before, time_ms, difference_ms):
+            members = [(each, time) for each, time, _ in after[start]]
+            newest_ms = max(time for _, time in members)
+            yield Update(offset, key, start, newest_ms, row_of(members))
+
+
+def _sliding_windows(
+    records: Sequence[tuple[int | None, int, int]], difference_ms: int
+) -> dict[int, list[tuple[int | None, int, int]]]:
+    """The members of each window, by its start, of records (value, time, close time) of a key."""
+    starts = {time + 1 for _, time, _ in records}
+    starts |= {
+        max(0, time - difference_ms)
+        for _, time, close_ms in records
+        if max(time, difference_ms) >= close_ms
+    }
+    windows = {
+        start: [
+            record
+            for record in records
+            if start <= record[1] <= start + difference_ms and start + difference_ms >= record[2]
+        ]
+        for start in starts
+    }
+    return {start: members for start, members in windows.items() if members}
+
+
+def _as_forwarded(
+    changed: Sequence[int], before: Mapping[int, object], time_ms: int, difference_ms: int
+) -> list[int]:
+    """The starts of changed windows as Kafka Streams forwards them."""
+    left, right = max(0, time_ms - difference_ms), time_ms + 1
+    existing = sorted((start for start in changed if start in before), reverse=True)
+    new = [start for start in changed if start not in before and start not in {left, right}]
+    lefts = [left] if left in changed and left not in before else []
+    rights = [right] if right in changed and right not in before else []
+    if time_ms < difference_ms:
+        of_all = [start for start in reversed(existing) if start] + rights + new
+        return of_all + [start for start in changed if not start]
+    return [*existing, *sorted(new, reverse=True), *lefts, *rights]
+
+
+def session_updates(
+    log: Sequence[Entry], gap_ms: int, grace_ms: int, row_of: Row
+) -> Iterator[Update]:
+    """All updates of sessions, in order (semantics section 4): of one that is gone its own time.
+
+    ``row_of`` sees the records of the sessions that were joined, by their ends, and the new one.
+    """
+    stream_time_ms = 0
+    sessions: dict[str, list[list[tuple[int | None, int]]]] = {}
+    for offset, (key, value, time_ms) in enumerate(log):
+        stream_time_ms = max(stream_time_ms, time_ms)
+        close_ms = stream_time_ms - grace_ms - gap_ms
+        own = sessions.setdefault(key, [])
+        joined = [
+            session
+            for session in sorted(own, key=_end)
+            if max(time_ms - gap_ms, close_ms) <= _end(session)
+            and _start(session) <= time_ms + gap_ms
+        ]
+        if not joined and time_ms < close_ms:
+            continue
+        hull = [*(record for session in joined for record in session), (value, time_ms)]
+        if (_start(hull), _end(hull)) != (time_ms, time_ms):
+            for session in joined:
+                yield Update(offset, key, _start(session), _end(session), None)
+        row = row_of(hull)
+        own[:] = [session for session in own if session not in joined]
+        if row is not None:
+            own.append(hull)
+        yield Update(offset, key, _start(hull), _end(hull), row)
+
+
+def _start(session: Sequence[tuple[int | None, int]]) -> int:
+    return min(time for _, time in session)
+
+
+def _end(session: Sequence[tuple[int | None, int]]) -> int:
+    return max(time for _, time in session)

@@ -193,7 +193,8 @@ class ArrowSteps:
             for field in fields
         }
         values = {name: rows.columns[within] for name, within in self._selected.outputs.items()}
-        if any(isinstance(step, Delete) for step in self._selected.steps):
+        # Rows that are gone have no value, whatever steps make of none, or of a window's bounds.
+        if self._joined or any(isinstance(step, Delete) for step in self._selected.steps):
             has_value = pc.invert(rows.null_value)
             values = {name: _in_use(has_value, column) for name, column in values.items()}
         return pa.table(stepped | values)

@@ -28,11 +28,10 @@ from oriel.pipeline.language.topology import (
     TableLookup,
     TableUpdates,
     pairing_join,
-    places_of,
     side_of,
     tells_rows,
 )
-from oriel.pipeline.windows import JoinWindows, NoWindows, TableJoin, TimeWindows
+from oriel.pipeline.windows import JoinWindows, TableJoin
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -87,21 +86,15 @@ def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
     """The updates of the aggregation of ``store``, for the ``step`` that is called.
 
     Raises:
-        InvalidTopology: its rows are those of a cogroup, or of windows of which a record may change
-            many; or of hopping windows over elements or merged streams, or of pairs in these.
+        InvalidTopology: functions aggregate sliding windows; or its rows are of pairs, in other
+            windows than tumbling ones or beside other streams.
     """
     inputs, windows, aggregation = store.inputs, store.windows, store.aggregation
-    if not isinstance(windows, TimeWindows | NoWindows):
+    if windows.kind == "sliding" and isinstance(aggregation, Functions):
         message = (
-            f"{step}: a record may change many {windows.kind} windows, so their updates are no "
-            "stream here; put emit(EmitStrategy.on_window_close()) in front of the aggregation, "
-            "and to_stream() gives final rows"
-        )
-        raise InvalidTopology(message)
-    if any(origin.stream for origin in inputs):
-        message = (
-            f"{step}: the rows of a cogroup have columns of several streams; merge the streams, "
-            "with the same columns, or write the rows to a topic with to(topic), and read that"
+            f"{step}: functions see the records of a sliding window as a whole, so each update "
+            "would call them for all; aggregate by named aggregates (count, sum, collect_list, "
+            "...), or let final rows go on, with emit(EmitStrategy.on_window_close())"
         )
         raise InvalidTopology(message)
     assert isinstance(aggregation, Columns | Functions), "streams are aggregated"
@@ -112,20 +105,16 @@ def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
         for origin in inputs
     )
     first, *others = map(side_of, keyed)
-    if windows.kind == "hopping" and (others or places_of(first).numbers):
+    has_pairs = any(isinstance(pairing_join(side), StreamJoin) for side in (first, *others))
+    if has_pairs and (others or windows.rule.changes_several):
         message = (
-            f"{step}: a row of hopping windows has the place of its record, which elements and "
-            "pairs share, and merged streams' records; aggregate them by tumbling windows, or let "
-            "final rows go on, with emit(EmitStrategy.on_window_close())"
+            f"{step}: a pair has the places of both records, which a row of several streams can't "
+            "have, nor one of windows of which a record may change many; write the pairs to a "
+            "topic with to(topic), and aggregate that"
         )
         raise InvalidTopology(message)
-    if others and any(isinstance(pairing_join(side), StreamJoin) for side in (first, *others)):
-        message = (
-            f"{step}: a pair has the places of both records, which a row of merged streams can't "
-            "have; write the pairs to a topic with to(topic), and merge that"
-        )
-        raise InvalidTopology(message)
-    return AggregateUpdates(first, aggregation, windows, store.row_steps, tuple(others))
+    streams = tuple(origin.stream for origin in inputs)
+    return AggregateUpdates(first, aggregation, windows, store.row_steps, tuple(others), streams)
 
 
 def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin) -> TableUpdates:

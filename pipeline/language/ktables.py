@@ -212,8 +212,9 @@ class KTable:
         from now on, has no value. That needs no store.
 
         Raises:
-            InvalidTopology: it is to give final rows and has no store; or updates, and has sliding
-                or session windows, or rows of several streams.
+            InvalidTopology: it is to give final rows and has no store; or updates, and functions
+                aggregate sliding windows; or rows of pairs, in other windows than tumbling ones or
+                beside other streams.
         """
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 
@@ -233,7 +234,7 @@ class KTable:
         """The rows of keys that both tables have, as ``SourceTable.join`` gives them.
 
         Raises:
-            InvalidTopology: as there; or it has windows, or rows of several streams.
+            InvalidTopology: as there; or it has windows, or rows of pairs beside other streams.
         """
         return self.as_table("join").join(other, foreign_key=foreign_key)
 
@@ -254,7 +255,7 @@ class KTable:
         """Group the rows by columns or expressions, as ``SourceTable.group_by`` does.
 
         Raises:
-            InvalidTopology: as there; or it has windows, or rows of several streams.
+            InvalidTopology: as there; or it has windows, or rows of pairs beside other streams.
         """
         return self.as_table("group_by").group_by(*columns)
 
@@ -277,7 +278,7 @@ class KTable:
         """The rows as a table that streams join, in their ``step``.
 
         Raises:
-            InvalidTopology: it has windows, or rows of several streams.
+            InvalidTopology: it has windows, or rows of pairs beside other streams.
         """
         return self._rows(
             step,
@@ -289,7 +290,7 @@ class KTable:
         """The rows as a table that is joined or grouped in ``step``.
 
         Raises:
-            InvalidTopology: it has windows, or rows of several streams.
+            InvalidTopology: it has windows, or rows of pairs beside other streams.
         """
         from oriel.pipeline.language.source_tables import SourceTable  # noqa: PLC0415 - knows this
 

@@ -8,7 +8,7 @@ stream's records lets ``count()`` count only those. The inputs of a merged strea
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -41,21 +41,38 @@ from oriel.pipeline.windows import (
     Aggregate,
     AggregateUpdatesEngine,
     Aggregator,
-    ColumnUpdatesEngine,
     Fold,
-    FoldUpdatesEngine,
     IllegalArgument,
     RecordsEngine,
     SideRows,
     TableRowsEngine,
     WindowEngine,
     engine_for,
+    updates_engine_for,
     widened,
 )
 from oriel.storage.delta import delta_type
 
 #: What the state of functions has beside the aggregate's own columns.
 _STATE_COLUMNS = frozenset({"partition", "reach_ms", KEY_GROUP.name})
+
+
+@dataclass(frozen=True)
+class ReadColumns:
+    """The columns that an engine reads, and which of them each input (or stream) has.
+
+    ``columns``: own name -> the engine's name. ``markers``: the engine's column that is true for
+    its records, if any.
+    """
+
+    schema: pa.Schema
+    columns: tuple[Mapping[str, str], ...]
+    markers: tuple[str | None, ...]
+
+    def of_inputs(self, streams: Sequence[int]) -> Self:
+        """What each input has, from what each stream has: ``streams`` says which it is of."""
+        columns = tuple(self.columns[stream] for stream in streams)
+        return replace(self, columns=columns, markers=tuple(self.markers[s] for s in streams))
 
 
 @dataclass(frozen=True)
@@ -93,14 +110,17 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         InvalidTopology: an aggregation does not fit the columns; the message names the step.
     """
     try:
-        if isinstance(store.aggregation, Columns):
-            assembly = _with_columns(store, store.aggregation, _of_streams(store, values))
-        elif isinstance(store.aggregation, Functions):
-            assembly = _with_functions(store, store.aggregation, _of_streams(store, values))
-        elif isinstance(store.aggregation, TableRows):
+        if isinstance(store.aggregation, TableRows):
             assembly = _with_rows(store, store.aggregation, values)
         else:
-            assembly = _with_records(store, _of_streams(store, values))
+            streams = [definition.stream for definition in store.inputs]
+            of_streams = _of_streams(store.name, streams, values)
+            if isinstance(store.aggregation, Columns):
+                assembly = _with_columns(store, store.aggregation, of_streams)
+            elif isinstance(store.aggregation, Functions):
+                assembly = _with_functions(store, store.aggregation, of_streams)
+            else:
+                assembly = _with_records(store, of_streams)
     except InvalidTopology:
         raise
     except IllegalArgument as error:
@@ -170,33 +190,27 @@ def _calls_of_aggregates(store: Store) -> dict[str, str]:
     }
 
 
-def _of_streams(store: Store, values: Sequence[pa.Schema]) -> list[pa.Schema]:
+def _of_streams(store: str, streams: Sequence[int], values: Sequence[pa.Schema]) -> list[pa.Schema]:
     """The value columns of each stream, of which merged inputs are one.
+
+    ``streams`` says which one each input is of, ``values`` are its columns.
 
     Raises:
         InvalidTopology: merged inputs have other columns.
     """
     schemas: list[pa.Schema] = []
-    for definition, schema in zip(store.inputs, values, strict=True):
-        if definition.stream == len(schemas):
+    for stream, schema in zip(streams, values, strict=True):
+        if stream == len(schemas):
             schemas.append(schema)
             continue
-        _refuse_other_columns(store.name, schemas[definition.stream], schema)
+        first = schemas[stream]
+        if {field.name: field.type for field in schema} != {f.name: f.type for f in first}:
+            message = (
+                f"store {store!r}, merge: the streams' values must have the same columns, not "
+                f"({_columns_text(first)}) and ({_columns_text(schema)}); map_values makes them so"
+            )
+            raise InvalidTopology(message)
     return schemas
-
-
-def _refuse_other_columns(store: str, first: pa.Schema, schema: pa.Schema) -> None:
-    """Refuse merged streams of which one has other columns than the first.
-
-    Raises:
-        InvalidTopology: the message names both.
-    """
-    if {field.name: field.type for field in schema} != {f.name: f.type for f in first}:
-        message = (
-            f"store {store!r}, merge: the streams' values must have the same columns, not "
-            f"({_columns_text(first)}) and ({_columns_text(schema)}); map_values makes them so"
-        )
-        raise InvalidTopology(message)
 
 
 def _columns_text(schema: pa.Schema) -> str:
@@ -223,6 +237,28 @@ def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) ->
 
 
 def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -> Assembly:
+    streams = [definition.stream for definition in store.inputs]
+    aggregates, read = _aggregated(columns, values, store.inputs, streams)
+    engine = engine_for(
+        store.windows, aggregates, read.schema,
+        carried=pa.schema([KEY_GROUP]), emit=store.emit,
+    )  # fmt: skip
+    return Assembly(engine, read.columns, read.markers, keeps_raw=False)
+
+
+def _aggregated(
+    columns: Columns,
+    values: Sequence[pa.Schema],
+    inputs: Sequence[Input | Side],
+    streams: Sequence[int],
+) -> tuple[dict[str, Aggregate], ReadColumns]:
+    """The aggregates of the columns that an engine reads, and these columns of ``inputs``.
+
+    ``values`` are the columns of each stream, ``streams`` says which one each input is of.
+
+    Raises:
+        IllegalArgument: an aggregate does not fit the columns of its stream.
+    """
     several = len(values) > 1
     # Only columns that some aggregate of their stream reads go through the shuffle.
     names = tuple(
@@ -242,22 +278,12 @@ def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -
                 # An unknown column is told of with the stream's own names.
                 aggregate.output_type(values[number])
                 column = own[aggregate.column]
-            aggregates[name] = replace(_kept(aggregate, store.inputs), column=column)
+            aggregates[name] = replace(_kept(aggregate, inputs), column=column)
     markers = tuple(f"_{number}_" if several else None for number in range(len(values)))
     schema = _renamed(values, names)
     for marker in markers:
         schema = schema if marker is None else schema.append(pa.field(marker, pa.bool_()))
-    engine = engine_for(
-        store.windows, aggregates, schema,
-        carried=pa.schema([KEY_GROUP]), emit=store.emit,
-    )  # fmt: skip
-    streams = [definition.stream for definition in store.inputs]
-    return Assembly(
-        engine,
-        tuple(names[stream] for stream in streams),
-        tuple(markers[stream] for stream in streams),
-        keeps_raw=False,
-    )
+    return aggregates, ReadColumns(schema, names, markers).of_inputs(streams)
 
 
 def _kept(aggregate: Aggregate, streams: Sequence[Input | Side]) -> Aggregate:
@@ -270,39 +296,37 @@ def _kept(aggregate: Aggregate, streams: Sequence[Input | Side]) -> Aggregate:
 
 
 def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Schema]) -> Assembly:
-    names = _names(values)
     streams = [definition.stream for definition in store.inputs]
-    aggregators = [
-        aggregator if len(values) == 1 else _of_stream(aggregator, own)
-        for aggregator, own in zip(functions.aggregators, names, strict=True)
-    ]
-    of_inputs = tuple(aggregators[stream] for stream in streams)
-    fold = _fold(store.name, functions, of_inputs, store.inputs, values[0])
+    fold, read = _folded(store.name, functions, values, store.inputs, streams)
     # A function can raise on a record in a sliding window that comes to be much later.
     carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]
     engine = engine_for(
-        store.windows, fold, _renamed(values, names),
-        carried=pa.schema(carried), emit=store.emit,
-    )  # fmt: skip
-    columns = tuple(names[stream] for stream in streams)
-    return Assembly(engine, columns, (None,) * len(streams), keeps_raw=True)
+        store.windows, fold, read.schema, carried=pa.schema(carried), emit=store.emit
+    )
+    return Assembly(engine, read.columns, read.markers, keeps_raw=True)
 
 
-def _fold(
+def _folded(
     store: str,
     functions: Functions,
-    aggregators: tuple[Aggregator, ...],
-    streams: Sequence[Input | Side],
-    values: pa.Schema,
-) -> Fold:
-    """A user's functions; ``aggregators`` are those of each of ``streams``.
+    values: Sequence[pa.Schema],
+    inputs: Sequence[Input | Side],
+    streams: Sequence[int],
+) -> tuple[Fold, ReadColumns]:
+    """A user's functions, and what they read of ``inputs``.
 
-    Without a schema of its own an aggregate is a record, of ``values``.
+    ``values`` are the columns of each stream, ``streams`` says which one each input is of. Without
+    a schema of its own an aggregate is a record of the first stream.
 
     Raises:
         InvalidTopology: the aggregate has a column that the state has beside it.
     """
-    schema = values if functions.schema is None else arrow_schema(functions.schema)
+    names = _names(values)
+    aggregators = [
+        aggregator if len(values) == 1 else _of_stream(aggregator, own)
+        for aggregator, own in zip(functions.aggregators, names, strict=True)
+    ]
+    schema = values[0] if functions.schema is None else arrow_schema(functions.schema)
     hidden = sorted(_STATE_COLUMNS.intersection(schema.names))
     if hidden:
         message = (
@@ -310,16 +334,18 @@ def _fold(
             "the state; give the aggregate's columns other names"
         )
         raise InvalidTopology(message)
-    return Fold(
+    fold = Fold(
         initializer=functions.initializer,
-        aggregators=aggregators,
+        aggregators=tuple(aggregators[stream] for stream in streams),
         merger=functions.merger,
         types={field.name: widened(field.type) for field in schema},
         step=f"store {store!r}, {functions.step}",
         bare=functions.schema is not None,
         subtractor=functions.subtractor,
-        of_updates=frozenset(n for n, stream in enumerate(streams) if are_updates(stream)),
+        of_updates=frozenset(n for n, each in enumerate(inputs) if are_updates(each)),
     )
+    read = ReadColumns(_renamed(values, names), names, (None,) * len(names))
+    return fold, read.of_inputs(streams)
 
 
 def updates_engine(
@@ -328,27 +354,25 @@ def updates_engine(
     values: Sequence[pa.Schema],
     sides: Sequence[SideRows],
     carried: pa.Schema,
-) -> AggregateUpdatesEngine:
-    """The engine of an aggregation's updates, which ``store`` reads.
+) -> tuple[AggregateUpdatesEngine, ReadColumns]:
+    """The engine of an aggregation's updates for ``store``, and what it reads of each side.
 
-    ``values`` are the columns of each stream that is aggregated, ``sides`` what its rows are.
+    ``values`` are the columns of each side, ``sides`` what its rows are.
 
     Raises:
         InvalidTopology: an aggregate's column has a name that the state needs, or merged streams
             have other columns.
         IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
     """
-    aggregation, windows, streams = updates.aggregation, updates.windows, sides_of(updates)
-    for schema in values[1:]:
-        _refuse_other_columns(store, values[0], schema)
+    aggregation, windows, streams = updates.aggregation, updates.windows, updates.streams
+    of_streams = _of_streams(store, streams, values)
     if isinstance(aggregation, Columns):
-        (of_stream,) = aggregation.of_stream
-        kept = {name: _kept(aggregate, streams) for name, aggregate in of_stream.items()}
-        return ColumnUpdatesEngine(windows, kept, values[0], carried, sides=sides)
-    aggregators = aggregation.aggregators * len(streams)
-    fold = _fold(store, aggregation, aggregators, streams, values[0])
+        aggregates, read = _aggregated(aggregation, of_streams, sides_of(updates), streams)
+        return updates_engine_for(windows, aggregates, read.schema, carried, sides=sides), read
+    fold, read = _folded(store, aggregation, of_streams, sides_of(updates), streams)
     reason = partial(with_detail, Reason.FUNCTION_RAISED.value)
-    return FoldUpdatesEngine(windows, fold, values[0], carried, sides=sides, reason=reason)
+    engine = updates_engine_for(windows, fold, read.schema, carried, sides=sides, reason=reason)
+    return engine, read
 
 
 def _of_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:

@@ -24,11 +24,12 @@ from oriel.pipeline.language import (
     TableLookup,
     TableUpdates,
     are_updates,
+    has_elements,
     places_of,
     sides_of,
     tells_rows,
 )
-from oriel.pipeline.plan.engine import updates_engine
+from oriel.pipeline.plan.engine import ReadColumns, updates_engine
 from oriel.pipeline.plan.row_steps import RowStepsOf, update_steps
 from oriel.pipeline.state import Layout
 from oriel.pipeline.windows import (
@@ -83,6 +84,7 @@ class JoinStage:
                 places_of(side),
                 have_effect=are_updates(side),
                 are_changes=isinstance(side.join, TableChanges),
+                are_elements=has_elements(side),
                 tell_rows=tells_rows(side),
                 held_ms=ms,
             )
@@ -90,7 +92,7 @@ class JoinStage:
         ]
         try:
             asked = _asks_for_old(join, is_asked=is_asked)
-            self._engine = _engine(store, join, sides, rows, asks_for_old=asked)
+            self._engine, self.read = _engine(store, join, sides, rows, asks_for_old=asked)
         except IllegalArgument as error:
             message = f"{self._step}: {error}; rename columns with map_values before"
             raise InvalidTopology(message) from error
@@ -101,8 +103,9 @@ class JoinStage:
         self.updates = engine if isinstance(engine, AggregateUpdatesEngine) else None
         #: Whether results are the stream's records with more columns, or others.
         self.keeps_records = isinstance(join, TableLookup) or (
-            isinstance(join, AggregateUpdates) and not join.merged
+            isinstance(join, AggregateUpdates) and not join.others
         )
+        self._makes_elements = isinstance(join, AggregateUpdates) and join.makes_elements
         #: Whether it drops late records by the clock in front: its results have one of their own.
         is_windowed = isinstance(join, AggregateUpdates) and join.windows.kind != "none"
         self.judges_lateness = self.keeps_records and is_windowed
@@ -128,10 +131,8 @@ class JoinStage:
         #: What both sides' stamps send, whichever of it the engine reads.
         beside = (*max((side.places.fields for side in rows), key=len), NULL_VALUE)
         effect = [EFFECT] if EFFECT.name in self._engine.record_schema.names else []
-        # Merged streams have the same columns, those of a join have no name in common.
-        values = {field.name: field for side in sides for field in side}
         self.record_schema = pa.schema(
-            [*SIDE_FIELDS, *beside, *effect, KEY_GROUP, *values.values()]
+            [*SIDE_FIELDS, *beside, *effect, KEY_GROUP, *self.read.schema]
         )
 
     def empty_state(self) -> pa.Table:
@@ -179,7 +180,7 @@ class JoinStage:
         silent = len(updates) - len(told)
         # The record of a row that is told no more ends here; its elements have not begun.
         filtered, elements = result.filtered, result.elements
-        if self.keeps_records and elements:
+        if self._makes_elements:
             elements -= silent
         elif self.keeps_records:
             filtered = (filtered[LEFT] + silent,)
@@ -251,9 +252,14 @@ def _engine(
     rows: Sequence[SideRows],
     *,
     asks_for_old: bool,
-) -> JoinEngine:
-    """The engine of a join, of the value columns of ``sides`` and what the ``rows`` of each are."""
+) -> tuple[JoinEngine, ReadColumns]:
+    """The engine of a join, of the value columns of ``sides`` and what the ``rows`` of each are.
+
+    With the columns that it reads of each side.
+    """
     carried = pa.schema([KEY_GROUP])
+    if isinstance(join, AggregateUpdates):
+        return updates_engine(store, join, sides, rows, carried)
     engine: JoinEngine
     if isinstance(join, StreamJoin):
         left, right = sides
@@ -262,8 +268,6 @@ def _engine(
     elif isinstance(join, TableLookup):
         left, right = sides
         engine = TableLookupEngine(join.how, left, right, carried, rows=(rows[LEFT], rows[RIGHT]))
-    elif isinstance(join, AggregateUpdates):
-        engine = updates_engine(store, join, sides, rows, carried)
     elif isinstance(join, Subscriptions):
         engine = SubscriptionsEngine(carried)
     elif isinstance(join, Responses):
@@ -276,4 +280,7 @@ def _engine(
             engine = TableUpdatesEngine(
                 join.rows, sides, carried, filtered, rows=rows, asks_for_old=asks_for_old
             )
-    return engine
+    # No two sides have a name in common.
+    names = tuple({name: name for name in side.names} for side in sides)
+    schema = pa.schema([field for side in sides for field in side])
+    return engine, ReadColumns(schema, names, (None,) * len(sides))

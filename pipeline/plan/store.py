@@ -254,20 +254,23 @@ class StorePlans:
             is_table = of_tables or (is_lookup and place == RIGHT)
             takes_null_values = is_table or stage.takes_null_values
             constants = {"side": pa.scalar(place, pa.int8())}
+            columns, marker = stage.read.columns[place], stage.read.markers[place]
+            if marker is not None:
+                constants[marker] = pa.scalar(value=True)
             # A table that is looked up is read as it is, so nothing waits for its clock.
             waits_ms = None if is_lookup and is_table else delay_ms
             if front is None:
                 # Nor for one in front of windows, whose updates have a clock behind them.
                 waits_ms = None if stage.judges_lateness else waits_ms
                 stamp = self._stamp(side.source, waits_ms, constants)
-                stamp = replace(stamp, counts=not isinstance(join, Subscriptions))
+                stamp = replace(stamp, columns=columns, counts=not isinstance(join, Subscriptions))
                 front_join = None
             else:
                 self._fronts += 1
                 front_number = len(self.store.inputs) + self._fronts - 1
                 front_join = self._joined(front, front_number, waits_ms)
                 stamp = StampPlan(
-                    front_join.clock, {}, constants, SourceReasons.NOT_REPORTED,
+                    front_join.clock, columns, constants, SourceReasons.NOT_REPORTED,
                     origin=origin_of(side), effect_logs=effect_logs(side),
                     counts=not front.stage.is_between_tables,
                 )  # fmt: skip

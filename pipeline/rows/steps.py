@@ -81,7 +81,10 @@ class RowSteps:
         self._output: StepsOutput | None = None
         self._store = store
         self._records = records
-        self._deletes = any(isinstance(step, Filter) and step.of_table for step in origin.steps)
+        of_join = isinstance(records, pa.Schema)
+        self._deletes = of_join or any(
+            isinstance(step, Filter) and step.of_table for step in origin.steps
+        )
         self._meta, columns, read = unpacked(records, origin)
         unpacked_rows = rows = self._project(records, columns)
         step_of = {"": read}
@@ -223,7 +226,7 @@ class RowSteps:
 
     def _value(self, name: str) -> Column:
         column = F.col(f"`{name}`")
-        # Rows that a table's filter deletes have no value, whatever a step made of none.
+        # Rows that are gone have no value, whatever steps make of none, or of a window's bounds.
         return F.when(~F.col("__null_value"), column).alias(name) if self._deletes else column
 
     def _project(self, rows: DataFrame, columns: list[Column]) -> DataFrame:

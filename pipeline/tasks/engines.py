@@ -77,13 +77,14 @@ def _joined_counters(join: JoinPlan, records: pa.Table, joined: JoinResult) -> C
     counted where its way ends; so goes a result of a join in front, which is counted nowhere.
     """
     if join.stage.keeps_records:
-        counters = Counters(applied=joined.flattened, elements=joined.elements)
+        elements = Counters(applied=joined.flattened, elements=joined.elements)
+        counters = elements if join.gives_records else Counters()
         # An aggregation that is looked up may be of elements, or of what are no records.
         if join.of_records[RIGHT:] == (True,):
             of_table = pc.sum(pc.equal(records["side"], RIGHT), min_count=0).as_py()
-            elements = of_table if join.of_elements[RIGHT] else 0
-            counters += Counters.of("applied", of_table, elements)
-            counters += Counters(table_records=of_table - elements)
+            of_elements = of_table if join.of_elements[RIGHT] else 0
+            counters += Counters.of("applied", of_table, of_elements)
+            counters += Counters(table_records=of_table - of_elements)
         late = sum(joined.late)
         if not join.gives_records:
             return counters + Counters(late_results=late)

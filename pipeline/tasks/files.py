@@ -98,7 +98,9 @@ class FolderFiles:
             touched = keyed.touched_members(records, join.stage.whole(records))
         joined = join.stage.process(touched.rows, records, after)
         changing = join.stage.changing(records)
-        version = keyed.replaced(touched, joined.state, name, sync=self.sync, changing=changing)
+        version = keyed.replaced(
+            touched, joined.state, name, sync=self.sync, changing=changing, added=joined.added
+        )
         self._sync_names(self.state)
         return joined, version
 

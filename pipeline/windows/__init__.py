@@ -6,6 +6,7 @@ and of the next state. ``engine_for`` gives a store's engine. Everything that th
 on is a property of the log, so they are the same under any cut into batches.
 """
 
+from oriel.pipeline.windows.aggregate_updates import AggregateUpdatesEngine, updates_engine_for
 from oriel.pipeline.windows.aggregates import (
     Aggregate,
     approx_count_distinct,
@@ -58,10 +59,7 @@ from oriel.pipeline.windows.joins import (
     RESULT_FIELDS,
     SIDE_FIELDS,
     SUBSCRIBER,
-    AggregateUpdatesEngine,
     Clocks,
-    ColumnUpdatesEngine,
-    FoldUpdatesEngine,
     JoinEngine,
     JoinResult,
     Places,
@@ -121,14 +119,12 @@ __all__ = [
     "AggregateUpdatesEngine",
     "Aggregator",
     "Clocks",
-    "ColumnUpdatesEngine",
     "Due",
     "Duration",
     "EmitStrategy",
     "EngineResult",
     "Flags",
     "Fold",
-    "FoldUpdatesEngine",
     "IllegalArgument",
     "IllegalArgumentType",
     "Ints",
@@ -176,6 +172,7 @@ __all__ = [
     "sum",
     "takes_away",
     "to_ms",
+    "updates_engine_for",
     "values_beside",
     "widened",
 ]

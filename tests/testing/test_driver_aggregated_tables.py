@@ -248,10 +248,6 @@ def test_what_is_no_table_is_told_with_a_way_out() -> None:
         windowed.group_by("count")
     with pytest.raises(InvalidTopology, match="join: a foreign key is one of a topic's rows"):
         orders.group_by("user").count().join(users, foreign_key="key")
-    by_key = orders.group_by_key()
-    both = by_key.cogroup(n=count()).cogroup(by_key, m=count()).aggregate()
-    with pytest.raises(InvalidTopology, match="join: the rows of a cogroup"):
-        both.join(users)
     builder = StreamsBuilder()
     rounded = builder.stream("orders", ORDERS).group_by("user").count().filter("round(count) > 1")
     rounded.join(builder.table("users", USERS)).materialize("s")

@@ -10,7 +10,7 @@ from oriel import max as max_of
 from oriel import sum as sum_of
 from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.slow_updates import Entry, Span, every_aggregate, updates
-from tests.testing.driver_runs import hopping, sessions, sliding, tumbling
+from tests.testing.driver_runs import hopping, tumbling
 from tests.testing.test_driver_streams import values
 
 SCHEMA = "v BIGINT, s STRING"
@@ -278,109 +278,3 @@ def test_a_window_is_no_row_of_a_key() -> None:
     orders = builder.stream("orders", "user STRING, cost BIGINT").group_by("user")
     with pytest.raises(InvalidTopology, match=r"join: a row of a window .*; let to_stream\(\)"):
         builder.stream("visits", "page STRING").join(orders.windowed_by(tumbling(5, 0)).count())
-    of_a, of_b = (builder.stream(topic, "v INT").group_by_key() for topic in "ab")
-    both = of_a.cogroup(n=count()).cogroup(of_b, m=count()).aggregate()
-    with pytest.raises(InvalidTopology, match="left_join: the rows of a cogroup"):
-        builder.stream("visits", "page STRING").left_join(both)
-
-
-def test_records_of_merged_streams_tell_their_rows() -> None:
-    """In the order of stream time, each of its own topic; late ones by their own clock."""
-    builder = StreamsBuilder()
-    merged = builder.stream("t", SCHEMA).merge(builder.stream("u", SCHEMA).filter("v > 0"))
-    counts = merged.group_by("s").aggregate(n=count(), vs=collect_list("v"))
-    counts.filter("n <> 2").to_stream().to("out")
-    counts.join(builder.table("names", "name STRING")).materialize("named")
-    windowed = merged.group_by_key().windowed_by(tumbling(10, 0)).count().to_stream()
-    windowed.group_by("window_start_ms").aggregate(most=max_of("count")).materialize("s")
-    with TopologyTestDriver(builder.build()) as driver:
-        out = driver.create_output_topic("out")
-        driver.pipe_input("names", Record("x", {"name": "ex"}, 0))
-        driver.pipe_inputs([
-            ("t", record(5, 1)), ("u", record(7, 2)), ("u", record(3, 3)), ("u", record(3, 0)),
-            ("t", record(12, 4)), ("t", record(9, 5)), ("u", record(8, 6, "y")),
-        ])  # fmt: skip
-        told = [
-            (one.key, one.value and one.value["n"], one.timestamp_ms) for one in out.read_records()
-        ]
-        assert told == [
-            ("x", 1, 5), ("x", None, 7), ("x", 3, 7), ("x", 4, 12), ("x", 5, 12), ("y", 1, 8),
-        ]  # fmt: skip
-        found = {row.key: row.value for row in driver.key_value_store("named").all()}
-        assert found == {"x": {"n": 5, "vs": [3, 1, 2, 5, 4], "name": "ex"}}
-        # Of t the record at 9 is late, of u the one at 8 is not.
-        assert values(driver) == {"0": {"most": 4}, "10": {"most": 1}}
-        counters = driver.counters("s")
-        assert (counters.input, counters.late, counters.filtered) == (7, 1, 1)
-
-
-@pytest.mark.parametrize("how", ["columns", "functions", "windows"])
-@pytest.mark.parametrize("seed", range(3))
-def test_the_last_update_of_merged_streams_is_the_row(seed: int, how: str) -> None:
-    """As a store of the same aggregation has it, whatever the batches and partitions."""
-    random = Random(seed)
-    builder = StreamsBuilder()
-    elements = builder.stream("u", SCHEMA).flat_map_values("s", v="array(v, v + 1)")
-    grouped: Any = builder.stream("t", SCHEMA).merge(elements).group_by("s")
-    if how == "windows":
-        grouped = grouped.windowed_by(tumbling(8, 3))
-    if how == "functions":
-        table = grouped.aggregate(
-            str, lambda _, value, text: f"{text}+{value['v']}", lambda _, a, b: a + b, "x STRING"
-        )
-    else:
-        table = grouped.aggregate(n=count(), total=sum_of("v"), all=collect_list("v"))
-    table.materialize("s")
-    table.to_stream().to("out")
-    with TopologyTestDriver(builder.build()) as driver:
-        out = driver.create_output_topic("out")
-        time = 10
-        for _ in range(12):
-            for topic in random.sample("tu", 2):
-                time += random.randint(0, 6)
-                batch = [
-                    record(max(0, time + random.randint(-6, 3)), random.randrange(9), text)
-                    for text in random.choices("ab", k=random.randint(0, 4))
-                ]
-                driver.pipe_input(topic, batch, random.randint(0, 1))
-        last = {}
-        for one in out.read_records():
-            row = dict(one.value or {})
-            start_ms = row.pop("window_start_ms", 0)
-            row.pop("window_end_ms", None)
-            last[one.key, start_ms] = row, one.timestamp_ms
-        kept: Any = (
-            driver.window_store("s") if how == "windows" else driver.key_value_store("s")
-        ).all()
-        rows = {
-            (row.key, getattr(row, "window_start_ms", 0)): (row.value, row.timestamp_ms)
-            for row in kept
-        }
-    assert last == rows
-    assert len(rows) > 1
-
-
-@pytest.mark.parametrize("windows", [sliding(5, 0), sessions(5, 0)], ids=str)
-def test_windows_of_which_a_record_changes_many_are_refused(windows: Any) -> None:
-    """With the way out: final rows."""
-    grouped = StreamsBuilder().stream("t", SCHEMA).group_by_key()
-    with pytest.raises(InvalidTopology, match=r"put emit\(EmitStrategy.on_window_close\(\)\)"):
-        grouped.windowed_by(windows).count().to_stream()
-
-
-def test_rows_of_several_streams_are_refused() -> None:
-    """Of a cogroup, with the way out: a topic; hopping windows over elements and merged streams."""
-    builder = StreamsBuilder()
-    one, other = (builder.stream(topic, SCHEMA) for topic in "tu")
-    cogrouped = one.group_by_key().cogroup(n=count()).cogroup(other.group_by_key(), m=count())
-    with pytest.raises(InvalidTopology, match="or write the rows to a topic"):
-        cogrouped.aggregate().to_stream()
-    with pytest.raises(InvalidTopology, match="aggregate them by tumbling windows, or"):
-        one.merge(other).group_by_key().windowed_by(hopping(6, 3)).count().to_stream()
-    pairs = one.join(other.map_values(w="v"), JoinWindows.of_time_difference_and_grace(5, 0))
-    with pytest.raises(InvalidTopology, match="write the pairs to a topic"):
-        pairs.map_values("v").merge(one.map_values("v")).group_by_key().count().to_stream()
-    elements = one.flat_map_values(v="array(v, 1)").group_by_key()
-    with pytest.raises(InvalidTopology, match="aggregate them by tumbling windows, or"):
-        elements.windowed_by(hopping(6, 3)).count().to_stream()
-    elements.windowed_by(tumbling(6, 0)).count().to_stream()

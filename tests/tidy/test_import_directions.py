@@ -58,6 +58,7 @@ FLOORS = {
         "windows",
     ),
     "pipeline/windows": (
+        "aggregate_updates",
         "joins",
         "engines",
         "functions",

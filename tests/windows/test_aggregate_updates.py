@@ -11,18 +11,14 @@ import pytest
 from oriel import TimeWindows, collect_list, count
 from oriel import min as min_of
 from oriel import sum as sum_of
-from oriel.pipeline.windows import (
-    AggregateUpdatesEngine,
-    ColumnUpdatesEngine,
-    Fold,
-    FoldUpdatesEngine,
-    NoWindows,
-)
+from oriel.pipeline.windows import AggregateUpdatesEngine, Fold, NoWindows, updates_engine_for
 from tests.slow_updates import Entry, Row, Span, Update, every_aggregate, updates
 from tests.windows.join_batches import saved_and_loaded
 
 VALUES = pa.schema([("v", pa.int64())])
 CARRIED = pa.schema([("key_group", pa.int32())])
+#: Counted, summed, compared, collected.
+AGGREGATES = {"n": count(), "total": sum_of("v"), "least": min_of("v"), "all": collect_list("v")}
 SPANS = [Span(), Span(5, 5, 0), Span(5, 5, 4), Span(8, 3, 2), Span(9, 1, 0)]
 
 
@@ -34,11 +30,8 @@ def windows_of(span: Span) -> TimeWindows | NoWindows:
 
 
 def columns_engine(span: Span) -> AggregateUpdatesEngine:
-    """Aggregates of each kind: counted, summed, compared, collected."""
-    aggregates = {
-        "n": count(), "total": sum_of("v"), "least": min_of("v"), "all": collect_list("v"),
-    }  # fmt: skip
-    return ColumnUpdatesEngine(windows_of(span), aggregates, VALUES, CARRIED)
+    """Aggregates of each kind."""
+    return updates_engine_for(windows_of(span), AGGREGATES, VALUES, CARRIED)
 
 
 def told(_key: str, value: dict[str, Any] | None, text: str) -> str | None:
@@ -55,10 +48,12 @@ def joined(_key: str, left: str, right: str) -> str:
     return left + right
 
 
+FOLD = Fold(lambda: "", (told,), joined, {"text": pa.string()}, "aggregate")
+
+
 def fold_engine(span: Span) -> AggregateUpdatesEngine:
     """The values as text."""
-    fold = Fold(lambda: "", (told,), joined, {"text": pa.string()}, "aggregate")
-    return FoldUpdatesEngine(windows_of(span), fold, VALUES, CARRIED)
+    return updates_engine_for(windows_of(span), FOLD, VALUES, CARRIED)
 
 
 def folded(records: Sequence[tuple[int | None, int]]) -> dict[str, Any] | None:

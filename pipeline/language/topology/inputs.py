@@ -12,7 +12,7 @@ from oriel.pipeline.language.topology.steps import (
     flattens,
     grouping_text,
 )
-from oriel.pipeline.windows import JoinWindows, NoWindows, Places, TableJoin, TimeWindows
+from oriel.pipeline.windows import JoinWindows, NoWindows, Places, TableJoin, Windows
 from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
@@ -136,15 +136,17 @@ def _behind_first(tables: tuple[Side, ...], rows: TableJoin | int) -> str:
 class AggregateUpdates:
     """Each record of a stream with the row that an aggregation has behind it, or the rows.
 
-    ``merged`` are the further streams where it aggregates merged ones. Then results are the rows
-    that records of any of them tell, and no records.
+    ``others`` are the further sides where it aggregates several. Then results are the rows that
+    records of any of them tell, and no records. ``streams`` says of each side, the left one first,
+    which stream of a cogroup it is, from 0; merged ones are one.
     """
 
     left: Side
     aggregation: Columns | Functions
-    windows: TimeWindows | NoWindows
+    windows: Windows
     row_steps: tuple[Filter | MapValues, ...] = ()
-    merged: tuple[Side, ...] = ()
+    others: tuple[Side, ...] = ()
+    streams: tuple[int, ...] = (0,)
     right: None = None
 
     def __str__(self) -> str:
@@ -152,6 +154,8 @@ class AggregateUpdates:
         of, windows = self.aggregation, self.windows
         windowed = "" if isinstance(windows, NoWindows) else f"windowed_by({windows!r})."
         told = "".join(f".{step}" for step in (*self.row_steps, "to_stream()"))
+        cogroup = f"cogroup({', '.join(f'stream {n + 1}' for n in self.streams)})."
+        windowed = f"{cogroup if any(self.streams) else ''}{windowed}"
         if not isinstance(of, Functions):
             return f"{windowed}aggregate({of}){told}"
         schemas = () if of.schema is None else (f"schema {of.schema}",)
@@ -159,8 +163,8 @@ class AggregateUpdates:
 
     @property
     def makes_elements(self) -> bool:
-        """Whether a record changes several rows."""
-        return self.windows.kind == "hopping"
+        """Whether a record may change several rows."""
+        return self.windows.rule.changes_several
 
 
 @dataclass(frozen=True)
@@ -212,7 +216,7 @@ def sides_of(join: Join) -> tuple[Side, ...]:
     if isinstance(join, TableUpdates | TableChanges):
         return join.tables
     if isinstance(join, AggregateUpdates):
-        return (join.left, *join.merged)
+        return (join.left, *join.others)
     return (join.left,) if join.right is None else (join.left, join.right)
 
 
@@ -286,7 +290,7 @@ def _steps_in_front(stream: Side | Input) -> tuple[Step, ...]:
 def has_elements(stream: Side | Input) -> bool:
     """Whether its records are elements of records, flattened in front of a lookup or behind it.
 
-    The rows of hopping windows that a record has changed are such, too.
+    The rows that a record has changed are such, too, where these may be several.
     """
     join = stream.join
     if pairing_join(stream) is not None:
@@ -312,10 +316,10 @@ def pairing_join(stream: Side | Input) -> Join | None:
     """The join whose results a stream's records are, if they are any.
 
     None: they are records of a source; what they look up in tables, or an aggregation makes of
-    them, only gives them other columns. (But one of merged streams makes rows of its own.)
+    them, only gives them other columns. (But one of several streams makes rows of its own.)
     """
     join = stream.join
-    if isinstance(join, TableLookup) or (isinstance(join, AggregateUpdates) and not join.merged):
+    if isinstance(join, TableLookup) or (isinstance(join, AggregateUpdates) and not join.others):
         return pairing_join(join.left)
     return join
 

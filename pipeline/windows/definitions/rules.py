@@ -32,6 +32,7 @@ class WindowRule:
     ``end_is_inclusive``: whether a record exactly at the window's end is in it.
     ``gap_delays_close``: whether a window stays open for the inactivity gap beyond the grace.
     ``takes_null_values``: whether a record without a value is aggregated (semantics 1.2).
+    ``changes_several``: whether a record may change the rows of several windows.
     ``starts``, ``holds``, ``closes``: the same for people.
     """
 
@@ -39,6 +40,7 @@ class WindowRule:
     end_is_inclusive: bool
     gap_delays_close: bool
     takes_null_values: bool
+    changes_several: bool
     starts: str
     holds: str
     closes: str
@@ -68,6 +70,7 @@ RULES: Mapping[Kind, WindowRule] = {
             end_is_inclusive=False,
             gap_delays_close=False,
             takes_null_values=True,
+            changes_several=False,
             starts="every size ms, counted from the epoch",
             holds="start <= t < end",
             closes="end <= stream time - grace",
@@ -77,6 +80,7 @@ RULES: Mapping[Kind, WindowRule] = {
             end_is_inclusive=False,
             gap_delays_close=False,
             takes_null_values=True,
+            changes_several=True,
             starts="every advance ms, counted from the epoch; windows overlap",
             holds="start <= t < end",
             closes="end <= stream time - grace",
@@ -86,6 +90,7 @@ RULES: Mapping[Kind, WindowRule] = {
             end_is_inclusive=True,
             gap_delays_close=False,
             takes_null_values=False,
+            changes_several=True,
             starts="so that it ends at a record, or 1 ms after a record",
             holds="start <= t <= end",
             closes="end < stream time - grace",
@@ -95,6 +100,7 @@ RULES: Mapping[Kind, WindowRule] = {
             end_is_inclusive=True,
             gap_delays_close=True,
             takes_null_values=True,
+            changes_several=True,
             starts="at the first record of a burst; records at most the gap apart are one burst",
             holds="start <= t <= end, the times of its first and last record",
             closes="end < stream time - grace - gap",
@@ -104,6 +110,7 @@ RULES: Mapping[Kind, WindowRule] = {
             end_is_inclusive=True,
             gap_delays_close=False,
             takes_null_values=False,
+            changes_several=False,
             starts="never: there is one row a key",
             holds="every record of the key",
             closes="never",

@@ -6,17 +6,12 @@ judge them. There is one engine for each kind of inputs: two streams (``StreamJo
 stream with a table (``TableLookupEngine``), the updates of tables (``TableUpdatesEngine``). By a
 foreign key two of them stand behind each other: ``SubscriptionsEngine`` and ``ResponsesEngine``.
 What is no join, but takes the same way, are the changes of a table (``TableChangesEngine``, also of
-several) and the updates of an aggregation (``ColumnUpdatesEngine``, ``FoldUpdatesEngine``). These
-are ``JoinEngine`` all. A table itself, of one topic or of several
+several) and the updates of an aggregation (``windows.aggregate_updates``). These are
+``JoinEngine`` all. A table itself, of one topic or of several
 (``TableRowsEngine``), is a store's ``WindowEngine``.
 """
 
-from oriel.pipeline.windows.joins.aggregate_updates import (
-    AggregateUpdatesEngine,
-    ColumnUpdatesEngine,
-)
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
-from oriel.pipeline.windows.joins.fold_updates import FoldUpdatesEngine
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
 from oriel.pipeline.windows.joins.places import (
     NO_NUMBERS,
@@ -25,13 +20,19 @@ from oriel.pipeline.windows.joins.places import (
     refuse_large_places,
 )
 from oriel.pipeline.windows.joins.sides import (
+    RECORDS,
     RESULT_FIELDS,
+    SIDE,
     SIDE_FIELDS,
+    STREAM_TIME,
     Clocks,
     JoinEngine,
     JoinResult,
+    SideLogs,
     SideRows,
     TableJoin,
+    effect_order,
+    replaced,
     values_beside,
 )
 from oriel.pipeline.windows.joins.streams import MATCHED, StreamJoinEngine
@@ -48,17 +49,18 @@ __all__ = [
     "FOREIGN_KEY",
     "MATCHED",
     "NO_NUMBERS",
+    "RECORDS",
     "RESULT_FIELDS",
+    "SIDE",
     "SIDE_FIELDS",
+    "STREAM_TIME",
     "SUBSCRIBER",
-    "AggregateUpdatesEngine",
     "Clocks",
-    "ColumnUpdatesEngine",
-    "FoldUpdatesEngine",
     "JoinEngine",
     "JoinResult",
     "Places",
     "ResponsesEngine",
+    "SideLogs",
     "SideRows",
     "StreamJoinEngine",
     "SubscriptionsEngine",
@@ -67,7 +69,9 @@ __all__ = [
     "TableLookupEngine",
     "TableRowsEngine",
     "TableUpdatesEngine",
+    "effect_order",
     "numbered_places",
     "refuse_large_places",
+    "replaced",
     "values_beside",
 ]

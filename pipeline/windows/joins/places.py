@@ -6,6 +6,7 @@ numbers behind it, in the order in which the streams are joined:
 
     a record                        none
     an element of a record          element
+    a row of hopping windows        row, of an element element * (rows of one) + row
     an update of joined tables      table
     a change of joined tables       2 * table, of the old row; 2 * table + 1, of the new one
     (a, b)                          place of b
@@ -101,6 +102,14 @@ class Places:
         first = numbers[:, 0]
         log = first // self.of_each_table % self.of_tables if self.of_tables else 0
         return np.where(first < 0, -first, log)
+
+    def numbers_of_rows(self, first: Ints, number: Ints, rows: int) -> Ints:
+        """The first numbers of rows of which each record or element makes up to ``rows``.
+
+        ``first`` are those of what makes them, ``number`` counts its rows from 0.
+        """
+        logs = max(self.of_tables * self.of_each_table, 1)
+        return (first // logs * rows + number) * logs + first % logs
 
     def read(self, rows: pa.Table) -> Ints:
         """The numbers of ``rows``, by [row, number]; 0 in rows of another stream, with fewer."""

@@ -55,15 +55,16 @@ class SideRows:
 
     ``places``: how they are told apart. ``have_effect``: they come of several logs, as of joined
     tables, and take effect in an order of their own (``EFFECT``). ``are_changes``: of a table; its
-    suborder says which take a row away. ``tell_rows``: of an aggregation or of joined tables, of
-    which the last one of a key is its row, whatever partition it is of. ``held_ms``: so far behind
-    the side's clock the time of one can be that came because clocks have moved
-    (``JoinEngine.delay_ms`` of the join in front).
+    suborder says which take a row away. ``are_elements``: of records. ``tell_rows``: of an
+    aggregation or of joined tables, of which the last one of a key is its row, whatever partition
+    it is of. ``held_ms``: so far behind the side's clock the time of one can be that came because
+    clocks have moved (``JoinEngine.delay_ms`` of the join in front).
     """
 
     places: Places = NO_NUMBERS
     have_effect: bool = False
     are_changes: bool = False
+    are_elements: bool = False
     tell_rows: bool = False
     held_ms: int = 0
 
@@ -131,7 +132,8 @@ class JoinResult:
     ``flattened`` is how many of the batch's records end here, for their results are elements of
     them, and ``elements`` how many these are. ``before``: of a table whose updates the results are,
     the rows that their keys had ahead of the batch, if the engine ``tells_before``: key,
-    ``timestamp_ms``, perhaps the window's bounds, and the table's columns.
+    ``timestamp_ms``, perhaps the window's bounds, and the table's columns. ``added``: the rows of
+    ``state`` that came with the batch, where rows never change.
     """
 
     state: pa.Table
@@ -142,6 +144,7 @@ class JoinResult:
     flattened: int = 0
     elements: int = 0
     before: pa.Table | None = None
+    added: pa.Table | None = None
 
     @property
     def results(self) -> pa.Table:

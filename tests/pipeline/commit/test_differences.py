@@ -168,7 +168,8 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
         UPDATED, windows=TimeWindows.of_size_and_grace(10, 5)
     ),
     (AggregateUpdates, "row_steps"): _of_join(UPDATED, row_steps=(Filter("v > 0"),)),
-    (AggregateUpdates, "merged"): _of_join(UPDATED, merged=(OTHER_RIGHT,)),
+    (AggregateUpdates, "others"): _of_join(UPDATED, others=(OTHER_RIGHT,)),
+    (AggregateUpdates, "streams"): _of_join(UPDATED, streams=(1,)),
     (AggregateUpdates, "right"): (joined(UPDATED), joined(TableChanges((LEFT,)))),
     (Subscriptions, "left"): _of_join(SUBSCRIBED, left=OTHER_LEFT),
     (Subscriptions, "right"): (joined(SUBSCRIBED), joined(TableChanges((LEFT,)))),

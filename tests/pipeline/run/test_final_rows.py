@@ -33,7 +33,7 @@ from tests.pipeline.run.topic_logs import Stores, random_times, write_topics
 pytestmark = pytest.mark.slow
 
 STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third", "rises", "seen",
-          "standing")  # fmt: skip
+          "standing", "grown", "slid", "both", "owned")  # fmt: skip
 
 
 def layered() -> Topology:
@@ -94,7 +94,28 @@ def layered() -> Topology:
     counts = clicks.group_by_key().count().left_join(builder.table("names", "name STRING"))
     standing = counts.filter("count > 5").group_by("coalesce(name, '-')")
     standing.aggregate(keys=count(), n=sum("count")).materialize("standing")
+    _add_updates(builder, clicks)
     return builder.build()
+
+
+def _add_updates(builder: StreamsBuilder, clicks: KStream) -> None:
+    """Sessions and sliding windows of which only the last row counts, several streams, a table."""
+    sessions = SessionWindows.of_inactivity_gap_and_grace(60, 10)
+    grown = clicks.group_by_key().windowed_by(sessions).aggregate(n=count(), sum=sum("v"))
+    grown.to_stream().group_by_key().aggregate(n=max("n"), sum=max("sum")).materialize("grown")
+    sliding = SlidingWindows.of_time_difference_and_grace(100, 20)
+    slid = clicks.group_by_key().windowed_by(sliding).count().filter("count > 1")
+    slid.to_stream().group_by("window_start_ms").aggregate(n=max("count")).materialize("slid")
+    names = builder.stream("names", "name STRING").group_by_key()
+    both = clicks.group_by_key().cogroup(n=count()).cogroup(names, names=count()).aggregate()
+    (
+        both.to_stream()
+        .group_by_key()
+        .aggregate(updates=count(), n=max("n"), names=max("names"))
+        .materialize("both")
+    )
+    table = builder.table("names", "name STRING")
+    table.left_join(both, foreign_key="key").materialize("owned")
 
 
 def _tumbling(stream: KStream, size_ms: int, grace_ms: int) -> TimeWindowedKStream:

@@ -6,6 +6,8 @@ from itertools import count
 from random import Random
 from typing import Any
 
+#: More than the times of a log are apart.
+AMPLE_MS = 10_000
 #: Column -> type.
 Columns = dict[str, str]
 #: The names that ``v`` and ``s`` have on a join's right side, the first join's first.
@@ -38,12 +40,18 @@ def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
     operations = operations_of(tree)
     if "group_table" in operations and ("join_tables" in operations or "aggregated" in operations):
         return False
-    if "rows_of" in operations and "merge" in operations:
+    if "rows_of" in operations and ("merge" in operations or _has_cogroup(tree)):
         return False
     if _steps_behind_joined_tables(tree):
         # Times of rows that are told one by one follow what arrived when.
         return False
     return _INTERLEAVED.isdisjoint(operations)
+
+
+def _has_cogroup(node: Any) -> bool:
+    if isinstance(node, Mapping):
+        return len(node.get("inputs", ())) > 1 or any(map(_has_cogroup, node.values()))
+    return isinstance(node, list) and any(map(_has_cogroup, node))
 
 
 def _steps_behind_joined_tables(node: Any) -> bool:
@@ -365,3 +373,40 @@ def _side_by_side(node: dict[str, Any], left: Built, right: Built) -> Built:
     if node["how"] == "outer":
         unset |= left.columns.keys()
     return Built(node, left.columns | right.columns, can_flatten=False, unset=unset)
+
+
+def rows_of(how: str, inputs: Sequence[Built]) -> tuple[Columns, Columns]:
+    """The columns of an aggregation's rows, and those that Kafka's side never leaves out if 0."""
+    if how == "reduce":
+        columns = {name: of for name, of in inputs[0].columns.items() if name in {"v", "s"}}
+        return columns, columns
+    if how != "columns":
+        return {"text": "STRING"}, {"text": "STRING"}
+    rows: Columns = {}
+    for number, built in enumerate(inputs):
+        rows[f"n{number}"] = "BIGINT"
+        for name, of in built.columns.items():
+            rows |= {f"least{number}_{name}": of, f"most{number}_{name}": of}
+            rows[f"all{number}_{name}"] = "ARRAY"
+            if of == "BIGINT":
+                rows[f"total{number}_{name}"] = of
+    # A cogroup's row may be without records of a stream.
+    left_out = "n" if len(inputs) > 1 else "-"
+    return rows, {
+        name: of for name, of in rows.items() if of != "ARRAY" and not name.startswith(left_out)
+    }
+
+
+def random_windows(random: Random, kind: str, *, ample: bool) -> dict[str, Any]:
+    """Windows of a kind; ``ample``: with grace enough for every record."""
+    if kind == "none":
+        return {"kind": kind}
+    length = random.choice((3, 5, 12))
+    grace = AMPLE_MS if ample else random.choice((0, 0, 2, 10))
+    advance = random.randint(1, length) if kind == "hopping" else length
+    # Of sessions Kafka finds those that retention leaves: with one ms over the least, the open
+    # ones (tests/windows/test_kafka_sessions.py). Else far more than anything needs.
+    retention = length + grace + 1 if kind == "session" else 1_000_000_000
+    return {
+        "kind": kind, "length": length, "advance": advance, "grace": grace, "retention": retention
+    }  # fmt: skip

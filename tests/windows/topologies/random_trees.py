@@ -12,12 +12,15 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
-from tests.windows.topologies.random_logs import AMPLE_MS, Entry, Plan, random_log
+from tests.windows.topologies.random_logs import Entry, Plan, random_log
 from tests.windows.topologies.random_parts import (
+    AMPLE_MS,
     Built,
     Columns,
     Trees,
     is_interleaving_free,
+    random_windows,
+    rows_of,
     topics_of,
 )
 
@@ -228,39 +231,51 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
         node = {"op": "map_values", "columns": columns}
         types = {name: "STRING" if name == "s" else "BIGINT" for name in columns}
         built = trees.stepped(Built(node | {"input": rows}, types, can_flatten=False))
-    elif plan.ample and random.random() < 0.6:
+    elif plan.ample and random.random() < 0.4:
         built = replace(trees.merged(), can_flatten=False)
     else:
         built = trees.looked_up(trees.stream("a"), random.choice((0, 0, 0, 1)))
+    of_cogroup = plan.ample and not of_table and random.random() < 0.5
+    # Of sliding windows Kafka loses what comes late in part, and functions make no updates.
+    kinds = ["none", "tumbling", "hopping", "session", *(["sliding"] if plan.ample else [])]
+    kinds = kinds[:1] if of_table else kinds
     for number in range(random.choice((1, 1, 2))):
-        kinds = ["none", "tumbling", *(["hopping"] if built.can_flatten else [])]
-        kinds = kinds[:1] if of_table else kinds
-        in_front = _aggregated(trees, updating, [built], kinds)
+        # One that is read twice takes effect log by log within a batch.
+        inputs = [built, *([trees.stream("c")] if of_cogroup and not number else [])]
+        in_front = _aggregated(trees, updating, inputs, kinds)
+        if in_front["windows"]["kind"] == "sliding":
+            # With even times in the log: none has two definers ("a window with two definers").
+            in_front["windows"]["length"] = random.choice((4, 6, 12))
         # Other columns than those that are read behind would not be there.
         in_front["behind"] = [s for s in in_front["behind"] if s["op"] != "map_values"]
-        columns = _chosen(random, in_front["how"], built.columns)
-        if in_front["windows"]["kind"] != "none":
+        columns = _chosen(random, rows_of(in_front["how"], inputs)[1])
+        kind = in_front["windows"]["kind"]
+        goes = in_front["behind"] or in_front["how"] == "removing" or kind == "session"
+        if kind != "none" and not goes:
+            # Of one that is gone steps see the bounds, in Kafka not ("a row that is gone").
             columns["at"] = ["column", random.choice(WINDOW_BOUNDS)]
         rows = {"op": "rows_of", "input": in_front | {"store": f"store-{number}"}}
         node = {"op": "map_values", "columns": columns, "input": rows}
         types = {name: "STRING" if name == "s" else "BIGINT" for name in columns}
-        # A record in hopping windows becomes elements.
-        can_flatten = built.can_flatten and in_front["windows"]["kind"] != "hopping"
+        # Of windows of which it changes several a record becomes elements; of several streams there
+        # are only rows.
+        makes_elements = kind not in {"none", "tumbling"}
+        can_flatten = built.can_flatten and not makes_elements and len(inputs) == 1
         built = trees.stepped(Built(node, types, can_flatten))
     built = trees.looked_up(built, random.choice((0, 0, 1)))
     if random.random() < 0.3:
         return {"op": "to", "input": built.node}
-    return _aggregated(trees, plan, [built], kinds[:1] if of_table else _WINDOW_KINDS)
+    return _aggregated(trees, plan, [built], kinds if of_table else _WINDOW_KINDS)
 
 
-def _chosen(random: Random, how: str, columns: Columns) -> dict[str, list[str]]:
+def _chosen(random: Random, rows: Columns) -> dict[str, list[str]]:
     """Some columns of an aggregation's rows, as ``v`` and ``s``."""
-    if how != "columns":
-        names = {"v": "v", "s": "s"} if how == "reduce" else {"s": "text"}
-        return {name: ["column", of] for name, of in names.items()}
-    texts = [name for name, of_type in columns.items() if of_type == "STRING"]
-    number = random.choice(["n0", *(f"total0_{n}" for n, of in columns.items() if of == "BIGINT")])
-    return {"v": ["column", number], "s": ["column", f"least0_{random.choice(texts)}"]}
+    chosen = {}
+    for name, of_type in (("v", "BIGINT"), ("s", "STRING")):
+        of = [column for column, its_type in rows.items() if its_type == of_type]
+        if of:
+            chosen[name] = ["column", random.choice(of)]
+    return chosen
 
 
 #: Kinds of trees, and the plans that fit. What reads one stream only may have any log.
@@ -385,7 +400,7 @@ def _aggregated(
     if how == "removing":
         # Kafka's sliding windows forget what was removed ("a function that removes a row").
         kinds = [kind for kind in kinds if kind != "sliding"]
-    windows = _windows(random, random.choice(kinds), ample=plan.ample)
+    windows = random_windows(random, random.choice(kinds), ample=plan.ample)
     emit = random.choice(plan.emits)
     if windows["kind"] == "none" or how in {"removing", "reduce"}:
         emit = "update"
@@ -406,41 +421,5 @@ def _aggregated(
     return {
         "op": operation, "how": how, "windows": windows, "emit": emit, "inputs": keyed,
         "suppress": random.choice(("first", "last")),
-        "behind": trees.row_steps(*_rows_of(how, inputs), bounds),
-    }  # fmt: skip
-
-
-def _rows_of(how: str, inputs: Sequence[Built]) -> tuple[Columns, Columns]:
-    """The columns of an aggregation's rows, and those that Kafka's side never leaves out if 0."""
-    if how == "reduce":
-        columns = {name: of for name, of in inputs[0].columns.items() if name in {"v", "s"}}
-        return columns, columns
-    if how != "columns":
-        return {"text": "STRING"}, {"text": "STRING"}
-    rows: Columns = {}
-    for number, built in enumerate(inputs):
-        rows[f"n{number}"] = "BIGINT"
-        for name, of in built.columns.items():
-            rows |= {f"least{number}_{name}": of, f"most{number}_{name}": of}
-            rows[f"all{number}_{name}"] = "ARRAY"
-            if of == "BIGINT":
-                rows[f"total{number}_{name}"] = of
-    # A cogroup's row may be without records of a stream.
-    left_out = "n" if len(inputs) > 1 else "-"
-    return rows, {
-        name: of for name, of in rows.items() if of != "ARRAY" and not name.startswith(left_out)
-    }
-
-
-def _windows(random: Random, kind: str, *, ample: bool) -> dict[str, Any]:
-    if kind == "none":
-        return {"kind": kind}
-    length = random.choice((3, 5, 12))
-    grace = AMPLE_MS if ample else random.choice((0, 0, 2, 10))
-    advance = random.randint(1, length) if kind == "hopping" else length
-    # Of sessions Kafka finds those that retention leaves: with one ms over the least, the open
-    # ones (tests/windows/test_kafka_sessions.py). Else far more than anything needs.
-    retention = length + grace + 1 if kind == "session" else 1_000_000_000
-    return {
-        "kind": kind, "length": length, "advance": advance, "grace": grace, "retention": retention
+        "behind": trees.row_steps(*rows_of(how, inputs), bounds),
     }  # fmt: skip

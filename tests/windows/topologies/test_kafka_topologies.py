@@ -122,9 +122,11 @@ def aggregated(
     key: list[str] | None = None,
     how: str = "columns",
     joins: bool = True,
+    columns: Node | None = None,
 ) -> Node:
     """Every column of ``node``; behind a join there are those of both sides."""
-    columns = {"v": "BIGINT", "s": "STRING"} | ({"w": "BIGINT", "r": "STRING"} if joins else {})
+    if columns is None:
+        columns = {"v": "BIGINT", "s": "STRING"} | ({"w": "BIGINT", "r": "STRING"} if joins else {})
     keyed = {"input": node, "key": key, "columns": columns}
     return {
         "op": "aggregate", "how": how, "emit": "update",
@@ -162,6 +164,14 @@ def counted(topic: str) -> Node:
     counts = aggregated(stream(topic), joins=False) | {"behind": [], "store": "counts"}
     columns = {"w": ["column", "n0"], "r": ["column", "least0_s"]}
     return {"op": "map_values", "columns": columns, "input": {"op": "aggregated", "input": counts}}
+
+
+def updates_of(windows: Node, columns: Node, *behind: Node) -> Node:
+    """Some columns of the updates of windows over a topic."""
+    front = aggregated(stream("a"), windows, joins=False) | {
+        "behind": list(behind), "store": "front"
+    }  # fmt: skip
+    return {"op": "map_values", "columns": columns, "input": {"op": "rows_of", "input": front}}
 
 
 #: Row of the guide's table -> tree, log, what Kafka has, what we have.
@@ -220,6 +230,30 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
             "k@21": (27, "0+4", []),
             "k@26": (27, "0+4", []),
         },
+    ),
+    "a window with two definers": (
+        aggregated(updates_of(SLIDING, {"v": ["column", "n0"]}), columns={"v": "BIGINT"}),
+        "a:k:15 a:k:20 a:k:31",
+        {"k": (31, [1, 1, 1, 1, 2], [])},
+        {"k": (31, [1, 1, 1, 2], [])},
+    ),
+    "a row that is gone": (
+        aggregated(
+            {
+                "op": "filter",
+                "condition": ["is_null", "at"],
+                "input": updates_of(
+                    TUMBLING,
+                    {"v": ["column", "n0"], "at": ["column", "window_start_ms"]},
+                    {"op": "filter", "condition": ["third", "n0"]},
+                ),
+            },
+            TUMBLING,
+            columns={"v": "BIGINT", "at": "BIGINT"},
+        ),
+        "a:k:3 a:k:4 a:k:5 a:k:6",
+        {"k@0": (6, [], [])},
+        {},
     ),
     "an aggregation's first row": (
         {

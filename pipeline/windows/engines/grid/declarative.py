@@ -52,10 +52,11 @@ class WindowGrid:
         self._size_ms = self.advance_ms = FOREVER_MS
         if isinstance(windows, TimeWindows):
             self._size_ms, self.advance_ms = windows.size_ms, windows.advance_ms
+        #: In so many windows a record is at most.
+        self.of_record: int = -(-self._size_ms // self.advance_ms)
         # Units of state of so many windows that those of a record are in five of them at most: of
         # smaller ones a batch would have to find more, of larger ones it would read more rows.
-        windows_of_record = -(-self._size_ms // self.advance_ms)
-        self._windows_of_unit = -(-windows_of_record // _UNITS_OF_RECORD)
+        self._windows_of_unit = -(-self.of_record // _UNITS_OF_RECORD)
 
     def starts(self, number: Ints) -> Ints:
         """The start of each numbered window, in ms."""

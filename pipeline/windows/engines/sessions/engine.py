@@ -47,7 +47,7 @@ from oriel.pipeline.windows.records import (
 )
 
 #: Columns of a partition session beside its key and what its aggregates keep.
-_SESSION_FIELDS = (
+SESSION_FIELDS = (
     pa.field("partition", pa.int32()),
     pa.field("window_start_ms", pa.int64()),
     pa.field("window_end_ms", pa.int64()),
@@ -98,7 +98,7 @@ class SessionEngine(WindowEngine):
         self._carried = list(carried or ())
         self._emit = emit
         self.record_schema = pa.schema([*RECORD_FIELDS, *self._carried, *read])
-        self.state_schema = rows_schema(_SESSION_FIELDS, self._carried, kept)
+        self.state_schema = rows_schema(SESSION_FIELDS, self._carried, kept)
 
     @abstractmethod
     def _merge(

@@ -1,4 +1,4 @@
-"""The updates of an aggregation by a user's functions; see ``aggregate_updates``."""
+"""The updates of tumbling and hopping windows, and of none, by a user's functions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -6,22 +6,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from oriel.pipeline.windows.aggregate_updates.contract import WINDOW_BOUNDS
+from oriel.pipeline.windows.aggregate_updates.grid import ChangedRows, Entries, GridUpdatesEngine
 from oriel.pipeline.windows.arrays import Ints, Ranges
 from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
 from oriel.pipeline.windows.functions import Fold, Rejected, fold_values, in_partition_order
-from oriel.pipeline.windows.joins.aggregate_updates import (
-    WINDOW_BOUNDS,
-    AggregateUpdatesEngine,
-    Entries,
-    Updates,
-)
-from oriel.pipeline.windows.joins.sides import RECORDS, SideRows
+from oriel.pipeline.windows.joins import RECORDS, SideRows
 
 #: A window of a key, by its start in ms, and in it by partition the aggregate and its time in ms.
 _Parts = dict[tuple[str, int], dict[int, tuple[Any, int]]]
 
 
-class FoldUpdatesEngine(AggregateUpdatesEngine):
+class FoldUpdatesEngine(GridUpdatesEngine):
     """The updates of a user's functions, which are called record by record.
 
     The state has a row for each key, window and source partition, like that of ``TimeFoldEngine``:
@@ -48,7 +44,7 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
         super().__init__(windows, values, fold.types, fields, carried, sides=sides)
         self._fold, self._values, self._reason = fold, values, reason
 
-    def _updated(self, state: pa.Table, entries: Entries) -> Updates:
+    def _changed(self, state: pa.Table, entries: Entries) -> ChangedRows:
         parts = self._read_parts(state)
         told: list[tuple[int, Any, int]] = []
         rejected: dict[int, str] = {}
@@ -61,6 +57,8 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
         # Of a row that was removed within the update of a table's row: nothing, but its time.
         removed = none = None, -1
         for number, (key, own_partition, time_ms, value, (low, high)) in enumerate(records):
+            # Of several streams a partition has the number that a store's has.
+            stream = own_partition % len(self._fold.aggregators)
             partition = self._fold.fold_partition(own_partition)
             changed: dict[int, tuple[Any, int]] = {}
             in_its_place, removed = removed, none
@@ -71,7 +69,7 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
                     if subtracts[number]:
                         after = self._fold.subtracted(key, value, aggregate)
                     else:
-                        after = self._fold.applied(0, key, value, aggregate)
+                        after = self._fold.applied(stream, key, value, aggregate)
                     changed[entry] = after, max(newest_ms, time_ms)
             except Rejected as error:
                 rejected[number] = self._reason(str(error))
@@ -87,7 +85,7 @@ class FoldUpdatesEngine(AggregateUpdatesEngine):
                 if not is_completed[number]:
                     row, newest_ms = self._row(key, own)
                     told.append((entry, row, newest_ms if own else part[1]))
-        return Updates(
+        return ChangedRows(
             self._state_rows(parts, state, batch),
             np.array([entry for entry, _, _ in told], dtype=np.int64),
             self._fold.columns([row for _, row, _ in told]),

@@ -1,0 +1,222 @@
+"""The updates of tumbling and hopping windows, and of none."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from oriel.pipeline.windows.aggregate_updates.contract import (
+    WINDOW_BOUNDS,
+    AggregateUpdatesEngine,
+    Updates,
+)
+from oriel.pipeline.windows.aggregate_updates.running import running
+from oriel.pipeline.windows.aggregates import Aggregate, PartColumns
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads, pair_order
+from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
+from oriel.pipeline.windows.engines import WindowGrid
+from oriel.pipeline.windows.joins import RECORDS, SideRows
+from oriel.pipeline.windows.records import SUBORDER, rows_schema, takes_away
+
+
+class Entries(NamedTuple):
+    """A batch's records that some open window takes, and the windows that take each of them.
+
+    ``number`` is each record's in the batch, ``batch`` has only these. ``windows`` has the range of
+    windows, by their numbers, of each; an entry is one of these. ``record`` is the record of each
+    entry, by its place in ``batch``, ``start_ms`` its window's start.
+    """
+
+    batch: pa.Table
+    number: Ints
+    windows: Ranges
+    record: Ints
+    start_ms: Ints
+
+
+class ChangedRows(NamedTuple):
+    """The rows after some entries: see ``Updates``, but ``entry`` and ``rejected`` are of entries.
+
+    ``state`` has all rows, those that have left by now, too.
+    """
+
+    state: pa.Table
+    entry: Ints
+    columns: Mapping[str, pa.Array]
+    timestamp_ms: Ints
+    gone: Flags
+    rejected: Mapping[int, str] = {}
+
+
+class GridUpdatesEngine(AggregateUpdatesEngine):
+    """The updates of windows that lie on a grid; the state has rows of windows."""
+
+    def __init__(
+        self,
+        windows: TimeWindows | NoWindows,
+        values: pa.Schema,
+        types: Mapping[str, pa.DataType],
+        state_fields: tuple[list[pa.Field], list[pa.Field]],
+        carried: pa.Schema | None,
+        *,
+        sides: Sequence[SideRows],
+    ) -> None:
+        """See ``AggregateUpdatesEngine``.
+
+        ``state_fields`` are what tells the rows of a window apart, and what they have of
+        aggregates.
+        """
+        place, aggregates = state_fields
+        state_schema = rows_schema([WINDOW_BOUNDS[0], *place], carried or (), aggregates)
+        super().__init__(windows, values, types, state_schema, carried, sides=sides)
+        self._grid = WindowGrid(windows)
+        self._rows_of_record = self._grid.of_record
+
+    def units(self, state: pa.Table) -> Ints:
+        """See ``WindowEngine``."""
+        return self._grid.units(starts_of(state))
+
+    def touched_units(self, batch: pa.Table) -> Ranges:
+        """See ``WindowEngine``."""
+        return self._grid.touched_units(np.asarray(batch["timestamp_ms"]))
+
+    def due_ms(self, state: pa.Table) -> Ints:
+        """See ``WindowEngine``."""
+        return self._grid.last_ms(starts_of(state))
+
+    def unit_due_ms(self, state: pa.Table) -> Ints:
+        """See ``WindowEngine``."""
+        return self._grid.unit_last_ms(starts_of(state))
+
+    def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:
+        entries = self._entries(batch)
+        changed = self._changed(state, entries)
+        is_open = self._grid.is_open(starts_of(changed.state), close_ms)
+        before = None
+        if self.tells_before:
+            of_keys = pc.is_in(state["key"], value_set=entries.batch["key"].unique())
+            before = self._rows_of(state.filter(of_keys).combine_chunks())
+        start_ms = entries.start_ms[changed.entry]
+        return Updates(
+            state=changed.state.filter(pa.array(is_open)).combine_chunks(),
+            record=entries.number[entries.record[changed.entry]],
+            start_ms=start_ms,
+            end_ms=self._grid.ends(start_ms),
+            columns=changed.columns,
+            timestamp_ms=changed.timestamp_ms,
+            gone=changed.gone,
+            late=np.setdiff1d(np.arange(len(batch)), entries.number),
+            rejected={int(entries.number[n]): reason for n, reason in changed.rejected.items()},
+            before=before,
+        )
+
+    @abstractmethod
+    def _changed(self, state: pa.Table, entries: Entries) -> ChangedRows:
+        """Let the entries, one behind the other, change the rows of their windows."""
+
+    @abstractmethod
+    def _rows_in(self, state: pa.Table) -> tuple[pa.Array, Ints, Mapping[str, pa.Array], Ints]:
+        """Of each row in a state key, window's start, aggregates and time."""
+
+    def _rows_of(self, state: pa.Table) -> pa.Table:
+        """The rows that a state has: key, time, bounds of windows, aggregates."""
+        keys, start_ms, columns, timestamp_ms = self._rows_in(state)
+        bounds = {"window_start_ms": start_ms, "window_end_ms": self._grid.ends(start_ms)}
+        named = {"key": keys, "timestamp_ms": timestamp_ms, **bounds, **columns}
+        schema = pa.schema([field for field in self.result_schema if field.name in named])
+        return pa.table([named[name] for name in schema.names], schema)
+
+    def _entries(self, batch: pa.Table) -> Entries:
+        """The records that some open window takes."""
+        time_ms = np.asarray(batch["timestamp_ms"])
+        # Rule 2: by the record's own times, as decision 0001 says of all windows.
+        close_ms = np.asarray(batch["stream_time_ms"]) - self.windows.close_delay_ms
+        first_open = self._grid.first_open_windows(time_ms, close_ms)
+        windows = Ranges(first_open, self._grid.last_windows(time_ms) + 1)
+        number = np.flatnonzero(~windows.empty)
+        batch, windows = batch.take(pa.array(number)), windows.keep(~windows.empty)
+        start_ms = self._grid.starts(windows.rows()[1])
+        return Entries(batch, number, windows, windows.owners, start_ms)
+
+    def _changes(self, batch: pa.Table) -> tuple[Flags, Flags]:
+        """Which records of ``batch`` take a row away, and of these which another one completes.
+
+        That has the next place in the order of effect: the same record's, of the same group.
+        """
+        if not self._rows.are_changes:
+            none = np.zeros(len(batch), dtype=np.bool_)
+            return none, none
+        (key_code,), _ = coded_keys(batch["key"])
+        # Of joined tables suborders tell of which one a record is.
+        table = np.asarray(batch[SUBORDER.name]) // 2
+        places = key_code, table, np.asarray(batch["partition"]), np.asarray(batch["offset"])
+        old = takes_away(batch)
+        is_completed = np.zeros(len(batch), dtype=np.bool_)
+        is_completed[:-1] = old[:-1] & ~old[1:] & ~heads(*places)[1:]
+        return old, is_completed
+
+
+class ColumnUpdatesEngine(GridUpdatesEngine):
+    """The updates of declarative aggregates; the state has the parts of each window's."""
+
+    def __init__(
+        self,
+        windows: TimeWindows | NoWindows,
+        aggregates: Mapping[str, Aggregate],
+        values: pa.Schema,
+        carried: pa.Schema | None = None,
+        *,
+        sides: Sequence[SideRows] = (RECORDS,),
+    ) -> None:
+        """Aggregate columns of ``values``, by ``aggregates`` that fit rows of such ``sides``.
+
+        Raises:
+            IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
+        """
+        self._columns = PartColumns(aggregates, values, carried)
+        super().__init__(
+            windows, values, self._columns.aggregate_types, ([], self._columns.fields), carried,
+            sides=sides,
+        )  # fmt: skip
+
+    def _rows_in(self, state: pa.Table) -> tuple[pa.Array, Ints, Mapping[str, pa.Array], Ints]:
+        columns = self._columns.results(state)
+        return state["key"], starts_of(state), columns, np.asarray(state["timestamp_ms"])
+
+    def _changed(self, state: pa.Table, entries: Entries) -> ChangedRows:
+        (state_code, code), keys = coded_keys(state["key"], entries.batch["key"])
+        ones = np.ones(len(entries.batch), dtype=np.int64)
+        alone = self._columns.of(entries.batch, Ranges.side_by_side(ones))
+        alone = alone.append_column("key", keys.take(pa.array(code)))
+        alone = alone.take(pa.array(entries.record)).append_column(
+            WINDOW_BOUNDS[0], pa.array(entries.start_ms)
+        )
+        rows = pa.concat_tables([state, alone.select(state.column_names).cast(state.schema)])
+        # A window's row of the state stands in front of its entries, which keep their order.
+        codes = np.concatenate([state_code, code[entries.record]])
+        start_ms = starts_of(rows)
+        order = pair_order(codes, start_ms)
+        head = heads(codes[order], start_ms[order])
+        merged = running(self._columns, rows.take(pa.array(order)), head)
+        place = np.empty(len(rows), dtype=np.int64)
+        place[order] = np.arange(len(rows))
+        _, is_completed = self._changes(entries.batch)
+        told = np.flatnonzero(~is_completed[entries.record])
+        after = merged.take(pa.array(place[len(state) + told])).combine_chunks()
+        is_last = np.append(head[1:], True)[: len(head)]
+        return ChangedRows(
+            merged.filter(pa.array(is_last)),
+            told,
+            self._columns.results(after),
+            np.asarray(after["timestamp_ms"]),
+            np.zeros(len(told), dtype=np.bool_),
+        )
+
+
+def starts_of(rows: pa.Table) -> Ints:
+    """The starts of the windows of rows of state, in ms."""
+    starts: Ints = np.asarray(rows[WINDOW_BOUNDS[0].name])
+    return starts

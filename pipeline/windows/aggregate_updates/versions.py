@@ -1,0 +1,178 @@
+"""The aggregates of all versions of sessions: what each record made of those that it joined.
+
+Versions have numbers: first the sessions of the state, by row, then those that records made.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.windows.aggregate_updates.running import running
+from oriel.pipeline.windows.aggregates import PartColumns
+from oriel.pipeline.windows.arrays import Ints, Ranges
+from oriel.pipeline.windows.functions import Fold, fold_values, in_partition_order
+
+
+class Versions(ABC):
+    """What the versions of partition sessions aggregate."""
+
+    @abstractmethod
+    def make(self, record: int, joined: Sequence[int]) -> bool:
+        """Let a record, by its number in the batch, make a version of those that it joins, by end.
+
+        False if a function leaves nothing of it.
+
+        Raises:
+            Rejected: a function raised.
+        """
+
+    @abstractmethod
+    def rows(self, versions: Ints) -> pa.Table:
+        """What the state keeps of versions: carried columns, and aggregates."""
+
+    @abstractmethod
+    def results(self, members: Sequence[Sequence[int]]) -> Mapping[str, pa.Array]:
+        """The aggregates of sessions of the store: of each its versions by (end, start, partition).
+
+        Without any all are null.
+        """
+
+
+class ColumnVersions(Versions):
+    """By declarative aggregates, of all versions at once.
+
+    A version has a *main* one in front, the one of most records that its record joined; versions in
+    a row are a path. The others that were joined end there: they are parts, beside the record, that
+    come to the path. Of these a path's running aggregates are its versions'. Who joins others has
+    at least as many records as they together, so of paths that come into paths there are few
+    levels: as many as doublings of the longest session.
+    """
+
+    def __init__(self, columns: PartColumns, state: pa.Table, batch: pa.Table) -> None:
+        """Take the sessions of ``state`` and the records of ``batch``."""
+        self._columns, self._old = columns, len(state)
+        ones = Ranges.side_by_side(np.ones(len(batch), dtype=np.int64))
+        alone = columns.of(batch, ones)
+        old = state.select(alone.column_names).cast(alone.schema)
+        self._leaves = pa.concat_tables([old, alone])
+        #: By version how many records and old sessions it is of, its path, and what came beside.
+        self._sizes = [1] * len(self._leaves)
+        self._path = list(range(len(self._leaves)))
+        self._beside: dict[int, list[int]] = {}
+        self._level = [0] * len(self._leaves)
+        self._made = list(range(self._old))
+        self._values: tuple[pa.Table, Ints] | None = None
+
+    def make(self, record: int, joined: Sequence[int]) -> bool:
+        """See ``Versions``."""
+        version = self._old + record
+        self._made.append(version)
+        if not joined:
+            return True
+        sizes, path, level = self._sizes, self._path, self._level
+        main = max(joined, key=sizes.__getitem__)
+        path[version] = path[main]
+        sizes[version] = 1 + sum(sizes[each] for each in joined)
+        if len(joined) > 1:
+            beside = self._beside[version] = [each for each in joined if each != main]
+            least = 1 + max(level[path[each]] for each in beside)
+            level[path[main]] = max(level[path[main]], least)
+        return True
+
+    def rows(self, versions: Ints) -> pa.Table:
+        """See ``Versions``."""
+        table, place = self._all()
+        return table.take(pa.array(place[versions])).combine_chunks()
+
+    def results(self, members: Sequence[Sequence[int]]) -> Mapping[str, pa.Array]:
+        """See ``Versions``."""
+        sizes = np.array([len(each) for each in members], dtype=np.int64)
+        flat = np.array([version for each in members for version in each], dtype=np.int64)
+        merged = self._columns.merged(self.rows(flat), Ranges.side_by_side(sizes[sizes > 0]))
+        # Of a session that is gone the row behind all others, of nulls.
+        place = np.where(sizes > 0, np.cumsum(sizes > 0) - 1, len(merged))
+        return {
+            name: pa.concat_arrays([column, pa.nulls(1, column.type)]).take(pa.array(place))
+            for name, column in self._columns.results(merged).items()
+        }
+
+    def _all(self) -> tuple[pa.Table, Ints]:
+        """The parts of all versions, and the row of each."""
+        if self._values is not None:
+            return self._values
+        made = np.array(self._made, dtype=np.int64)
+        path = np.array(self._path, dtype=np.int64)
+        level = np.array(self._level, dtype=np.int64)[path[made]]
+        place = np.full(len(path), -1, dtype=np.int64)
+        table = self._leaves.slice(0, 0)
+        for number in range(level.max(initial=-1) + 1):
+            own = made[level == number]
+            # Versions of a path one behind the other, as their numbers ascend.
+            own = own[np.lexsort((own, path[own]))]
+            beside = [self._beside.get(version, []) for version in own.tolist()]
+            sizes = np.array([len(each) for each in beside], dtype=np.int64)
+            joined = np.array([version for each in beside for version in each], dtype=np.int64)
+            parts = Ranges.side_by_side(sizes + 1)
+            source = np.empty(int((sizes + 1).sum()), dtype=np.int64)
+            source[parts.low] = len(table) + own
+            is_joined = np.ones(len(source), dtype=np.bool_)
+            is_joined[parts.low] = False
+            source[is_joined] = place[joined]
+            both = pa.concat_tables([table, self._leaves]).take(pa.array(source))
+            came = self._columns.merged(both, parts)
+            head = np.append(True, path[own][1:] != path[own][:-1])[: len(own)]
+            place[own] = len(table) + np.arange(len(own))
+            table = pa.concat_tables([table, running(self._columns, came, head)])
+        self._values = table, place
+        return self._values
+
+
+class FoldVersions(Versions):
+    """By a user's functions, which are called record by record, as in Kafka Streams."""
+
+    def __init__(
+        self,
+        fold: Fold,
+        values: pa.Schema,
+        carried: Sequence[str],
+        state: pa.Table,
+        batch: pa.Table,
+    ) -> None:
+        """Take the sessions of ``state`` and the records of ``batch``, whose values are these."""
+        self._fold, self._old = fold, len(state)
+        self._carried = pa.concat_tables([rows.select(carried) for rows in (state, batch)])
+        self._keys = [*state["key"].to_pylist(), *batch["key"].to_pylist()]
+        self._values = fold_values(batch, values)
+        self._partitions = batch["partition"].to_pylist()
+        self._aggregates: dict[int, Any] = dict(enumerate(fold.read(state)))
+
+    def make(self, record: int, joined: Sequence[int]) -> bool:
+        """See ``Versions``."""
+        fold, key = self._fold, self._keys[self._old + record]
+        stream = self._partitions[record] % len(fold.aggregators)
+        # The merger is called for the first session, too: with the initial aggregate, which is
+        # neutral to it (semantics section 4, step 3).
+        aggregate = fold.initial()
+        for version in joined:
+            aggregate = fold.merged(key, aggregate, self._aggregates[version])
+        aggregate = fold.applied(stream, key, self._values[record], aggregate)
+        self._aggregates[self._old + record] = aggregate
+        return aggregate is not None
+
+    def rows(self, versions: Ints) -> pa.Table:
+        """See ``Versions``; what is carried of a key, each of its sessions and records has."""
+        carried = self._carried.take(pa.array(versions))
+        aggregates = self._fold.columns([self._aggregates[n] for n in versions.tolist()])
+        return pa.table({**{name: carried[name] for name in carried.column_names}, **aggregates})
+
+    def results(self, members: Sequence[Sequence[int]]) -> Mapping[str, pa.Array]:
+        """See ``Versions``."""
+        merged = []
+        for each in members:
+            in_order = list(enumerate(self._aggregates[version] for version in each))
+            key = self._keys[each[0]] if each else ""
+            merged.append(in_partition_order(self._fold, key, in_order))
+        return self._fold.columns(merged)

@@ -1,0 +1,90 @@
+"""Engines of updates that see only the touched units' rows tell what those with all rows tell."""
+
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from oriel.pipeline import windows as w
+from oriel.pipeline.state import KeyedState, Layout, runs, segments
+from oriel.pipeline.windows import Fold, StreamClock, updates_engine_for
+from tests.pipeline.state.test_keyed_engines import (
+    CARRIED,
+    VALUES,
+    WINDOWS,
+    added,
+    both,
+    in_order,
+)
+
+pytestmark = pytest.mark.slow
+
+
+def random_batch(
+    engine: w.AggregateUpdatesEngine, clock: StreamClock, random: Random, now: int, offset: int
+) -> pa.Table:
+    """Records of two partitions, the second behind, so that units wait for it."""
+    rows = []
+    for place in range(random.choice([0, 1, 4, 12])):
+        partition = random.randint(0, 1)
+        time = max(0, now + random.randint(-20, 5) - 10 * partition)
+        value = random.choice([None, *range(20)])
+        rows.append((f"k{random.randint(0, 25)}", time, partition, offset + place, value))
+    keys, times, partitions, offsets, values = list(zip(*rows, strict=True)) or [()] * 5
+    sources = np.array(partitions, dtype=np.int32)
+    columns = {
+        "key": keys, "timestamp_ms": times, "partition": partitions, "offset": offsets,
+        "stream_time_ms": clock.advance(sources, np.array(times, dtype=np.int64)),
+        "side": [0] * len(rows), "null_value": [value is None for value in values], "v": values,
+        "key_group": [int(key[1:]) for key in keys],
+    }  # fmt: skip
+    names = engine.record_schema.names
+    return pa.table([pa.array(columns[name]) for name in names], names).cast(engine.record_schema)
+
+
+@pytest.mark.parametrize(
+    ("kind", "folds"),
+    [(kind, folds) for kind in WINDOWS for folds in (0, 1) if not (folds and "sliding" in kind)],
+)
+@pytest.mark.parametrize("seed", [1, pytest.param(7, marks=pytest.mark.long)])
+def test_what_a_batch_does_not_touch_is_not_needed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, seed: int
+) -> None:
+    """Each batch with the rows of its units only tells the same, and leaves the same state."""
+    monkeypatch.setattr(runs, "SLICE_ROWS", 10)
+    monkeypatch.setattr(runs, "SLICE_BATCHES", 1)
+    monkeypatch.setattr(segments, "MAX_SEGMENTS", 3)
+    random = Random(seed)
+    aggregates: Any = {"n": w.count(), "all": w.collect_list("v"), "last": w.last("v")}
+    if folds:
+        aggregates = Fold(lambda: 1, (added,), both, {"sum": pa.int64()}, step="s")
+    engine = updates_engine_for(WINDOWS[kind], aggregates, VALUES, CARRIED)
+    layout = Layout.of_engine(engine)
+    clock = StreamClock({0: -1, 1: -1})
+    names: list[str] = []
+    whole, now, offset, told = engine.empty_state(), 0, 0, 0
+    clocks = (-1, -1)
+    for _ in range(40):
+        now += random.choice([0, 1, 1, 8])
+        batch = random_batch(engine, clock, random, now, offset)
+        offset += len(batch)
+        before, clocks = clocks, (min(clock.stream_time_ms.values()), -1)
+        expected = engine.process(whole, batch, clocks)
+        whole = expected.state
+        state = KeyedState(tmp_path, names, layout)
+        closing_ms = engine.close_ms(before), engine.close_ms(clocks)
+        touched = state.touched(batch["key"], closing_ms, engine.touched_units(batch))
+        result = engine.process(touched.rows, batch, clocks)
+        version = state.replaced(touched, result.state, kind, sync=False, added=result.added)
+        assert in_order(result.results) == in_order(expected.results)
+        assert (result.late, result.filtered) == (expected.late, expected.filtered)
+        names = version.names
+        assert in_order(KeyedState(tmp_path, names, layout).all_rows(closing_ms[1])) == in_order(
+            layout.without_due(whole, closing_ms[1])
+        )
+        assert version.rows == len(whole)
+        told += len(result.results)
+    assert told > 50

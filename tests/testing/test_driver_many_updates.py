@@ -1,0 +1,112 @@
+"""Updates of sliding windows and sessions in the test driver: rows, steps, counters, letters."""
+
+from typing import Any
+
+import pytest
+
+from oriel import InvalidTopology, StreamsBuilder, collect_list, count
+from oriel.testing import Counters, TopologyTestDriver
+from tests.testing.driver_runs import sessions, sliding
+from tests.testing.test_driver_streams import values
+from tests.testing.test_driver_updates import SCHEMA, record, written
+
+
+def test_a_session_is_told_while_it_grows() -> None:
+    """Each that is joined goes first; a key may be made of the bounds of one that is gone."""
+    builder = StreamsBuilder()
+    visits = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(10, 20)).count()
+    visits.to_stream().select_key("window_start_ms").map_values("count").to("out")
+    found = written(
+        builder.build(),
+        [record(0, 1), record(30, 1), record(15, 1)],
+        [record(20, 1), record(20, 1)],
+    )
+    assert found == [
+        ("0", {"count": 1}, 0), ("30", {"count": 1}, 30), ("15", {"count": 1}, 15),
+        ("15", None, 15), ("30", None, 30), ("15", {"count": 3}, 30),
+        ("15", None, 30), ("15", {"count": 4}, 30),
+    ]  # fmt: skip
+
+
+def test_updates_of_sessions_are_counted_as_elements() -> None:
+    """A row that is gone has no value: windows behind count it, others leave it out."""
+    builder = StreamsBuilder()
+    updates = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(5, 0)).count()
+    told = updates.to_stream().map_values("count", at="window_start_ms").group_by_key()
+    told.aggregate(ats=collect_list("at"), counts=collect_list("count")).materialize("s")
+    told.windowed_by(sessions(100, 0)).aggregate(ats=collect_list("at"), n=count()).materialize("w")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("t", [record(time, 0) for time in (20, 24, 26, 12)])
+        # At 12 the close time is 21: it is late.
+        assert values(driver) == {"k": {"ats": [20, 20, 20], "counts": [1, 2, 3]}}
+        assert [row.value for row in driver.session_store("w").all()] == [
+            {"ats": [20, 20, 20], "n": 5}
+        ]
+        assert driver.counters("s") == Counters(
+            input=4, applied=3, late=1, dropped=0, filtered=0,
+            elements=5, elements_applied=3, elements_filtered=2,
+        )  # fmt: skip
+
+
+def test_a_filter_tells_sessions_that_it_had_told() -> None:
+    """That one is gone; what it left out before goes silently."""
+    builder = StreamsBuilder()
+    visits = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(10, 20)).count()
+    visits.filter("count <> 2").to_stream().map_values("count").to("out")
+    found = written(builder.build(), [record(0, 1), record(5, 1)], [record(7, 1), record(8, 1)])
+    assert [(value and value["count"], time) for _, value, time in found] == [
+        (1, 0), (None, 0), (3, 7), (None, 7), (4, 8),
+    ]  # fmt: skip
+
+
+def test_sessions_of_functions_are_told() -> None:
+    """The merger is called as in Kafka; one that is removed is told gone; one raises."""
+    builder = StreamsBuilder()
+
+    def told(_: str, value: dict[str, Any] | None, text: str) -> str | None:
+        number = (value or {})["v"]
+        return None if number == 0 else f"{text}+{1 // (number - 9)}"
+
+    visits = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(10, 20))
+    visits.aggregate(lambda: "", told, lambda _, a, b: f"({a}{b})", "text STRING").to_stream().to(
+        "out"
+    )
+    with TopologyTestDriver(builder.build()) as driver:
+        out = driver.create_output_topic("out")
+        driver.pipe_input("t", [record(0, 10), record(5, 8), record(6, 9), record(7, 0)])
+        driver.pipe_input("t", [record(8, 10)])
+        rows = [((one.value or {}).get("text"), one.timestamp_ms) for one in out.read_records()]
+        assert rows == [
+            ("+1", 0), (None, 0), ("(+1)+-1", 5), (None, 5), (None, 7), ("+1", 8),
+        ]  # fmt: skip
+        assert [letter["offset"] for letter in driver.dead_letters("to(out)")] == [2]
+
+
+def test_a_record_tells_the_sliding_windows_that_it_changes() -> None:
+    """The example of semantics 2.2, over two batches; alerts before the windows close."""
+    builder = StreamsBuilder()
+    windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(sliding(10, 100))
+    told = windowed.aggregate(vs=collect_list("v")).to_stream()
+    told.map_values("vs", at="window_start_ms").to("out")
+    told.filter("size(vs) >= 3").group_by_key().count().materialize("s")
+    topology = builder.build()
+    batches = [record(10, 1), record(10, 2), record(14, 3)], [record(15, 4), record(20, 5)]
+    assert [(value["at"], value["vs"], time) for _, value, time in written(topology, *batches)] == [
+        (0, [1], 10), (0, [1, 2], 10), (11, [3], 14), (4, [1, 2, 3], 14),
+        (11, [3, 4], 15), (15, [4], 15), (5, [1, 2, 3, 4], 15),
+        (15, [4, 5], 20), (11, [3, 4, 5], 20), (16, [5], 20), (10, [1, 2, 3, 4, 5], 20),
+    ]  # fmt: skip
+    with TopologyTestDriver(topology) as driver:
+        for batch in batches:
+            driver.pipe_input("t", batch)
+        assert values(driver) == {"k": {"count": 4}}
+        found = driver.counters("s")
+        assert (found.applied, found.elements, found.elements_applied) == (5, 11, 4)
+
+
+def test_functions_over_sliding_windows_are_refused() -> None:
+    """With the ways out: named aggregates, final rows."""
+    grouped = StreamsBuilder().stream("t", SCHEMA).group_by_key().windowed_by(sliding(5, 0))
+    reduced = grouped.reduce(lambda kept, new: new if kept is None else kept)
+    with pytest.raises(InvalidTopology, match=r"aggregate by named aggregates .* final rows go on"):
+        reduced.to_stream()
