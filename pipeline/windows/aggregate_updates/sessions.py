@@ -11,7 +11,9 @@ sessions those are one whose intervals from reach to end overlap (decision 0009)
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +25,7 @@ from oriel.pipeline.windows.aggregate_updates.versions import (
     Versions,
 )
 from oriel.pipeline.windows.aggregates import Aggregate, PartColumns
-from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys
 from oriel.pipeline.windows.definitions import SessionWindows
 from oriel.pipeline.windows.engines import (
     SESSION_FIELDS,
@@ -39,31 +41,76 @@ from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, SideRows
 from oriel.pipeline.windows.records import rows_schema
 
 
-class _Part(NamedTuple):
-    """A partition session: bounds and reach in ms, partition, and the number of its version."""
+@dataclass
+class _Sessions:
+    """Partition sessions by the number of their version, those of the state first, as flat lists.
 
-    end_ms: int
-    start_ms: int
-    partition: int
-    reach_ms: int
-    version: int
+    A version beside them has its record's number behind those of the state; it is there if the
+    record is ``taken``, and ``stays`` unless a function has removed it. ``joined`` has the
+    versions, by end, that a record has ended, if any.
+    """
+
+    partition: list[int]
+    start_ms: list[int]
+    end_ms: list[int]
+    reach_ms: list[int]
+    taken: list[bool]
+    stays: list[bool]
+    joined: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, state: pa.Table, batch: pa.Table) -> Self:
+        """Those of ``state``, and room for one version for each record of ``batch``."""
+        room = [0] * len(batch)
+        names = ("window_start_ms", "window_end_ms", "reach_ms")
+        partition = state["partition"].to_pylist() + batch["partition"].to_pylist()
+        start_ms, end_ms, reach_ms = (state[name].to_pylist() + room for name in names)
+        is_old = [True] * len(state) + [False] * len(batch)
+        return cls(partition, start_ms, end_ms, reach_ms, is_old, [True] * len(is_old))
+
+    def linked(self, versions: Iterable[int]) -> list[tuple[int, ...]]:
+        """Versions of a key as sessions of the store, by end; of each its versions by end."""
+        linked: list[list[int]] = []
+        highest_ms = -1
+        for version in sorted(versions, key=self.reach_ms.__getitem__):
+            if linked and self.reach_ms[version] <= highest_ms:
+                linked[-1].append(version)
+            else:
+                linked.append([version])
+            highest_ms = max(highest_ms, self.end_ms[version])
+        return [tuple(sorted(each, key=self._order)) for each in linked]
+
+    def bounds(self, session: Sequence[int]) -> tuple[int, int]:
+        """Start and end of a session of the store."""
+        return min(self.start_ms[each] for each in session), self.end_ms[session[-1]]
+
+    def _order(self, version: int) -> tuple[int, int, int]:
+        """Decision 0009 merges the aggregates of several partitions in this order."""
+        return self.end_ms[version], self.start_ms[version], self.partition[version]
 
 
-class _Change(NamedTuple):
-    """What a record does: the sessions that it joins, by end, and theirs with it, if it stays."""
+class _Rows(NamedTuple):
+    """Rows that are told: number of the record, bounds in ms, how many versions; 0: it is gone.
 
-    joined: list[_Part]
-    hull: _Part
-    stays: bool
+    ``versions`` are those of all rows, one behind the other.
+    """
 
+    record: Ints
+    start_ms: Ints
+    end_ms: Ints
+    sizes: Ints
+    versions: Ints
 
-class _Row(NamedTuple):
-    """A row that is told: number of the record, bounds in ms, parts; without any it is gone."""
+    def followed_by(self, others: "_Rows") -> "_Rows":
+        """These rows, and others behind them."""
+        return _Rows(*(np.concatenate(columns) for columns in zip(self, others, strict=True)))
 
-    record: int
-    start_ms: int
-    end_ms: int
-    parts: tuple[_Part, ...]
+    def take(self, rows: Ints) -> "_Rows":
+        """The rows with these numbers."""
+        ranges = Ranges.side_by_side(self.sizes)
+        versions = self.versions[Ranges(ranges.low[rows], ranges.high[rows]).rows()[1]]
+        bounds = self.start_ms[rows], self.end_ms[rows]
+        return _Rows(self.record[rows], *bounds, self.sizes[rows], versions)
 
 
 class SessionUpdatesEngine(AggregateUpdatesEngine):
@@ -106,217 +153,185 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
             batch.append_column("close_ms", pa.array(own_close_ms)), batch_pair, self.windows
         )
         old = SessionBounds.of_state(state, state_pair)
-        parts = _parts_of(state)
-        versions = self._versions(state, batch)
-        changes, sessions, late, rejected = self._merged(old, parts, records, batch, versions)
+        versions, sessions = self._versions(state, batch), _Sessions.of(state, batch)
+        newest, late, rejected = self._merged(old, records, sessions, versions)
 
         # Which keys have sessions of several partitions: those of others are the store's.
         pairs = np.unique(pair) // max(len(partitions), 1)
         is_several = np.bincount(pairs, minlength=len(keys)) > 1
-        rows = list(_rows_of(changes, code, parts, state_code, is_several))
-        columns = versions.results([[part.version for part in row.parts] for row in rows])
-        untouched = [parts[n] for n in np.flatnonzero(~np.isin(state_pair, batch_pair)).tolist()]
-        numbers = ("record", "start_ms", "end_ms")
-        record, start_ms, end_ms = (
-            np.array([getattr(row, name) for row in rows], dtype=np.int64) for name in numbers
-        )
-        before = self._rows_before(state, state_code, np.unique(code), versions)
+        rows = _rows_of(sessions, state_code, code, is_several)
+        untouched = np.flatnonzero(~np.isin(state_pair, batch_pair))
+        chosen = np.flatnonzero(np.isin(state_code, code))
         return Updates(
-            state=self._state_of([*untouched, *sessions], versions, state, batch, close_ms),
-            record=record,
-            start_ms=start_ms,
-            end_ms=end_ms,
-            columns=columns,
+            state=self._state_of([*untouched.tolist(), *newest], sessions, versions, close_ms),
+            record=rows.record,
+            start_ms=rows.start_ms,
+            end_ms=rows.end_ms,
+            columns=versions.results(rows.versions, rows.sizes),
             # A session's time is its end (KIP-259), also that of one that is gone.
-            timestamp_ms=end_ms,
-            gone=np.array([not row.parts for row in rows], dtype=np.bool_),
+            timestamp_ms=rows.end_ms,
+            gone=rows.sizes == 0,
             late=np.array(late, dtype=np.int64),
             rejected=rejected,
-            before=before,
+            before=self._rows_before(state, state_code, chosen, (sessions, versions)),
         )
 
     def _merged(
         self,
         old: SessionBounds,
-        parts: Sequence[_Part],
         records: SessionRecords,
-        batch: pa.Table,
+        sessions: _Sessions,
         versions: Versions,
-    ) -> tuple[dict[int, _Change], list[_Part], list[int], dict[int, str]]:
+    ) -> tuple[list[int], list[int], dict[int, str]]:
         """Take the records into the sessions of their pairs.
 
-        Returns what each record changes, the pairs' sessions then, and who is late or rejected.
+        Returns the versions that the pairs' sessions have then, and who is late or rejected.
         """
-        partition = batch["partition"].to_pylist()
-        changes: dict[int, _Change] = {}
+        first = len(old)
 
-        def taken(joined: Sequence[PartitionSession], record: Arrival) -> _Part | None:
-            own: list[_Part] = [session.aggregate for session in joined]
+        def taken(joined: Sequence[PartitionSession], record: Arrival) -> int | None:
+            version = first + record.row
             start_ms = end_ms = record.time_ms
             reach_ms = record.reach_ms
-            for part in own:
-                start_ms, end_ms = min(start_ms, part.start_ms), max(end_ms, part.end_ms)
-                reach_ms = min(reach_ms, part.reach_ms)
-            stays = versions.make(record.row, [part.version for part in own])
-            version = len(parts) + record.row
-            hull = _Part(end_ms, start_ms, partition[record.row], reach_ms, version)
-            changes[record.row] = _Change(own, hull, stays)
-            return hull if stays else None
+            own: tuple[int, ...] = tuple([session.aggregate for session in joined])
+            for session in joined:
+                start_ms, end_ms = min(start_ms, session.start_ms), max(end_ms, session.end_ms)
+                reach_ms = min(reach_ms, session.reach_ms)
+            stays = versions.make(record.row, own)
+            sessions.start_ms[version], sessions.end_ms[version] = start_ms, end_ms
+            sessions.reach_ms[version] = reach_ms
+            sessions.taken[version], sessions.stays[version] = True, stays
+            if own:
+                sessions.joined[record.row] = own
+            return version if stays else None
 
         has_records = np.flatnonzero(np.isin(old.pair, records.pair))
-        sessions_of = old.sessions_by(old.pair, has_records, parts)
-        sessions: list[_Part] = []
+        sessions_of = old.sessions_by(old.pair, has_records, range(first))
+        newest: list[int] = []
         late: list[int] = []
         rejected: dict[int, str] = {}
-        of_pairs = records.in_arrival_order_by(records.pair, np.arange(len(batch)))
+        gap_ms = self.windows.inactivity_gap_ms
+        of_pairs = records.in_arrival_order_by(records.pair, np.arange(len(records.pair)))
         for pair, arrivals in of_pairs:
-            result = merge_in_arrival_order(
-                sessions_of.get(pair, []), arrivals, self.windows.inactivity_gap_ms, taken
-            )
-            sessions += [session.aggregate for session in result.sessions]
+            result = merge_in_arrival_order(sessions_of.get(pair, []), arrivals, gap_ms, taken)
+            newest += [session.aggregate for session in result.sessions]
             late += result.late
             rejected |= {row: self._reason(reason) for row, reason in result.rejected}
-        return changes, sessions, late, rejected
+        return newest, late, rejected
 
     def _reason(self, reason: str) -> str:
         """In which words a record is rejected."""
         return reason
 
     def _state_of(
-        self,
-        parts: Sequence[_Part],
-        versions: Versions,
-        state: pa.Table,
-        batch: pa.Table,
-        close_ms: int,
+        self, newest: Sequence[int], sessions: _Sessions, versions: Versions, close_ms: int
     ) -> pa.Table:
-        """The partition sessions as rows, without those of sessions that are closed for all."""
-        version = np.array([part.version for part in parts], dtype=np.int64)
-        both = pa.concat_tables([rows.select(["key"]) for rows in (state, batch)])
+        """The newest versions as rows, without those of sessions that are closed for all."""
+        version = np.array(newest, dtype=np.int64)
         kept = versions.rows(version)
-        columns = {name: kept[name] for name in kept.column_names}
-        columns["key"] = both["key"].take(pa.array(version))
-        for name, of in _COLUMNS.items():
-            columns[name] = pa.array([getattr(part, of) for part in parts], pa.int64())
+        start_ms, end_ms, reach_ms, partition = (
+            np.array(column, dtype=np.int64)[version]
+            for column in (
+                sessions.start_ms, sessions.end_ms, sessions.reach_ms, sessions.partition
+            )
+        )  # fmt: skip
+        columns = {
+            **{name: kept[name] for name in kept.column_names},
+            "window_start_ms": start_ms,
+            "window_end_ms": end_ms,
+            "reach_ms": reach_ms,
+            "partition": partition,
+            "timestamp_ms": end_ms,
+        }
         names = self.state_schema.names
         rows = pa.table([columns[name] for name in names], names=names).cast(self.state_schema)
-        rows = rows.combine_chunks()
         (code,), _ = coded_keys(rows["key"])
-        end_ms = np.asarray(rows["window_end_ms"])
-        order, linked = overlapping(code, np.asarray(rows["reach_ms"]), end_ms)
+        order, linked = overlapping(code, reach_ms, end_ms)
         is_open = np.empty(len(rows), dtype=np.bool_)
-        is_open[order] = linked.any_of(self.windows.rule.is_open(end_ms[order], close_ms))[
-            linked.owners
-        ]
-        return rows.filter(pa.array(is_open))
+        has_open = linked.any_of(self.windows.rule.is_open(end_ms[order], close_ms))
+        is_open[order] = has_open[linked.owners]
+        return rows.filter(pa.array(is_open)).combine_chunks()
 
     def _rows_before(
-        self, state: pa.Table, code: Ints, chosen: Ints, versions: Versions
+        self, state: pa.Table, code: Ints, chosen: Ints, known: tuple[_Sessions, Versions]
     ) -> pa.Table | None:
-        """The rows of the ``chosen`` keys ahead of the batch, if somebody behind asks for them."""
+        """The ``chosen`` rows of the state as those of the store, if somebody behind asks."""
         if not self.tells_before:
             return None
-        own = np.flatnonzero(np.isin(code, chosen))
-        parts = _parts_of(state.take(pa.array(own)), own.tolist())
-        by_key: dict[int, list[_Part]] = {}
-        for number, part in zip(code[own].tolist(), parts, strict=True):
-            by_key.setdefault(number, []).append(part)
-        sessions = [linked for of_key in by_key.values() for linked in _linked(of_key)]
-        first = pa.array([session[0].version for session in sessions], pa.int64())
-        keys = state["key"].take(first).combine_chunks()
-        end_ms = [max(part.end_ms for part in session) for session in sessions]
+        sessions, versions = known
+        by_key: dict[int, list[int]] = {}
+        for version in chosen.tolist():
+            by_key.setdefault(int(code[version]), []).append(version)
+        linked = [each for of_key in by_key.values() for each in sessions.linked(of_key)]
+        start_ms, end_ms = np.array([sessions.bounds(each) for each in linked]).reshape(-1, 2).T
+        first = pa.array([each[0] for each in linked], pa.int64())
+        sizes = np.array([len(each) for each in linked], dtype=np.int64)
         named = {
-            "key": keys,
+            "key": state["key"].take(first),
             "timestamp_ms": end_ms,
-            "window_start_ms": [min(part.start_ms for part in session) for session in sessions],
+            "window_start_ms": start_ms,
             "window_end_ms": end_ms,
-            **versions.results([[part.version for part in each] for each in sessions]),
+            **versions.results(np.array(list(chain(*linked)), dtype=np.int64), sizes),
         }
         schema = pa.schema([each for each in self.result_schema if each.name in named])
         return pa.table([named[name] for name in schema.names], schema)
 
 
-#: The columns of a partition session in the state, and what ``_Part`` calls them.
-_COLUMNS = {
-    "window_end_ms": "end_ms",
-    "window_start_ms": "start_ms",
-    "partition": "partition",
-    "reach_ms": "reach_ms",
-    "timestamp_ms": "end_ms",
-}
+def _rows_of(sessions: _Sessions, state_code: Ints, code: Ints, is_several: Flags) -> _Rows:
+    """The rows that records tell, in their order.
 
-
-def _parts_of(state: pa.Table, versions: Sequence[int] | None = None) -> list[_Part]:
-    """The partition sessions of a state; ``versions`` are not their rows where they are given."""
-    names = ("window_end_ms", "window_start_ms", "partition", "reach_ms")
-    columns = (state[name].to_pylist() for name in names)
-    return list(map(_Part, *columns, range(len(state)) if versions is None else versions))
-
-
-def _linked(parts: Iterable[_Part]) -> list[tuple[_Part, ...]]:
-    """Partition sessions of a key as sessions of the store, by end; of each the parts by end."""
-    linked: list[list[_Part]] = []
-    highest_ms = -1
-    for part in sorted(parts, key=lambda part: part.reach_ms):
-        if linked and part.reach_ms <= highest_ms:
-            linked[-1].append(part)
-        else:
-            linked.append([part])
-        highest_ms = max(highest_ms, part.end_ms)
-    return [tuple(sorted(each)) for each in linked]
-
-
-def _rows_of(
-    changes: Mapping[int, _Change],
-    code: Ints,
-    old: Sequence[_Part],
-    old_code: Ints,
-    is_several: Flags,
-) -> Iterable[_Row]:
-    """The rows that the changes tell, in the order of records.
-
-    ``code`` has the key of each record, ``old_code`` that of each session in the state, and
+    ``state_code`` has the key of each session in the state, ``code`` that of each record, and
     ``is_several`` says of each key whether it has sessions of several partitions.
     """
-    parts_of: dict[int, set[_Part]] = {int(key): set() for key in np.flatnonzero(is_several)}
-    for part, key in zip(old, old_code.tolist(), strict=True):
-        if key in parts_of:
-            parts_of[key].add(part)
-    keys = code.tolist()
-    for record in sorted(changes):
-        joined, hull, stays = change = changes[record]
-        if keys[record] in parts_of:
-            yield from _linked_rows(record, change, parts_of[keys[record]])
+    first = len(state_code)
+    start_ms, end_ms = np.array(sessions.start_ms), np.array(sessions.end_ms)
+    is_taken = np.array(sessions.taken[first:], dtype=np.bool_)
+    record = np.flatnonzero(is_taken & ~is_several[code])
+    # Of the record's ms alone nothing has gone, if it is there once more.
+    told = record[start_ms[first + record] != end_ms[first + record]].tolist()
+    joined = [sessions.joined.get(each, ()) for each in told]
+    gone = np.array(list(chain(*joined)), dtype=np.int64)
+    of_gone = np.repeat(np.array(told, dtype=np.int64), [len(each) for each in joined])
+    version = np.concatenate([gone, first + record])
+    sizes = np.zeros(len(version), dtype=np.int64)
+    sizes[len(gone) :] = np.array(sessions.stays, dtype=np.int64)[first + record]
+    bounds = start_ms[version], end_ms[version]
+    rows = _Rows(np.concatenate([of_gone, record]), *bounds, sizes, version[sizes > 0])
+    rows = rows.followed_by(_linked_rows(sessions, state_code, code, is_several))
+    # By record; each tells first what is gone.
+    return rows.take(np.argsort(rows.record, kind="stable"))
+
+
+def _linked_rows(sessions: _Sessions, state_code: Ints, code: Ints, is_several: Flags) -> _Rows:
+    """The rows that are told of keys with sessions of several partitions."""
+    first = len(state_code)
+    parts_of: dict[int, set[int]] = {int(key): set() for key in np.flatnonzero(is_several)}
+    for version in np.flatnonzero(is_several[state_code]).tolist():
+        parts_of[int(state_code[version])].add(version)
+    rows: list[tuple[int, int, int, tuple[int, ...]]] = []
+    for record in np.flatnonzero(is_several[code]).tolist():
+        version = first + record
+        if not sessions.taken[version]:
             continue
-        # Of the record's ms alone nothing has gone, if it is there once more.
-        if hull.start_ms != hull.end_ms:
-            for part in joined:
-                yield _Row(record, part.start_ms, part.end_ms, ())
-        yield _Row(record, hull.start_ms, hull.end_ms, (hull,) if stays else ())
-
-
-def _linked_rows(record: int, change: _Change, parts: set[_Part]) -> Iterable[_Row]:
-    """The rows that a record tells of a key whose sessions, ``parts``, it changes."""
-    joined, hull, stays = change
-    known = _linked(parts)
-    parts.difference_update(joined)
-    parts |= {hull} if stays else set()
-    now = _linked(parts)
-    # By their parts: what stays as it was is not told.
-    after = [session for session in now if session not in set(known)]
-    bounds = [(_start_ms(session), session[-1].end_ms) for session in after]
-    if not stays and not after:
-        bounds, after = [(hull.start_ms, hull.end_ms)], [()]
-    if bounds != [(hull.start_ms, hull.start_ms)]:
-        for session in known:
-            if session not in set(now):
-                yield _Row(record, _start_ms(session), session[-1].end_ms, ())
-    for (start_ms, end_ms), session in zip(bounds, after, strict=True):
-        yield _Row(record, start_ms, end_ms, session)
-
-
-def _start_ms(session: Iterable[_Part]) -> int:
-    return min(part.start_ms for part in session)
+        parts = parts_of[int(code[record])]
+        known = sessions.linked(parts)
+        parts.difference_update(sessions.joined.get(record, ()))
+        parts |= {version} if sessions.stays[version] else set()
+        now = sessions.linked(parts)
+        # By their parts: what stays as it was is not told.
+        after = [(*sessions.bounds(each), each) for each in now if each not in known]
+        hull = sessions.start_ms[version], sessions.end_ms[version]
+        after = after or [(*hull, ())]
+        if [each[:2] for each in after] != [(hull[0], hull[0])]:
+            gone = (each for each in known if each not in now)
+            rows += [(record, *sessions.bounds(each), ()) for each in gone]
+        rows += [(record, *each) for each in after]
+    records, start_ms, end_ms = (
+        np.array([row[n] for row in rows], dtype=np.int64) for n in range(3)
+    )
+    sizes = np.array([len(row[3]) for row in rows], dtype=np.int64)
+    versions = np.array(list(chain(*(row[3] for row in rows))), dtype=np.int64)
+    return _Rows(records, start_ms, end_ms, sizes, versions)
 
 
 class SessionColumnUpdatesEngine(SessionUpdatesEngine):
@@ -370,5 +385,5 @@ class SessionFoldUpdatesEngine(SessionUpdatesEngine):
         return self._words(reason)
 
     def _versions(self, state: pa.Table, batch: pa.Table) -> Versions:
-        carried = [field.name for field in self._carried]
+        carried = ["key", *(field.name for field in self._carried)]
         return FoldVersions(self._fold, self._values, carried, state, batch)

@@ -31,13 +31,13 @@ class Versions(ABC):
 
     @abstractmethod
     def rows(self, versions: Ints) -> pa.Table:
-        """What the state keeps of versions: carried columns, and aggregates."""
+        """What the state keeps of versions: key, carried columns, and aggregates."""
 
     @abstractmethod
-    def results(self, members: Sequence[Sequence[int]]) -> Mapping[str, pa.Array]:
-        """The aggregates of sessions of the store: of each its versions by (end, start, partition).
+    def results(self, versions: Ints, sizes: Ints) -> Mapping[str, pa.Array]:
+        """The aggregates of sessions of the store, whose ``versions`` come one behind the other.
 
-        Without any all are null.
+        Of each so many as ``sizes`` says, by (end, start, partition); without any all are null.
         """
 
 
@@ -56,6 +56,7 @@ class ColumnVersions(Versions):
         self._columns, self._old = columns, len(state)
         ones = Ranges.side_by_side(np.ones(len(batch), dtype=np.int64))
         alone = columns.of(batch, ones)
+        alone = alone.append_column("key", batch["key"])
         old = state.select(alone.column_names).cast(alone.schema)
         self._leaves = pa.concat_tables([old, alone])
         #: By version how many records and old sessions it is of, its path, and what came beside.
@@ -87,11 +88,9 @@ class ColumnVersions(Versions):
         table, place = self._all()
         return table.take(pa.array(place[versions])).combine_chunks()
 
-    def results(self, members: Sequence[Sequence[int]]) -> Mapping[str, pa.Array]:
+    def results(self, versions: Ints, sizes: Ints) -> Mapping[str, pa.Array]:
         """See ``Versions``."""
-        sizes = np.array([len(each) for each in members], dtype=np.int64)
-        flat = np.array([version for each in members for version in each], dtype=np.int64)
-        merged = self._columns.merged(self.rows(flat), Ranges.side_by_side(sizes[sizes > 0]))
+        merged = self._columns.merged(self.rows(versions), Ranges.side_by_side(sizes[sizes > 0]))
         # Of a session that is gone the row behind all others, of nulls.
         place = np.where(sizes > 0, np.cumsum(sizes > 0) - 1, len(merged))
         return {
@@ -168,11 +167,11 @@ class FoldVersions(Versions):
         aggregates = self._fold.columns([self._aggregates[n] for n in versions.tolist()])
         return pa.table({**{name: carried[name] for name in carried.column_names}, **aggregates})
 
-    def results(self, members: Sequence[Sequence[int]]) -> Mapping[str, pa.Array]:
+    def results(self, versions: Ints, sizes: Ints) -> Mapping[str, pa.Array]:
         """See ``Versions``."""
-        merged = []
-        for each in members:
-            in_order = list(enumerate(self._aggregates[version] for version in each))
-            key = self._keys[each[0]] if each else ""
+        merged, numbers = [], versions.tolist()
+        for low, high in Ranges.side_by_side(sizes).pairs():
+            in_order = list(enumerate(self._aggregates[version] for version in numbers[low:high]))
+            key = self._keys[numbers[low]] if in_order else ""
             merged.append(in_partition_order(self._fold, key, in_order))
         return self._fold.columns(merged)
