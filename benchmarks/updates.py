@@ -35,6 +35,7 @@ from oriel.pipeline.windows import (
 )
 
 _S = 1_000
+_EPOCH_MS = 1_700_000_000_000
 _KEYS = 1_000
 _VALUES = pa.schema([("v", pa.float64())])
 _COLUMNS: Any = {"n": count(), "mean": avg("v")}
@@ -118,7 +119,7 @@ def _records(
     key = np.where(random.random(number) < hot, 0, key)
     behind_ms = random.integers(0, disorder_ms + 1, number)
     place = np.arange(low, low + number)
-    time_ms = np.maximum(place - behind_ms, 0)
+    time_ms = _EPOCH_MS + place - behind_ms
     columns = {
         "key": pc.binary_join_element_wise("key-", pa.array(key).cast(pa.string()), ""),
         "timestamp_ms": time_ms,
