@@ -18,6 +18,7 @@ from tests.e2e.kinds_topology import (
     LAYER_MS,
     LAYERS,
     LENGTH_MS,
+    PEAKS,
     RISES,
     SKIPPED,
     STRATEGIES,
@@ -39,7 +40,8 @@ Json = dict[str, Any]
 Letter = tuple[int, int, str | None, str, bytes]
 
 STORES = (
-    *(f"{kind}_{emit}" for kind in WINDOWS for emit in STRATEGIES), LAYERS, TOTALS, RISES, TEXTS,
+    *(f"{kind}_{emit}" for kind in WINDOWS for emit in STRATEGIES), LAYERS, TOTALS, RISES, PEAKS,
+    TEXTS,
 )  # fmt: skip
 _TAKE_NO_NULLS = ("sliding", "none")
 
@@ -83,7 +85,7 @@ class _Model:
 
 def kind_of(store: str) -> str:
     """The kind of a store, by its name."""
-    kinds = {TOTALS: "none", RISES: "none", TEXTS: "session", LAYERS: "tumbling"}
+    kinds = dict.fromkeys((TOTALS, RISES, PEAKS), "none") | {TEXTS: "session", LAYERS: "tumbling"}
     return kinds.get(store) or store.partition("_")[0]
 
 
@@ -157,12 +159,16 @@ def _reason(store: str, line: Line) -> str | None:
     value = line.record[2]
     if store == TEXTS and value is not None and value["word"] == SKIPPED:
         return "filtered"
-    return "null-value" if value is None and kind_of(store) in _TAKE_NO_NULLS else None
+    # Of sessions it reads the updates, to which records without a value belong.
+    takes_nulls = store == PEAKS or kind_of(store) not in _TAKE_NO_NULLS
+    return "null-value" if value is None and not takes_nulls else None
 
 
 def _model(store: str, logs: dict[int, list[Record]], grace_ms: int) -> _Model:
     if store == TEXTS:
         return _texts(logs, grace_ms)
+    if store == PEAKS:
+        return _peaks(expected_sessions(logs, GAP_MS, grace_ms))
     kind = kind_of(store)
     if kind == "none":
         outcome = table_rows(logs)
@@ -192,6 +198,20 @@ def _windows(outcome: Outcome) -> _Model:
         for place, w in outcome.windows.items()
     }
     return _Model(rows, outcome.late, set())
+
+
+def _peaks(sessions: Outcome) -> _Model:
+    """The most records that a session of each key had; a session's time is its end."""
+    most: dict[str, int] = {}
+    newest_ms: dict[str, int] = {}
+    for (key, _, end_ms), session in sessions.windows.items():
+        most[key] = max(most.get(key, 0), len(session.members))
+        newest_ms[key] = max(newest_ms.get(key, 0), end_ms)
+    rows = {
+        (key, 0, 0): _framed(key, {"most": number}, newest_ms[key], None, final=False)
+        for key, number in most.items()
+    }
+    return _Model(rows, sessions.late, set())
 
 
 def _sliding(logs: dict[int, list[Record]], grace_ms: int) -> _Model:

@@ -1,8 +1,8 @@
 """One topology with a store of every kind: each window kind by both emit strategies.
 
-Beside them a store without windows, one over its updates, one of sessions with functions of our
-own, and one over the final rows of another. The pipeline runs this file, the model
-(tests/e2e/expected_rows.py) imports it.
+Beside them a store without windows, one over its updates, one over those of sessions, one of
+sessions with functions of our own, and one over the final rows of another. The pipeline runs this
+file, the model (tests/e2e/expected_rows.py) imports it.
 """
 
 from collections.abc import Iterable
@@ -37,9 +37,9 @@ STRATEGIES = {
     "update": EmitStrategy.on_window_update(),
     "close": EmitStrategy.on_window_close(),
 }
-#: The stores without windows, over its updates, with functions, and over the rows of ``FRONT``; the
-#: others are called KIND_STRATEGY.
-TOTALS, RISES, TEXTS, LAYERS = "totals", "rises", "texts", "layers"
+#: The stores without windows, over its updates, over those of sessions, with functions, and over
+#: the rows of ``FRONT``; the others are called KIND_STRATEGY.
+TOTALS, RISES, PEAKS, TEXTS, LAYERS = "totals", "rises", "peaks", "texts", "layers"
 FRONT = "tumbling_close"
 LAYER_MS = 3 * LENGTH_MS
 
@@ -97,6 +97,15 @@ def add_every_kind(builder: StreamsBuilder, strategies: Iterable[str] = STRATEGI
         .group_by_key()
         .aggregate(n=count(), total=sum("n"), most=max("n"))
         .materialize(RISES)
+    )
+    (
+        events.group_by_key()
+        .windowed_by(WINDOWS["session"])
+        .count()
+        .to_stream()
+        .group_by_key()
+        .aggregate(most=max("count"))
+        .materialize(PEAKS)
     )
     (
         events.filter(f"coalesce(word, '') <> '{SKIPPED}'")
