@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.window_tasks import Case, store_of
+from benchmarks.window_runs.tasks import Case, store_of
 from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline.language import arrow_schema
 from oriel.pipeline.plan import KEY_GROUP, BatchPlan, ClockPlan, assemble

@@ -27,7 +27,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from benchmarks.window_tasks import AGGREGATES, TASKS, Case, Load, Measured, Workers, working
+from benchmarks.window_runs.tasks import AGGREGATES, TASKS, Case, Load, Measured, Workers, working
 from oriel import SessionWindows, SlidingWindows, TimeWindows
 from oriel.pipeline.windows import NoWindows
 
