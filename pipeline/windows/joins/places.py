@@ -6,7 +6,7 @@ numbers behind it, in the order in which the streams are joined:
 
     a record                        none
     an element of a record          element
-    a row of hopping windows        row, of an element element * (rows of one) + row
+    a row of many that one changed  row; of an element: element * (most rows) + row
     an update of joined tables      table
     a change of joined tables       2 * table, of the old row; 2 * table + 1, of the new one
     (a, b)                          place of b
