@@ -101,10 +101,13 @@ class UpdateSteps:
         is_told = np.arange(len(both)) >= len(before)
         if self.filters:
             (key_code,), _ = coded_keys(both["key"])
-            start_ms = np.asarray(both[WINDOW_COLUMNS[1]]) if self.windowed else key_code
-            order = np.lexsort((np.arange(len(both)), start_ms, key_code))
+            # Sessions of a key that begin together are two, if one is closed for the other.
+            places = [key_code]
+            if self.windowed:
+                places += [np.asarray(both[name]) for name in WINDOW_COLUMNS[1:]]
+            order = np.lexsort((np.arange(len(both)), *places))
             stood = np.append(False, stands[order])[:-1]
-            stood &= ~heads(key_code[order], start_ms[order])
+            stood &= ~heads(*(place[order] for place in places))
             is_told[order] &= stands[order] | stood
         told = pa.array(np.flatnonzero(is_told))
         own = updates.take(pc.subtract(told, len(before)))

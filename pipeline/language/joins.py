@@ -29,9 +29,10 @@ from oriel.pipeline.language.topology import (
     TableUpdates,
     pairing_join,
     side_of,
+    sides_of,
     tells_rows,
 )
-from oriel.pipeline.windows import JoinWindows, TableJoin
+from oriel.pipeline.windows import JoinWindows, TableJoin, Windows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -86,8 +87,9 @@ def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
     """The updates of the aggregation of ``store``, for the ``step`` that is called.
 
     Raises:
-        InvalidTopology: functions aggregate sliding windows; or its rows are of pairs, in other
-            windows than tumbling ones or beside other streams.
+        InvalidTopology: functions aggregate sliding windows; its rows are of pairs, in windows
+            that are not tumbling or beside other streams; or the third of sliding windows or
+            sessions one behind the other.
     """
     inputs, windows, aggregation = store.inputs, store.windows, store.aggregation
     if windows.kind == "sliding" and isinstance(aggregation, Functions):
@@ -113,8 +115,32 @@ def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
             "topic with to(topic), and aggregate that"
         )
         raise InvalidTopology(message)
+    if _is_of_many(windows) and max(map(_windows_of_many, (first, *others))) >= _MOST_OF_MANY:
+        message = (
+            f"{step}: updates of sliding windows or sessions behind two more such have no places "
+            "of their own; let final rows go on, with emit(EmitStrategy.on_window_close()), or "
+            "write them to a topic with to(topic), and read that"
+        )
+        raise InvalidTopology(message)
     streams = tuple(origin.stream for origin in inputs)
     return AggregateUpdates(first, aggregation, windows, store.row_steps, tuple(others), streams)
+
+
+#: So many windows, one behind the other, of which a record may change any number of rows.
+_MOST_OF_MANY = 2
+
+
+def _is_of_many(windows: Windows) -> bool:
+    """Whether a record may change any number of rows; of hopping windows the number is known."""
+    return windows.kind in {"sliding", "session"}
+
+
+def _windows_of_many(stream: Side) -> int:
+    """How many such windows tell their updates in front of a stream, one behind the other."""
+    if stream.join is None:
+        return 0
+    own = isinstance(stream.join, AggregateUpdates) and _is_of_many(stream.join.windows)
+    return own + max(map(_windows_of_many, sides_of(stream.join)))
 
 
 def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin) -> TableUpdates:

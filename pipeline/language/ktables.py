@@ -213,8 +213,8 @@ class KTable:
 
         Raises:
             InvalidTopology: it is to give final rows and has no store; or updates, and functions
-                aggregate sliding windows; or rows of pairs, in other windows than tumbling ones or
-                beside other streams.
+                aggregate sliding windows; rows of pairs, in windows that are not tumbling or beside
+                other streams; or of the third of sliding windows or sessions one behind the other.
         """
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 

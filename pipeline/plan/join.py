@@ -99,7 +99,7 @@ class JoinStage:
         engine = self._engine
         #: The engine of a join of streams, whose state is open records; else it is rows of keys.
         self.streams = engine if isinstance(engine, StreamJoinEngine) else None
-        #: The engine of an aggregation's updates, whose state is rows of windows.
+        #: The engine of an aggregation's updates, whose state is that of its windows.
         self.updates = engine if isinstance(engine, AggregateUpdatesEngine) else None
         #: Whether results are the stream's records with more columns, or others.
         self.keeps_records = isinstance(join, TableLookup) or (
@@ -118,7 +118,7 @@ class JoinStage:
         #: See ``JoinEngine``; what a join in front held back may come through this one.
         self.delay_ms = max(self._engine.delay_ms, *held_ms)
         self.state_schema = self._engine.state_schema
-        #: Of rows of keys or windows.
+        #: Of rows of keys, or of an aggregation's state.
         self.layout = (
             Layout(self.state_schema, member=self._engine.member)
             if self.updates is None

@@ -84,7 +84,7 @@ class FolderFiles:
             )
             self._sync_names(self.state)
             return joined, version
-        # Rows of tables or of windows: those of the batch's keys, or of these the windows or
+        # Rows of tables or of an aggregation: those of the batch's keys, or of these the units or
         # members that it has to do with.
         layout = join.stage.layout
         keyed = KeyedState.of_task(self.state, join.segments, share, layout)

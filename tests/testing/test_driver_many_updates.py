@@ -6,7 +6,7 @@ import pytest
 
 from oriel import InvalidTopology, StreamsBuilder, collect_list, count
 from oriel.testing import Counters, TopologyTestDriver
-from tests.testing.driver_runs import sessions, sliding
+from tests.testing.driver_runs import hopping, sessions, sliding
 from tests.testing.test_driver_streams import values
 from tests.testing.test_driver_updates import SCHEMA, record, written
 
@@ -57,6 +57,41 @@ def test_a_filter_tells_sessions_that_it_had_told() -> None:
     assert [(value and value["count"], time) for _, value, time in found] == [
         (1, 0), (None, 0), (3, 7), (None, 7), (4, 8),
     ]  # fmt: skip
+
+
+def test_sessions_that_begin_together_are_two_for_a_filter() -> None:
+    """One is closed for the record that lets the other begin with it; in any cut."""
+    builder = StreamsBuilder()
+    visits = builder.stream("t", SCHEMA).group_by_key().windowed_by(sessions(5, 0)).count()
+    told = visits.filter("count <> 3").to_stream()
+    told.select_key("concat(window_start_ms, '-', window_end_ms)").map_values("count").to("out")
+    topology = builder.build()
+    log = [record(10, 0), record(17, 0, key="x"), record(16, 0), record(11, 0), record(10, 0)]
+    expected = [
+        ("10-10", {"count": 1}, 10), ("17-17", {"count": 1}, 17), ("16-16", {"count": 1}, 16),
+        ("16-16", None, 16), ("11-16", {"count": 2}, 16), ("11-16", None, 16),
+    ]  # fmt: skip
+    for cut in range(len(log) + 1):
+        assert written(topology, log[:cut], log[cut:]) == expected
+
+
+def test_elements_that_a_function_rejects_have_places_of_their_own() -> None:
+    """A dead letter is the record's, and the other elements' rows stand."""
+    builder = StreamsBuilder()
+
+    def told(_: str, value: dict[str, Any] | None, text: str) -> str:
+        return f"{text}+{1 // (value or {})['v']}"
+
+    elements = builder.stream("t", SCHEMA).flat_map_values(v="array(v, v - 1, v)")
+    visits = elements.group_by_key().windowed_by(sessions(10, 20))
+    texts = visits.aggregate(lambda: "", told, lambda _, a, b: a + b, "text STRING").to_stream()
+    texts.group_by_key().aggregate(texts=collect_list("text")).materialize("s")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("t", [record(5, 1), record(6, 1)])
+        assert values(driver) == {"k": {"texts": ["+1", "+1+1", "+1+1+1", "+1+1+1+1"]}}
+        assert [letter["offset"] for letter in driver.dead_letters("s")] == [0, 1]
+        found = driver.counters("s")
+        assert found.input == found.applied + found.dropped == 2
 
 
 def test_sessions_of_functions_are_told() -> None:
@@ -110,3 +145,22 @@ def test_functions_over_sliding_windows_are_refused() -> None:
     reduced = grouped.reduce(lambda kept, new: new if kept is None else kept)
     with pytest.raises(InvalidTopology, match=r"aggregate by named aggregates .* final rows go on"):
         reduced.to_stream()
+
+
+def test_three_windows_of_many_updates_are_refused() -> None:
+    """A row's number has room for two, one behind the other; hopping windows take little of it."""
+    stream = StreamsBuilder().stream("t", SCHEMA)
+    for windows in (sliding(5, 0), hopping(6, 3), sessions(5, 0)):
+        stream = stream.group_by_key().windowed_by(windows).count().to_stream()
+    with pytest.raises(InvalidTopology, match="behind two more such have no places of their own"):
+        stream.group_by_key().windowed_by(sessions(5, 0)).count().to_stream()
+    stream.group_by_key().windowed_by(hopping(6, 3)).count().to_stream()
+
+
+def test_a_value_with_a_name_that_the_stage_needs_is_refused() -> None:
+    """Not by an error of Arrow's when the topology runs."""
+    builder = StreamsBuilder()
+    sides = builder.stream("t", "side STRING").group_by_key().aggregate(all=collect_list("side"))
+    sides.to_stream().to("out")
+    with pytest.raises(InvalidTopology, match="'side' is there twice"):
+        TopologyTestDriver(builder.build())

@@ -6,6 +6,7 @@ from operator import itemgetter
 from random import Random
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -13,6 +14,7 @@ from oriel import SessionWindows, SlidingWindows
 from oriel.pipeline.windows import (
     AggregateUpdatesEngine,
     IllegalArgument,
+    Places,
     engine_for,
     updates_engine_for,
 )
@@ -120,12 +122,15 @@ def test_a_session_that_grows_is_told_gone_first() -> None:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_sessions_of_several_partitions_become_those_of_the_store(seed: int) -> None:
+@pytest.mark.parametrize("aggregates", [AGGREGATES, FOLD], ids=["columns", "functions"])
+def test_sessions_of_several_partitions_become_those_of_the_store(
+    aggregates: Any, seed: int
+) -> None:
     """Rows that are told, and told gone, leave behind each batch what a store's engine has."""
     random, log = random_log(seed)
     windows = SessionWindows.of_inactivity_gap_and_grace(4, random.choice((0, 3, 20)))
-    engine = updates_engine_for(windows, AGGREGATES, VALUES, CARRIED)
-    store = engine_for(windows, AGGREGATES, VALUES, carried=CARRIED)
+    engine = updates_engine_for(windows, aggregates, VALUES, CARRIED)
+    store = engine_for(windows, aggregates, VALUES, carried=CARRIED)
     partitions = [random.randrange(3) for _ in log]
     clocks = dict.fromkeys(range(3), -1)
     state, of_store = engine.empty_state(), store.empty_state()
@@ -133,13 +138,17 @@ def test_sessions_of_several_partitions_become_those_of_the_store(seed: int) -> 
     kept: dict[tuple[str, int, int], Any] = {}
     closed_ms = -1
     for low, high in pairwise([0, len(log) // 3, len(log) // 2, len(log)]):
-        batch = batch_of(engine, log, low, high).to_pydict()
+        batch = batch_of(engine, log, low, high).to_pydict() | {"input": [0] * (high - low)}
         batch["partition"] = partitions[low:high]
         for number, partition in enumerate(batch["partition"]):
             clocks[partition] = max(clocks[partition], batch["timestamp_ms"][number])
             batch["stream_time_ms"][number] = clocks[partition]
         result = engine.process(
-            state, pa.table(batch, engine.record_schema), (min(clocks.values()), -1)
+            state,
+            pa.table(
+                {name: batch[name] for name in engine.record_schema.names}, engine.record_schema
+            ),
+            (min(clocks.values()), -1),
         )
         told_rows = result.results.to_pylist()
         order = ("stream_time_ms", "partition", "offset", "suborder")
@@ -147,7 +156,7 @@ def test_sessions_of_several_partitions_become_those_of_the_store(seed: int) -> 
             place = row["key"], row["window_start_ms"], row["window_end_ms"]
             rows.pop(place, None)
             if not row["null_value"]:
-                rows[place] = (row["n"], row["total"], row["all"])
+                rows[place] = {name: row[name] for name in store.aggregate_types}
         delay_ms = windows.close_delay_ms
         batch["close_ms"] = [time - delay_ms for time in batch["stream_time_ms"]]
         close_ms = max(closed_ms, min(clocks.values()) - delay_ms)
@@ -158,11 +167,55 @@ def test_sessions_of_several_partitions_become_those_of_the_store(seed: int) -> 
             place = row["key"], row["window_start_ms"], row["window_end_ms"]
             kept.pop(place, None)
             if not row["deleted"]:
-                kept[place] = (row["n"], row["total"], row["all"])
+                kept[place] = {name: row[name] for name in store.aggregate_types}
         assert rows == kept
         assert sum(result.late) == changed.late
         state, of_store, closed_ms = result.state, changed.state, close_ms
         assert len(state) == len(of_store)
+
+
+def linked_rows(
+    log: Sequence[tuple[int, int, int]], gap_ms: int
+) -> tuple[list[tuple[int, int, str | None]], AggregateUpdatesEngine, pa.Table]:
+    """Start, end and text of each row that records (partition, time, value) of a key tell."""
+    windows = SessionWindows.of_inactivity_gap_and_grace(gap_ms, 20)
+    engine = updates_engine_for(windows, FOLD, VALUES, CARRIED)
+    batch = batch_of(engine, [Entry("a", value, time) for _, time, value in log], 0, len(log))
+    columns = batch.to_pydict() | {"partition": [partition for partition, _, _ in log]}
+    clocks: dict[int, int] = {}
+    for number, (partition, time, _) in enumerate(log):
+        clocks[partition] = columns["stream_time_ms"][number] = max(clocks.get(partition, 0), time)
+    records = pa.table(columns, engine.record_schema)
+    result = engine.process(engine.empty_state(), records, (0, -1))
+    rows = result.results.to_pylist()
+    told_rows = [(row["window_start_ms"], row["window_end_ms"], row["text"]) for row in rows]
+    return told_rows, engine, result.state
+
+
+def test_a_session_that_a_function_removes_leaves_those_of_other_partitions() -> None:
+    """Of equal bounds, which it had not joined, or of others, which it had."""
+    rows, _, state = linked_rows([(0, 5, 1), (1, 5, 7)], 5)
+    assert rows == [(5, 5, ",1")]
+    assert len(state) == 1
+    rows, _, state = linked_rows([(0, 19, 1), (1, 19, 2), (0, 24, 3), (0, 23, 7)], 4)
+    assert rows == [
+        (19, 19, ",1"), (19, 19, ",1,2"), (24, 24, ",3"),
+        (19, 19, None), (24, 24, None), (19, 24, None), (19, 19, ",2"),
+    ]  # fmt: skip
+    assert len(state) == 1
+
+
+def test_numbers_of_rows_that_have_no_room_are_refused() -> None:
+    """No two rows may have one place: rather none goes on."""
+    numbers = np.array([0, 1, 5])
+    once = Places(1).numbers_of_rows(numbers, np.array([0, 3, 1]), 2**20)
+    assert once.tolist() == [0, 2**20 + 3, 5 * 2**20 + 1]
+    twice = Places(1, of_tables=2).numbers_of_rows(once * 2 + 1, np.array([2, 0, 0]), 2**20)
+    assert (twice // 2 // 2**20).tolist() == once.tolist()
+    assert (twice % 2).tolist() == [1, 1, 1]
+    for places, number in ((twice, 0), (once, 2**20)):
+        with pytest.raises(IllegalArgument, match="more than a row's place has room for"):
+            Places(1).numbers_of_rows(places, np.full(3, number), 2**20)
 
 
 def test_functions_make_no_updates_of_sliding_windows() -> None:

@@ -12,7 +12,7 @@ from oriel.pipeline import windows as w
 from oriel.pipeline.windows import NEVER_CLOSED_MS, Ints, Ranges, engine_for
 from oriel.pipeline.windows.aggregates import Members, mergeable
 from oriel.pipeline.windows.engines.sliding import members as members_module
-from oriel.pipeline.windows.engines.sliding.members import Entries, WindowMembers
+from oriel.pipeline.windows.engines.sliding.members import SlidingEntries, WindowMembers
 from tests.windows.engine_runs import AGGREGATES, VALUES
 
 #: ``gcd`` merges whole numbers in any order and steps; two functions may share a name.
@@ -106,7 +106,7 @@ def test_pieces_hold_each_member_once(seed: int, monkeypatch: pytest.MonkeyPatch
         np.searchsorted(axis, end - difference_ms, side="left"),
         np.searchsorted(axis, end, side="right"),
     )
-    entries = Entries(code, time_ms, np.maximum(time_ms, close_ms))
+    entries = SlidingEntries(code, time_ms, np.maximum(time_ms, close_ms))
     members = WindowMembers.of(entries, code, end_ms, in_bounds)
     holed = members.keep(members.holed)
     assert len(holed.hole) > 1_000

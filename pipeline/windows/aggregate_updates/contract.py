@@ -4,7 +4,7 @@ What goes on is the record itself, with the aggregates in place of its values an
 time, which is the greatest of the row's records (of a session its end): what Kafka Streams sends
 behind an aggregation whose updates no cache holds back. In windows that overlap, and in sessions, a
 record changes several rows, and goes on as so many elements, in Kafka's order; an element goes on
-as so many others.
+as so many others. (Of several streams, below, rows are rows, and no elements of anything.)
 
 Records of a key take effect in the order (stream time, partition, offset). So a key that comes
 from one partition has updates that follow from the log alone, in any cut into batches. Of a key
@@ -51,8 +51,9 @@ from oriel.pipeline.windows.records import (
 WINDOW_BOUNDS = (pa.field("window_start_ms", pa.int64()), pa.field("window_end_ms", pa.int64()))
 #: Why a record has no part in any row, null in a row.
 _REASON = pa.field("reason", pa.string())
-#: Of sliding windows and sessions a record changes fewer rows than this.
-_MOST_ROWS = 2**24
+#: Of sliding windows and sessions a record changes fewer rows than this. So two of them, one behind
+#: the other, leave 23 bits of a row's number to elements, hopping windows and logs.
+_MOST_ROWS = 2**20
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class AggregateUpdatesEngine(JoinEngine):
         ``sides`` say what the rows of the stream are, or of each of several.
 
         Raises:
-            IllegalArgument: an aggregate has a name that the join needs.
+            IllegalArgument: an aggregate or a value has a name that the stage needs.
         """
         self.windows = windows
         self._sides, self._logs = len(sides), SideLogs([each.places for each in sides])
@@ -124,15 +125,14 @@ class AggregateUpdatesEngine(JoinEngine):
         bounds = () if windows.kind == "none" else WINDOW_BOUNDS
         given = pa.schema([*types.items(), *bounds])
         # Rows behind have a suborder in any case.
-        numbers = rows.places.fields or [SUBORDER]
-        own = (*PLACE_FIELDS, *numbers, STREAM_TIME, NULL_VALUE, _REASON)
+        own = (*PLACE_FIELDS, *(rows.places.fields or [SUBORDER]), STREAM_TIME, NULL_VALUE, _REASON)
         results = values_beside(own, carried, [given])
-        # The records of several streams get an order here.
-        numbers = max((side.places.fields for side in sides), key=len)
-        #: What puts records in order beside place and time.
-        self._order_fields = rows.order_fields if len(sides) == 1 else numbers
-        beside = [*self._order_fields, NULL_VALUE, *self._carried]
-        self.record_schema = pa.schema([*SIDE_FIELDS, *beside, *values])
+        # What puts records in order beside place and time; several streams get an order here.
+        of_sides = max((side.places.fields for side in sides), key=len)
+        self._order_fields = rows.order_fields if len(sides) == 1 else of_sides
+        beside = [*SIDE_FIELDS, *self._order_fields, NULL_VALUE, *self._carried]
+        values_beside(tuple(beside), None, [values])
+        self.record_schema = pa.schema([*beside, *values])
         self.state_schema = state_schema
         self.row_schema = pa.schema(types.items())
         self.result_schema = pa.schema([*own, *results])
@@ -251,6 +251,13 @@ class AggregateUpdatesEngine(JoinEngine):
     def _rejected(self, records: pa.Table, updates: Updates) -> pa.Table:
         """The records that a function raised on as results, with the reason and without a row."""
         columns = {field.name: records[field.name] for field in self._place_fields}
+        if self.windows.rule.changes_several and self._rows.places.fields:
+            # An element has none of its rows; its number is as theirs are.
+            own, none = pc.fill_null(records[SUBORDER.name], 0), np.zeros(len(records), np.int64)
+            places = self._rows.places
+            numbers = places.numbers_of_rows(np.asarray(own), none, self._rows_of_record)
+            is_one = records[SUBORDER.name].is_valid()
+            columns[SUBORDER.name] = pc.if_else(is_one, pa.array(numbers), None)
         columns[_REASON.name] = pa.array(list(updates.rejected.values()), _REASON.type)
         columns[NULL_VALUE.name] = pa.repeat(pa.scalar(value=False), len(records))
         return pa.table(

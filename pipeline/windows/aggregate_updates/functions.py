@@ -7,7 +7,11 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.aggregate_updates.contract import WINDOW_BOUNDS
-from oriel.pipeline.windows.aggregate_updates.grid import ChangedRows, Entries, GridUpdatesEngine
+from oriel.pipeline.windows.aggregate_updates.grid import (
+    ChangedRows,
+    GridEntries,
+    GridUpdatesEngine,
+)
 from oriel.pipeline.windows.arrays import Ints, Ranges
 from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
 from oriel.pipeline.windows.functions import Fold, Rejected, fold_values, in_partition_order
@@ -44,7 +48,7 @@ class FoldUpdatesEngine(GridUpdatesEngine):
         super().__init__(windows, values, fold.types, fields, carried, sides=sides)
         self._fold, self._values, self._reason = fold, values, reason
 
-    def _changed(self, state: pa.Table, entries: Entries) -> ChangedRows:
+    def _changed(self, state: pa.Table, entries: GridEntries) -> ChangedRows:
         parts = self._read_parts(state)
         told: list[tuple[int, Any, int]] = []
         rejected: dict[int, str] = {}

@@ -22,7 +22,7 @@ from oriel.pipeline.windows.joins import RECORDS, SideRows
 from oriel.pipeline.windows.records import SUBORDER, rows_schema, takes_away
 
 
-class Entries(NamedTuple):
+class GridEntries(NamedTuple):
     """A batch's records that some open window takes, and the windows that take each of them.
 
     ``number`` is each record's in the batch, ``batch`` has only these. ``windows`` has the range of
@@ -48,7 +48,7 @@ class ChangedRows(NamedTuple):
     columns: Mapping[str, pa.Array]
     timestamp_ms: Ints
     gone: Flags
-    rejected: Mapping[int, str] = {}
+    rejected: Mapping[int, str]
 
 
 class GridUpdatesEngine(AggregateUpdatesEngine):
@@ -114,7 +114,7 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         )
 
     @abstractmethod
-    def _changed(self, state: pa.Table, entries: Entries) -> ChangedRows:
+    def _changed(self, state: pa.Table, entries: GridEntries) -> ChangedRows:
         """Let the entries, one behind the other, change the rows of their windows."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         schema = pa.schema([field for field in self.result_schema if field.name in named])
         return pa.table([named[name] for name in schema.names], schema)
 
-    def _entries(self, batch: pa.Table) -> Entries:
+    def _entries(self, batch: pa.Table) -> GridEntries:
         """The records that some open window takes."""
         time_ms = np.asarray(batch["timestamp_ms"])
         # Rule 2: by the record's own times, as decision 0001 says of all windows.
@@ -139,7 +139,7 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         number = np.flatnonzero(~windows.empty)
         batch, windows = batch.take(pa.array(number)), windows.keep(~windows.empty)
         start_ms = self._grid.starts(windows.rows()[1])
-        return Entries(batch, number, windows, windows.owners, start_ms)
+        return GridEntries(batch, number, windows, windows.owners, start_ms)
 
     def _changes(self, batch: pa.Table) -> tuple[Flags, Flags]:
         """Which records of ``batch`` take a row away, and of these which another one completes.
@@ -186,7 +186,7 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
         columns = self._columns.results(state)
         return state["key"], starts_of(state), columns, np.asarray(state["timestamp_ms"])
 
-    def _changed(self, state: pa.Table, entries: Entries) -> ChangedRows:
+    def _changed(self, state: pa.Table, entries: GridEntries) -> ChangedRows:
         (state_code, code), keys = coded_keys(state["key"], entries.batch["key"])
         ones = np.ones(len(entries.batch), dtype=np.int64)
         alone = self._columns.of(entries.batch, Ranges.side_by_side(ones))
@@ -213,6 +213,7 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
             self._columns.results(after),
             np.asarray(after["timestamp_ms"]),
             np.zeros(len(told), dtype=np.bool_),
+            {},
         )
 
 

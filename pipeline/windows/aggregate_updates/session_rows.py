@@ -128,12 +128,15 @@ def _linked_rows(
         known, now = linked_of[int(code[record])].changed(version, sessions.joined.get(record, ()))
         # By their parts: what stays as it was is not told.
         after = [(*sessions.bounds(each), each) for each in now if each not in known]
+        gone = [sessions.bounds(each) for each in known if each not in now]
         hull = sessions.start_ms[version], sessions.end_ms[version]
-        after = after or [(*hull, ())]
-        if [each[:2] for each in after] != [(hull[0], hull[0])]:
-            gone = (each for each in known if each not in now)
-            rows += [(record, *sessions.bounds(each), ()) for each in gone]
-        rows += [(record, *each) for each in after]
+        is_alone = hull[0] == hull[1]
+        if sessions.stays[version]:
+            gone = [] if is_alone and [each[:2] for each in after] == [hull] else gone
+        elif hull not in map(sessions.bounds, now):
+            # A function has removed it; a session of another partition there would stay.
+            gone = [each for each in gone if each != hull or not is_alone] + [hull]
+        rows += [(record, *each, ()) for each in gone] + [(record, *each) for each in after]
     records, start_ms, end_ms = (
         np.array([row[n] for row in rows], dtype=np.int64) for n in range(3)
     )

@@ -34,7 +34,7 @@ from oriel.pipeline.windows.arrays import (
     heads,
 )
 from oriel.pipeline.windows.definitions import SlidingWindows
-from oriel.pipeline.windows.engines import Entries, WindowMembers
+from oriel.pipeline.windows.engines import SlidingEntries, WindowMembers
 from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, SideRows
 from oriel.pipeline.windows.records import PLACE_FIELDS, window_order
 
@@ -288,7 +288,8 @@ def _window_members(
         timeline.first_at_or_after(code, start_ms), timeline.first_after(code, end_ms)
     )
     first_open_ms = definition.rule.first_open_end_ms(records.close_ms)
-    entries = Entries(records.code, records.time_ms, np.maximum(records.time_ms, first_open_ms))
+    entry_ms = np.maximum(records.time_ms, first_open_ms)
+    entries = SlidingEntries(records.code, records.time_ms, entry_ms)
     return WindowMembers.of(entries, code, end_ms, in_bounds)
 
 

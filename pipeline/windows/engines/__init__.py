@@ -20,18 +20,18 @@ from oriel.pipeline.windows.engines.sessions import (
     merge_in_arrival_order,
     overlapping,
 )
-from oriel.pipeline.windows.engines.sliding import Entries, WindowMembers
+from oriel.pipeline.windows.engines.sliding import SlidingEntries, WindowMembers
 
 __all__ = [
     "SESSION_FIELDS",
     "Arrival",
     "Due",
     "EngineResult",
-    "Entries",
     "PartitionSession",
     "RecordsEngine",
     "SessionBounds",
     "SessionRecords",
+    "SlidingEntries",
     "WindowEngine",
     "WindowGrid",
     "WindowMembers",

@@ -107,8 +107,19 @@ class Places:
         """The first numbers of rows of which each record or element makes up to ``rows``.
 
         ``first`` are those of what makes them, ``number`` counts its rows from 0.
+
+        Raises:
+            IllegalArgument: there are more rows, or the numbers have no room in 64 bits.
         """
         logs = max(self.of_tables * self.of_each_table, 1)
+        most, highest = int(number.max(initial=0)), int(first.max(initial=0))
+        if most >= rows or (highest // logs * rows + most + 1) * logs >= 2**63:
+            message = (
+                f"a record changes {most + 1} rows, and {highest // logs} numbers of what does so "
+                "are in use: more than a row's place has room for; use shorter windows, or let "
+                "final rows go on, with emit(EmitStrategy.on_window_close())"
+            )
+            raise IllegalArgument(message)
         return (first // logs * rows + number) * logs + first % logs
 
     def read(self, rows: pa.Table) -> Ints:

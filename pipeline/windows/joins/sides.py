@@ -130,10 +130,10 @@ class JoinResult:
     taken and gave no result because an inner or a left join has none for them. ``stayed`` is of
     joins of streams: which of the old state's rows the new one begins with, in their order.
     ``flattened`` is how many of the batch's records end here, for their results are elements of
-    them, and ``elements`` how many these are. ``before``: of a table whose updates the results are,
-    the rows that their keys had ahead of the batch, if the engine ``tells_before``: key,
-    ``timestamp_ms``, perhaps the window's bounds, and the table's columns. ``added``: the rows of
-    ``state`` that came with the batch, where rows never change.
+    them, and ``elements`` how many more elements there are than came. ``before``: of a table whose
+    updates the results are, the rows that their keys had ahead of the batch, if the engine
+    ``tells_before``: key, ``timestamp_ms``, perhaps the window's bounds, and the table's columns.
+    ``added``: the rows of ``state`` that came with the batch, where rows never change.
     """
 
     state: pa.Table

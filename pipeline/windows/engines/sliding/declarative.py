@@ -48,7 +48,7 @@ from oriel.pipeline.windows.arrays import (
 )
 from oriel.pipeline.windows.definitions import EmitStrategy, SlidingWindows
 from oriel.pipeline.windows.engines.contract import Due, EngineResult, WindowEngine
-from oriel.pipeline.windows.engines.sliding.members import Entries, WindowMembers, covered
+from oriel.pipeline.windows.engines.sliding.members import SlidingEntries, WindowMembers, covered
 from oriel.pipeline.windows.records import (
     RECORD_FIELDS,
     REJECTED_SCHEMA,
@@ -269,10 +269,11 @@ class SlidingWindowEngine(WindowEngine):
         )
         return changed, records.keys.take(pa.array(windows.code))
 
-    def _entries(self, records: _Records) -> Entries:
+    def _entries(self, records: _Records) -> SlidingEntries:
         """When records enter windows: a window is open for a record from its least end on."""
         first_open_ms = self._rule.first_open_end_ms(records.close_ms)
-        return Entries(records.code, records.time_ms, np.maximum(records.time_ms, first_open_ms))
+        entry_ms = np.maximum(records.time_ms, first_open_ms)
+        return SlidingEntries(records.code, records.time_ms, entry_ms)
 
     def _aggregated(self, changed: ChangedWindows) -> Aggregated:
         """Aggregate each window; no record is left out and no window without a value."""

@@ -34,7 +34,7 @@ LISTED = 2**20
 
 
 @dataclass(frozen=True)
-class Entries:
+class SlidingEntries:
     """Records in window order: key code, time and entry in ms of each."""
 
     code: Ints
@@ -60,14 +60,16 @@ class WindowMembers:
     is no member, all are members. Without a hole that is the end of the bounds.
     """
 
-    entries: Entries
+    entries: SlidingEntries
     code: Ints
     end_ms: Ints
     in_bounds: Ranges
     hole: Ints
 
     @classmethod
-    def of(cls, entries: Entries, code: Ints, end_ms: Ints, in_bounds: Ranges) -> "WindowMembers":
+    def of(
+        cls, entries: SlidingEntries, code: Ints, end_ms: Ints, in_bounds: Ranges
+    ) -> "WindowMembers":
         """Find the holes of windows by their key codes, ends in ms and rows in their bounds."""
         hole = in_bounds.high
         if (entries.entry_ms > entries.time_ms).any():
