@@ -19,6 +19,7 @@ those of one stream, in the order (stream time, log, partition, offset); each ke
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -247,6 +248,11 @@ class AggregateUpdatesEngine(JoinEngine):
             columns[SUBORDER.name] = places.numbers_of_rows(own, in_record, self._rows_of_record)
         names = self.result_schema.names
         return pa.table([columns[name] for name in names], self.result_schema)
+
+    def _rows_table(self, columns: Mapping[str, Any]) -> pa.Table:
+        """Rows of the aggregation, which have their bounds only where there are windows."""
+        schema = pa.schema([field for field in self.result_schema if field.name in columns])
+        return pa.table([columns[name] for name in schema.names], schema)
 
     def _rejected(self, records: pa.Table, updates: Updates) -> pa.Table:
         """The records that a function raised on as results, with the reason and without a row."""

@@ -125,9 +125,7 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         """The rows that a state has: key, time, bounds of windows, aggregates."""
         keys, start_ms, columns, timestamp_ms = self._rows_in(state)
         bounds = {"window_start_ms": start_ms, "window_end_ms": self._grid.ends(start_ms)}
-        named = {"key": keys, "timestamp_ms": timestamp_ms, **bounds, **columns}
-        schema = pa.schema([field for field in self.result_schema if field.name in named])
-        return pa.table([named[name] for name in schema.names], schema)
+        return self._rows_table({"key": keys, "timestamp_ms": timestamp_ms, **bounds, **columns})
 
     def _entries(self, batch: pa.Table) -> GridEntries:
         """The records that some open window takes."""

@@ -190,18 +190,17 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         for version in chosen.tolist():
             by_key.setdefault(int(code[version]), []).append(version)
         linked = [each for of_key in by_key.values() for each in sessions.linked(of_key)]
-        start_ms, end_ms = np.array([sessions.bounds(each) for each in linked]).reshape(-1, 2).T
+        bounds = np.array([sessions.bounds(each) for each in linked], dtype=np.int64)
+        start_ms, end_ms = bounds.reshape(-1, 2).T
         first = pa.array([each[0] for each in linked], pa.int64())
         sizes = np.array([len(each) for each in linked], dtype=np.int64)
-        named = {
+        return self._rows_table({
             "key": state["key"].take(first),
             "timestamp_ms": end_ms,
             "window_start_ms": start_ms,
             "window_end_ms": end_ms,
             **versions.results(np.array(list(chain(*linked)), dtype=np.int64), sizes),
-        }
-        schema = pa.schema([each for each in self.result_schema if each.name in named])
-        return pa.table([named[name] for name in schema.names], schema)
+        })  # fmt: skip
 
 
 class SessionColumnUpdatesEngine(SessionUpdatesEngine):

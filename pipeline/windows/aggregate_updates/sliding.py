@@ -233,15 +233,13 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
         was_there = windows.since[base.window] < 0
         window, parts = base.window[was_there], base.parts.filter(pa.array(was_there))
         start_ms = windows.start_ms[window]
-        named = {
+        return self._rows_table({
             "key": keys.take(pa.array(windows.code[window])),
             "timestamp_ms": parts["timestamp_ms"],
             "window_start_ms": start_ms,
             "window_end_ms": start_ms + self._difference_ms,
             **self._columns.results(parts),
-        }
-        schema = pa.schema([field for field in self.result_schema if field.name in named])
-        return pa.table([named[name] for name in schema.names], schema)
+        })  # fmt: skip
 
 
 class _Base(NamedTuple):
