@@ -14,6 +14,7 @@ from oriel import StreamsBuilder, TimeWindows, Topology, count, sum
 from oriel.pipeline.plan import PreparedBatch
 from oriel.pipeline.run import PipelineRun, RunSettings
 from oriel.pipeline.sources import EventLog
+from tests.e2e.kinds_topology import PEAKS
 
 Rows = list[dict[str, Any]]
 
@@ -67,11 +68,20 @@ class Bench:
         last, fresh = self.run(what), self.fresh(what)
         for store in stores:
             assert self.newest(store) == fresh.newest(store) != []
-            assert last[store].record.counters == fresh.last[store].record.counters
+            ours, theirs = (runs[store].record.counters for runs in (last, fresh.last))
+            if store == PEAKS:
+                # Of a key of several partitions cuts decide how many sessions are told gone.
+                ours, theirs = map(_of_records, (ours, theirs))
+            assert ours == theirs
 
     def newest(self, store: str) -> Rows:
         """The newest row of each window, without its revision."""
         return newest_rows(self.settings.data / "tables" / store)
+
+
+def _of_records(counters: dict[str, int]) -> dict[str, int]:
+    """The counters without those of elements."""
+    return {name: n for name, n in counters.items() if not name.startswith("elements")}
 
 
 def newest_rows(table: Path) -> Rows:
