@@ -194,7 +194,8 @@ class ArrowSteps:
         }
         values = {name: rows.columns[within] for name, within in self._selected.outputs.items()}
         # Rows that are gone have no value, whatever steps make of none, or of a window's bounds.
-        if self._joined or any(isinstance(step, Delete) for step in self._selected.steps):
+        deletes = any(isinstance(step, Delete) for step in self._selected.steps)
+        if (self._joined or deletes) and pc.any(rows.null_value).as_py():
             has_value = pc.invert(rows.null_value)
             values = {name: _in_use(has_value, column) for name, column in values.items()}
         return pa.table(stepped | values)

@@ -122,8 +122,8 @@ def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
             "write them to a topic with to(topic), and read that"
         )
         raise InvalidTopology(message)
-    streams = tuple(origin.stream for origin in inputs)
-    return AggregateUpdates(first, aggregation, windows, store.row_steps, tuple(others), streams)
+    steps = store.row_steps
+    return AggregateUpdates(first, aggregation, windows, steps, tuple(others), store.streams)
 
 
 #: So many windows, one behind the other, of which a record may change any number of rows.

@@ -113,8 +113,7 @@ def assemble(store: Store, values: Sequence[pa.Schema]) -> Assembly:
         if isinstance(store.aggregation, TableRows):
             assembly = _with_rows(store, store.aggregation, values)
         else:
-            streams = [definition.stream for definition in store.inputs]
-            of_streams = _of_streams(store.name, streams, values)
+            of_streams = _of_streams(store.name, store.streams, values)
             if isinstance(store.aggregation, Columns):
                 assembly = _with_columns(store, store.aggregation, of_streams)
             elif isinstance(store.aggregation, Functions):
@@ -237,8 +236,7 @@ def _renamed(values: Sequence[pa.Schema], names: Sequence[Mapping[str, str]]) ->
 
 
 def _with_columns(store: Store, columns: Columns, values: Sequence[pa.Schema]) -> Assembly:
-    streams = [definition.stream for definition in store.inputs]
-    aggregates, read = _aggregated(columns, values, store.inputs, streams)
+    aggregates, read = _aggregated(columns, values, store.inputs, store.streams)
     engine = engine_for(
         store.windows, aggregates, read.schema,
         carried=pa.schema([KEY_GROUP]), emit=store.emit,
@@ -296,8 +294,7 @@ def _kept(aggregate: Aggregate, streams: Sequence[Input | Side]) -> Aggregate:
 
 
 def _with_functions(store: Store, functions: Functions, values: Sequence[pa.Schema]) -> Assembly:
-    streams = [definition.stream for definition in store.inputs]
-    fold, read = _folded(store.name, functions, values, store.inputs, streams)
+    fold, read = _folded(store.name, functions, values, store.inputs, store.streams)
     # A function can raise on a record in a sliding window that comes to be much later.
     carried = [KEY_GROUP, RAW] if store.windows.kind == "sliding" else [KEY_GROUP]
     engine = engine_for(

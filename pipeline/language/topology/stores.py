@@ -56,6 +56,11 @@ class Store:
         return tuple(dict.fromkeys(source.topic for source in self.sources))
 
     @property
+    def streams(self) -> tuple[int, ...]:
+        """Which stream of a cogroup each input is, from 0; merged ones are one."""
+        return tuple(origin.stream for origin in self.inputs)
+
+    @property
     def reads_stores(self) -> tuple[StoreSource, ...]:
         """The stores whose rows it reads."""
         return tuple(source for source in self.sources if isinstance(source, StoreSource))

@@ -106,12 +106,11 @@ class AggregateUpdatesEngine(JoinEngine):
         windows: Windows,
         values: pa.Schema,
         types: Mapping[str, pa.DataType],
-        state_schema: pa.Schema,
         carried: pa.Schema | None,
         *,
         sides: Sequence[SideRows],
     ) -> None:
-        """Read ``values`` of a record, give aggregates of ``types``, and keep ``state_schema``.
+        """Read ``values`` of a record, and give aggregates of ``types``.
 
         ``sides`` say what the rows of the stream are, or of each of several.
 
@@ -134,7 +133,6 @@ class AggregateUpdatesEngine(JoinEngine):
         beside = [*SIDE_FIELDS, *self._order_fields, NULL_VALUE, *self._carried]
         values_beside(tuple(beside), None, [values])
         self.record_schema = pa.schema([*beside, *values])
-        self.state_schema = state_schema
         self.row_schema = pa.schema(types.items())
         self.result_schema = pa.schema([*own, *results])
 
@@ -241,13 +239,15 @@ class AggregateUpdatesEngine(JoinEngine):
             **updates.columns,
         }
         if self.windows.rule.changes_several:
-            own = np.asarray(pc.fill_null(columns[SUBORDER.name], 0))
-            number = np.arange(len(records))
-            in_record = number - np.searchsorted(updates.record, updates.record)
-            places = self._rows.places
-            columns[SUBORDER.name] = places.numbers_of_rows(own, in_record, self._rows_of_record)
+            in_record = np.arange(len(records)) - np.searchsorted(updates.record, updates.record)
+            columns[SUBORDER.name] = self._row_numbers(columns[SUBORDER.name], in_record)
         names = self.result_schema.names
         return pa.table([columns[name] for name in names], self.result_schema)
+
+    def _row_numbers(self, own: pa.ChunkedArray | pa.Array, in_record: Ints) -> Ints:
+        """The suborders of rows: of what makes them the ``own``, and the number in that."""
+        first = np.asarray(pc.fill_null(own, 0))
+        return self._rows.places.numbers_of_rows(first, in_record, self._rows_of_record)
 
     def _rows_table(self, columns: Mapping[str, Any]) -> pa.Table:
         """Rows of the aggregation, which have their bounds only where there are windows."""
@@ -259,11 +259,9 @@ class AggregateUpdatesEngine(JoinEngine):
         columns = {field.name: records[field.name] for field in self._place_fields}
         if self.windows.rule.changes_several and self._rows.places.fields:
             # An element has none of its rows; its number is as theirs are.
-            own, none = pc.fill_null(records[SUBORDER.name], 0), np.zeros(len(records), np.int64)
-            places = self._rows.places
-            numbers = places.numbers_of_rows(np.asarray(own), none, self._rows_of_record)
-            is_one = records[SUBORDER.name].is_valid()
-            columns[SUBORDER.name] = pc.if_else(is_one, pa.array(numbers), None)
+            own = records[SUBORDER.name]
+            numbers = self._row_numbers(own, np.zeros(len(records), dtype=np.int64))
+            columns[SUBORDER.name] = pc.if_else(own.is_valid(), pa.array(numbers), None)
         columns[_REASON.name] = pa.array(list(updates.rejected.values()), _REASON.type)
         columns[NULL_VALUE.name] = pa.repeat(pa.scalar(value=False), len(records))
         return pa.table(

@@ -69,9 +69,9 @@ class GridUpdatesEngine(AggregateUpdatesEngine):
         ``state_fields`` are what tells the rows of a window apart, and what they have of
         aggregates.
         """
+        super().__init__(windows, values, types, carried, sides=sides)
         place, aggregates = state_fields
-        state_schema = rows_schema([WINDOW_BOUNDS[0], *place], carried or (), aggregates)
-        super().__init__(windows, values, types, state_schema, carried, sides=sides)
+        self.state_schema = rows_schema([WINDOW_BOUNDS[0], *place], self._carried, aggregates)
         self._grid = WindowGrid(windows)
         self._rows_of_record = self._grid.of_record
 
@@ -186,8 +186,7 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
 
     def _changed(self, state: pa.Table, entries: GridEntries) -> ChangedRows:
         (state_code, code), keys = coded_keys(state["key"], entries.batch["key"])
-        ones = np.ones(len(entries.batch), dtype=np.int64)
-        alone = self._columns.of(entries.batch, Ranges.side_by_side(ones))
+        alone = self._columns.of_each(entries.batch)
         alone = alone.append_column("key", keys.take(pa.array(code)))
         alone = alone.take(pa.array(entries.record)).append_column(
             WINDOW_BOUNDS[0], pa.array(entries.start_ms)

@@ -58,8 +58,8 @@ class SessionUpdatesEngine(AggregateUpdatesEngine):
         sides: Sequence[SideRows],
     ) -> None:
         """See ``AggregateUpdatesEngine``; ``kept`` are what a session has of aggregates."""
-        state_schema = rows_schema(SESSION_FIELDS, carried or (), kept)
-        super().__init__(windows, values, types, state_schema, carried, sides=sides)
+        super().__init__(windows, values, types, carried, sides=sides)
+        self.state_schema = rows_schema(SESSION_FIELDS, self._carried, kept)
 
     @abstractmethod
     def _versions(self, state: pa.Table, batch: pa.Table) -> Versions:

@@ -113,7 +113,7 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
         self._columns = PartColumns(aggregates, values, carried)
         self._difference_ms = windows.time_difference_ms
         types = self._columns.aggregate_types
-        super().__init__(windows, values, types, pa.schema([]), carried, sides=sides)
+        super().__init__(windows, values, types, carried, sides=sides)
         numbers = self._rows.places.fields
         self.state_schema = pa.schema(
             [*PLACE_FIELDS, *numbers, STREAM_TIME, *self._carried, *values]
@@ -163,7 +163,7 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
         )
 
     def _defined(self, records: _Records) -> _Windows:
-        """The windows that records define, in the order of their definers' arrival."""
+        """The windows that records define."""
         left_ms = np.maximum(records.time_ms - self._difference_ms, 0)
         # A window that is closed when its definer comes is not made (design promise 1).
         has_left = self.windows.rule.is_open(left_ms + self._difference_ms, records.close_ms)
@@ -188,8 +188,7 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
         is_changed = windows.since >= 0
         is_changed[window] = True
         base = self._base(records.keep(records.number < 0), windows, is_changed)
-        ones = Ranges.side_by_side(np.ones(len(new), dtype=np.int64))
-        alone = self._columns.of(new.table, ones).take(pa.array(member))
+        alone = self._columns.of_each(new.table).take(pa.array(member))
         rows = pa.concat_tables([base.parts, alone.select(base.parts.column_names)])
         # A window's old members stand in front of the new ones, which come as they arrived.
         group = np.concatenate([base.window, window])
@@ -282,13 +281,8 @@ def _window_members(
     timeline = Timeline(records.code, records.time_ms)
     code, start_ms = windows.code[number], windows.start_ms[number]
     end_ms = start_ms + definition.time_difference_ms
-    in_bounds = Ranges(
-        timeline.first_at_or_after(code, start_ms), timeline.first_after(code, end_ms)
-    )
-    first_open_ms = definition.rule.first_open_end_ms(records.close_ms)
-    entry_ms = np.maximum(records.time_ms, first_open_ms)
-    entries = SlidingEntries(records.code, records.time_ms, entry_ms)
-    return WindowMembers.of(entries, code, end_ms, in_bounds)
+    entries = SlidingEntries.of(records.code, records.time_ms, records.close_ms, definition.rule)
+    return WindowMembers.of(entries, code, end_ms, timeline.within(code, start_ms, end_ms))
 
 
 def _members_of(

@@ -54,9 +54,7 @@ class ColumnVersions(Versions):
     def __init__(self, columns: PartColumns, state: pa.Table, batch: pa.Table) -> None:
         """Take the sessions of ``state`` and the records of ``batch``."""
         self._columns, self._old = columns, len(state)
-        ones = Ranges.side_by_side(np.ones(len(batch), dtype=np.int64))
-        alone = columns.of(batch, ones)
-        alone = alone.append_column("key", batch["key"])
+        alone = columns.of_each(batch).append_column("key", batch["key"])
         old = state.select(alone.column_names).cast(alone.schema)
         self._leaves = pa.concat_tables([old, alone])
         #: By version how many records and old sessions it is of, its path, and what came beside.
@@ -152,12 +150,8 @@ class FoldVersions(Versions):
         """See ``Versions``."""
         fold, key = self._fold, self._keys[self._old + record]
         stream = self._partitions[record] % len(fold.aggregators)
-        # The merger is called for the first session, too: with the initial aggregate, which is
-        # neutral to it (semantics section 4, step 3).
-        aggregate = fold.initial()
-        for version in joined:
-            aggregate = fold.merged(key, aggregate, self._aggregates[version])
-        aggregate = fold.applied(stream, key, self._values[record], aggregate)
+        aggregates = [self._aggregates[version] for version in joined]
+        aggregate = fold.joined(stream, key, self._values[record], aggregates)
         self._aggregates[self._old + record] = aggregate
         return aggregate is not None
 

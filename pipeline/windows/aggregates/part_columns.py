@@ -69,6 +69,10 @@ class PartColumns:
             "timestamp_ms": np.asarray(rows["timestamp_ms"])[ranges.high - 1],
         })  # fmt: skip
 
+    def of_each(self, rows: pa.Table) -> pa.Table:
+        """One state row for each record."""
+        return self.of(rows, Ranges.of_each(len(rows)))
+
     def merged(self, rows: pa.Table, ranges: Ranges) -> pa.Table:
         """One state row for each range of state rows: parts merged, the greatest time.
 

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.arrays.ranges import Flags, Ints
+from oriel.pipeline.windows.arrays.ranges import Flags, Ints, Ranges
 
 #: Axes shorter than this fit into an int64 with room for the searches beyond their ends.
 _MAX_AXIS = 2**62
@@ -138,6 +138,10 @@ class Timeline:
     def first_after(self, code: Ints, time: Ints) -> Ints:
         """Index of the first record of ``code`` after ``time`` (or where it would be)."""
         return self.first_at_or_after(code, time + 1)
+
+    def within(self, code: Ints, first: Ints, last: Ints) -> Ranges:
+        """The records of ``code`` from the time ``first`` to ``last``, both with it."""
+        return Ranges(self.first_at_or_after(code, first), self.first_after(code, last))
 
     def _position(self, code: Ints, time: Ints) -> Ints:
         """Where on the axis a first record at or after (code, time) would stand."""

@@ -39,6 +39,11 @@ class Ranges:
         return cls(bounds[:-1], bounds[1:])
 
     @classmethod
+    def of_each(cls, length: int) -> "Ranges":
+        """Each of so many rows alone."""
+        return cls.side_by_side(np.ones(length, dtype=np.int64))
+
+    @classmethod
     def of_runs(cls, head: Flags) -> "Ranges":
         """The runs that rows are divided into; ``head`` marks the first row of each."""
         bounds = np.append(np.flatnonzero(head), len(head))

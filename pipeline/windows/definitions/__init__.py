@@ -9,7 +9,13 @@ a rule is an ``IllegalArgument`` here, before any record is read.
 from oriel.pipeline.windows.definitions.durations import MAX_TIMESTAMP_MS, Duration, to_ms
 from oriel.pipeline.windows.definitions.errors import IllegalArgument, IllegalArgumentType, said
 from oriel.pipeline.windows.definitions.join_windows import LEFT, RIGHT, JoinWindows
-from oriel.pipeline.windows.definitions.rules import FOREVER_MS, RULES, EmitStrategy, Kind
+from oriel.pipeline.windows.definitions.rules import (
+    FOREVER_MS,
+    RULES,
+    EmitStrategy,
+    Kind,
+    WindowRule,
+)
 from oriel.pipeline.windows.definitions.windows import (
     MAX_WINDOWS_PER_RECORD,
     NoWindows,
@@ -36,6 +42,7 @@ __all__ = [
     "SessionWindows",
     "SlidingWindows",
     "TimeWindows",
+    "WindowRule",
     "Windows",
     "said",
     "to_ms",

@@ -84,7 +84,7 @@ def merged_codes(codes: pa.Array, ranges: Ranges) -> pa.Array:
 
 def rounded(codes: pa.Array) -> Floats:
     """Each sum as the nearest double; NaN and infinities add up as IEEE 754 says."""
-    sums, counts = _added(codes, _each(len(codes)))
+    sums, counts = _added(codes, Ranges.of_each(len(codes)))
     if not counts:
         return sums.rounded()
     none = np.zeros(len(codes), dtype=np.int64)
@@ -98,7 +98,7 @@ def sample_deviation(sizes: Ints, totals: pa.Array, squares: pa.Array) -> Floats
     and of their squares. The relative error is below 2**-51. For fewer than two values the
     result has no meaning.
     """
-    each = _each(len(sizes))
+    each = Ranges.of_each(len(sizes))
     total, counts = _added(totals, each)
     square, _ = _added(squares, each)
     deviation = _deviation(sizes, total, square)
@@ -145,11 +145,6 @@ def _by_sign(numbers: NDArray[Any], signs: Ints) -> tuple[Scaled, Scaled]:
     Not the numbers times their signs: the least int64 has no negative one.
     """
     return _scaled(np.where(signs > 0, numbers, 0)), _scaled(np.where(signs < 0, numbers, 0))
-
-
-def _each(length: int) -> Ranges:
-    """Each row alone."""
-    return Ranges.side_by_side(np.ones(length, dtype=np.int64))
 
 
 def _encoded(sums: LimbSums, counts: Mapping[int, Ints]) -> pa.Array:

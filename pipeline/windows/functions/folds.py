@@ -11,7 +11,7 @@ An engine calls them through a ``Fold``, which keeps three rules (docs/decisions
   changes. An error in putting partitions together is no record's, and stops the query.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -136,6 +136,19 @@ class Fold:
             return self._typed(self.merger(key, self._copy(left), self._copy(right)))
         except Exception as error:
             raise self._rejected(error) from error
+
+    def joined(self, stream: int, key: str, value: Any, aggregates: Iterable[Any]) -> Any:
+        """The aggregate of joined sessions, by their ends, and one more record of a stream.
+
+        Raises:
+            Rejected: a function raised, or returned what the types don't allow.
+        """
+        # The merger is called for the first session, too: with the initial aggregate, which is
+        # neutral to it (semantics section 4, step 3).
+        joined = self.initial()
+        for aggregate in aggregates:
+            joined = self.merged(key, joined, aggregate)
+        return self.applied(stream, key, value, joined)
 
     def columns(self, aggregates: Sequence[Any]) -> dict[str, pa.Array]:
         """Aggregates as columns of their types; None is null in each."""

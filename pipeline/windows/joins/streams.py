@@ -375,8 +375,6 @@ def _partners(
     before_ms, after_ms = range_ms
     key_code, timestamp_ms = records.key_code[rows], records.timestamp_ms[rows]
     # The axis has both sides' records; ``among`` counts the range in those of the other side.
-    ranges = Ranges(
-        timeline.first_at_or_after(key_code, timestamp_ms - before_ms),
-        timeline.first_after(key_code, timestamp_ms + after_ms),
-    ).among(others)
+    ranges = timeline.within(key_code, timestamp_ms - before_ms, timestamp_ms + after_ms)
+    ranges = ranges.among(others)
     return _Pairs(side, rows, np.flatnonzero(others), ranges)

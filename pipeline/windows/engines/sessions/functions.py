@@ -98,13 +98,8 @@ class SessionFoldEngine(SessionEngine):
         values = fold_values(batch, self._values)
 
         def aggregate_of(joined: Sequence[PartitionSession], record: Arrival) -> Any:
-            key = keys[record.row]
-            # The merger is called for the first session, too: with the initial aggregate, which
-            # is neutral to it (semantics section 4, step 3).
-            aggregate = self._fold.initial()
-            for session in joined:
-                aggregate = self._fold.merged(key, aggregate, session.aggregate)
-            return self._fold.applied(inputs[record.row], key, values[record.row], aggregate)
+            row, aggregates = record.row, (session.aggregate for session in joined)
+            return self._fold.joined(inputs[row], keys[row], values[row], aggregates)
 
         return aggregate_of
 

@@ -244,18 +244,14 @@ class SlidingWindowEngine(WindowEngine):
         timeline = Timeline(records.code, records.time_ms)
         end_ms = windows.start_ms + self._difference_ms
         # Records stand by key and time, so those inside the bounds are a range.
-        in_bounds = Ranges(
-            timeline.first_at_or_after(windows.code, windows.start_ms),
-            timeline.first_after(windows.code, end_ms),
-        )
+        in_bounds = timeline.within(windows.code, windows.start_ms, end_ms)
         is_due = ~windows.known | ~self._rule.is_open(end_ms, close_ms)
         # What has no record in its bounds, or nothing new there, is left out before members are
         # worked out: a member is always one of the records in the bounds.
         chosen = ~in_bounds.empty & (is_due | in_bounds.any_of(records.new))
         windows, end_ms, is_due = windows.keep(chosen), end_ms[chosen], is_due[chosen]
-        members = WindowMembers.of(
-            self._entries(records), windows.code, end_ms, in_bounds.keep(chosen)
-        )
+        entries = SlidingEntries.of(records.code, records.time_ms, records.close_ms, self._rule)
+        members = WindowMembers.of(entries, windows.code, end_ms, in_bounds.keep(chosen))
         # A right window exists only with a member; a new record in the bounds may be none.
         chosen = (members.last_of() >= 0) & (is_due | (members.last_of(records.new) >= 0))
         windows = windows.keep(chosen)
@@ -268,12 +264,6 @@ class SlidingWindowEngine(WindowEngine):
             known=windows.known,
         )
         return changed, records.keys.take(pa.array(windows.code))
-
-    def _entries(self, records: _Records) -> SlidingEntries:
-        """When records enter windows: a window is open for a record from its least end on."""
-        first_open_ms = self._rule.first_open_end_ms(records.close_ms)
-        entry_ms = np.maximum(records.time_ms, first_open_ms)
-        return SlidingEntries(records.code, records.time_ms, entry_ms)
 
     def _aggregated(self, changed: ChangedWindows) -> Aggregated:
         """Aggregate each window; no record is left out and no window without a value."""

@@ -28,6 +28,7 @@ from oriel.pipeline.windows.arrays import (
     pair_order,
     running_max,
 )
+from oriel.pipeline.windows.definitions import WindowRule
 
 #: How many records are listed at a time.
 LISTED = 2**20
@@ -40,6 +41,11 @@ class SlidingEntries:
     code: Ints
     time_ms: Ints
     entry_ms: Ints
+
+    @classmethod
+    def of(cls, code: Ints, time_ms: Ints, close_ms: Ints, rule: WindowRule) -> "SlidingEntries":
+        """Records by their close times: a window is open for one from its least end on."""
+        return cls(code, time_ms, np.maximum(time_ms, rule.first_open_end_ms(close_ms)))
 
     @cached_property
     def order(self) -> Ints:
