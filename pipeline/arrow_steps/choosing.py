@@ -49,7 +49,9 @@ def arrow_steps(
             if foreign_key is None:
                 return None
             computed = (Compute(FOREIGN_KEY.name, foreign_key),)
-            values, names = pa.schema([FOREIGN_KEY]), [FOREIGN_KEY.name]
+            kept = [values.field(name) for name in names] if step.beside else []
+            values = pa.schema([*kept, FOREIGN_KEY])
+            names = values.names
             continue
         if not isinstance(step, MapValues) or step.columns:
             return None

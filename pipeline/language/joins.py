@@ -143,37 +143,74 @@ def _windows_of_many(stream: Side) -> int:
     return own + max(map(_windows_of_many, sides_of(stream.join)))
 
 
-def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin) -> TableUpdates:
-    """The updates of the tables that ``rows`` joins, for the ``step`` that is called.
+def table_updates(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -> Input:
+    """What tells each row of the tables that ``rows`` joins, for the ``step`` that is called.
 
     Raises:
-        InvalidTopology: two are joined by a foreign key, or one aggregates pairs of streams.
+        InvalidTopology: several are joined, of which one aggregates pairs of streams.
     """
+    tables, rows = _with_foreign_updates(step, tables, rows)
+    if isinstance(rows, int):
+        return tables[rows]
     sides = tuple(map(side_of, tables))
-    _refuse_without_updates(step, sides)
-    return TableUpdates(sides, rows)
+    _refuse_pairs(step, sides)
+    return results_of(TableUpdates(sides, rows))
 
 
 def table_changes(step: str, tables: tuple[Input, ...], rows: TableJoin | int) -> TableChanges:
     """What each record changes of a table, or of those that ``rows`` joins; see ``table_updates``.
 
     Raises:
-        InvalidTopology: as there.
+        InvalidTopology: one aggregates pairs of streams.
     """
+    tables, rows = _with_foreign_updates(step, tables, rows)
     sides = tuple(map(side_of, tables))
-    _refuse_without_updates(step, sides)
+    _refuse_pairs(step, sides)
     return TableChanges(sides, rows)
 
 
-def _refuse_without_updates(step: str, tables: tuple[Side, ...]) -> None:
-    """Refuse tables whose updates have no place of their own, or are not told one by one."""
-    if any(isinstance(table.join, Responses) for table in tables):
-        message = (
-            f"{step}: tables that are joined by a foreign key are kept as rows, and have no "
-            "updates to go on from; materialize them, or let to_stream() of the left table look "
-            'the other one up as a global_table: left.to_stream().join(right, key="foreign key")'
-        )
-        raise InvalidTopology(message)
+def _with_foreign_updates(
+    step: str, tables: tuple[Input, ...], rows: TableJoin | int
+) -> tuple[tuple[Input, ...], TableJoin | int]:
+    """The same tables, where those that are joined by a foreign key are one that tells its rows."""
+    if isinstance(rows, int):
+        return (tables[rows],), 0
+    of_left, left = _with_foreign_updates(step, tables, rows.left)
+    responses = tables[rows.right].join if isinstance(rows.right, int) else None
+    if isinstance(responses, Responses):
+        assert isinstance(responses.left.join, Subscriptions), "what responses are to"
+        named = responses.left.join.left.steps[-1]
+        assert isinstance(named, ForeignKey), "what subscriptions are made of"
+        right = Input(responses.right.source, responses.right.steps, (), responses.right.join)
+        table = table_updates(step, of_left, left)
+        return (foreign_updates(step, rows.how, (table, right), named.key),), 0
+    of_right, right_rows = _with_foreign_updates(step, tables, rows.right)
+    joined = TableJoin(rows.how, left, numbered(right_rows, len(of_left)))
+    return (*of_left, *of_right), joined
+
+
+def foreign_updates(
+    step: str,
+    how: Literal["inner", "left", "outer"],
+    tables: tuple[Input, Input],
+    key: "tuple[str | Column, ...]",
+) -> Input:
+    """A table and the rows that its own ``key`` names in another, as what tells each joined row.
+
+    Raises:
+        InvalidTopology: one of them aggregates pairs of streams.
+    """
+    left, right = tables
+    _refuse_pairs(step, tuple(map(side_of, tables)))
+    subscriptions = Subscriptions(side_of(stepped(left, ForeignKey(key))), each=True)
+    responses = Responses(side_of(results_of(subscriptions)), side_of(right), each=True)
+    named = side_of(stepped(left, ForeignKey(key, beside=True)))
+    both = (named, side_of(results_of(responses)))
+    return results_of(TableUpdates(both, TableJoin(how, 0, 1), by_foreign_key=True))
+
+
+def _refuse_pairs(step: str, tables: tuple[Side, ...]) -> None:
+    """Refuse tables whose updates have no place of their own."""
     if any(isinstance(pairing_join(table), StreamJoin) for table in tables):
         message = (
             f"{step}: a row of an aggregation of pairs has the places of both records, which a "
@@ -190,45 +227,28 @@ def foreign_rows(left: Input, right: Input, key: "tuple[str | Column, ...]") -> 
 
 
 def checked_foreign_key(
-    step: str,
-    key: "str | Column | tuple[str | Column, ...]",
-    table: Input,
-    rows: TableJoin | int,
-    others: TableJoin | int,
+    step: str, key: "str | Column | tuple[str | Column, ...]"
 ) -> "tuple[str | Column, ...]":
-    """The parts of a foreign key, where ``rows`` of tables are joined with ``others`` by it.
-
-    ``table`` is the first one of ``rows``, which has the foreign key.
+    """The parts of a foreign key.
 
     Raises:
-        InvalidTopology: there is none, one is neither SQL text nor a ``Column``, or it can't be
-            known which row of which table is meant.
+        InvalidTopology: there is none, or one is neither SQL text nor a ``Column``.
     """
     parts = key if isinstance(key, tuple) else (key,)
     if not parts:
         message = f"{step}: foreign_key= has to name a column or expression, at least one"
         raise InvalidTopology(message)
     require_expressions(step, *parts)
-    if tells_rows(table):
-        message = (
-            f"{step}: a foreign key is one of a topic's rows; of an aggregation or a joined table "
-            "let to_stream() look the other one up as a global_table, "
-            "left.to_stream().join(right, key=...), or write its rows to a topic with to(topic)"
-        )
-        raise InvalidTopology(message)
-    if not isinstance(others, int):
-        message = (
-            f"{step}: the table that is joined by a foreign key is itself a join; join with its "
-            "tables one by one, each by its foreign key"
-        )
-        raise InvalidTopology(message)
-    if _has_outer(rows):
-        message = (
-            f"{step}: behind an outer join a row may lack the table that has the foreign key; join "
-            "by the foreign key first"
-        )
-        raise InvalidTopology(message)
     return parts
+
+
+def are_topics_rows(table: Input, rows: TableJoin | int, others: TableJoin | int) -> bool:
+    """Whether a join by a foreign key of ``table`` has rows that follow from the logs alone.
+
+    ``table`` is the first one of ``rows``, which has the foreign key. A row of it has to be that of
+    a topic, and one that is named a row of one table, or of one that tells its rows.
+    """
+    return not tells_rows(table) and isinstance(others, int) and not _has_outer(rows)
 
 
 def _has_outer(rows: TableJoin | int) -> bool:

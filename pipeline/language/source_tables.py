@@ -12,8 +12,10 @@ from oriel.pipeline.language.arguments import require_expressions, with_key_type
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.grouped import KGroupedTable
 from oriel.pipeline.language.joins import (
+    are_topics_rows,
     checked_foreign_key,
     foreign_rows,
+    foreign_updates,
     numbered,
     results_of,
     stepped,
@@ -59,8 +61,8 @@ class SourceTable:
         """Keep the rows for which ``condition`` is true: a key whose row becomes another has none.
 
         Raises:
-            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``, or tables are
-                joined by a foreign key.
+            InvalidTopology: ``condition`` is neither SQL text nor a Spark ``Column``, or of several
+                tables one aggregates pairs of streams.
         """
         require_expressions("filter", condition)
         return self._with_step("filter", Filter(condition))
@@ -74,7 +76,7 @@ class SourceTable:
         """Replace the rows' columns; see ``KStream.map_values``.
 
         Raises:
-            InvalidTopology: as there, or tables are joined by a foreign key.
+            InvalidTopology: as there, or of several tables one aggregates pairs of streams.
         """
         return self._with_step("map_values", checked_map_values(keep, columns))
 
@@ -121,7 +123,7 @@ class SourceTable:
 
         Raises:
             InvalidTopology: no column is named, one is neither SQL text nor a ``Column``, or one
-                reads ``timestamp_ms``; or tables are joined by a foreign key.
+                reads ``timestamp_ms``; or a table aggregates pairs of streams.
         """
         if not columns:
             message = "group_by: name at least one column or expression"
@@ -145,7 +147,7 @@ class SourceTable:
         their batches came, as in Kafka).
 
         Raises:
-            InvalidTopology: tables are joined by a foreign key.
+            InvalidTopology: of several tables one aggregates pairs of streams.
         """
         from oriel.pipeline.language.streams import KStream  # noqa: PLC0415 - knows tables itself
 
@@ -161,10 +163,7 @@ class SourceTable:
         Raises:
             InvalidTopology: as from ``to_stream``.
         """
-        if isinstance(self.rows, int):
-            (table,) = self.tables
-            return table
-        return results_of(table_updates(step, self.tables, self.rows))
+        return table_updates(step, self.tables, self.rows)
 
     def materialize(self, store_name: str, key_serde: StoreKeySerde | None = None) -> "SourceTable":
         """Keep the rows in the store ``store_name``; ``key_serde`` as in ``KTable.materialize``.
@@ -206,7 +205,10 @@ class SourceTable:
         check_builder(step, self.registry, other.registry)
         tables = other.tables
         if foreign_key is not None:
-            key = checked_foreign_key(step, foreign_key, self.tables[0], self.rows, other.rows)
+            key = checked_foreign_key(step, foreign_key)
+            if not are_topics_rows(self.tables[0], self.rows, other.rows):
+                both = self.updates(step), other.updates(step)
+                return SourceTable(self.registry, (foreign_updates(step, how, both, key),))
             tables = (foreign_rows(self.tables[0], tables[0], key),)
         rows = TableJoin(how, self.rows, numbered(other.rows, len(self.tables)))
         return SourceTable(self.registry, (*self.tables, *tables), rows)

@@ -91,7 +91,8 @@ class JoinPlan:
     ``number`` tells a store's joins apart: an input's own has the input's, those in front of it
     have numbers behind all inputs. For each side, ``of_records``: it has records of a stream, each
     counted once where its way ends, and no results of other joins, which are no records;
-    ``of_elements``: they are elements of records; and the ``clocks`` that it follows.
+    ``of_elements``: they are elements of records; and the ``clocks`` that it follows. ``counts``:
+    else another join of the store counts its records.
     """
 
     number: int
@@ -100,6 +101,7 @@ class JoinPlan:
     stage: JoinStage
     clocks: tuple[tuple[ClockPlan, ...], ...]
     segments: Segments
+    counts: bool = True
 
     @property
     def gives_records(self) -> bool:

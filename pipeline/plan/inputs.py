@@ -72,7 +72,7 @@ class JoinInput:
     """A join in front of an input or of another join's side; see ``JoinPlan``.
 
     The changes of one table have one side, all others two, the left one first. ``of_elements``:
-    for each side whether its records are elements of records.
+    for each side whether its records are elements of records. ``counts``: see ``StampPlan``.
     """
 
     number: int
@@ -81,6 +81,7 @@ class JoinInput:
     of_elements: tuple[bool, ...]
     #: That of its results' stream, where it is not that of the first side.
     own_clock: ClockPlan | None = None
+    counts: bool = True
 
     @property
     def clock(self) -> ClockPlan:

@@ -40,13 +40,16 @@ from oriel.pipeline.windows import (
     SIDE_FIELDS,
     AggregateUpdatesEngine,
     Clocks,
+    ForeignUpdatesEngine,
     IllegalArgument,
     JoinEngine,
     JoinResult,
     ResponsesEngine,
+    ResponseUpdatesEngine,
     SideRows,
     StreamJoinEngine,
     SubscriptionsEngine,
+    SubscriptionUpdatesEngine,
     TableChangesEngine,
     TableJoin,
     TableLookupEngine,
@@ -232,6 +235,11 @@ def asked_sides(join: Join, *, is_asked: bool) -> tuple[bool, ...]:
 
     if isinstance(join, TableUpdates | TableChanges):
         ask(join.rows, is_asked=_asks_for_old(join, is_asked=is_asked))
+    if isinstance(join, Subscriptions | Responses) or (
+        isinstance(join, TableUpdates) and join.by_foreign_key
+    ):
+        # Of both tables: whose key a row named, and whether anything has changed at all.
+        asked = [True] * len(asked)
     return tuple(asked)
 
 
@@ -269,9 +277,25 @@ def _engine(
         left, right = sides
         engine = TableLookupEngine(join.how, left, right, carried, rows=(rows[LEFT], rows[RIGHT]))
     elif isinstance(join, Subscriptions):
-        engine = SubscriptionsEngine(carried)
+        engine = (
+            SubscriptionUpdatesEngine(carried, rows[LEFT])
+            if join.each
+            else SubscriptionsEngine(carried)
+        )
     elif isinstance(join, Responses):
-        engine = ResponsesEngine(sides[RIGHT], carried, rows[RIGHT])
+        engine = (
+            ResponseUpdatesEngine(
+                sides[RIGHT], carried, (rows[LEFT], rows[RIGHT]),
+                is_filtered=join.right.filters_table,
+            )
+            if join.each
+            else ResponsesEngine(sides[RIGHT], carried, rows[RIGHT])
+        )  # fmt: skip
+    elif isinstance(join, TableUpdates) and join.by_foreign_key:
+        assert join.rows.how != "outer", "a row without a key names none"
+        both = rows[LEFT], rows[RIGHT]
+        tables = sides[LEFT], sides[RIGHT]
+        engine = ForeignUpdatesEngine(join.rows.how, tables, carried, both)
     else:
         filtered = frozenset(n for n, side in enumerate(join.tables) if side.filters_table)
         if isinstance(join, TableChanges):

@@ -31,7 +31,7 @@ def origin_of(stream: Input | Side) -> Origin | None:
     if join is None:
         return None
     topics = tuple(topic for side in sides_of(join) for topic in _topics_of(side))
-    if isinstance(join, Subscriptions | Responses):
+    if isinstance(join, Subscriptions | Responses) and not join.each:
         return Origin(topics[:1], NO_NUMBERS)
     # Behind an aggregation changes are updates of rows, each of which is news.
     subtracts = isinstance(join, TableChanges) and not _is_aggregated(stream)

@@ -185,6 +185,7 @@ class StorePlans:
                 stage=join.stage,
                 clocks=tuple(side.clocks for side in join.sides),
                 segments=previous.join_segments.get(join.number, {}) if previous else {},
+                counts=join.counts,
             )
             for input_plan in self.inputs
             for join in (input_plan.join.joins if input_plan.join else ())
@@ -239,10 +240,13 @@ class StorePlans:
         stage = JoinStage(self.store.name, join, values, held_ms, self._steps_of, is_asked=is_asked)
         return _Staged(join, stage, steps, fronts)
 
-    def _joined(self, staged: "_Staged", number: int, delay_ms: int | None) -> JoinInput:
+    def _joined(
+        self, staged: "_Staged", number: int, delay_ms: int | None, *, counts: bool = True
+    ) -> JoinInput:
         """The join ``number`` with its stamps; windows wait until clocks are ``delay_ms`` further.
 
         The last join knows what those in front hold back. None: nothing waits for its clocks.
+        ``counts``: see ``StampPlan``.
         """
         join, stage = staged.join, staged.stage
         is_lookup = isinstance(join, TableLookup)
@@ -254,6 +258,8 @@ class StorePlans:
             is_table = of_tables or (is_lookup and place == RIGHT)
             takes_null_values = is_table or stage.takes_null_values
             constants = {"side": pa.scalar(place, pa.int8())}
+            # Whom rows subscribe to is told of a table that is read beside it.
+            side_counts = counts and not isinstance(join, Subscriptions)
             columns, marker = stage.read.columns[place], stage.read.markers[place]
             if marker is not None:
                 constants[marker] = pa.scalar(value=True)
@@ -263,16 +269,16 @@ class StorePlans:
                 # Nor for one in front of windows, whose updates have a clock behind them.
                 waits_ms = None if stage.judges_lateness else waits_ms
                 stamp = self._stamp(side.source, waits_ms, constants)
-                stamp = replace(stamp, columns=columns, counts=not isinstance(join, Subscriptions))
+                stamp = replace(stamp, columns=columns, counts=side_counts)
                 front_join = None
             else:
                 self._fronts += 1
                 front_number = len(self.store.inputs) + self._fronts - 1
-                front_join = self._joined(front, front_number, waits_ms)
+                front_join = self._joined(front, front_number, waits_ms, counts=side_counts)
                 stamp = StampPlan(
                     front_join.clock, columns, constants, SourceReasons.NOT_REPORTED,
                     origin=origin_of(side), effect_logs=effect_logs(side),
-                    counts=not front.stage.is_between_tables,
+                    counts=side_counts and not front.stage.is_between_tables,
                 )  # fmt: skip
             # A stream's records reach the engine only if they find a row: their clock is behind
             # the last lookup. Behind a join of streams none moves any more.
@@ -284,7 +290,7 @@ class StorePlans:
         if stage.judges_lateness and sides[0].stamp.moves_clock:
             own_clock = self._clock(sides[0].stamp.clock.topic, delay_ms)
         of_elements = tuple(map(has_elements, sides_of(join)))
-        return JoinInput(number, stage, tuple(sides), of_elements, own_clock)
+        return JoinInput(number, stage, tuple(sides), of_elements, own_clock, counts)
 
     def _stamp(
         self, source: Source, delay_ms: int | None, constants: Mapping[str, Any]

@@ -29,7 +29,7 @@ from oriel.pipeline.arrow_steps import (
 )
 from oriel.pipeline.hops import FIRST_ELEMENT
 from oriel.pipeline.language import OWN_KEY, SCOPE
-from oriel.pipeline.windows import SUBORDER, SUBSCRIBER
+from oriel.pipeline.windows import SUBORDER, SUBSCRIBED, SUBSCRIBER
 
 #: Spark's types, of which a function in Arrow may have arguments.
 _TYPES = {
@@ -381,7 +381,7 @@ def _sources(unpacked: Any) -> dict[int, str]:
     for named in _items(unpacked.projectList()):
         name = named.name()
         # Of the pipeline's own columns these go through steps like a value's.
-        if not name.startswith("__") or name in {OWN_KEY, SUBSCRIBER.name}:
+        if not name.startswith("__") or name in {OWN_KEY, SUBSCRIBED.name, SUBSCRIBER.name}:
             columns[named.exprId().id()] = name
     return columns
 

@@ -311,7 +311,7 @@ class RowSteps:
             return [*_columns(self._meta), *scope, *_columns(values), own_key]
         if isinstance(step, ForeignKey):
             foreign_key = F.when(_in_use(), _key_text(step.key)).alias(FOREIGN_KEY.name)
-            return [*_columns((*self._meta, *SCOPE)), foreign_key]
+            return [*_columns((*self._meta, *SCOPE, *(values if step.beside else ()))), foreign_key]
         if isinstance(step, OwnKey):
             names = [name for name in values if name != OWN_KEY]
             return [*_columns(self._meta), *_with_key_of(F.col(OWN_KEY)), *_columns(names)]

@@ -48,7 +48,7 @@ def join_task(plan: BatchPlan, join: JoinPlan) -> TaskFunction:
         for piece in joined.pieces:
             if len(piece):
                 yield _result_rows(plan, join, piece)
-        counters = _joined_counters(join, records, joined)
+        counters = _joined_counters(join, records, joined) if join.counts else Counters()
         report = JoinReport(join.number, task, version.names, version.rows, counters)
         # Every join task got the same reports; that one passes them on is enough.
         upstream = upstream if task == 0 else Reports()

@@ -84,16 +84,23 @@ class TableLookup:
 
 @dataclass(frozen=True)
 class TableUpdates:
-    """The row of joined ``tables`` after each record of any; ``rows`` joins them by number."""
+    """The row of joined ``tables`` after each record of any; ``rows`` joins them by number.
+
+    ``by_foreign_key``: the second one are ``Responses`` to the keys that the first one's rows name.
+    """
 
     tables: tuple[Side, ...]
     rows: TableJoin
     row_steps: tuple[Filter | MapValues, ...] = ()
+    by_foreign_key: bool = False
 
     def __str__(self) -> str:
         """The steps as they are written, behind the first table."""
+        joins = _behind_first(self.tables, self.rows)
+        if self.by_foreign_key:
+            joins = f"{verb(self.rows.how)}(by foreign key)."
         steps = "".join(f"{step}." for step in self.row_steps)
-        return f"{_behind_first(self.tables, self.rows)}{steps}to_stream()"
+        return f"{joins}{steps}to_stream()"
 
     @property
     def left(self) -> Side:
@@ -171,28 +178,33 @@ class AggregateUpdates:
 class Subscriptions:
     """Whose row each row of a table names by its foreign key, the last of the side's steps.
 
-    The side is read for this alone: another input of the store is the table, and tells of its
-    records what is to be told.
+    The side is read for this alone: another input of the store, or another side, is the table, and
+    tells of its records what is to be told. ``each``: of each record, not of what a batch has done.
     """
 
     left: Side
     right: None = None
+    each: bool = False
 
     def __str__(self) -> str:
         """The step, for who reads a topology."""
-        return "subscriptions()"
+        return f"subscriptions({'each' if self.each else ''})"
 
 
 @dataclass(frozen=True)
 class Responses:
-    """The row of a table for each subscription to its key, under the key that subscribes."""
+    """The row of a table for each subscription to its key, under the key that subscribes.
+
+    ``each``: after each record, not after a batch.
+    """
 
     left: Side
     right: Side
+    each: bool = False
 
     def __str__(self) -> str:
         """The step, for who reads a topology."""
-        return f"rows(table {self.right.source.topic!r})"
+        return f"rows({'each, ' if self.each else ''}table {self.right.source.topic!r})"
 
 
 Join = (
@@ -304,12 +316,19 @@ def places_of(stream: Side | Input) -> Places:
     join = pairing_join(stream)
     if isinstance(join, StreamJoin):
         return places_of(join.left).joined(places_of(join.right))
-    if isinstance(join, TableUpdates | TableChanges | AggregateUpdates):
+    if join is not None and _are_of_tables(join):
         logs = sum(places_of(side).logs for side in sides_of(join))
-        # Of a change the old row, and the new one.
-        of_each_table = 2 if isinstance(join, TableChanges) else 1
+        # Of a change the old row, and the new one; so of a row that names another key.
+        of_each_table = 2 if isinstance(join, TableChanges | Subscriptions) else 1
         return Places(1, logs, of_tables=logs, of_each_table=of_each_table)
     return Places(numbers=int(join is not None or has_elements(stream)))
+
+
+def _are_of_tables(join: Join) -> bool:
+    """Whether results follow each record of tables, or of one that tells rows."""
+    if isinstance(join, Subscriptions | Responses):
+        return join.each
+    return isinstance(join, TableUpdates | TableChanges | AggregateUpdates)
 
 
 def pairing_join(stream: Side | Input) -> Join | None:
@@ -330,11 +349,11 @@ def are_updates(stream: Side | Input) -> bool:
     The changes of an aggregation are such, too: a row of it is one of all partitions.
     """
     join = pairing_join(stream)
-    if isinstance(join, AggregateUpdates):
-        return True
-    if not isinstance(join, TableUpdates | TableChanges):
+    if join is None or not _are_of_tables(join):
         return False
-    return len(join.tables) > 1 or any(map(tells_rows, join.tables))
+    if isinstance(join, TableUpdates | TableChanges):
+        return len(join.tables) > 1 or any(map(tells_rows, join.tables))
+    return True
 
 
 def tells_rows(stream: Side | Input) -> bool:

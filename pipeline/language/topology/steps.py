@@ -144,14 +144,15 @@ class OwnKey:
 class ForeignKey:
     """Make the key of another table's row that a row names, as ``group_by`` makes keys.
 
-    Nothing else stays of the value: the column ``FOREIGN_KEY`` is all there is.
+    It is the column ``FOREIGN_KEY``; of the value nothing else stays, if it is not ``beside``.
     """
 
     key: tuple["str | Column", ...]
+    beside: bool = False
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"foreign_key({grouping_text(self.key)})"
+        return f"foreign_key({'*, ' if self.beside else ''}{grouping_text(self.key)})"
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ Records of all sides come in as one Arrow table with the column ``side``; joined
 with the place and the stream time by which the windows behind the join put them in order and
 judge them. There is one engine for each kind of inputs: two streams (``StreamJoinEngine``), a
 stream with a table (``TableLookupEngine``), the updates of tables (``TableUpdatesEngine``). By a
-foreign key two of them stand behind each other: ``SubscriptionsEngine`` and ``ResponsesEngine``.
+foreign key two of them stand behind each other: ``SubscriptionsEngine`` and ``ResponsesEngine``;
+where updates are told of it three do (``foreign_updates``).
 What is no join, but takes the same way, are the changes of a table (``TableChangesEngine``, also of
 several) and the updates of an aggregation (``windows.aggregate_updates``). These are
 ``JoinEngine`` all. A table itself, of one topic or of several
@@ -12,6 +13,12 @@ several) and the updates of an aggregation (``windows.aggregate_updates``). Thes
 """
 
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
+from oriel.pipeline.windows.joins.foreign_updates import (
+    SUBSCRIBED,
+    ForeignUpdatesEngine,
+    ResponseUpdatesEngine,
+    SubscriptionUpdatesEngine,
+)
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
 from oriel.pipeline.windows.joins.places import (
     NO_NUMBERS,
@@ -54,15 +61,19 @@ __all__ = [
     "SIDE",
     "SIDE_FIELDS",
     "STREAM_TIME",
+    "SUBSCRIBED",
     "SUBSCRIBER",
     "Clocks",
+    "ForeignUpdatesEngine",
     "JoinEngine",
     "JoinResult",
     "Places",
+    "ResponseUpdatesEngine",
     "ResponsesEngine",
     "SideLogs",
     "SideRows",
     "StreamJoinEngine",
+    "SubscriptionUpdatesEngine",
     "SubscriptionsEngine",
     "TableChangesEngine",
     "TableJoin",

@@ -49,7 +49,7 @@ class TableChangesEngine(TableUpdatesEngine):
         self._by_partition = isinstance(join, int) and not any(each.tell_rows for each in rows)
         values = [self.result_schema.field(name) for table in tables for name in table.names]
         # Each result is a row.
-        self.result_schema = pa.schema([*RESULT_FIELDS, *values])
+        self.result_schema = self._joined_schema = pa.schema([*RESULT_FIELDS, *values])
 
     def _results(self, histories: Histories, told: Told) -> tuple[pa.Table, Flags]:
         """For each new record the row before it and the row after it, where there is one."""

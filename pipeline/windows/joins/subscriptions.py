@@ -77,7 +77,7 @@ class SubscriptionsEngine(JoinEngine):
         newest = records.newest()
         before, after = (records.counting(rows, 1)[0] for rows in (np.arange(len(touched)), newest))
         old, new = (_foreign_keys(records, counting) for counting in (before, after))
-        changed = _differ(old, new)
+        changed = differ(old, new)
         messages = [
             self._messages(records, after, foreign_key, changed, suborder)
             for foreign_key, suborder in ((old, _UNSUBSCRIBES), (new, _SUBSCRIBES))
@@ -231,7 +231,7 @@ def _foreign_keys(records: TableRecords, counting: Ints) -> pa.ChunkedArray:
     return records.rows[FOREIGN_KEY.name].take(pa.array(counting, mask=~has_row))
 
 
-def _differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> Flags:
+def differ(old: pa.ChunkedArray, new: pa.ChunkedArray) -> Flags:
     """Where two columns of texts differ; null is a text of its own."""
     same = pc.fill_null(pc.equal(old, new), pc.and_(old.is_null(), new.is_null()))
     differ: Flags = ~np.asarray(same)

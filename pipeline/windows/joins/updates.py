@@ -128,6 +128,8 @@ class TableUpdatesEngine(JoinEngine):
         self.state_schema = self.record_schema
         self.row_schema = pa.schema(values)
         self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *values])
+        #: What ``_joined`` gives; results may be made of it.
+        self._joined_schema = self.result_schema
 
     def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
         """Let the records of ``batch`` take effect; clocks don't matter."""
@@ -177,7 +179,14 @@ class TableUpdatesEngine(JoinEngine):
         # What stands in front of a record in its history is what its key had before.
         before = np.where(head[new], -1, newest[:, new - 1])
         of_last = newest[:, np.append(head[1:], True)[: len(head)]]
-        return Histories(records, new, before, newest[:, new], of_last[of_last >= 0])
+        before, after, last = (
+            self._standing(records, of_tables) for of_tables in (before, newest[:, new], of_last)
+        )
+        return Histories(records, new, before, after, last[last >= 0])
+
+    def _standing(self, records: pa.Table, of_tables: Ints) -> Ints:  # noqa: ARG002
+        """The numbers of the rows, by [side, row], of those that have not lost their meaning."""
+        return of_tables
 
     def _effect_keys(self, records: pa.Table) -> tuple[Ints, ...]:
         """Sort keys of the order of effect, the last first as in ``np.lexsort``.
@@ -253,7 +262,7 @@ class TableUpdatesEngine(JoinEngine):
                 for name in names
             },
         }
-        return pa.table([columns[name] for name in self.result_schema.names], self.result_schema)
+        return pa.table([columns[name] for name in self._joined_schema.names], self._joined_schema)
 
 
 def _newest(records: pa.Table, head: Flags, tables: int) -> NDArray[np.int64]:

@@ -247,22 +247,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: table().join(stream()),  # type: ignore[arg-type]
         r"join: a table is joined with a table, not with ",
     ),
-    "updates of tables joined by a foreign key": (
-        lambda: table().join(table(), foreign_key="w").to_stream(),
-        r"to_stream: tables that are joined by a foreign key are kept as rows, .*; materialize th",
-    ),
-    "groups of tables joined by a foreign key": (
-        lambda: table().left_join(table(), foreign_key="w").group_by("w"),
-        r"group_by: tables that are joined by a foreign key .* look the other one up as a global_t",
-    ),
-    "a stream with tables joined by a foreign key": (
-        lambda: stream().join(table().join(table(), foreign_key="w")),
-        r"join: tables that are joined by a foreign key are kept as rows, and have no updates to ",
-    ),
-    "a filter of tables joined by a foreign key": (
-        lambda: table().join(table(), foreign_key="w").filter("w > 1"),
-        r"filter: tables that are joined by a foreign key are kept as rows, and have no updates ",
-    ),
     "a foreign key of nothing": (
         lambda: table().join(table(), foreign_key=()),
         r"join: foreign_key= has to name a column or expression, at least one",
@@ -270,14 +254,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "a foreign key that is a function": (
         lambda: table().left_join(table(), foreign_key=print),  # type: ignore[arg-type]
         r"left_join: expects SQL text or a Spark Column, not <built-in function print>",
-    ),
-    "a foreign key of joined tables": (
-        lambda: table().join(table().join(table()), foreign_key="w"),
-        r"join: the table that is joined by a foreign key is itself a join; join with its tables",
-    ),
-    "a foreign key behind an outer join": (
-        lambda: table().outer_join(table()).join(table()).left_join(table(), foreign_key="w"),
-        r"left_join: behind an outer join a row may lack the table that has the foreign key; join",
     ),
     "a foreign key of two builders": (
         lambda: table().join(StreamsBuilder().table("x", "v INT"), foreign_key="w"),

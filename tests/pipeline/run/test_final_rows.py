@@ -33,7 +33,7 @@ from tests.pipeline.run.topic_logs import Stores, random_times, write_topics
 pytestmark = pytest.mark.slow
 
 STORES = ("sums", "visits", "hours", "all", "spans", "beside", "named", "third", "rises", "seen",
-          "standing", "grown", "slid", "both", "owned")  # fmt: skip
+          "standing", "grown", "slid", "both", "owned", "ranked")  # fmt: skip
 
 
 def layered() -> Topology:
@@ -116,6 +116,9 @@ def _add_updates(builder: StreamsBuilder, clicks: KStream) -> None:
     )
     table = builder.table("names", "name STRING")
     table.left_join(both, foreign_key="key").materialize("owned")
+    ranked = clicks.group_by_key().count().left_join(table, foreign_key="key")
+    of_name = ranked.filter("count > 3").group_by("coalesce(name, '-')")
+    of_name.aggregate(keys=count(), n=sum("count")).materialize("ranked")
 
 
 def _tumbling(stream: KStream, size_ms: int, grace_ms: int) -> TimeWindowedKStream:

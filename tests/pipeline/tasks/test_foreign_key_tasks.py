@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from oriel import StreamsBuilder, Topology
+from oriel import StreamsBuilder, TimeWindows, Topology
 from oriel.pipeline.state import hashes as hashing
 from oriel.pipeline.state import runs as state_runs
 from oriel.testing import Record
-from tests.slow_foreign_keys import Row, foreign_key_of, joined_by_foreign_key
+from tests.slow_foreign_keys import Row, Updates, foreign_key_of, joined_by_foreign_key
 from tests.slow_joins import Logs, counting, newest
 from tests.windows.join_batches import batches, random_cuts, whole
-from tests.windows.topologies.runs import StagesRun
+from tests.windows.topologies.runs import StagesRun, Written
 
 CASES = 25
 LEFT_KEYS, RIGHT_KEYS = ("a", "b", "c", "ä/ \0"), ("x", "y", "a")
@@ -105,6 +105,64 @@ def test_rows_equal_the_model_after_each_batch(tmp_path: Path, how: str, number:
             folder = tmp_path / f"{seed}-{is_whole}"
             folder.mkdir()
             check(folder, seed, how, is_whole=is_whole)
+
+
+def told_of(how: str) -> Topology:
+    """Updates in a topic, and all of them in one text, in the order in which they take effect."""
+    builder = StreamsBuilder()
+    left = builder.table("left", "l STRING, f STRING")
+    right = builder.table("right", "r STRING")
+    updates = (left.join if how == "inner" else left.left_join)(right, foreign_key="f").to_stream()
+    updates.to("out")
+    windowed = (
+        updates.select_key("'all'")
+        .group_by_key()
+        .windowed_by(TimeWindows.of_size_and_grace(10**6, 10**6))
+    )
+    windowed.aggregate(str, _told, _refused, "text STRING").materialize("store")
+    return builder.build()
+
+
+def _told(_key: str, row: dict[str, Any] | None, text: str) -> str:
+    return text + (";-" if row is None else f";{row['l']},{row['r']}")
+
+
+def _refused(_key: str, left: str, right: str) -> str:
+    raise AssertionError(left, right)
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+@pytest.mark.parametrize("number", [12, pytest.param(1000, marks=pytest.mark.long)])
+def test_updates_are_told_as_they_take_effect(tmp_path: Path, how: str, number: int) -> None:
+    """Of each key in a topic, and of all keys to a function, however tasks share them."""
+    compared = 0
+    for seed in range(number):
+        random = Random(seed)
+        sides = random_sides(random)
+        run, model, told = StagesRun(told_of(how), tmp_path / str(seed)), Updates(how), []
+        for batch in batches(sides, random_cuts(sides, random)):
+            taken: dict[str, dict[int, list[Record]]] = {}
+            for side, topic in enumerate(("left", "right")):
+                of_topic = taken.setdefault(topic, {partition: [] for partition in sides[side]})
+                for one in batch.new[side]:
+                    record = record_of(side, one.key, one.time, one.value)
+                    of_topic[one.partition].append(record)
+            run.take(taken, tasks=random.choice((1, 2, 3)))
+            told += model.process([(s, one) for s, new in enumerate(batch.new) for one in new])
+        values = [
+            None if one.left is None
+            else {"l": one.left, "f": foreign_key_of(one.left), "r": one.right}
+            for one in told
+        ]  # fmt: skip
+        expected = [Written.of(o.key, o.time, v) for o, v in zip(told, values, strict=True)]
+        for key in LEFT_KEYS:
+            of_key = [one for one in run.written if one.key == key]
+            assert of_key == [one for one in expected if one.key == key], f"seed {seed}"
+        text = "".join(";-" if v is None else f";{v['l']},{v['r']}" for v in values)
+        found = [value["text"] for _, value in run.rows.values()]
+        assert found == ([text] if told else []), f"seed {seed}"
+        compared += len(told)
+    assert compared > 50
 
 
 def test_random_logs_reach_the_rare_branches() -> None:

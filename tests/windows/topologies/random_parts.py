@@ -38,7 +38,10 @@ def operations_of(node: Any) -> list[str]:
 def is_interleaving_free(tree: Mapping[str, Any]) -> bool:
     """Whether no result of a tree depends on how its topics are interleaved."""
     operations = operations_of(tree)
-    if "group_table" in operations and ("join_tables" in operations or "aggregated" in operations):
+    joins = {"join_tables", "join_by_foreign_key", "aggregated"}
+    if "group_table" in operations and not joins.isdisjoint(operations):
+        return False
+    if _names_rows_one_by_one(tree):
         return False
     if "rows_of" in operations and ("merge" in operations or _has_cogroup(tree)):
         return False
@@ -54,10 +57,29 @@ def _has_cogroup(node: Any) -> bool:
     return isinstance(node, list) and any(map(_has_cogroup, node))
 
 
+def _names_rows_one_by_one(node: Any) -> bool:
+    """Whether the rows of a join by a foreign key follow each record, not the logs alone."""
+    if isinstance(node, Mapping):
+        if node.get("op") == "join_by_foreign_key":
+            of_left, of_right = operations_of(node["left"]), operations_of(node["right"])
+            named = {"join_tables", "join_by_foreign_key"}
+            if "aggregated" in of_left or _has_outer(node["left"]) or named & set(of_right):
+                return True
+        return any(map(_names_rows_one_by_one, node.values()))
+    return isinstance(node, list) and any(map(_names_rows_one_by_one, node))
+
+
+def _has_outer(node: Any) -> bool:
+    if isinstance(node, Mapping):
+        return node.get("how") == "outer" or any(map(_has_outer, node.values()))
+    return isinstance(node, list) and any(map(_has_outer, node))
+
+
 def _steps_behind_joined_tables(node: Any) -> bool:
     if isinstance(node, Mapping):
         is_step = node.get("op") in {"filter", "filter_not", "map_values"}
-        behind = is_step and "join_tables" in operations_of(node.get("input", []))
+        joins = {"join_tables", "join_by_foreign_key"}
+        behind = is_step and not joins.isdisjoint(operations_of(node.get("input", [])))
         return behind or any(map(_steps_behind_joined_tables, node.values()))
     return isinstance(node, list) and any(map(_steps_behind_joined_tables, node))
 
@@ -72,6 +94,13 @@ class Built:
     can_flatten: bool = True
     #: Columns that a join leaves null where a record has no partner.
     unset: frozenset[str] = frozenset()
+    #: Of joined tables the columns of the first one, by which rows name others.
+    first: Columns | None = None
+
+    @property
+    def naming(self) -> Columns:
+        """The columns by which its rows may name rows of another table."""
+        return self.columns if self.first is None else self.first
 
     @property
     def set_columns(self) -> Columns:
@@ -178,7 +207,7 @@ class Trees:
         node = {"op": "map_values", "columns": columns, "input": built.node}
         types = {names.get(name, name): of_type for name, of_type in built.columns.items()}
         unset = frozenset(names.get(name, name) for name in built.unset)
-        return replace(built, node=node, columns=types, unset=unset)
+        return replace(built, node=node, columns=types, unset=unset, first=None)
 
     def with_other_values(self, built: Built) -> Built:
         """With an operation behind, perhaps, that leaves the key as it is."""
@@ -337,14 +366,14 @@ class Trees:
 
     def tables_by_foreign_key(self) -> Built:
         """A table with others, joined by what its rows name or by key; perhaps one more beside."""
-        first = joined = self.table()
+        joined = self.table()
         for number in range(self.random.choice((1, 1, 2, 3))):
             is_aggregated = self.random.random() < 0.25
             right = self.renamed(self.aggregated() if is_aggregated else self.table())
             how = self.random.choice(("inner", "left"))
             node = {"op": "join_tables", "how": how, "left": joined.node, "right": right.node}
             if number == 0 or self.random.random() < 0.7:
-                node |= {"op": "join_by_foreign_key", "key": self._table_key(first.columns)}
+                node |= self._by_foreign_key(joined)
             joined = _side_by_side(node, joined, right)
         if self.random.random() < 0.7:
             return joined
@@ -359,10 +388,18 @@ class Trees:
         left, right = self._joined_tables(tables[:cut]), self._joined_tables(tables[cut:])
         how = self.random.choice(("inner", "left", "outer"))
         node = {"op": "join_tables", "how": how, "left": left.node, "right": right.node}
+        if how != "outer" and self.random.random() < 0.3:
+            node |= self._by_foreign_key(left)
         joined = _side_by_side(node, left, right)
-        if "join_by_foreign_key" in operations_of(node) or self.random.random() < 0.7:
+        if self.random.random() < 0.7:
             return joined
-        return replace(self.stepped(joined, is_table=True), can_flatten=False)
+        stepped = self.stepped(joined, is_table=True)
+        # Behind steps rows have the columns of all.
+        first = joined.first if stepped.node is joined.node else None
+        return replace(stepped, can_flatten=False, first=first)
+
+    def _by_foreign_key(self, left: Built) -> dict[str, Any]:
+        return {"op": "join_by_foreign_key", "key": self._table_key(left.naming)}
 
 
 def _side_by_side(node: dict[str, Any], left: Built, right: Built) -> Built:
@@ -372,7 +409,8 @@ def _side_by_side(node: dict[str, Any], left: Built, right: Built) -> Built:
         unset |= right.columns.keys()
     if node["how"] == "outer":
         unset |= left.columns.keys()
-    return Built(node, left.columns | right.columns, can_flatten=False, unset=unset)
+    columns = left.columns | right.columns
+    return Built(node, columns, can_flatten=False, unset=unset, first=left.naming)
 
 
 def rows_of(how: str, inputs: Sequence[Built]) -> tuple[Columns, Columns]:

@@ -168,6 +168,8 @@ def _grouped_table(trees: Trees, _: Plan) -> dict[str, Any]:
     seen = dict.fromkeys(("n0", *(f"total0_{number}" for number in numbers)), "BIGINT")
     rows = seen | {f"n0_{name}": "BIGINT" for name in table.columns}
     how = trees.random.choice(("columns", "columns", "fold"))
+    if "v" not in table.columns:
+        how = "columns"
     if how == "fold":
         rows = seen = {"text": "STRING"}
     return {

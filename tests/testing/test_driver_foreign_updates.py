@@ -1,0 +1,215 @@
+"""Updates of tables joined by a foreign key in the test driver: streams, groups, tables behind."""
+
+from typing import Any
+
+import pytest
+
+from oriel import InvalidTopology, JoinWindows, StreamsBuilder, TimeWindows, collect_list, count
+from oriel.pipeline.language.source_tables import SourceTable
+from oriel.testing import Record, TopologyTestDriver
+
+ORDERS, USERS = "user STRING, n INT", "name STRING"
+
+
+def order(key: str, time: int, user: str | None, number: int = 0) -> Record:
+    """An order of a user."""
+    return Record(key, {"user": user, "n": number}, time)
+
+
+def named(key: str, name: str | None, time: int) -> Record:
+    """A user with a name, or its deletion."""
+    return Record(key, None if name is None else {"name": name}, time)
+
+
+def told(table: SourceTable, builder: StreamsBuilder, *piped: tuple[str, Any]) -> list[Any]:
+    """Key, time and name of each update, in the order of arrival; no name: the row is gone."""
+    table.to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    for topic, records in piped:
+        driver.pipe_input(topic, records)
+    return [
+        (record.key, record.timestamp_ms, record.value and record.value["name"])
+        for record in driver.create_output_topic("out").read_records()
+    ]
+
+
+#: KIP-213's walkthrough and what its four instructions tell: by the log, of an inner and a left
+#: join.
+LOG = [
+    ("orders", order("1", 1, "u")),
+    ("users", named("u", "ann", 5)),
+    ("orders", order("2", 3, "u")),
+    ("users", named("u", "anna", 4)),
+    ("orders", order("1", 7, "v")),
+    ("orders", order("1", 8, "v", 1)),
+    ("orders", order("2", 2, None)),
+    ("users", named("v", "bob", 9)),
+    ("users", named("v", None, 6)),
+    ("orders", Record("1", None, 10)),
+    ("orders", Record("1", None, 11)),
+]
+
+
+def test_an_inner_join_tells_what_kafka_streams_tells() -> None:
+    """A row that was or is there; one that names another key; one that names nothing any more."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    assert told(orders.join(users, foreign_key="user"), builder, *LOG) == [
+        ("1", 5, "ann"),
+        ("2", 5, "ann"),
+        ("1", 4, "anna"), ("2", 4, "anna"),
+        ("1", 7, None),
+        # Order 1 names a user who is not there, as before: nothing. Order 2's user was of time 4.
+        ("2", 4, None),
+        ("1", 9, "bob"),
+        ("1", 6, None),
+        ("1", 10, None),
+    ]  # fmt: skip
+
+
+def test_a_left_join_tells_every_row() -> None:
+    """Also of one without a user, and once that it is gone."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    joined = orders.left_join(users, foreign_key="user").map_values(
+        name="concat(cast(n AS STRING), coalesce(name, ''))"
+    )
+    assert told(joined, builder, *LOG) == [
+        ("1", 1, "0"), ("1", 5, "0ann"), ("2", 5, "0ann"),
+        ("1", 4, "0anna"), ("2", 4, "0anna"),
+        ("1", 7, "0"), ("1", 8, "1"), ("2", 2, "0"),
+        ("1", 9, "1bob"), ("1", 6, "1"), ("1", 10, None),
+    ]  # fmt: skip
+
+
+def test_groups_of_joined_rows_are_subtracted_from_and_added_to() -> None:
+    """Orders by the name of their user, who is called something else then."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    by_name = orders.join(users, foreign_key="user").group_by("name")
+    by_name.aggregate(orders=count()).materialize("by_name")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("users", [named("u", "ann", 1), named("v", "bob", 2)])
+    driver.pipe_input("orders", [order("1", 3, "u"), order("2", 4, "u"), order("3", 5, "v")])
+    rows = {row.key: row.value["orders"] for row in driver.key_value_store("by_name").all()}
+    assert rows == {"ann": 2, "bob": 1}
+    driver.pipe_input("users", named("u", "bob", 6))
+    driver.pipe_input("orders", [order("3", 7, "nobody"), order("2", 8, "u", 1)])
+    rows = {row.key: row.value["orders"] for row in driver.key_value_store("by_name").all()}
+    assert rows == {"ann": 0, "bob": 2}
+
+
+def test_many_updates_of_one_record_have_an_order_in_windows() -> None:
+    """Those of one user in the order of the orders' keys; a filter tells who is gone once."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    joined = orders.join(users, foreign_key="user").filter("name <> 'nobody'")
+    updates = joined.to_stream().map_values("*", order="key").group_by("1")
+    windowed = updates.windowed_by(TimeWindows.of_size_and_grace(10, 0))
+    windowed.aggregate(None, keys=collect_list("order"), n=count()).materialize("windows")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("orders", [order(key, 1, "u") for key in ("b", "ä", "a", "c")])
+    driver.pipe_input("users", named("u", "ann", 2))
+    driver.pipe_input("users", named("u", "nobody", 3))
+    driver.pipe_input("users", named("u", "nobody", 4))
+    (row,) = driver.window_store("windows").all()
+    # Rows that are gone are counted, and have no column.
+    assert (row.value["keys"], row.value["n"]) == (["a", "b", "c", "ä"], 8)
+    assert row.timestamp_ms == 3
+
+
+def test_a_stream_looks_joined_rows_up_and_tables_join_them() -> None:
+    """What tells its rows is a table like any other."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    joined = orders.left_join(users, foreign_key="user")
+    asked = builder.stream("asked", "q STRING").left_join(joined)
+    asked.map_values("q", "name").to("answers")
+    paid = builder.table("paid", "paid INT")
+    paid.left_join(joined.filter("n > 0")).materialize("paid")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("users", named("u", "ann", 1))
+    driver.pipe_input("orders", [order("1", 2, "u", 1), order("2", 3, None, 0)])
+    driver.pipe_input("asked", [Record(key, {"q": "?"}, 4) for key in "123"])
+    answers = driver.create_output_topic("answers").read_records()
+    assert [record.value and record.value["name"] for record in answers] == ["ann", None, None]
+    driver.pipe_input("paid", [Record(key, {"paid": 5}, 5) for key in "12"])
+    rows = driver.key_value_store("paid").all()
+    assert [(row.key, row.value["name"], row.timestamp_ms) for row in rows] == [
+        ("1", "ann", 5), ("2", None, 5),
+    ]  # fmt: skip
+
+
+def test_rows_of_any_table_name_rows_of_any_table() -> None:
+    """Of an aggregation, of joined tables and behind an outer join; of several tables those too."""
+    builder = StreamsBuilder()
+    tags = builder.stream("tags", "tag STRING").group_by("tag").aggregate(tags=count())
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    cities = builder.table("cities", "city STRING, of STRING")
+    tags.left_join(users, foreign_key="key").materialize("tags")
+    both = users.left_join(builder.table("notes", "note STRING"))
+    orders.join(both, foreign_key="user").materialize("notes")
+    cities.outer_join(orders).left_join(users, foreign_key="coalesce(of, user)").materialize("any")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("users", [named("u", "ann", 1), named("v", "bob", 2)])
+    driver.pipe_input("notes", Record("u", {"note": "late"}, 3))
+    driver.pipe_input("tags", [Record("x", {"tag": tag}, 4) for tag in "uvu"])
+    driver.pipe_input("orders", [order("1", 5, "u"), order("2", 6, "v")])
+    driver.pipe_input("cities", Record("1", {"city": "london", "of": "v"}, 7))
+
+    def rows(store: str, *names: str) -> dict[str, tuple[Any, ...]]:
+        found = driver.key_value_store(store).all()
+        return {row.key: tuple(row.value[name] for name in names) for row in found}
+
+    assert rows("tags", "tags", "name") == {"u": (2, "ann"), "v": (1, "bob")}
+    assert rows("notes", "name", "note") == {"1": ("ann", "late"), "2": ("bob", None)}
+    assert rows("any", "city", "name") == {"1": ("london", "bob"), "2": (None, "bob")}
+    assert all(driver.counters(store).dropped == 0 for store in ("tags", "notes", "any"))
+
+
+def test_each_record_counts_once_and_is_told_of_once() -> None:
+    """The left table is read twice, also what an aggregation in front of it reads."""
+    builder = StreamsBuilder()
+    users = builder.table("users", USERS)
+    spent = builder.stream("paid", "user STRING").group_by("user").count()
+    spent.join(users, foreign_key="key").materialize("store")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("paid", [Record("1", {"user": user}, 1) for user in ("u", "v", "u")])
+    driver.pipe_input("paid", [Record("1", {"user": None}, 2), Record("1", {"user": "w"}, 3)])
+    driver.pipe_input("users", [named("u", "ann", 4), named("w", "cid", 5)])
+    counters = driver.counters("store")
+    # What is paid finds no user yet.
+    assert (counters.input, counters.applied, counters.filtered) == (7, 2, 4)
+    assert counters.dropped == 1
+    letters = [(one["offset"], one["reason"]) for one in driver.dead_letters("store")]
+    assert letters == [(3, "null-key")]
+    assert [row.key for row in driver.key_value_store("store").all()] == ["u", "w"]
+
+
+def test_cuts_of_one_topic_do_not_matter() -> None:
+    """Between the same records of the other one."""
+    orders = [order(str(n % 5), n, "uv"[n % 2], n) for n in range(40)]
+    users = [named("uv"[n % 2], f"n{n}", n) for n in range(12)]
+    found = []
+    for most in (1, 3, 100):
+        builder = StreamsBuilder()
+        joined = builder.table("orders", ORDERS).join(
+            builder.table("users", USERS), foreign_key="user"
+        )
+        piped = [
+            (topic, records[low : low + most])
+            for topic, records in (("users", users[:6]), ("orders", orders), ("users", users[6:]))
+            for low in range(0, len(records), most)
+        ]
+        found.append(told(joined, builder, *piped))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) > 40
+
+
+def test_rows_of_pairs_are_refused_with_a_way_out() -> None:
+    """They have the places of both records."""
+    builder = StreamsBuilder()
+    a, b = builder.stream("a", "a BIGINT"), builder.stream("b", "b BIGINT")
+    pairs = a.join(b, JoinWindows.of_time_difference_and_grace(10, 0)).group_by_key().count()
+    with pytest.raises(InvalidTopology, match=r"join: a row of an aggregation of pairs .* topic"):
+        pairs.join(builder.table("users", USERS), foreign_key="key")
