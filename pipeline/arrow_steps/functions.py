@@ -208,6 +208,25 @@ def _split(text: Operand, *, pattern: str) -> Operand:
     return pc.split_pattern(text, pattern).cast(_PARTS)
 
 
+def _array(*values: Operand, has_nulls: bool) -> Operand:
+    """An array of each row's values; ``has_nulls``: its type says that elements may be null."""
+    length = next(len(value) for value in values if not isinstance(value, pa.Scalar))
+    columns = [
+        pa.repeat(value, length) if isinstance(value, pa.Scalar) else value.combine_chunks()
+        for value in values
+    ]
+    # All first values stand in front of all second ones; a row's own are so many rows apart.
+    rows_first = np.arange(len(values) * length).reshape(len(values), length).T.ravel()
+    elements = pa.concat_arrays(columns).take(pa.array(rows_first))
+    ends = np.arange(length + 1, dtype=np.int32) * np.int32(len(values))
+    element = pa.field("element", elements.type, nullable=has_nulls)
+    return pa.ListArray.from_arrays(pa.array(ends), elements, type=pa.list_(element))
+
+
+def _slice(array: Operand, *, start: int, stop: int) -> Operand:
+    return pc.list_slice(array, start, stop, return_fixed_size_list=False).cast(array.type)
+
+
 def _field(value: Operand, *, index: int) -> Operand:
     return pc.struct_field(value, index)
 
@@ -217,6 +236,7 @@ FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
     "abs": pc.abs,
     "add": pc.add,
     "and": pc.and_kleene,
+    "array": _array,
     "case_when": _case_when,
     "cast": _cast,
     "ceil": _ceil,
@@ -248,6 +268,7 @@ FUNCTIONS: Mapping[str, Callable[..., Operand]] = {
     "positive_remainder": _positive_remainder,
     "remainder": _remainder,
     "replace": _replace,
+    "slice": _slice,
     "split": _split,
     "starts_with": _starts_with,
     "substring": _substring,

@@ -338,6 +338,23 @@ class _Reader:
             raise NotInArrow(node.sql())
         return Call("split", (self._expression(text, common),), {"pattern": separator})
 
+    def array(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """An array of values of one type."""
+        values = _items(node.children())
+        if not values or any(value.dataType().simpleString() not in _SCALARS for value in values):
+            raise NotInArrow(node.sql())
+        read = tuple(self._expression(value, common) for value in values)
+        return Call("array", read, {"has_nulls": node.dataType().containsNull()})
+
+    def sliced(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
+        """So many elements of an array from a constant place on, counted from its beginning."""
+        place, length = _constants(node)
+        # Others make Spark raise, or count from the array's end.
+        if place < 1 or length < 0:
+            raise NotInArrow(node.sql())
+        read = self._expression(_items(node.children())[0], common)
+        return Call("slice", (read,), {"start": place - 1, "stop": place - 1 + length})
+
     def joined(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """``concat_ws`` with a constant separator; it also takes arrays of texts."""
         separator, *texts = _items(node.children())
@@ -361,10 +378,12 @@ _READERS: Mapping[str, Callable[[_Reader, Any, Mapping[Any, Expression]], Expres
     "Cast": _Reader.cast,
     "CommonExpressionRef": _Reader.named,
     "ConcatWs": _Reader.joined,
+    "CreateArray": _Reader.array,
     "GetStructField": _Reader.field,
     "If": _Reader.conditional,
     "Like": _Reader.like,
     "Literal": _Reader.constant,
+    "Slice": _Reader.sliced,
     "StaticInvoke": _Reader.valid_text,
     "StringReplace": _Reader.replaced,
     "StringSplit": _Reader.split,

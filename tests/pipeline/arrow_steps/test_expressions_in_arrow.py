@@ -69,7 +69,8 @@ IN_THE_TABLE = (
     "greatest(v, f, i)", "least(v, x)", "s.d.z", "length(w)", "w || y", "concat_ws('-', w, y)",
     "left(w, 2)", "substring(w, 2)", "replace(w, 'a', 'b')", "trim(w)", "ltrim(w)", "rtrim(w)",
     "w LIKE 'a%'", "w LIKE '%a'", "w LIKE '%a%'", "w LIKE 'a'", "contains(w, 'a')",
-    "startswith(w, 'a')", "endswith(w, 'a')", "split(w, 'a')",
+    "startswith(w, 'a')", "endswith(w, 'a')", "split(w, 'a')", "array(v, x)",
+    "slice(split(w, 'a'), 2, 1)",
 )  # fmt: skip
 
 
@@ -109,6 +110,11 @@ STEPS = [
     .filter("part <> ''")
     .group_by("part"),
     stream().flat_map_values("*", w="split(w, ' ')").group_by("i"),
+    stream()
+    .filter("i > 0")
+    .flat_map_values("w", v="array(v, x, -1)")
+    .filter("v < 9")
+    .group_by("w"),
     StreamsBuilder()
     .table("t", SCHEMA)
     .filter("i > 1")
@@ -142,6 +148,24 @@ def test_texts_are_split_as_sparks_are(spark: SparkSession) -> None:
     assert steps is not None
     wanted = row_steps.rows(spark.createDataFrame(RECORDS).coalesce(1)).toArrow()
     assert not differences(steps.rows(RECORDS), wanted)
+
+
+def test_arrays_are_made_and_sliced_as_sparks_are(spark: SparkSession) -> None:
+    """Of columns and constants, of one type in the end, with nulls or without."""
+    arrays = [
+        "array(v, x)", "array(i, v)", "array(i, j, n)", "array(w, y, 'a', NULL)", "array(t)",
+        "array(coalesce(i, 0), 1)", "array(1, i + n, CAST(NULL AS INT))",
+        "slice(split(w, 'a'), 1, 2)", "slice(array(w, y), 2, 3)", "slice(array(i, j), 3, 1)",
+        "slice(array(v, x), 1, 0)",
+    ]  # fmt: skip
+    computed = {f"x{number}": one for number, one in enumerate(arrays)}
+    origin = stream().map_values(**computed).group_by("'all'").origins[0]
+    row_steps, steps = checked_steps(spark, origin, RECORDS, list(computed))
+    assert steps is not None
+    wanted = row_steps.rows(spark.createDataFrame(RECORDS).coalesce(1)).toArrow()
+    made = steps.rows(RECORDS)
+    assert not differences(made, wanted)
+    assert [made[name].type for name in computed] == [steps.values.field(n).type for n in computed]
 
 
 def test_results_of_a_join_go_through_expressions(spark: SparkSession) -> None:
