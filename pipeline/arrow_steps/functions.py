@@ -52,10 +52,16 @@ def _if(condition: Operand, value: Operand, other: Operand) -> Operand:
     return pc.if_else(pc.fill_null(condition, fill_value=False), value, other)
 
 
-def _case_when(*branches: Operand) -> Operand:
-    """Conditions and values in turn, at the end the value if no condition is true."""
+def _case_when(*branches: Operand, array_type: pa.DataType | None = None) -> Operand:
+    """Conditions and values in turn, at the end the value if no condition is true.
+
+    Types of arrays may say of elements that none is null; ``array_type`` is that of all of them.
+    """
     *cases, result = branches
-    for condition, value in zip(cases[-2::-2], cases[::-2], strict=True):
+    conditions, values = cases[-2::-2], cases[::-2]
+    if array_type is not None:
+        result, *values = (value.cast(array_type) for value in (result, *values))
+    for condition, value in zip(conditions, values, strict=True):
         result = _if(condition, value, result)
     return result
 

@@ -31,6 +31,7 @@ from oriel.pipeline.language.topology import (
     side_of,
     sides_of,
     tells_rows,
+    verb,
 )
 from oriel.pipeline.windows import JoinWindows, TableJoin, Windows
 
@@ -267,7 +268,7 @@ def stream_joins(
     Raises:
         InvalidTopology: a record would come without a partner from each of merged streams.
     """
-    step = "join" if how == "inner" else f"{how}_join"
+    step = verb(how)
     # Each record's partners are looked for in one stream: it would be alone in each that has none.
     if (len(others) > 1 and how != "inner") or (len(origins) > 1 and how == "outer"):
         message = (

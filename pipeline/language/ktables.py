@@ -5,7 +5,7 @@ Each step returns a new object. An aggregation counts once it is materialized;
 """
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from oriel.pipeline.errors import InvalidTopology
 from oriel.pipeline.language.arguments import (
@@ -17,7 +17,7 @@ from oriel.pipeline.language.arguments import (
 from oriel.pipeline.language.formats import StoreKeySerde
 from oriel.pipeline.language.joins import aggregate_updates, results_of
 from oriel.pipeline.language.names import check_names, check_new_store, check_topic
-from oriel.pipeline.language.step_checks import checked_map_values
+from oriel.pipeline.language.step_checks import check_builder, checked_map_values
 from oriel.pipeline.language.topology import (
     Filter,
     Input,
@@ -26,7 +26,9 @@ from oriel.pipeline.language.topology import (
     Records,
     Store,
     StoreSource,
+    verb,
 )
+from oriel.pipeline.language.windowed_joins import joined_windows
 from oriel.pipeline.windows import Duration, EmitStrategy, NoWindows
 from oriel.storage import sink_name
 
@@ -119,6 +121,16 @@ class KTable:
         # A key of its own, which stays: Python gives the id of a lost object to the next one.
         self._ticket = object()
         registry.waiting[self._ticket] = text
+
+    @property
+    def is_windowed(self) -> bool:
+        """Whether its rows are of windows."""
+        return self._store.windows.kind != "none"
+
+    def handed_over(self) -> tuple[Store, str]:
+        """The aggregation and how it is written, for another one that is made of it."""
+        self.registry.waiting.pop(self._ticket, None)
+        return self._store, self._text
 
     def suppress(self, until: EmitStrategy) -> "KTable":
         """Write final rows only, ``suppress(until_window_closes())``: Kafka's other name for it.
@@ -230,26 +242,29 @@ class KTable:
         other: "SourceTable | KTable",
         *,
         foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
-    ) -> "SourceTable":
+    ) -> "SourceTable | KTable":
         """The rows of keys that both tables have, as ``SourceTable.join`` gives them.
 
+        Of two aggregations by equal time windows, the rows of keys and windows that both have.
+
         Raises:
-            InvalidTopology: as there; or it has windows, or rows of pairs beside other streams.
+            InvalidTopology: as there; or rows of pairs beside other streams; or one has windows,
+                and the other has none or not the same, or a foreign key, functions or steps.
         """
-        return self.as_table("join").join(other, foreign_key=foreign_key)
+        return self._joined("inner", other, foreign_key)
 
     def left_join(
         self,
         other: "SourceTable | KTable",
         *,
         foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
-    ) -> "SourceTable":
+    ) -> "SourceTable | KTable":
         """``join``, and rows of this table without one in the other, with nulls."""
-        return self.as_table("left_join").left_join(other, foreign_key=foreign_key)
+        return self._joined("left", other, foreign_key)
 
-    def outer_join(self, other: "SourceTable | KTable") -> "SourceTable":
+    def outer_join(self, other: "SourceTable | KTable") -> "SourceTable | KTable":
         """``left_join``, and rows of the other table without one in this."""
-        return self.as_table("outer_join").outer_join(other)
+        return self._joined("outer", other)
 
     def group_by(self, *columns: "str | Column") -> "KGroupedTable":
         """Group the rows by columns or expressions, as ``SourceTable.group_by`` does.
@@ -296,17 +311,35 @@ class KTable:
 
         rows = self._rows(
             step,
-            "rows of windows are joined as one cogroup of both streams, by the same windows; or "
-            "let to_stream() go on, to join or to group its records",
+            "rows of windows are joined with those of an aggregation by the same time windows; let "
+            "to_stream() go on, to join or to group its records",
         )
         return SourceTable(self.registry, (rows,))
 
     def _rows(self, step: str, of_windows: str) -> Input:
         """The updates that tell the table's rows; ``of_windows`` says what to do with windows."""
-        if not isinstance(self._store.windows, NoWindows):
+        if self.is_windowed:
             message = f"{step}: {of_windows}"
             raise InvalidTopology(message)
         return self._updates(step)
+
+    def _joined(
+        self,
+        how: Literal["inner", "left", "outer"],
+        other: "SourceTable | KTable",
+        foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
+    ) -> "SourceTable | KTable":
+        step = verb(how)
+        if isinstance(other, KTable) and self.is_windowed and other.is_windowed and not foreign_key:
+            check_builder(step, self.registry, other.registry)
+            behind, text = other.handed_over()
+            joined = joined_windows(how, self._store, behind)
+            return self._instead(joined, f"{self._text}.{step}({text})")
+        table = self.as_table(step)
+        if how == "outer":
+            return table.outer_join(other)
+        join = table.join if how == "inner" else table.left_join
+        return join(other, foreign_key=foreign_key)
 
     def _updates(self, step: str) -> Input:
         updates = results_of(aggregate_updates(step, self._store))

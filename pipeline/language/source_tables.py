@@ -36,6 +36,7 @@ from oriel.pipeline.language.topology import (
     TableRows,
     grouping_text,
     tells_rows,
+    verb,
 )
 from oriel.pipeline.windows import EmitStrategy, NoWindows, TableJoin
 
@@ -196,7 +197,7 @@ class SourceTable:
         other: "SourceTable | KTable",
         foreign_key: "str | Column | tuple[str | Column, ...] | None" = None,
     ) -> "SourceTable":
-        step = "join" if how == "inner" else f"{how}_join"
+        step = verb(how)
         if isinstance(other, KTable):
             other = other.as_table(step)
         if not isinstance(other, SourceTable):

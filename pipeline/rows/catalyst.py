@@ -6,8 +6,7 @@ value is in the tables below. Whatever is not makes ``NotInArrow``, and Spark ru
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from math import copysign
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -29,25 +28,21 @@ from oriel.pipeline.arrow_steps import (
 )
 from oriel.pipeline.hops import FIRST_ELEMENT
 from oriel.pipeline.language import OWN_KEY, SCOPE
+from oriel.pipeline.rows.plan_nodes import (
+    BOOLEAN,
+    FRACTIONS,
+    INTEGERS,
+    NUMBERS,
+    SCALARS,
+    TEXT,
+    NotInArrow,
+    arrow_type,
+    constants,
+    items,
+    value_of,
+)
 from oriel.pipeline.windows import SUBORDER, SUBSCRIBED, SUBSCRIBER
 
-#: Spark's types, of which a function in Arrow may have arguments.
-_TYPES = {
-    "boolean": pa.bool_(),
-    "tinyint": pa.int8(),
-    "smallint": pa.int16(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-}
-_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
-_FRACTIONS = frozenset({"float", "double"})
-_NUMBERS = _INTEGERS | _FRACTIONS
-_TEXT = frozenset({"string"})
-_BOOLEAN = frozenset({"boolean"})
-_SCALARS = frozenset(_TYPES)
 #: What a flattening makes beside the element.
 _OF_ELEMENTS = frozenset({f"__{SUBORDER.name}", FIRST_ELEMENT.name})
 
@@ -61,35 +56,35 @@ class _Rule(NamedTuple):
 
 #: By the class of the expression.
 _RULES: Mapping[str, _Rule] = {
-    "Abs": _Rule("abs", _NUMBERS),
-    "Add": _Rule("add", _NUMBERS),
-    "And": _Rule("and", _BOOLEAN),
+    "Abs": _Rule("abs", NUMBERS),
+    "Add": _Rule("add", NUMBERS),
+    "And": _Rule("and", BOOLEAN),
     "Ceil": _Rule("ceil", frozenset({"double", "bigint"})),
-    "Coalesce": _Rule("coalesce", _SCALARS),
-    "Concat": _Rule("concat", _TEXT),
-    "Divide": _Rule("divide", _FRACTIONS),
-    "EqualNullSafe": _Rule("equal_null_safe", _SCALARS),
-    "EqualTo": _Rule("equal", _SCALARS),
+    "Coalesce": _Rule("coalesce", SCALARS),
+    "Concat": _Rule("concat", TEXT),
+    "Divide": _Rule("divide", FRACTIONS),
+    "EqualNullSafe": _Rule("equal_null_safe", SCALARS),
+    "EqualTo": _Rule("equal", SCALARS),
     "Floor": _Rule("floor", frozenset({"double", "bigint"})),
-    "GreaterThan": _Rule("greater", _SCALARS),
-    "GreaterThanOrEqual": _Rule("greater_equal", _SCALARS),
-    "Greatest": _Rule("greatest", _SCALARS),
-    "In": _Rule("is_in", _SCALARS),
-    "IntegralDivide": _Rule("divide", _INTEGERS),
-    "IsNaN": _Rule("is_nan", _FRACTIONS),
-    "IsNotNull": _Rule("is_not_null", _SCALARS),
-    "IsNull": _Rule("is_null", _SCALARS),
-    "Least": _Rule("least", _SCALARS),
-    "Length": _Rule("length", _TEXT),
-    "LessThan": _Rule("less", _SCALARS),
-    "LessThanOrEqual": _Rule("less_equal", _SCALARS),
-    "Multiply": _Rule("multiply", _NUMBERS),
-    "Not": _Rule("not", _BOOLEAN),
-    "Or": _Rule("or", _BOOLEAN),
-    "Pmod": _Rule("positive_remainder", _INTEGERS),
-    "Remainder": _Rule("remainder", _NUMBERS),
-    "Subtract": _Rule("subtract", _NUMBERS),
-    "UnaryMinus": _Rule("negate", _NUMBERS),
+    "GreaterThan": _Rule("greater", SCALARS),
+    "GreaterThanOrEqual": _Rule("greater_equal", SCALARS),
+    "Greatest": _Rule("greatest", SCALARS),
+    "In": _Rule("is_in", SCALARS),
+    "IntegralDivide": _Rule("divide", INTEGERS),
+    "IsNaN": _Rule("is_nan", FRACTIONS),
+    "IsNotNull": _Rule("is_not_null", SCALARS),
+    "IsNull": _Rule("is_null", SCALARS),
+    "Least": _Rule("least", SCALARS),
+    "Length": _Rule("length", TEXT),
+    "LessThan": _Rule("less", SCALARS),
+    "LessThanOrEqual": _Rule("less_equal", SCALARS),
+    "Multiply": _Rule("multiply", NUMBERS),
+    "Not": _Rule("not", BOOLEAN),
+    "Or": _Rule("or", BOOLEAN),
+    "Pmod": _Rule("positive_remainder", INTEGERS),
+    "Remainder": _Rule("remainder", NUMBERS),
+    "Subtract": _Rule("subtract", NUMBERS),
+    "UnaryMinus": _Rule("negate", NUMBERS),
 }
 #: Expressions that say in two ways what becomes of a number that does not fit.
 _WITH_MODE = frozenset({
@@ -104,15 +99,11 @@ _SEARCHES = {"StartsWith": "starts_with", "EndsWith": "ends_with", "Contains": "
 _REGULAR = re.compile(r"[\\^$.|?*+()\[\]{}]")
 #: What may be cast to what; of texts, Spark reads more than Arrow.
 _CASTS = {
-    **dict.fromkeys(_NUMBERS, _NUMBERS | _BOOLEAN),
-    **dict.fromkeys(_INTEGERS, _SCALARS),
-    "boolean": _SCALARS,
-    "string": _TEXT,
+    **dict.fromkeys(NUMBERS, NUMBERS | BOOLEAN),
+    **dict.fromkeys(INTEGERS, SCALARS),
+    "boolean": SCALARS,
+    "string": TEXT,
 }
-
-
-class NotInArrow(Exception):
-    """An expression that Arrow does not run as Spark does."""
 
 
 def arrow_program(rows: DataFrame, records: DataFrame) -> Program | None:
@@ -152,7 +143,7 @@ def _program(plan: Any, projections: int) -> Program:
         reader.read(projection)
     outputs = {
         attribute.name(): reader.columns[attribute.exprId().id()]
-        for attribute in _items(plan.output())
+        for attribute in items(plan.output())
         if attribute.exprId().id() in reader.columns and attribute.name() not in SCOPE
     }
     assert reader.key is not None
@@ -174,7 +165,7 @@ class _Reader:
             self._explode(projection)
             return
         computed = []
-        for named in _items(projection.projectList()):
+        for named in items(projection.projectList()):
             if named.getClass().getSimpleName() != "Alias":
                 continue
             number, name = named.exprId().id(), named.name()
@@ -201,8 +192,8 @@ class _Reader:
 
     def _explode(self, generate: Any) -> None:
         """Add the rows of an array's elements: a generator's output is their place and value."""
-        _, element = _items(generate.generatorOutput())
-        (elements,) = _items(generate.generator().children())
+        _, element = items(generate.generatorOutput())
+        (elements,) = items(generate.generator().children())
         read = self.column(elements, {})
         number = element.exprId().id()
         self.columns[number] = f"__{number}"
@@ -234,7 +225,7 @@ class _Reader:
         **options: Any,
     ) -> Expression:
         """A call with as many of the node's children as there are without those in options."""
-        children = _items(node.children())
+        children = items(node.children())
         arguments = children[: 1 if options else None]
         if any(child.dataType().simpleString() not in types for child in children):
             raise NotInArrow(function)
@@ -250,7 +241,10 @@ class _Reader:
 
     def constant(self, node: Any, _common: Mapping[Any, Expression]) -> Expression:
         """A literal; constant expressions became literals before."""
-        return Constant(pa.scalar(_value(node), _arrow_type(node)))
+        value = value_of(node)
+        if value is not None and node.dataType().simpleString() not in SCALARS:
+            raise NotInArrow(node.sql())
+        return Constant(pa.scalar(value, arrow_type(node.dataType())))
 
     def field(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """A field of a struct, null where that is null."""
@@ -264,21 +258,23 @@ class _Reader:
             node, "Cast"
         ):
             raise NotInArrow(node.sql())
-        return Call("cast", (self._expression(node.child(), common),), {"to": _arrow_type(node)})
+        return Call(
+            "cast", (self._expression(node.child(), common),), {"to": arrow_type(node.dataType())}
+        )
 
     def conditional(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """``IF`` and ``CASE``, whose children are conditions and values in turn."""
-        _arrow_type(node)
-        children = [self._expression(child, common) for child in _items(node.children())]
+        value_type = arrow_type(node.dataType())
+        children = [self._expression(child, common) for child in items(node.children())]
         if len(children) % 2 == 0:
-            children.append(Constant(pa.scalar(None, _arrow_type(node))))
-        return Call("case_when", tuple(children))
+            children.append(Constant(pa.scalar(None, value_type)))
+        options = {"array_type": value_type} if pa.types.is_list(value_type) else {}
+        return Call("case_when", tuple(children), options)
 
     def with_named(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """An expression that names others, as BETWEEN names what it compares."""
         own = {
-            one.id().toString(): self._expression(one.child(), common)
-            for one in _items(node.defs())
+            one.id().toString(): self._expression(one.child(), common) for one in items(node.defs())
         }
         return self._expression(node.child(), {**common, **own})
 
@@ -291,17 +287,17 @@ class _Reader:
         kind = node.getClass().getSimpleName()
         if node.children().size() > 1:
             raise NotInArrow(kind)
-        return self._call(_TRIMS[kind], node, common, types=_TEXT)
+        return self._call(_TRIMS[kind], node, common, types=TEXT)
 
     def searched(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """Whether a text has a constant one in it."""
-        (pattern,) = _constants(node)
+        (pattern,) = constants(node)
         function = _SEARCHES[node.getClass().getSimpleName()]
-        return self._call(function, node, common, types=_TEXT, pattern=pattern)
+        return self._call(function, node, common, types=TEXT, pattern=pattern)
 
     def like(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """Patterns that are a text with ``%`` before or behind it, or both."""
-        (pattern,) = _constants(node)
+        (pattern,) = constants(node)
         text = pattern.strip("%")
         if set(text) & {"%", "_", "\\", node.escapeChar()}:
             raise NotInArrow(pattern)
@@ -310,13 +306,13 @@ class _Reader:
             return Call("equal", (read, Constant(pa.scalar(text, pa.string()))))
         before, behind = pattern.startswith("%"), pattern.endswith("%")
         function = "contains" if before and behind else "ends_with" if before else "starts_with"
-        return self._call(function, node, common, types=_TEXT, pattern=text)
+        return self._call(function, node, common, types=TEXT, pattern=text)
 
     def substring(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """From a constant place on, counted from the text's beginning."""
-        place, length = _constants(node)
-        text = _items(node.children())[0]
-        if text.dataType().simpleString() not in _TEXT or length < 0 or place < 0:
+        place, length = constants(node)
+        text = items(node.children())[0]
+        if text.dataType().simpleString() not in TEXT or length < 0 or place < 0:
             raise NotInArrow(node.sql())
         start = max(place - 1, 0)
         read = self._expression(text, common)
@@ -324,43 +320,43 @@ class _Reader:
 
     def replaced(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """A text with one constant text for another."""
-        pattern, replacement = _constants(node)
+        pattern, replacement = constants(node)
         return self._call(
-            "replace", node, common, types=_TEXT, pattern=pattern, replacement=replacement
+            "replace", node, common, types=TEXT, pattern=pattern, replacement=replacement
         )
 
     def split(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """A text between separators that no regular expression reads as more than themselves."""
-        separator, limit = _constants(node)
-        text = _items(node.children())[0]
+        separator, limit = constants(node)
+        text = items(node.children())[0]
         is_plain = separator and not _REGULAR.search(separator) and limit == -1
-        if not is_plain or text.dataType().simpleString() not in _TEXT:
+        if not is_plain or text.dataType().simpleString() not in TEXT:
             raise NotInArrow(node.sql())
         return Call("split", (self._expression(text, common),), {"pattern": separator})
 
     def array(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """An array of values of one type."""
-        values = _items(node.children())
-        if not values or any(value.dataType().simpleString() not in _SCALARS for value in values):
+        values = items(node.children())
+        if not values or any(value.dataType().simpleString() not in SCALARS for value in values):
             raise NotInArrow(node.sql())
         read = tuple(self._expression(value, common) for value in values)
         return Call("array", read, {"has_nulls": node.dataType().containsNull()})
 
     def sliced(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """So many elements of an array from a constant place on, counted from its beginning."""
-        place, length = _constants(node)
+        place, length = constants(node)
         # Others make Spark raise, or count from the array's end.
         if place < 1 or length < 0:
             raise NotInArrow(node.sql())
-        read = self._expression(_items(node.children())[0], common)
+        read = self._expression(items(node.children())[0], common)
         return Call("slice", (read,), {"start": place - 1, "stop": place - 1 + length})
 
     def joined(self, node: Any, common: Mapping[Any, Expression]) -> Expression:
         """``concat_ws`` with a constant separator; it also takes arrays of texts."""
-        separator, *texts = _items(node.children())
-        if any(text.dataType().simpleString() not in _TEXT for text in texts):
+        separator, *texts = items(node.children())
+        if any(text.dataType().simpleString() not in TEXT for text in texts):
             raise NotInArrow(node.sql())
-        (text,) = _constants(node, [separator])
+        (text,) = constants(node, [separator])
         read = tuple(self._expression(one, common) for one in texts)
         return Call("concat_with", read, {"separator": text})
 
@@ -397,7 +393,7 @@ _READERS: Mapping[str, Callable[[_Reader, Any, Mapping[Any, Expression]], Expres
 def _sources(unpacked: Any) -> dict[int, str]:
     """The record's columns by Spark's number: the value's fields, or a join's columns."""
     columns = {}
-    for named in _items(unpacked.projectList()):
+    for named in items(unpacked.projectList()):
         name = named.name()
         # Of the pipeline's own columns these go through steps like a value's.
         if not name.startswith("__") or name in {OWN_KEY, SUBSCRIBED.name, SUBSCRIBER.name}:
@@ -413,39 +409,3 @@ def _is_legacy(node: Any, kind: str) -> bool:
     if kind in _WITH_MODE:
         return bool(node.evalMode().toString() == "LEGACY")
     return kind not in _WITH_FLAG or not node.failOnError()
-
-
-def _arrow_type(node: Any) -> pa.DataType:
-    spark_type = node.dataType().simpleString()
-    if spark_type not in _TYPES:
-        raise NotInArrow(spark_type)
-    return _TYPES[spark_type]
-
-
-def _value(literal: Any) -> Any:
-    """The value of a literal as Python's."""
-    value = literal.value()
-    if isinstance(value, float) and value == 0 and copysign(1, value) < 0:
-        # To Spark -0.0 and 0.0 are one literal, and which it puts in follows from all that a
-        # step computes.
-        raise NotInArrow("-0.0")  # noqa: EM101 - never shown
-    if value is None or _arrow_type(literal) != pa.string():
-        return value
-    if not value.isValid():
-        raise NotInArrow("bytes")  # noqa: EM101 - never shown
-    return value.toString()
-
-
-def _constants(node: Any, children: Sequence[Any] | None = None) -> list[Any]:
-    """The values of all children but the first, which have to be constant and not null."""
-    values = []
-    for child in _items(node.children())[1:] if children is None else children:
-        if child.getClass().getSimpleName() != "Literal" or child.value() is None:
-            raise NotInArrow(node.sql())
-        values.append(_value(child))
-    return values
-
-
-def _items(sequence: Any) -> list[Any]:
-    """A list of the JVM's as Python's."""
-    return [sequence.apply(index) for index in range(sequence.size())]

@@ -242,7 +242,7 @@ def test_what_is_no_table_is_told_with_a_way_out() -> None:
     users, orders = builder.table("users", USERS), builder.stream("orders", ORDERS)
     windowed = orders.group_by_key().windowed_by(tumbling(5, 0)).count()
     for step in ("join", "left_join", "outer_join"):
-        with pytest.raises(InvalidTopology, match=rf"{step}: rows of windows are joined as one"):
+        with pytest.raises(InvalidTopology, match=rf"{step}: rows of windows are joined with"):
             getattr(users, step)(windowed)
     with pytest.raises(InvalidTopology, match=r"group_by: rows of windows .* to group its"):
         windowed.group_by("count")

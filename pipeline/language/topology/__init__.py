@@ -12,6 +12,7 @@ from oriel.pipeline.language.topology.aggregations import (
     Publication,
     Records,
     TableRows,
+    verb,
 )
 from oriel.pipeline.language.topology.descriptions import (
     function_texts,
@@ -106,4 +107,5 @@ __all__ = [
     "source_texts",
     "step_texts",
     "tells_rows",
+    "verb",
 ]

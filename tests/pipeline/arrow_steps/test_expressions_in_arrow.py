@@ -156,7 +156,8 @@ def test_arrays_are_made_and_sliced_as_sparks_are(spark: SparkSession) -> None:
         "array(v, x)", "array(i, v)", "array(i, j, n)", "array(w, y, 'a', NULL)", "array(t)",
         "array(coalesce(i, 0), 1)", "array(1, i + n, CAST(NULL AS INT))",
         "slice(split(w, 'a'), 1, 2)", "slice(array(w, y), 2, 3)", "slice(array(i, j), 3, 1)",
-        "slice(array(v, x), 1, 0)",
+        "slice(array(v, x), 1, 0)", "if(t, array(v, x), NULL)",
+        "CASE WHEN i > 0 THEN split(w, 'a') WHEN t THEN array(y) END",
     ]  # fmt: skip
     computed = {f"x{number}": one for number, one in enumerate(arrays)}
     origin = stream().map_values(**computed).group_by("'all'").origins[0]

@@ -322,8 +322,12 @@ def _join_aggregates(builder: StreamsBuilder, node: Node) -> None:
     of_first, of_second = (
         every_column(number, each["columns"]) for number, each in enumerate(node["inputs"])
     )
-    both = first.cogroup(**of_first).cogroup(second, **of_second)
-    table = _windowed(both, windows_of(node), node).aggregate()
+    if node["windows"]["kind"] != "none":
+        left = _windowed(first, windows_of(node), node).aggregate(**of_first)
+        right = _windowed(second, windows_of(node), node).aggregate(**of_second)
+        _by_how(left, node)(right).materialize(STORE)
+        return
+    table = first.cogroup(**of_first).cogroup(second, **of_second).aggregate()
     if node["how"] in _JOINED_ROWS:
         table = table.filter(_JOINED_ROWS[node["how"]])
     table.materialize(STORE)

@@ -1,0 +1,90 @@
+"""Aggregations by the same time windows, joined: one aggregation of the streams of both.
+
+A time window is the same span of time in both, so a joined row is a row of their cogroup. Whether a
+table has a row of the window says how many records of its streams are in it: these counts stand
+beside the aggregates, and steps over the rows read them and leave them out.
+"""
+
+from dataclasses import replace
+from typing import Literal
+
+from oriel.pipeline.errors import InvalidTopology
+from oriel.pipeline.language.topology import Columns, Filter, MapValues, Store, verb
+from oriel.pipeline.windows import TimeWindows, count
+
+#: What to do where windows can't be joined so.
+_WAY_OUT = "let to_stream() of both join as streams, or aggregate both streams in one cogroup"
+
+
+def joined_windows(how: Literal["inner", "left", "outer"], left: Store, right: Store) -> Store:
+    """The aggregation whose rows are those of ``left`` and ``right`` joined by key and window.
+
+    Raises:
+        InvalidTopology: the windows differ or are no time windows, functions aggregate, there are
+            steps behind one, one writes final rows only and the other does not, or both have a
+            column of one name.
+    """
+    step = verb(how)
+    first, second = left.aggregation, right.aggregation
+    if not isinstance(left.windows, TimeWindows) or left.windows != right.windows:
+        message = (
+            f"{step}: rows of windows are joined by equal time windows, not {left.windows!r} and "
+            f"{right.windows!r}; {_WAY_OUT}"
+        )
+        raise InvalidTopology(message)
+    if not isinstance(first, Columns) or not isinstance(second, Columns):
+        message = f"{step}: rows of windows are joined that have named aggregates; {_WAY_OUT}"
+        raise InvalidTopology(message)
+    if left.row_steps or right.row_steps or left.emit != right.emit:
+        message = (
+            f"{step}: rows of windows are joined as the aggregations give them, both with each "
+            "update or both when they are final; put steps and suppress behind the join"
+        )
+        raise InvalidTopology(message)
+    names = [*first.names, *second.names]
+    twice = {name for name in first.names if name.lower() in map(str.lower, second.names)}
+    if twice:
+        message = (
+            f"{step}: both tables have columns named {sorted(twice)}; give those of one other "
+            "names, aggregate(other=...)"
+        )
+        raise InvalidTopology(message)
+    aggregates = (*first.of_stream, *second.of_stream)
+    counts = _free_names(len(aggregates), names)
+    of_left, of_right = counts[: len(first.of_stream)], counts[len(first.of_stream) :]
+    behind = tuple(
+        replace(origin, stream=origin.stream + len(first.of_stream)) for origin in right.inputs
+    )
+    optional: dict[str, str] = {}
+    if how != "inner":
+        optional |= _where(of_right, second.names)
+    if how == "outer":
+        optional = _where(of_left, first.names) | optional
+    chosen = MapValues(tuple(name for name in names if name not in optional), dict(optional))
+    filters = {"inner": (of_left, of_right), "left": (of_left,), "outer": ()}[how]
+    return replace(
+        left,
+        inputs=(*left.inputs, *behind),
+        aggregation=Columns(
+            tuple({**of, name: count()} for of, name in zip(aggregates, counts, strict=True))
+        ),
+        row_steps=(*(Filter(_has_row(of_side)) for of_side in filters), chosen),
+    )
+
+
+def _free_names(number: int, taken: list[str]) -> list[str]:
+    """Names of so many columns beside those that are ``taken``."""
+    prefix = "records"
+    while any(name.lower().startswith(prefix) for name in taken):
+        prefix += "_"
+    return [f"{prefix}{place}" for place in range(number)]
+
+
+def _has_row(counts: list[str]) -> str:
+    """Whether a table has a row, by how many records its streams have."""
+    return " OR ".join(f"{name} > 0" for name in counts)
+
+
+def _where(counts: list[str], names: list[str]) -> dict[str, str]:
+    """The columns of a table, null where it has no row."""
+    return {name: f"CASE WHEN {_has_row(counts)} THEN `{name}` END" for name in names}

@@ -1,0 +1,189 @@
+"""Aggregations by the same time windows joined by key and window, in the test driver."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from oriel import (
+    EmitStrategy,
+    InvalidTopology,
+    SessionWindows,
+    StreamsBuilder,
+    TimeWindows,
+    collect_list,
+    count,
+    sum,
+    until_window_closes,
+)
+from oriel.pipeline.language.ktables import KTable
+from oriel.testing import Record, TopologyTestDriver
+
+HOUR = TimeWindows.of_size_and_grace(10, 5)
+EXAMPLE = [
+    ("orders", Record("a", {"amount": 3}, 1)),
+    ("refunds", Record("a", {"back": 1}, 12)),
+    ("orders", Record("a", {"amount": 4}, 13)),
+    ("refunds", Record("a", {"back": 2}, 11)),
+    ("refunds", Record("b", {"back": 5}, 2)),
+]
+#: Key and window's start, orders, refunds, time; by kind of join.
+ROWS = {
+    "join": [("a", 10, [4], [2, 1], 13)],
+    "left_join": [("a", 0, [3], None, 1), ("a", 10, [4], [2, 1], 13)],
+    "outer_join": [
+        ("a", 0, [3], None, 1), ("a", 10, [4], [2, 1], 13), ("b", 0, None, [5], 2),
+    ],
+}  # fmt: skip
+
+
+def both_of(builder: StreamsBuilder, windows: Any = HOUR) -> tuple[KTable, KTable]:
+    """What was ordered and what came back."""
+    orders = builder.stream("orders", "amount INT").group_by_key().windowed_by(windows)
+    refunds = builder.stream("refunds", "back INT").group_by_key().windowed_by(windows)
+    return (
+        orders.aggregate(orders=collect_list("amount"), ordered=sum("amount")),
+        refunds.aggregate(refunds=collect_list("back"), n=count()),
+    )
+
+
+def rows_of(driver: TopologyTestDriver) -> list[tuple[Any, ...]]:
+    """The rows of the store, as ``ROWS`` has them."""
+    return [
+        (row.key, row.window_start_ms, row.value["orders"], row.value["refunds"], row.timestamp_ms)
+        for row in driver.window_store("store").all()
+    ]
+
+
+@pytest.mark.parametrize("how", ROWS)
+def test_rows_are_joined_by_key_and_window(how: str) -> None:
+    """With the greatest time of both; where one has no row its columns are null, counts too."""
+    builder = StreamsBuilder()
+    left, right = both_of(builder)
+    getattr(left, how)(right).materialize("store")
+    driver = TopologyTestDriver(builder.build())
+    for topic, record in EXAMPLE:
+        driver.pipe_input(topic, record)
+    assert rows_of(driver) == ROWS[how]
+    values = [row.value for row in driver.window_store("store").all()]
+    assert all(set(value) == {"orders", "ordered", "refunds", "n"} for value in values)
+    assert [value["n"] is None for value in values] == [v["refunds"] is None for v in values]
+
+
+@pytest.mark.parametrize("how", ROWS)
+def test_updates_are_told_as_kafka_streams_tells_them(how: str) -> None:
+    """Of a join nothing before both have the window, then each record of either."""
+    builder = StreamsBuilder()
+    left, right = both_of(builder)
+    getattr(left, how)(right).to_stream().map_values("ordered", "n", "window_start_ms").to("out")
+    driver = TopologyTestDriver(builder.build())
+    for topic, record in EXAMPLE:
+        driver.pipe_input(topic, record)
+    told = [
+        (record.key, record.timestamp_ms, record.value["ordered"], record.value["n"])
+        for record in driver.create_output_topic("out").read_records()
+        if record.value is not None
+    ]
+    first, alone, last = ("a", 1, 3, None), ("a", 12, None, 1), ("b", 2, None, 1)
+    joined = [("a", 13, 4, 1), ("a", 13, 4, 2)]
+    assert (
+        told
+        == {
+            "join": joined,
+            "left_join": [first, *joined],
+            "outer_join": [first, alone, *joined, last],
+        }[how]
+    )
+
+
+def test_joined_windows_are_written_when_both_streams_have_passed_them() -> None:
+    """Suppressed behind the join, or both in front of it."""
+    found = []
+    for in_front in (False, True):
+        builder = StreamsBuilder()
+        left, right = both_of(builder)
+        if in_front:
+            left, right = (table.suppress(until_window_closes()) for table in (left, right))
+        joined = left.join(right).filter("ordered > 3")
+        assert isinstance(joined, KTable)
+        joined.suppress(until_window_closes()).materialize("store")
+        driver = TopologyTestDriver(builder.build())
+        for topic, record in EXAMPLE:
+            driver.pipe_input(topic, record)
+        driver.pipe_input("orders", Record("z", {"amount": 0}, 99))
+        assert rows_of(driver) == []
+        driver.pipe_input("refunds", Record("z", {"back": 0}, 99))
+        found.append(rows_of(driver))
+    assert found == [ROWS["join"]] * 2
+
+
+def test_cogroups_join_and_names_stay_free() -> None:
+    """A table of two streams has a row if one has; ``records0`` is the user's."""
+    builder = StreamsBuilder()
+    a, b, c = (builder.stream(topic, f"{topic} INT").group_by_key() for topic in "abc")
+    left = a.cogroup(Records0=sum("a")).cogroup(b, b=sum("b")).windowed_by(HOUR).aggregate()
+    left.join(c.windowed_by(HOUR).aggregate(c=sum("c"))).materialize("store")
+    driver = TopologyTestDriver(builder.build())
+    for topic, key in (("a", "x"), ("b", "y"), ("c", "x"), ("c", "y"), ("c", "z")):
+        driver.pipe_input(topic, Record(key, {topic: 1}, 1))
+    assert [(row.key, row.value) for row in driver.window_store("store").all()] == [
+        ("x", {"Records0": 1, "b": None, "c": 1}), ("y", {"Records0": None, "b": 1, "c": 1}),
+    ]  # fmt: skip
+
+
+def _windowed(builder: StreamsBuilder, topic: str, windows: Any = HOUR) -> Any:
+    return builder.stream(topic, "v INT").group_by_key().windowed_by(windows)
+
+
+def _reduced(builder: StreamsBuilder) -> None:
+    _windowed(builder, "a").reduce(lambda kept, _: kept).join(_windowed(builder, "b").count())
+
+
+def _sessions(builder: StreamsBuilder) -> None:
+    windows = SessionWindows.of_inactivity_gap_and_grace(5, 0)
+    left, right = (_windowed(builder, topic, windows) for topic in "ab")
+    left.aggregate(a=count()).join(right.aggregate(b=count()))
+
+
+def _others(builder: StreamsBuilder) -> None:
+    other = _windowed(builder, "b", TimeWindows.of_size_and_grace(10, 6))
+    _windowed(builder, "a").aggregate(a=count()).outer_join(other.aggregate(b=count()))
+
+
+def _final(builder: StreamsBuilder) -> None:
+    final = _windowed(builder, "a").emit(EmitStrategy.on_window_close()).aggregate(a=count())
+    final.left_join(_windowed(builder, "b").aggregate(b=count()))
+
+
+def _stepped(builder: StreamsBuilder) -> None:
+    left = _windowed(builder, "a").aggregate(a=count()).filter("a > 1")
+    left.join(_windowed(builder, "b").aggregate(b=count()))
+
+
+def _named(builder: StreamsBuilder) -> None:
+    _windowed(builder, "a").count().join(_windowed(builder, "b").aggregate(Count=count()))
+
+
+def _strange(builder: StreamsBuilder) -> None:
+    other = _windowed(StreamsBuilder(), "b").aggregate(b=count())
+    _windowed(builder, "a").aggregate(a=count()).join(other)
+
+
+@pytest.mark.parametrize(
+    ("define", "match"),
+    [
+        (_reduced, r"join: rows of windows are joined that have named aggregates; let to_stream"),
+        (_sessions, r"join: rows of windows are joined by equal time windows, not Session.* and "),
+        (_others, r"outer_join: rows of windows are joined by equal time windows, not .*grace"),
+        (_final, r"left_join: rows of windows are joined as the aggregations give them, both wi"),
+        (_stepped, r"join: rows of windows are joined as .*; put steps and suppress behind the j"),
+        (_named, r"join: both tables have columns named \['count'\]; give those of one other nam"),
+        (_strange, r"join: the two sides are of different builders"),
+    ],
+)
+def test_what_is_not_joined_is_told_with_a_way_out(
+    define: Callable[[StreamsBuilder], None], match: str
+) -> None:
+    """Which windows, which aggregates, and where steps stand."""
+    with pytest.raises(InvalidTopology, match=match):
+        define(StreamsBuilder())
