@@ -27,6 +27,7 @@ from oriel.pipeline.language.topology import (
     TableChanges,
     TableLookup,
     TableUpdates,
+    fan_outs_of,
     pairing_join,
     side_of,
     sides_of,
@@ -180,11 +181,12 @@ def _with_foreign_updates(
     responses = tables[rows.right].join if isinstance(rows.right, int) else None
     if isinstance(responses, Responses):
         assert isinstance(responses.left.join, Subscriptions), "what responses are to"
-        named = responses.left.join.left.steps[-1]
-        assert isinstance(named, ForeignKey), "what subscriptions are made of"
+        first = responses.left.join.left
+        assert isinstance(first.steps[-1], ForeignKey), "what subscriptions are made of"
         right = Input(responses.right.source, responses.right.steps, (), responses.right.join)
-        table = table_updates(step, of_left, left)
-        return (foreign_updates(step, rows.how, (table, right), named.key),), 0
+        both, key = (table_updates(step, of_left, left), right), first.steps[-1].key
+        # Its rows alone say who subscribes: the joins in front are made once.
+        return (foreign_updates(step, rows.how, both, key, first),), 0
     of_right, right_rows = _with_foreign_updates(step, tables, rows.right)
     joined = TableJoin(rows.how, left, numbered(right_rows, len(of_left)))
     return (*of_left, *of_right), joined
@@ -195,19 +197,34 @@ def foreign_updates(
     how: Literal["inner", "left", "outer"],
     tables: tuple[Input, Input],
     key: "tuple[str | Column, ...]",
+    naming: Side | None = None,
 ) -> Input:
     """A table and the rows that its own ``key`` names in another, as what tells each joined row.
 
+    ``naming`` are the rows of the first one of joined tables with the key, where these make it.
+
     Raises:
-        InvalidTopology: one of them aggregates pairs of streams.
+        InvalidTopology: one of them aggregates pairs of streams, or the right one is told of by
+            as many joins by foreign keys as a row's place has room for.
     """
     left, right = tables
     _refuse_pairs(step, tuple(map(side_of, tables)))
-    subscriptions = Subscriptions(side_of(stepped(left, ForeignKey(key))), each=True)
+    if fan_outs_of(right) >= _MOST_FAN_OUTS:
+        message = (
+            f"{step}: rows of which each is named by others, and these by others once more, have "
+            f"updates {_MOST_FAN_OUTS} joins by a foreign key deep; write those of the inner joins "
+            "to a topic with to_stream().to(topic), and read that as a table"
+        )
+        raise InvalidTopology(message)
+    subscriptions = Subscriptions(naming or side_of(stepped(left, ForeignKey(key))), each=True)
     responses = Responses(side_of(results_of(subscriptions)), side_of(right), each=True)
     named = side_of(stepped(left, ForeignKey(key, beside=True)))
     both = (named, side_of(results_of(responses)))
     return results_of(TableUpdates(both, TableJoin(how, 0, 1), by_foreign_key=True))
+
+
+#: So many joins by foreign keys, each of which a right record goes through to all who name it.
+_MOST_FAN_OUTS = 3
 
 
 def _refuse_pairs(step: str, tables: tuple[Side, ...]) -> None:

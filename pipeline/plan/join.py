@@ -24,6 +24,7 @@ from oriel.pipeline.language import (
     TableLookup,
     TableUpdates,
     are_updates,
+    fan_outs_of,
     has_elements,
     places_of,
     sides_of,
@@ -286,7 +287,7 @@ def _engine(
         engine = (
             ResponseUpdatesEngine(
                 sides[RIGHT], carried, (rows[LEFT], rows[RIGHT]),
-                is_filtered=join.right.filters_table,
+                is_filtered=join.right.filters_table, is_told=fan_outs_of(join.right) > 0,
             )
             if join.each
             else ResponsesEngine(sides[RIGHT], carried, rows[RIGHT])
@@ -295,7 +296,10 @@ def _engine(
         assert join.rows.how != "outer", "a row without a key names none"
         both = rows[LEFT], rows[RIGHT]
         tables = sides[LEFT], sides[RIGHT]
-        engine = ForeignUpdatesEngine(join.rows.how, tables, carried, both)
+        naming = sides_of(join)[RIGHT].join
+        assert naming is not None, "responses to those who name"
+        logs = places_of(naming.left).logs
+        engine = ForeignUpdatesEngine(join.rows.how, tables, carried, both, logs)
     else:
         filtered = frozenset(n for n, side in enumerate(join.tables) if side.filters_table)
         if isinstance(join, TableChanges):

@@ -10,9 +10,9 @@ from oriel.pipeline.language import (
     TableChanges,
     TableLookup,
     are_updates,
+    log_sides,
     pairing_join,
     places_of,
-    sides_of,
 )
 from oriel.pipeline.windows import NO_NUMBERS
 
@@ -30,7 +30,7 @@ def origin_of(stream: Input | Side) -> Origin | None:
     join = pairing_join(stream)
     if join is None:
         return None
-    topics = tuple(topic for side in sides_of(join) for topic in _topics_of(side))
+    topics = tuple(topic for side in log_sides(join) for topic in _topics_of(side))
     if isinstance(join, Subscriptions | Responses) and not join.each:
         return Origin(topics[:1], NO_NUMBERS)
     # Behind an aggregation changes are updates of rows, each of which is news.
@@ -52,5 +52,5 @@ def effect_logs(stream: Input | Side) -> int:
 def _topics_of(stream: Side) -> tuple[str, ...]:
     """The topics that its records' places can be of, in the order of ``Places.log_of``."""
     join = pairing_join(stream)
-    sides = sides_of(join) if join else ()
+    sides = log_sides(join) if join else ()
     return tuple(t for side in sides for t in _topics_of(side)) or (stream.source.topic,)

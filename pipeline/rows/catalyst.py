@@ -41,8 +41,10 @@ from oriel.pipeline.rows.plan_nodes import (
     items,
     value_of,
 )
-from oriel.pipeline.windows import SUBORDER, SUBSCRIBED, SUBSCRIBER
+from oriel.pipeline.windows import LEAVES, SUBORDER, SUBSCRIBED, SUBSCRIBER
 
+#: Of the pipeline's own columns these go through steps like a value's.
+_THROUGH_STEPS = frozenset({OWN_KEY, SUBSCRIBED.name, SUBSCRIBER.name, LEAVES.name})
 #: What a flattening makes beside the element.
 _OF_ELEMENTS = frozenset({f"__{SUBORDER.name}", FIRST_ELEMENT.name})
 
@@ -395,8 +397,7 @@ def _sources(unpacked: Any) -> dict[int, str]:
     columns = {}
     for named in items(unpacked.projectList()):
         name = named.name()
-        # Of the pipeline's own columns these go through steps like a value's.
-        if not name.startswith("__") or name in {OWN_KEY, SUBSCRIBED.name, SUBSCRIBER.name}:
+        if not name.startswith("__") or name in _THROUGH_STEPS:
             columns[named.exprId().id()] = name
     return columns
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from oriel.pipeline.dead_letters import Origin
 from oriel.pipeline.hops import FIRST_ELEMENT, KEY_GROUP, REPORT, TASK, PartitionNumbers
 from oriel.pipeline.plan import BatchPlan, StampPlan
 from oriel.pipeline.state import key_hashes
@@ -173,8 +174,10 @@ class _Stamper:
         if self._stamp.origin.subtracts:
             bad = bad.filter(pa.array(~takes_away(bad)))
         if len(bad):
-            self._dead_letters += self._plan.dead_letters.of_results(self._stamp.origin, bad)
             self.counters += Counters(rejected_results=len(bad))
+            if self._stamp.effect_logs:
+                bad = _one_of_each_record(bad, self._stamp.origin)
+            self._dead_letters += self._plan.dead_letters.of_results(self._stamp.origin, bad)
         return results.filter(pc.and_(pc.invert(is_bad), results["keep"]))
 
     def results_to_windows(self, results: pa.Table) -> pa.RecordBatch:
@@ -261,6 +264,17 @@ class _Stamper:
         close_ms = np.maximum(close_ms, self._plan.close_ms)
         late = self._plan.assembly.engine.is_late(np.asarray(rows["timestamp_ms"]), close_ms)
         return rows.append_column("close_ms", pa.array(close_ms)).filter(pa.array(~late))
+
+
+def _one_of_each_record(bad: pa.Table, origin: Origin) -> pa.Table:
+    """Of a record's bad results with one reason the first: a row that all name has very many."""
+    columns = [bad[name] for name in ("partition", "offset", "reason")]
+    columns += [pa.array(origin.topic_numbers(bad[SUBORDER.name])), pa.array(np.arange(len(bad)))]
+    numbered = pa.table(columns, ["partition", "offset", "reason", "topic", "row"])
+    firsts = numbered.group_by(["partition", "offset", "reason", "topic"]).aggregate(
+        [("row", "min")]
+    )
+    return bad.take(firsts["row_min"].sort())
 
 
 def _records_in(rows: pa.Table) -> int:

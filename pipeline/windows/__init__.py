@@ -54,6 +54,7 @@ from oriel.pipeline.windows.engines import (
 from oriel.pipeline.windows.functions import Aggregator, Fold, Merger
 from oriel.pipeline.windows.joins import (
     FOREIGN_KEY,
+    LEAVES,
     MATCHED,
     NO_NUMBERS,
     RESULT_FIELDS,
@@ -100,6 +101,7 @@ __all__ = [
     "EFFECT",
     "FOREIGN_KEY",
     "FOREVER_MS",
+    "LEAVES",
     "LEFT",
     "MATCHED",
     "MAX_TIMESTAMP_MS",

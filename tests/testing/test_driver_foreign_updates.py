@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from oriel import InvalidTopology, JoinWindows, StreamsBuilder, TimeWindows, collect_list, count
+from oriel import (
+    IllegalArgument,
+    InvalidTopology,
+    JoinWindows,
+    StreamsBuilder,
+    TimeWindows,
+    collect_list,
+    count,
+)
 from oriel.pipeline.language.source_tables import SourceTable
 from oriel.testing import Record, TopologyTestDriver
 
@@ -213,3 +221,84 @@ def test_rows_of_pairs_are_refused_with_a_way_out() -> None:
     pairs = a.join(b, JoinWindows.of_time_difference_and_grace(10, 0)).group_by_key().count()
     with pytest.raises(InvalidTopology, match=r"join: a row of an aggregation of pairs .* topic"):
         pairs.join(builder.table("users", USERS), foreign_key="key")
+
+
+def test_a_row_is_told_of_through_three_joins_and_refused_beyond() -> None:
+    """A department is that of categories, of items, of orders; many at each step, by their keys."""
+    builder = StreamsBuilder()
+    departments = builder.table("departments", "d STRING")
+    categories = builder.table("categories", "of_d STRING")
+    items, orders = builder.table("items", "of_c STRING"), builder.table("orders", "of_i STRING")
+    in_departments = categories.join(departments, foreign_key="of_d")
+    of_items = items.join(in_departments, foreign_key="of_c")
+    of_orders = orders.join(of_items, foreign_key="of_i")
+    stream = of_orders.to_stream()
+    stream.map_values(order="key", d="d").group_by("d").aggregate(
+        orders=collect_list("order")
+    ).materialize("store")
+    with pytest.raises(InvalidTopology, match=r"join: rows .* have updates 3 joins by a foreign k"):
+        builder.table("parcels", "of_o STRING").join(of_orders, foreign_key="of_o")
+    driver = TopologyTestDriver(builder.build())
+    twice = [f"{n}" for n in range(2)]
+    driver.pipe_input("departments", [Record("d", {"d": "old"}, 1)])
+    driver.pipe_input("categories", [Record(c, {"of_d": "d"}, 2) for c in twice])
+    driver.pipe_input("items", [Record(c + i, {"of_c": c}, 3) for c in twice for i in twice])
+    names = [c + i + o for c in twice for i in twice for o in twice]
+    driver.pipe_input("orders", [Record(name, {"of_i": name[:2]}, 4) for name in names])
+    driver.pipe_input("departments", Record("d", {"d": "new"}, 5))
+    rows = {row.key: row.value["orders"] for row in driver.key_value_store("store").all()}
+    assert rows == {"old": names, "new": names}
+
+
+def test_a_star_reads_its_facts_once_for_each_foreign_key() -> None:
+    """And once for their rows: the joins in front of a join are made once."""
+    builder = StreamsBuilder()
+    joined = builder.table("facts", ", ".join(f"f{n} STRING" for n in range(4)))
+    for number in range(4):
+        dimension = builder.table(f"dimension{number}", f"d{number} STRING")
+        join = joined.join if number % 2 else joined.left_join
+        joined = join(dimension, foreign_key=f"f{number}")
+    joined.group_by("concat(coalesce(d0, '-'), d1, coalesce(d2, '-'), d3)").count().materialize("s")
+    topology = builder.build()
+    assert topology.describe().count("table('facts')") == 5
+    driver = TopologyTestDriver(topology)
+    facts = [{f"f{n}": key for n in range(4)} for key in ("x", "y", "x")]
+    driver.pipe_input("facts", [Record(str(n), fact, 1) for n, fact in enumerate(facts)])
+    for number in (1, 3, 0, 2):
+        driver.pipe_input(f"dimension{number}", Record("x", {f"d{number}": "a"}, 2))
+    driver.pipe_input("dimension1", [Record("y", {"d1": "b"}, 3), Record("x", {"d1": "c"}, 3)])
+    driver.pipe_input("facts", Record("0", facts[1] | {"f3": "x"}, 4))
+    rows = {row.key: row.value["count"] for row in driver.key_value_store("s").all()}
+    assert rows == {"-a-a": 0, "aa-a": 0, "aaaa": 0, "acaa": 1, "-b-a": 1}
+
+
+def test_numbers_without_room_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says what to do; wrapped numbers would be another record's."""
+    monkeypatch.setattr("oriel.pipeline.windows.joins.response_updates._MOST_OF_TOLD", 2**61)
+    builder = StreamsBuilder()
+    items = builder.table("items", "of_c STRING").join(
+        builder.table("categories", "c STRING"), foreign_key="of_c"
+    )
+    orders = builder.table("orders", "of_i STRING").join(items, foreign_key="of_i")
+    orders.to_stream().to("out")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("items", [Record(i, {"of_c": "x"}, 1) for i in "abcd"])
+    driver.pipe_input("orders", [Record(i, {"of_i": i}, 2) for i in "abcd"])
+    with pytest.raises(
+        IllegalArgument, match=r"more than .* room for; .* to a topic with to\(topi"
+    ):
+        driver.pipe_input("categories", Record("x", {"c": "new"}, 3))
+
+
+def test_a_record_has_one_letter_of_all_its_rows() -> None:
+    """A user without a name is in no group, whoever's orders name it."""
+    builder = StreamsBuilder()
+    orders, users = builder.table("orders", ORDERS), builder.table("users", USERS)
+    joined = orders.join(users, foreign_key="user")
+    joined.group_by("name").count().materialize("store")
+    driver = TopologyTestDriver(builder.build())
+    driver.pipe_input("orders", [order(key, 1, "u") for key in "abc"])
+    driver.pipe_input("users", [Record("u", {"name": None}, 2), Record("u", {"name": None}, 3)])
+    letters = [(one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("store")]
+    assert letters == [("users", 0, "null-key"), ("users", 1, "null-key")]
+    assert driver.counters("store").dropped_results == 6

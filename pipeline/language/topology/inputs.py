@@ -12,7 +12,7 @@ from oriel.pipeline.language.topology.steps import (
     flattens,
     grouping_text,
 )
-from oriel.pipeline.windows import JoinWindows, NoWindows, Places, TableJoin, Windows
+from oriel.pipeline.windows import RIGHT, JoinWindows, NoWindows, Places, TableJoin, Windows
 from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
@@ -317,11 +317,26 @@ def places_of(stream: Side | Input) -> Places:
     if isinstance(join, StreamJoin):
         return places_of(join.left).joined(places_of(join.right))
     if join is not None and _are_of_tables(join):
-        logs = sum(places_of(side).logs for side in sides_of(join))
+        logs = sum(places_of(side).logs for side in log_sides(join))
         # Of a change the old row, and the new one; so of a row that names another key.
         of_each_table = 2 if isinstance(join, TableChanges | Subscriptions) else 1
         return Places(1, logs, of_tables=logs, of_each_table=of_each_table)
     return Places(numbers=int(join is not None or has_elements(stream)))
+
+
+def log_sides(join: Join) -> tuple[Side, ...]:
+    """The sides of whose logs results are, one behind the other."""
+    if isinstance(join, TableUpdates) and join.by_foreign_key:
+        # Responses are of the left table's logs, too.
+        return (join.left, named_by(join))
+    return sides_of(join)
+
+
+def named_by(join: TableUpdates) -> Side:
+    """The table whose rows those of another one name."""
+    responses = join.tables[RIGHT].join
+    assert isinstance(responses, Responses), "what a join by a foreign key reads"
+    return responses.right
 
 
 def _are_of_tables(join: Join) -> bool:
@@ -354,6 +369,19 @@ def are_updates(stream: Side | Input) -> bool:
     if isinstance(join, TableUpdates | TableChanges):
         return len(join.tables) > 1 or any(map(tells_rows, join.tables))
     return True
+
+
+def fan_outs_of(stream: Side | Input) -> int:
+    """By how many joins by a foreign key one record comes to be any number of rows.
+
+    A right record is told to all who name its key, and if these are named, to all who name theirs.
+    """
+    join = stream.join
+    if join is None:
+        return 0
+    if isinstance(join, TableUpdates) and join.by_foreign_key:
+        return max(fan_outs_of(join.left), 1 + fan_outs_of(named_by(join)))
+    return max(map(fan_outs_of, sides_of(join)))
 
 
 def tells_rows(stream: Side | Input) -> bool:

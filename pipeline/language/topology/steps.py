@@ -152,7 +152,7 @@ class ForeignKey:
 
     def __str__(self) -> str:
         """The step as it is written."""
-        return f"foreign_key({'*, ' if self.beside else ''}{grouping_text(self.key)})"
+        return f"{'with_' if self.beside else ''}foreign_key({grouping_text(self.key)})"
 
 
 @dataclass(frozen=True)

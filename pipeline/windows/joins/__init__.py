@@ -14,9 +14,7 @@ several) and the updates of an aggregation (``windows.aggregate_updates``). Thes
 
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.foreign_updates import (
-    SUBSCRIBED,
     ForeignUpdatesEngine,
-    ResponseUpdatesEngine,
     SubscriptionUpdatesEngine,
 )
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
@@ -25,6 +23,11 @@ from oriel.pipeline.windows.joins.places import (
     Places,
     numbered_places,
     refuse_large_places,
+)
+from oriel.pipeline.windows.joins.response_updates import (
+    LEAVES,
+    SUBSCRIBED,
+    ResponseUpdatesEngine,
 )
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
@@ -54,6 +57,7 @@ from oriel.pipeline.windows.joins.updates import TableUpdatesEngine
 
 __all__ = [
     "FOREIGN_KEY",
+    "LEAVES",
     "MATCHED",
     "NO_NUMBERS",
     "RECORDS",

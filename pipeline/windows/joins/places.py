@@ -103,6 +103,13 @@ class Places:
         log = first // self.of_each_table % self.of_tables if self.of_tables else 0
         return np.where(first < 0, -first, log)
 
+    def without_log(self, first: Ints) -> Ints:
+        """What tells rows of one place in one log apart, from their ``first`` numbers."""
+        if not self.of_tables:
+            return first
+        of_log = self.of_tables * self.of_each_table
+        return first // of_log * self.of_each_table + first % self.of_each_table
+
     def numbers_of_rows(self, first: Ints, number: Ints, rows: int) -> Ints:
         """The first numbers of rows of which each record or element makes up to ``rows``.
 
@@ -116,8 +123,9 @@ class Places:
         if most >= rows or (highest // logs * rows + most + 1) * logs >= 2**63:
             message = (
                 f"a record changes {most + 1} rows, and {highest // logs} numbers of what does so "
-                "are in use: more than a row's place has room for; use shorter windows, or let "
-                "final rows go on, with emit(EmitStrategy.on_window_close())"
+                "are in use: more than a row's place has room for; use shorter windows, let final "
+                "rows go on, with emit(EmitStrategy.on_window_close()), or write what stands in "
+                "front to a topic with to(topic), and read that"
             )
             raise IllegalArgument(message)
         return (first // logs * rows + number) * logs + first % logs

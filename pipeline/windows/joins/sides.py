@@ -110,12 +110,35 @@ class SideLogs:
             first += places.logs
         return log
 
+    def own_numbers(self, rows: pa.Table) -> Ints:
+        """What tells rows of equal places in one log apart."""
+        own = np.zeros(len(rows), dtype=np.int64)
+        if SUBORDER.name not in rows.column_names:
+            return own
+        side, first = np.asarray(rows[SIDE.name]), np.asarray(pc.fill_null(rows[SUBORDER.name], 0))
+        for number, places in enumerate(self.places):
+            own = np.where(side == number, places.without_log(first), own)
+        return own
+
     def suborders(self, rows: pa.Table) -> Ints:
         """What tells apart what rows of equal places become: the log, and their own number."""
-        own = np.zeros(len(rows), dtype=np.int64)
-        if SUBORDER.name in rows.column_names:
-            own = np.asarray(pc.fill_null(rows[SUBORDER.name], 0))
-        return own * self.count + self.numbers(rows)
+        return self.numbered(self.own_numbers(rows), self.numbers(rows))
+
+    def numbered(self, own: Ints, log: Ints) -> Ints:
+        """The suborders of ``own`` numbers in logs.
+
+        Raises:
+            IllegalArgument: there is no room for them in 64 bits, of changes twice as large.
+        """
+        most = int(own.max(initial=0))
+        if (most + 1) * self.count >= 2**62:
+            message = (
+                f"rows of one record have numbers up to {most} in joins one behind the other, more "
+                "than their places have room for; write what stands in front to a topic with "
+                "to(topic), and read that"
+            )
+            raise IllegalArgument(message)
+        return own * self.count + log
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads
+from oriel.pipeline.windows.joins.places import Places
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
     RESULT_FIELDS,
@@ -118,7 +119,7 @@ class TableUpdatesEngine(JoinEngine):
         self._join = join
         self._filtered = filtered
         self._asks_for_old = asks_for_old
-        self._logs = SideLogs([each.places for each in rows or [RECORDS] * len(tables)])
+        self._logs = self._side_logs([each.places for each in rows or [RECORDS] * len(tables)])
         #: Whether a key has a history in each partition that it comes from.
         self._by_partition = False
         self._values_of = [table.names for table in tables]
@@ -130,6 +131,10 @@ class TableUpdatesEngine(JoinEngine):
         self.result_schema = pa.schema([*RESULT_FIELDS, NULL_VALUE, *values])
         #: What ``_joined`` gives; results may be made of it.
         self._joined_schema = self.result_schema
+
+    def _side_logs(self, places: Sequence[Places]) -> SideLogs:
+        """The logs that records and results are of."""
+        return SideLogs(places)
 
     def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
         """Let the records of ``batch`` take effect; clocks don't matter."""
@@ -179,14 +184,7 @@ class TableUpdatesEngine(JoinEngine):
         # What stands in front of a record in its history is what its key had before.
         before = np.where(head[new], -1, newest[:, new - 1])
         of_last = newest[:, np.append(head[1:], True)[: len(head)]]
-        before, after, last = (
-            self._standing(records, of_tables) for of_tables in (before, newest[:, new], of_last)
-        )
-        return Histories(records, new, before, after, last[last >= 0])
-
-    def _standing(self, records: pa.Table, of_tables: Ints) -> Ints:  # noqa: ARG002
-        """The numbers of the rows, by [side, row], of those that have not lost their meaning."""
-        return of_tables
+        return Histories(records, new, before, newest[:, new], of_last[of_last >= 0])
 
     def _effect_keys(self, records: pa.Table) -> tuple[Ints, ...]:
         """Sort keys of the order of effect, the last first as in ``np.lexsort``.
