@@ -277,21 +277,8 @@ def _engine(
     elif isinstance(join, TableLookup):
         left, right = sides
         engine = TableLookupEngine(join.how, left, right, carried, rows=(rows[LEFT], rows[RIGHT]))
-    elif isinstance(join, Subscriptions):
-        engine = (
-            SubscriptionUpdatesEngine(carried, rows[LEFT])
-            if join.each
-            else SubscriptionsEngine(carried)
-        )
-    elif isinstance(join, Responses):
-        engine = (
-            ResponseUpdatesEngine(
-                sides[RIGHT], carried, (rows[LEFT], rows[RIGHT]),
-                is_filtered=join.right.filters_table, is_told=fan_outs_of(join.right) > 0,
-            )
-            if join.each
-            else ResponsesEngine(sides[RIGHT], carried, rows[RIGHT])
-        )  # fmt: skip
+    elif isinstance(join, Subscriptions | Responses):
+        engine = _between_tables(join, sides, rows, carried)
     elif isinstance(join, TableUpdates) and join.by_foreign_key:
         assert join.rows.how != "outer", "a row without a key names none"
         both = rows[LEFT], rows[RIGHT]
@@ -312,3 +299,25 @@ def _engine(
     names = tuple({name: name for name in side.names} for side in sides)
     schema = pa.schema([field for side in sides for field in side])
     return engine, ReadColumns(schema, names, (None,) * len(sides))
+
+
+def _between_tables(
+    join: Subscriptions | Responses,
+    sides: Sequence[pa.Schema],
+    rows: Sequence[SideRows],
+    carried: pa.Schema,
+) -> JoinEngine:
+    """The engine of what tables that are joined by a foreign key tell each other."""
+    if isinstance(join, Subscriptions):
+        if join.each:
+            return SubscriptionUpdatesEngine(carried, rows[LEFT])
+        return SubscriptionsEngine(carried)
+    if not join.each:
+        return ResponsesEngine(sides[RIGHT], carried, rows[RIGHT])
+    return ResponseUpdatesEngine(
+        sides[RIGHT],
+        carried,
+        (rows[LEFT], rows[RIGHT]),
+        is_filtered=join.right.filters_table,
+        is_told=fan_outs_of(join.right) > 0,
+    )

@@ -27,7 +27,7 @@ from tests.windows.engine_runs import (
     whole,
 )
 from tests.windows.fold_checks import check_deleted, check_told_for_a_reason
-from tests.windows.random_logs import random_case
+from tests.windows.random_logs import marks_reached, random_case
 
 #: Functions are called one by one: for CI, not for the inner loop.
 pytestmark = pytest.mark.slow
@@ -280,12 +280,9 @@ WINDOW_MARKS = ALL_MARKS | {"late", "final"}
 @pytest.mark.parametrize("windows", MAKERS)
 def test_functions_are_called_as_the_model_calls_them(windows: str, kind: str) -> None:
     """Random logs give the model's rows under any cut and restart, order of calls included."""
-    reached: set[str] = set()
-    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
-        try:
-            reached |= check_case(MAKERS[windows](seed, kind))
-        except AssertionError as error:
-            pytest.fail(f"seed {seed}: {error}")
+    reached = marks_reached(
+        range(FIRST_SEED, FIRST_SEED + CASES), lambda seed: check_case(MAKERS[windows](seed, kind))
+    )
     marks = ALL_MARKS if windows == "table" else WINDOW_MARKS
     if windows == "sliding":
         marks = marks | {"left out"}

@@ -26,7 +26,14 @@ from oriel.pipeline.windows import (
 from oriel.pipeline.windows.joins.response_updates import SUBSCRIBED
 from tests.slow_foreign_keys import Told, Updates, foreign_key_of
 from tests.slow_joins import Arrived, Logs
-from tests.windows.join_batches import batches, random_cuts, saved_and_loaded, to_table, whole
+from tests.windows.join_batches import (
+    batches,
+    random_cuts,
+    saved_and_loaded,
+    to_table,
+    whole,
+)
+from tests.windows.random_logs import marks_reached
 from tests.windows.test_table_join_properties import CARRIED
 
 CASES = 60
@@ -207,6 +214,12 @@ def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[
     return model.marks
 
 
+def check_cuts(seed: int) -> set[str]:
+    """Compare a case whole and cut, with restarts and without; the rare branches it reached."""
+    case, cuts = random_case(seed), ((False, False), (True, False), (True, True))
+    return set().union(*(check_case(case, cut=cut, restart=restart) for cut, restart in cuts))
+
+
 ALL_MARKS = {
     "names nothing any more", "nothing there, as before", "names what is not there",
     "names another key", "a deletion of what was not there", "several hear",
@@ -217,14 +230,9 @@ ALL_MARKS = {
 @pytest.mark.parametrize("number", [CASES, pytest.param(3000, marks=pytest.mark.long)])
 def test_the_engines_equal_the_model_on_random_logs(number: int) -> None:
     """Results, their order and all states are the model's after each batch, across restarts."""
-    reached: set[str] = set()
-    for seed in range(number):
-        try:
-            for cut, restart in ((False, False), (True, False), (True, True)):
-                reached |= check_case(random_case(seed), cut=cut, restart=restart)
-        except AssertionError as error:
-            pytest.fail(f"seed {seed}: {error}")
-    assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
+    assert marks_reached(range(number), check_cuts) == ALL_MARKS, (
+        "the random logs no longer reach every rare branch"
+    )
 
 
 @pytest.mark.parametrize("wrong", ["sides", "same", "time"])

@@ -22,7 +22,7 @@ from tests.windows.engine_runs import (
     valued_logs,
     whole,
 )
-from tests.windows.random_logs import random_case
+from tests.windows.random_logs import marks_reached, random_case
 
 CASES = 30
 #: Thirty cases from here on reach every rare branch; few others do.
@@ -123,12 +123,9 @@ ALL_MARKS = {
 
 def test_engine_equals_the_model_under_any_cut_restart_and_emission() -> None:
     """Random logs give the model's sessions, bit for bit, however they are cut."""
-    reached: set[str] = set()
-    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
-        try:
-            reached |= check_case(session_case(seed))
-        except AssertionError as error:
-            pytest.fail(f"seed {seed}: {error}")
+    reached = marks_reached(
+        range(FIRST_SEED, FIRST_SEED + CASES), lambda seed: check_case(session_case(seed))
+    )
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.slow_model import expected
 from tests.windows.batches import check_against_model, random_cuts, run_engine, whole
-from tests.windows.random_logs import Case, random_case
+from tests.windows.random_logs import Case, marks_reached, random_case
 
 CASES = 400
 #: Another run of cases than the offline campaign begins with, so that the two add up.
@@ -60,12 +60,9 @@ ALL_MARKS = {
 
 def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart() -> None:
     """Hundreds of random logs give the model's windows, bit for bit, however they are cut."""
-    reached: set[str] = set()
-    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
-        try:
-            reached |= check_case(random_case(seed))
-        except AssertionError as error:
-            pytest.fail(f"seed {seed}: {error}")
+    reached = marks_reached(
+        range(FIRST_SEED, FIRST_SEED + CASES), lambda seed: check_case(random_case(seed))
+    )
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 
 

@@ -23,6 +23,7 @@ from tests.windows.join_batches import (
     to_table,
     whole,
 )
+from tests.windows.random_logs import marks_reached
 
 CASES = 250
 #: (before, after); the negative ones reach to one side only.
@@ -182,12 +183,7 @@ ALL_MARKS = {
 
 def test_engine_equals_the_model_on_random_logs_under_any_cut_and_restart() -> None:
     """After each batch of each cut, what came out is what the model says of the logs so far."""
-    reached: set[str] = set()
-    for seed in range(CASES):
-        try:
-            reached |= check_case(random_case(seed))
-        except AssertionError as error:
-            pytest.fail(f"seed {seed}: {error}")
+    reached = marks_reached(range(CASES), lambda seed: check_case(random_case(seed)))
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 
 

@@ -30,6 +30,7 @@ from tests.windows.join_batches import (
     to_table,
     whole,
 )
+from tests.windows.random_logs import marks_reached
 
 CASES = 80
 LEFT_VALUES = pa.schema([("l", pa.string())])
@@ -224,12 +225,7 @@ ALL_MARKS = {
 
 def test_engines_equal_the_models_on_random_logs_under_any_cut_and_restart() -> None:
     """After each batch of each cut, tables, changes and looked-up records are the model's."""
-    reached: set[str] = set()
-    for seed in range(CASES):
-        try:
-            reached |= check_case(random_case(seed))
-        except AssertionError as error:
-            pytest.fail(f"seed {seed}: {error}")
+    reached = marks_reached(range(CASES), lambda seed: check_case(random_case(seed)))
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 
 

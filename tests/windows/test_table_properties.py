@@ -19,6 +19,7 @@ from tests.windows.engine_runs import (
     valued_logs,
     whole,
 )
+from tests.windows.random_logs import marks_reached
 
 CASES = 25
 FIRST_SEED = 8_000_000
@@ -59,12 +60,9 @@ ALL_MARKS = {
 
 def test_engine_equals_the_model_under_any_cut_and_restart() -> None:
     """Random logs give the model's rows, bit for bit, however they are cut."""
-    reached: set[str] = set()
-    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
-        try:
-            reached |= check_logs(table_logs(seed), seed)
-        except AssertionError as error:
-            pytest.fail(f"seed {seed}: {error}")
+    reached = marks_reached(
+        range(FIRST_SEED, FIRST_SEED + CASES), lambda seed: check_logs(table_logs(seed), seed)
+    )
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 
 

@@ -28,6 +28,7 @@ from tests.windows.join_batches import (
     to_table,
     whole,
 )
+from tests.windows.random_logs import marks_reached
 from tests.windows.test_table_join_properties import CARRIED, LEFT_VALUES, RIGHT_VALUES
 
 CASES = 120
@@ -253,6 +254,12 @@ def check_case(case: Case, *, cut: bool, restart: bool, wrong: str = "") -> set[
     return model.marks
 
 
+def check_cuts(seed: int) -> set[str]:
+    """Compare a case whole and cut, with restarts and without; the rare branches it reached."""
+    case, cuts = random_case(seed), ((False, False), (True, False), (True, True))
+    return set().union(*(check_case(case, cut=cut, restart=restart) for cut, restart in cuts))
+
+
 ALL_MARKS = {
     "a newer record with an earlier time", "a key of several partitions", "a filter tells nothing",
     "left: nothing was there", "outer: nothing was there", "told of three tables and more",
@@ -262,14 +269,9 @@ ALL_MARKS = {
 
 def test_the_engine_equals_the_model_on_random_logs() -> None:
     """Results, their order, drops and state are the model's after each batch, across restarts."""
-    reached: set[str] = set()
-    for seed in range(CASES):
-        try:
-            for cut, restart in ((False, False), (True, False), (True, True)):
-                reached |= check_case(random_case(seed), cut=cut, restart=restart)
-        except AssertionError as error:
-            pytest.fail(f"seed {seed}: {error}")
-    assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
+    assert marks_reached(range(CASES), check_cuts) == ALL_MARKS, (
+        "the random logs no longer reach every rare branch"
+    )
 
 
 @pytest.mark.parametrize("wrong", ["order", "deletion", "time", "filter"])

@@ -17,7 +17,7 @@ from tests.windows.engine_runs import (
     valued_logs,
     whole,
 )
-from tests.windows.random_logs import random_case
+from tests.windows.random_logs import marks_reached, random_case
 
 CASES = 25
 FIRST_SEED = 6_000_000
@@ -97,12 +97,9 @@ ALL_MARKS = {
 
 def test_engine_equals_the_model_under_any_cut_restart_and_emission() -> None:
     """Random logs give the model's windows, bit for bit, however they are cut."""
-    reached: set[str] = set()
-    for seed in range(FIRST_SEED, FIRST_SEED + CASES):
-        try:
-            reached |= check_case(time_case(seed))
-        except AssertionError as error:
-            pytest.fail(f"seed {seed}: {error}")
+    reached = marks_reached(
+        range(FIRST_SEED, FIRST_SEED + CASES), lambda seed: check_case(time_case(seed))
+    )
     assert reached == ALL_MARKS, "the random logs no longer reach every rare branch"
 
 

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, heads, places_in_runs
 from oriel.pipeline.windows.definitions import LEFT, Windows
 from oriel.pipeline.windows.engines import Due
 from oriel.pipeline.windows.joins import (
@@ -239,7 +239,7 @@ class AggregateUpdatesEngine(JoinEngine):
             **updates.columns,
         }
         if self.windows.rule.changes_several:
-            in_record = np.arange(len(records)) - np.searchsorted(updates.record, updates.record)
+            in_record = places_in_runs(heads(updates.record))
             columns[SUBORDER.name] = self._row_numbers(columns[SUBORDER.name], in_record)
         names = self.result_schema.names
         return pa.table([columns[name] for name in names], self.result_schema)

@@ -15,7 +15,7 @@ from oriel.pipeline.windows.aggregate_updates.contract import (
 )
 from oriel.pipeline.windows.aggregate_updates.running import running
 from oriel.pipeline.windows.aggregates import Aggregate, PartColumns
-from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads, pair_order
+from oriel.pipeline.windows.arrays import Flags, Ints, Ranges, coded_keys, heads, pair_order, tails
 from oriel.pipeline.windows.definitions import NoWindows, TimeWindows
 from oriel.pipeline.windows.engines import WindowGrid
 from oriel.pipeline.windows.joins import RECORDS, SideRows
@@ -203,9 +203,8 @@ class ColumnUpdatesEngine(GridUpdatesEngine):
         _, is_completed = self._changes(entries.batch)
         told = np.flatnonzero(~is_completed[entries.record])
         after = merged.take(pa.array(place[len(state) + told])).combine_chunks()
-        is_last = np.append(head[1:], True)[: len(head)]
         return ChangedRows(
-            merged.filter(pa.array(is_last)),
+            merged.filter(pa.array(tails(head))),
             told,
             self._columns.results(after),
             np.asarray(after["timestamp_ms"]),

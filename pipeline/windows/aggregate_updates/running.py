@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from oriel.pipeline.windows.aggregates import PartColumns
-from oriel.pipeline.windows.arrays import Flags, Ranges
+from oriel.pipeline.windows.arrays import Flags, Ranges, places_in_runs
 
 
 def running(columns: PartColumns, rows: pa.Table, head: Flags) -> pa.Table:
@@ -14,8 +14,7 @@ def running(columns: PartColumns, rows: pa.Table, head: Flags) -> pa.Table:
     then the pairs in front of it, and perhaps itself. Twice as many merges as rows, however many
     of them are one group's.
     """
-    number = np.arange(len(rows))
-    of_group = number - np.maximum.accumulate(np.where(head, number, 0))
+    of_group = places_in_runs(head)
     if not of_group.any():
         return rows
     begins = of_group % 2 == 0
@@ -24,7 +23,7 @@ def running(columns: PartColumns, rows: pa.Table, head: Flags) -> pa.Table:
     # Of a row that begins a pair: the pairs before, if there are any, and itself.
     has_before = begins & (of_group > 0)
     sizes = 1 + has_before
-    source = np.where(begins, len(pairs) + number, pair).repeat(sizes)
+    source = np.where(begins, len(pairs) + np.arange(len(rows)), pair).repeat(sizes)
     parts = Ranges.side_by_side(sizes)
     source[parts.low[has_before]] = pair[has_before] - 1
     return columns.merged(pa.concat_tables([pairs, rows]).take(pa.array(source)), parts)

@@ -10,8 +10,10 @@ from oriel.pipeline.windows.arrays.order import (
     heads,
     lexsort,
     pair_order,
+    places_in_runs,
     ranked,
     running_max,
+    tails,
 )
 from oriel.pipeline.windows.arrays.ranges import (
     Flags,
@@ -37,8 +39,10 @@ __all__ = [
     "lexsort",
     "lists",
     "pair_order",
+    "places_in_runs",
     "prefix_sums",
     "range_extremes",
     "ranked",
     "running_max",
+    "tails",
 ]

@@ -57,6 +57,17 @@ def heads(*columns: Ints) -> Flags:
     return head
 
 
+def tails(head: Flags) -> Flags:
+    """Where the runs end that begin where ``head`` is set."""
+    return np.append(head[1:], True)[: len(head)]
+
+
+def places_in_runs(head: Flags) -> Ints:
+    """The place of each row in its run, from 0; ``head`` marks where runs begin."""
+    number = np.arange(len(head))
+    return number - np.maximum.accumulate(np.where(head, number, 0))
+
+
 def running_max(values: Ints, head: Flags) -> Ints:
     """The greatest value so far within each run; ``head`` marks where runs begin."""
     # One accumulate serves all runs: each is lifted above all values of the runs before it.

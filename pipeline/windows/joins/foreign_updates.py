@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads
+from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads, tails
 from oriel.pipeline.windows.definitions import LEFT, RIGHT
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
 from oriel.pipeline.windows.joins.places import Places
@@ -39,7 +39,6 @@ from oriel.pipeline.windows.joins.sides import (
     RECORDS,
     RESULT_FIELDS,
     SIDE,
-    STREAM_TIME,
     SideLogs,
     SideRows,
     TableJoin,
@@ -49,7 +48,6 @@ from oriel.pipeline.windows.joins.subscriptions import FOREIGN_KEY, SUBSCRIBER, 
 from oriel.pipeline.windows.joins.updates import Histories, TableUpdatesEngine, Told
 from oriel.pipeline.windows.records import (
     SUBORDER,
-    arrival_keys,
     takes_away,
 )
 
@@ -82,11 +80,11 @@ class SubscriptionUpdatesEngine(TableChangesEngine):
         # Both changes of a record stand side by side, the old row in front.
         number = np.asarray(changes[SUBORDER.name]) // 2
         places = (number, *(np.asarray(changes[name]) for name in ("partition", "offset")))
-        goes_on = ~np.append(heads(*places)[1:], True)[: len(changes)]
+        is_last = tails(heads(*places))
         columns = {
             "key": changes[FOREIGN_KEY.name],
             SUBSCRIBER.name: changes["key"],
-            LEAVES.name: pa.array(takes_away(changes) & ~goes_on),
+            LEAVES.name: pa.array(takes_away(changes) & is_last),
         }
         names = self.result_schema.names
         messages = [columns[name] if name in columns else changes[name] for name in names]
@@ -148,38 +146,27 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
             self._named(histories.records, of_tables)
             for of_tables in (histories.before, histories.after)
         )
-        if len(histories.new):
-            met = self._answers(histories)[:-1] & self._of_one_place(histories)
-            before[:, 1:] = np.where(met, before[:, :-1], before[:, 1:])
+        answers = self._answers(histories.records)[histories.new]
+        # An answer stands right in front of its left record, if there is one: they share a place.
+        _, *place = self._logs.effect_keys(histories.records)
+        (key_code,), _ = coded_keys(histories.records["key"])
+        of_place = [column[histories.new] for column in (key_code, *place)]
+        met = np.flatnonzero(answers & ~tails(heads(*of_place)))
+        before[:, met + 1] = before[:, met]
         return replace(histories, before=before, after=after)
 
-    def _of_one_place(self, histories: Histories) -> Flags:
-        """Which new records stand in front of one of the same key, log and place."""
-        new = histories.records.take(pa.array(histories.new))
-        (code,), _ = coded_keys(new["key"])
-        _, *place, log, stream_time_ms = self._effect_keys(new)
-        one_place: Flags = ~heads(code, *place, log, stream_time_ms)[1:]
-        return one_place
-
     def _named(self, records: pa.Table, of_tables: Ints) -> Ints:
+        """Rows by [side, row], without the right ones that the left rows don't name."""
         left, right = of_tables
         named = records[FOREIGN_KEY.name].take(pa.array(left, mask=left < 0))
         subscribed = records[SUBSCRIBED.name].take(pa.array(right, mask=right < 0))
         is_named = np.asarray(pc.fill_null(pc.equal(named, subscribed), fill_value=False))
         return np.stack([left, np.where(is_named, right, -1)])
 
-    def _effect_keys(self, records: pa.Table) -> tuple[Ints, ...]:
-        """Sort keys of the order of effect, in which the answer to a left record is ahead of it."""
-        is_left = np.asarray(records[SIDE.name]) == LEFT
-        _, *place = arrival_keys(records)
-        own, log = self._logs.own_numbers(records), self._logs.numbers(records)
-        return (is_left, own, *place, log, np.asarray(records[STREAM_TIME.name]))
-
-    def _answers(self, histories: Histories) -> Flags:
-        """Which of the new records are responses to a left record."""
-        new = histories.records.take(pa.array(histories.new))
-        is_of_left = self._logs.numbers(new) < self._logs.places[LEFT].logs
-        answers: Flags = (np.asarray(new[SIDE.name]) == RIGHT) & is_of_left
+    def _answers(self, records: pa.Table) -> Flags:
+        """Which records are responses to a left record."""
+        is_of_left = self._logs.numbers(records) < self._logs.places[LEFT].logs
+        answers: Flags = (np.asarray(records[SIDE.name]) == RIGHT) & is_of_left
         return answers
 
     def _told_by(self, histories: Histories, part: TableJoin | int, *, asked: bool) -> Told:
@@ -203,7 +190,7 @@ class ForeignUpdatesEngine(TableUpdatesEngine):
         return Told(
             had=has_joined_row(self._how, had[LEFT], had[RIGHT]),
             has=has_joined_row(self._how, has[LEFT], has[RIGHT]),
-            tells=np.where(of_right, ~self._answers(histories) & has[LEFT], tells),
+            tells=np.where(of_right, ~self._answers(records)[new] & has[LEFT], tells),
             time_ms=np.where(of_right, own_ms, np.maximum(own_ms, times_ms[met])),
         )
 
@@ -223,3 +210,9 @@ class _ForeignLogs(SideLogs):
         is_answer = (log >= of_left) & (log < of_left + self.naming_logs)
         log = np.where(is_answer, log - of_left, log)
         return np.where(log >= of_left, log - self.naming_logs, log)
+
+    def effect_keys(self, rows: pa.Table) -> tuple[Ints, ...]:
+        """The answer to a left record is ahead of it, with the same place and number."""
+        is_left = np.asarray(rows[SIDE.name]) == LEFT
+        _, *place = super().effect_keys(rows)
+        return (is_left, self.own_numbers(rows), *place)

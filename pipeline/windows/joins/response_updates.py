@@ -4,9 +4,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from oriel.pipeline.windows.arrays import Flags, Ints, Timeline, coded_keys, heads
+from oriel.pipeline.windows.arrays import (
+    Flags,
+    Ints,
+    Timeline,
+    coded_keys,
+    heads,
+    places_in_runs,
+    tails,
+)
 from oriel.pipeline.windows.definitions import LEFT, RIGHT
-from oriel.pipeline.windows.joins.places import Places
 from oriel.pipeline.windows.joins.sides import (
     RESULT_FIELDS,
     SIDE,
@@ -25,7 +32,6 @@ from oriel.pipeline.windows.records import (
     NULL_VALUE,
     PLACE_FIELDS,
     SUBORDER,
-    arrival_keys,
     takes_away,
 )
 
@@ -39,8 +45,10 @@ SUBSCRIBED = pa.field("__subscribed", pa.string())
 #: other, leave 23 bits of 63 to the first one's subscribers and to logs.
 _MOST_SUBSCRIBERS = 2**32
 _MOST_OF_TOLD = 2**20
-#: When what was there before the batch took effect, as a position in the batch.
+#: When what was there before the batch took effect, as a position in the batch; and when what
+#: stays ends.
 _BEFORE = -1
+_NEVER = 2**62
 
 
 class ResponseUpdatesEngine(JoinEngine):
@@ -83,7 +91,7 @@ class ResponseUpdatesEngine(JoinEngine):
         self._is_filtered = is_filtered
         self._most = _MOST_OF_TOLD if is_told else _MOST_SUBSCRIBERS
         self._sides = SideLogs([each.places for each in rows])
-        self._logs = Places(1, self._sides.count, of_tables=self._sides.count)
+        self._logs = self._sides.merged.places
         numbers = max((each.places.fields for each in rows), key=len)
         self.record_schema = pa.schema([*SIDE_FIELDS, *numbers, NULL_VALUE, LEAVES, *beside])
         self.state_schema = pa.schema([*PLACE_FIELDS[:2], SIDE, *beside])
@@ -100,41 +108,39 @@ class ResponseUpdatesEngine(JoinEngine):
         """
         del clocks
         batch = self._read(batch)
-        logs = self._sides.numbers(batch)
-        order = np.lexsort((*arrival_keys(batch), logs, np.asarray(batch[STREAM_TIME.name])))
         # From here on the number of a row of the batch is the position at which it takes effect.
-        batch, logs = batch.take(pa.array(order)), logs[order]
+        batch = batch.take(pa.array(np.lexsort(self._sides.effect_keys(batch))))
         other_keys, touched = split_by_key(state, batch["key"])
         (old_code, code), _ = coded_keys(touched["key"], batch["key"])
         rights = _RightRows.of(touched, old_code, batch, code)
-        subscriptions = _Subscriptions.of(touched, old_code, batch, code)
-
         of_left = np.flatnonzero(np.asarray(batch[SIDE.name]) == LEFT)
         messages = batch.take(pa.array(of_left))
+        subscriptions = _Subscriptions.of(touched, old_code, messages, code[of_left], of_left)
+
         leaves = np.asarray(messages[LEAVES.name]).astype(np.bool_)
         is_answered = leaves | ~takes_away(messages)
+        messages = messages.filter(pa.array(is_answered))
         answered, leaves = of_left[is_answered], leaves[is_answered]
+        # A message's own number is twice that of its left record.
+        own, log = self._sides.own_numbers(messages) // 2, self._sides.numbers(messages)
         answers = self._responses(
-            batch,
+            messages,
             rights,
             np.where(leaves, -1, rights.at(code[answered], answered)),
-            answered,
-            batch[SUBSCRIBER.name].take(pa.array(answered)),
-            # A message's own number is twice that of its left record.
-            self._sides.numbered(self._sides.own_numbers(batch)[answered] // 2, logs[answered]),
+            messages[SUBSCRIBER.name],
+            self._sides.numbered(own, log),
         )
         heard, hearer, rank = self._heard(rights, subscriptions)
-        position = rights.since[heard]
-        first = self._sides.suborders(batch.take(pa.array(position)))
+        causes = batch.take(pa.array(rights.since[heard]))
+        first = self._sides.suborders(causes)
         of_changes = self._responses(
-            batch,
+            causes,
             rights,
             heard,
-            position,
             subscriptions.subscriber.take(pa.array(hearer)),
             self._logs.numbers_of_rows(first, rank, self._most),
         )
-        stays = np.flatnonzero(subscriptions.end == len(batch))
+        stays = np.flatnonzero(subscriptions.end == _NEVER)
         subscribers = subscriptions.rows.take(pa.array(stays))
         state = [other_keys, rights.newest(self.state_schema), subscribers]
         return JoinResult(
@@ -159,33 +165,29 @@ class ResponseUpdatesEngine(JoinEngine):
         # Subscriptions are by key and subscriber, of whom one hears at a time.
         order = np.lexsort((hearer, listed))
         listed, hearer = listed[order], hearer[order]
-        number = np.arange(len(listed))
-        rank = number - np.maximum.accumulate(np.where(heads(listed), number, 0))
-        return rows[listed], hearer, rank
+        return rows[listed], hearer, places_in_runs(heads(listed))
 
     def _responses(
         self,
-        batch: pa.Table,
+        causes: pa.Table,
         rights: "_RightRows",
         row: Ints,
-        position: Ints,
         subscriber: pa.ChunkedArray,
         suborder: Ints,
     ) -> pa.Table:
-        """Responses of right rows with these numbers (-1: none) at places of the batch."""
-        cause = batch.take(pa.array(position))
+        """Responses of right rows with these numbers (-1: none), each with the place of a cause."""
         has_row = np.append(rights.has, False)[row]
         values = rights.rows.take(pa.array(row, mask=~has_row))
         time_ms = np.append(np.asarray(rights.rows["timestamp_ms"]), 0)[row]
         columns = {
             "key": subscriber,
-            "timestamp_ms": np.where(row < 0, np.asarray(cause["timestamp_ms"]), time_ms),
-            "partition": cause["partition"],
-            "offset": cause["offset"],
+            "timestamp_ms": np.where(row < 0, np.asarray(causes["timestamp_ms"]), time_ms),
+            "partition": causes["partition"],
+            "offset": causes["offset"],
             SUBORDER.name: suborder,
-            STREAM_TIME.name: cause[STREAM_TIME.name],
+            STREAM_TIME.name: causes[STREAM_TIME.name],
             NULL_VALUE.name: ~has_row,
-            SUBSCRIBED.name: cause["key"],
+            SUBSCRIBED.name: causes["key"],
             **{name: values[name] for name in self._values},
         }
         return pa.table(columns).cast(self.result_schema)
@@ -230,14 +232,13 @@ class _RightRows:
 
     def newest(self, schema: pa.Schema) -> pa.Table:
         """The last version of each key, where it is a row."""
-        is_last = np.append(self._head[1:], True)[: len(self.has)]
-        return self.rows.filter(pa.array(is_last & self.has)).select(schema.names)
+        return self.rows.filter(pa.array(tails(self._head) & self.has)).select(schema.names)
 
 
 class _Subscriptions:
     """Who subscribes to which key, from the position ``begin`` to ``end``; by key and subscriber.
 
-    ``end`` is the length of the batch where nobody has left.
+    ``end`` is ``_NEVER`` where nobody has left.
     """
 
     def __init__(self, rows: pa.Table, code: Ints, begin: Ints, end: Ints) -> None:
@@ -245,21 +246,26 @@ class _Subscriptions:
         self.subscriber = rows[SUBSCRIBER.name]
 
     @classmethod
-    def of(cls, state: pa.Table, old_code: Ints, batch: pa.Table, code: Ints) -> "_Subscriptions":
-        old, new = (np.flatnonzero(np.asarray(rows[SIDE.name]) == LEFT) for rows in (state, batch))
+    def of(
+        cls,
+        state: pa.Table,
+        old_code: Ints,
+        messages: pa.Table,
+        code: Ints,
+        position: Ints,
+    ) -> "_Subscriptions":
+        """Those of the state and of messages at these positions."""
+        old = np.flatnonzero(np.asarray(state[SIDE.name]) == LEFT)
         names = state.column_names
-        messages = batch.take(pa.array(new))
         rows = pa.concat_tables([state.take(pa.array(old)), messages.select(names)])
         begins = np.concatenate([np.ones(len(old), dtype=np.bool_), ~takes_away(messages)])
-        since = np.concatenate([np.full(len(old), _BEFORE), new])
-        key_code = np.concatenate([old_code[old], code[new]])
+        since = np.concatenate([np.full(len(old), _BEFORE), position])
+        key_code = np.concatenate([old_code[old], code])
         (subscriber,), _ = coded_keys(rows[SUBSCRIBER.name])
         order = np.lexsort((since, subscriber, key_code))
         # Who has subscribed leaves before subscribing to the key again: what comes next is the end.
-        goes_on = ~heads(key_code[order], subscriber[order])
-        end = np.append(np.where(goes_on[1:], since[order][1:], len(batch)), len(batch))
-        chosen = order[begins[order]]
-        return cls(
-            rows.take(pa.array(chosen)), key_code[chosen], since[chosen],
-            end[: len(order)][begins[order]],
-        )  # fmt: skip
+        is_last = tails(heads(key_code[order], subscriber[order]))
+        end = np.where(is_last, _NEVER, np.roll(since[order], -1))
+        is_begun = begins[order]
+        chosen = order[is_begun]
+        return cls(rows.take(pa.array(chosen)), key_code[chosen], since[chosen], end[is_begun])

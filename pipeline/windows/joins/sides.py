@@ -110,6 +110,14 @@ class SideLogs:
             first += places.logs
         return log
 
+    def effect_keys(self, rows: pa.Table) -> tuple[Ints, ...]:
+        """Sort keys of the order of effect, the last first as in ``np.lexsort``.
+
+        The stream time is the order of arrival as far as a partition knows it; log, partition,
+        offset and number make the order total, so that a replayed batch gives the same results.
+        """
+        return (*arrival_keys(rows), self.numbers(rows), np.asarray(rows[STREAM_TIME.name]))
+
     def own_numbers(self, rows: pa.Table) -> Ints:
         """What tells rows of equal places in one log apart."""
         own = np.zeros(len(rows), dtype=np.int64)

@@ -22,14 +22,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads
+from oriel.pipeline.windows.arrays import Flags, Ints, coded_keys, heads, places_in_runs, tails
 from oriel.pipeline.windows.joins.places import Places
 from oriel.pipeline.windows.joins.sides import (
     RECORDS,
     RESULT_FIELDS,
     SIDE,
     SIDE_FIELDS,
-    STREAM_TIME,
     Clocks,
     JoinEngine,
     JoinResult,
@@ -41,7 +40,7 @@ from oriel.pipeline.windows.joins.sides import (
     table_rows,
     values_beside,
 )
-from oriel.pipeline.windows.records import NULL_VALUE, arrival_keys
+from oriel.pipeline.windows.records import NULL_VALUE
 
 
 @dataclass(frozen=True)
@@ -176,24 +175,15 @@ class TableUpdatesEngine(JoinEngine):
             key_code = key_code + len(keys) * np.asarray(records["partition"]).astype(np.int64)
         is_new = np.arange(len(records)) >= len(old_rows)
         # Old rows took effect in an earlier batch, whatever their stream time: ``new`` comes first.
-        order = np.lexsort((*self._effect_keys(records), is_new, key_code))
+        order = np.lexsort((*self._logs.effect_keys(records), is_new, key_code))
         records, key_code = records.take(pa.array(order)), key_code[order]
         head = heads(key_code)
         newest = _newest(records, head, len(self._values_of))
         new = np.flatnonzero(is_new[order])
         # What stands in front of a record in its history is what its key had before.
         before = np.where(head[new], -1, newest[:, new - 1])
-        of_last = newest[:, np.append(head[1:], True)[: len(head)]]
+        of_last = newest[:, tails(head)]
         return Histories(records, new, before, newest[:, new], of_last[of_last >= 0])
-
-    def _effect_keys(self, records: pa.Table) -> tuple[Ints, ...]:
-        """Sort keys of the order of effect, the last first as in ``np.lexsort``.
-
-        The stream time is the order of arrival as far as a partition knows it; log, partition,
-        offset and number make the order total, so that a replayed batch gives the same results.
-        """
-        logs = self._logs.numbers(records)
-        return (*arrival_keys(records), logs, np.asarray(records[STREAM_TIME.name]))
 
     def _told_by(self, histories: Histories, part: TableJoin | int, *, asked: bool) -> Told:
         """What ``part`` of the join tells of each new record, as Kafka Streams' nodes do.
@@ -243,7 +233,7 @@ class TableUpdatesEngine(JoinEngine):
         self, records: pa.Table, new: Ints, rows: Ints, time_ms: Ints, suborder: Ints
     ) -> pa.Table:
         """Joined ``rows`` that the ``new`` records tell, in the order of effect."""
-        order = np.lexsort((suborder, *self._effect_keys(records.take(pa.array(new)))))
+        order = np.lexsort((suborder, *self._logs.effect_keys(records.take(pa.array(new)))))
         new, rows, time_ms, suborder = new[order], rows[:, order], time_ms[order], suborder[order]
         own = records.take(pa.array(new))
         columns = {
@@ -270,7 +260,7 @@ def _newest(records: pa.Table, head: Flags, tables: int) -> NDArray[np.int64]:
     """
     newest = np.full((tables, len(records)), -1, dtype=np.int64)
     number = np.arange(len(records))
-    first_of_key = np.maximum.accumulate(np.where(head, number, 0))
+    first_of_key = number - places_in_runs(head)
     record_side = np.asarray(records["side"])
     deletes = np.asarray(records[NULL_VALUE.name])
     for side in range(tables) if len(records) else ():

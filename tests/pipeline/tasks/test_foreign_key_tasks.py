@@ -15,6 +15,7 @@ from oriel import StreamsBuilder, TimeWindows, Topology
 from oriel.pipeline.state import hashes as hashing
 from oriel.pipeline.state import runs as state_runs
 from oriel.testing import Record
+from tests.pipeline.tasks.test_update_order import no_merger
 from tests.slow_foreign_keys import Row, Updates, foreign_key_of, joined_by_foreign_key
 from tests.slow_joins import Logs, counting, newest
 from tests.windows.join_batches import batches, random_cuts, whole
@@ -119,16 +120,12 @@ def told_of(how: str) -> Topology:
         .group_by_key()
         .windowed_by(TimeWindows.of_size_and_grace(10**6, 10**6))
     )
-    windowed.aggregate(str, _told, _refused, "text STRING").materialize("store")
+    windowed.aggregate(str, _told, no_merger, "text STRING").materialize("store")
     return builder.build()
 
 
 def _told(_key: str, row: dict[str, Any] | None, text: str) -> str:
     return text + (";-" if row is None else f";{row['l']},{row['r']}")
-
-
-def _refused(_key: str, left: str, right: str) -> str:
-    raise AssertionError(left, right)
 
 
 @pytest.mark.parametrize("how", ["inner", "left"])
