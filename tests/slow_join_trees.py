@@ -22,10 +22,18 @@ Logs = Mapping[int, Sequence[Record]]
 
 @dataclass(frozen=True)
 class Leaf:
-    """A topic; ``flat``: its records are taken apart."""
+    """A topic, whose value is one ``column``; ``flat``: its records are taken apart."""
 
     topic: str
     flat: bool = False
+    column: str = ""
+
+
+@dataclass(frozen=True)
+class Merged:
+    """Several topics with one column as one stream."""
+
+    leaves: tuple[Leaf, ...]
 
 
 @dataclass(frozen=True)
@@ -36,14 +44,17 @@ class Node:
     before: int
     after: int
     grace: int
-    left: "Node | Leaf"
-    right: "Node | Leaf"
+    left: "Tree"
+    right: "Tree"
     without: str = ""
+
+
+Tree = Node | Merged | Leaf
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a stream: for each of its topics the text and the place, None where it has none."""
+    """A row of a stream: for each column the text and its place, None where it has none."""
 
     key: str
     time: int
@@ -59,7 +70,10 @@ class Row:
 
 @dataclass
 class Late:
-    """How many records, elements, and results of joins came too late for a join."""
+    """How many records, elements, and results of joins came too late for a join.
+
+    (Not of merged streams, which a join may have to read for each stream on the other side.)
+    """
 
     records: int = 0
     elements: int = 0
@@ -73,10 +87,12 @@ class Model:
     logs: Mapping[str, Logs]
     late: Late = field(default_factory=Late)
 
-    def rows(self, tree: Node | Leaf) -> list[Row]:
+    def rows(self, tree: Tree) -> list[Row]:
         """The rows of a stream."""
         if isinstance(tree, Leaf):
             return list(_read(tree, self.logs[tree.topic]))
+        if isinstance(tree, Merged):
+            return [row for leaf in tree.leaves for row in self.rows(leaf)]
         left = self._in_time(tree.left, max(tree.after, 0) + tree.grace)
         right = self._in_time(tree.right, max(tree.before, 0) + tree.grace)
         pairs = [
@@ -88,11 +104,11 @@ class Model:
         results = [_both(*pair) for pair in pairs]
         if tree.how in {"left", "outer"}:
             matched = {one for one, _ in pairs}
-            none = (None,) * topics_in(tree.right)
+            none = (None,) * columns_in(tree.right)
             results += [_alone(one, (), none) for one in left if one not in matched]
         if tree.how == "outer":
             matched = {other for _, other in pairs}
-            none = (None,) * topics_in(tree.left)
+            none = (None,) * columns_in(tree.left)
             results += [_alone(other, none, ()) for other in right if other not in matched]
         return [
             result
@@ -100,22 +116,22 @@ class Model:
             if not tree.without or not any(tree.without in (text or "") for text in result.texts)
         ]
 
-    def _in_time(self, tree: Node | Leaf, lag: int) -> list[Row]:
+    def _in_time(self, tree: Tree, lag: int) -> list[Row]:
         rows = self.rows(tree)
         in_time = [row for row in rows if row.time + lag >= row.stream_time]
         number = len(rows) - len(in_time)
         if isinstance(tree, Node):
             self.late.results += number
-        elif tree.flat:
+        elif isinstance(tree, Leaf) and tree.flat:
             self.late.elements += number
-        else:
+        elif isinstance(tree, Leaf):
             self.late.records += number
         return in_time
 
 
-def topics_in(tree: Node | Leaf) -> int:
-    """How many topics a stream is made of."""
-    return 1 if isinstance(tree, Leaf) else topics_in(tree.left) + topics_in(tree.right)
+def columns_in(tree: Tree) -> int:
+    """How many columns a stream has."""
+    return columns_in(tree.left) + columns_in(tree.right) if isinstance(tree, Node) else 1
 
 
 def _read(leaf: Leaf, logs: Logs) -> list[Row]:

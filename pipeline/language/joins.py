@@ -17,6 +17,7 @@ from oriel.pipeline.language.topology import (
     Join,
     LookupKey,
     MapValues,
+    MergedStreams,
     OwnKey,
     Responses,
     Side,
@@ -32,9 +33,8 @@ from oriel.pipeline.language.topology import (
     side_of,
     sides_of,
     tells_rows,
-    verb,
 )
-from oriel.pipeline.windows import JoinWindows, TableJoin, Windows
+from oriel.pipeline.windows import LEFT, RIGHT, JoinWindows, TableJoin, Windows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -280,21 +280,23 @@ def stream_joins(
     others: tuple[Input, ...],
     windows: JoinWindows,
 ) -> tuple[Input, ...]:
-    """The pairs of two streams' records; joining merged streams is merging joined ones.
+    """The pairs of two streams' records.
 
-    Raises:
-        InvalidTopology: a record would come without a partner from each of merged streams.
+    Joining merged streams is merging joined ones, unless who has no partner in one of them may have
+    one in another: then they are one side (decision 0073).
     """
-    step = verb(how)
-    # Each record's partners are looked for in one stream: it would be alone in each that has none.
-    if (len(others) > 1 and how != "inner") or (len(origins) > 1 and how == "outer"):
-        message = (
-            f"{step}: a record without a partner would come once for each of the merged "
-            "streams; join before merge, or use join"
-        )
-        raise InvalidTopology(message)
+    if how != "inner" and (len(others) > 1 or (how == "outer" and len(origins) > 1)):
+        origins = _merged(origins, windows.allowed_lateness_ms(LEFT))
+        others = _merged(others, windows.allowed_lateness_ms(RIGHT))
     pairs = product(map(side_of, origins), map(side_of, others))
     return tuple(results_of(StreamJoin(left, right, how, windows)) for left, right in pairs)
+
+
+def _merged(streams: tuple[Input, ...], allowed_lateness_ms: int) -> tuple[Input, ...]:
+    """Merged streams as one; one stays as it is."""
+    if len(streams) == 1:
+        return streams
+    return (results_of(MergedStreams(tuple(map(side_of, streams)), allowed_lateness_ms)),)
 
 
 def numbered(rows: TableJoin | int, first: int) -> TableJoin | int:

@@ -22,6 +22,7 @@ from oriel.pipeline.language import (
     Functions,
     Input,
     MapValues,
+    MergedStreams,
     Responses,
     Side,
     Store,
@@ -43,6 +44,7 @@ from oriel.pipeline.windows import (
     Aggregator,
     Fold,
     IllegalArgument,
+    MergeEngine,
     RecordsEngine,
     SideRows,
     TableRowsEngine,
@@ -370,6 +372,27 @@ def updates_engine(
     reason = partial(with_detail, Reason.FUNCTION_RAISED.value)
     engine = updates_engine_for(windows, fold, read.schema, carried, sides=sides, reason=reason)
     return engine, read
+
+
+def merge_engine(
+    store: str,
+    join: MergedStreams,
+    values: Sequence[pa.Schema],
+    sides: Sequence[SideRows],
+    carried: pa.Schema,
+) -> tuple[MergeEngine, ReadColumns]:
+    """The engine of merged streams for ``store``, and what it reads of each side.
+
+    Raises:
+        InvalidTopology: the streams have other columns.
+        IllegalArgument: a column has a name that the join needs.
+    """
+    streams = (0,) * len(sides)
+    (of_stream,) = _of_streams(store, streams, values)
+    lateness_ms = join.allowed_lateness_ms
+    engine = MergeEngine(of_stream, carried, rows=sides, allowed_lateness_ms=lateness_ms)
+    read = ReadColumns(of_stream, _names([of_stream]), (None,))
+    return engine, read.of_inputs(streams)
 
 
 def _of_stream(aggregator: Aggregator, own: Mapping[str, str]) -> Aggregator:

@@ -17,6 +17,7 @@ from oriel.pipeline.language import (
     AggregateUpdates,
     Filter,
     Join,
+    MergedStreams,
     Responses,
     StreamJoin,
     Subscriptions,
@@ -30,7 +31,7 @@ from oriel.pipeline.language import (
     sides_of,
     tells_rows,
 )
-from oriel.pipeline.plan.engine import ReadColumns, updates_engine
+from oriel.pipeline.plan.engine import ReadColumns, merge_engine, updates_engine
 from oriel.pipeline.plan.row_steps import RowStepsOf, update_steps
 from oriel.pipeline.state import Layout
 from oriel.pipeline.windows import (
@@ -269,6 +270,8 @@ def _engine(
     carried = pa.schema([KEY_GROUP])
     if isinstance(join, AggregateUpdates):
         return updates_engine(store, join, sides, rows, carried)
+    if isinstance(join, MergedStreams):
+        return merge_engine(store, join, sides, rows, carried)
     engine: JoinEngine
     if isinstance(join, StreamJoin):
         left, right = sides

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from oriel.pipeline.hops import PartitionNumbers
 from oriel.pipeline.language import (
     Input,
+    MergedStreams,
     Side,
     StreamJoin,
     TableChanges,
@@ -38,14 +39,16 @@ class InputSource:
     """What the records of an input of a sink are, or of a side of its joins of streams.
 
     ``places`` is how they are told apart; ``logs`` what their topic is called, or the topics of
-    tables whose updates they are; ``sides`` are those of a join of streams. ``names_numbers``:
-    several may have one place; of a topic's record there is one update, but perhaps two changes.
+    tables whose updates they are; ``sides`` are those of a join of streams, or the streams that
+    were merged (``are_merged``). ``names_numbers``: several may have one place; of a topic's record
+    there is one update, but perhaps two changes.
     """
 
     places: Places
     logs: tuple[str, ...] = ()
     sides: "tuple[InputSource, ...]" = ()
     names_numbers: bool = True
+    are_merged: bool = False
 
     def texts(self, rows: pa.Table) -> pa.Array:
         """The text of each of the input's ``rows``: partition, offset, perhaps an element's."""
@@ -53,12 +56,24 @@ class InputSource:
         return self._texts(partition.astype(np.int64), offset, self.places.read(rows))
 
     def _texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
+        if self.are_merged:
+            return self._merged_texts(partition, offset, numbers)
         if self.sides:
             return self._joined_texts(partition, offset, numbers)
         # Of a pair that lacks this side, what stands here is not read.
         log = np.clip(self.places.log_of(numbers), 0, len(self.logs) - 1)
         beside = numbers.T if self.names_numbers else ()
         return _joined(pa.array(self.logs).take(pa.array(log)), partition, offset, *beside)
+
+    def _merged_texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
+        texts, log = pa.nulls(len(partition), pa.string()), self.places.log_of(numbers)
+        end = 0
+        for stream in self.sides:
+            begin, end = end, end + stream.places.logs
+            own = numbers[:, 1 : 1 + stream.places.numbers]
+            of_stream = stream._texts(partition, offset, own)  # noqa: SLF001
+            texts = pc.if_else(pa.array((log >= begin) & (log < end)), of_stream, texts)
+        return texts
 
     def _joined_texts(self, partition: Ints, offset: Ints, numbers: Ints) -> pa.Array:
         left, right = self.sides
@@ -90,8 +105,8 @@ def _source_of(definition: Input | Side, plan: InputPlan) -> InputSource:
     if front is None or join is None:
         return InputSource(places, (plan.stamp.clock.name,))
     sides = tuple(map(_source_of, sides_of(join), front.sides))
-    if isinstance(join, StreamJoin):
-        return InputSource(places, sides=sides)
+    if isinstance(join, StreamJoin | MergedStreams):
+        return InputSource(places, sides=sides, are_merged=isinstance(join, MergedStreams))
     logs = tuple(log for side in sides for log in side.logs)
     is_named = isinstance(join, TableChanges) or any(side.places.numbers for side in sides)
     return InputSource(places, logs, names_numbers=is_named)

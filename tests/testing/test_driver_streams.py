@@ -1,5 +1,6 @@
 """Streams that are merged, divided and get other keys, in the test driver."""
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -251,15 +252,49 @@ def test_merged_streams_look_a_table_up() -> None:
     assert values(driver) == {"x": {"all": ["l0/row", "l1/row"]}, "y": {"all": ["l0/-"]}}
 
 
-def test_joins_that_would_find_no_partner_twice_are_refused() -> None:
-    """A left join with merged streams, an outer join of them: the message says what to do."""
-    builder = StreamsBuilder()
-    one, two, three = (builder.stream(topic, "a STRING") for topic in "lmr")
-    refused = "come once for each of the merged streams"
-    with pytest.raises(InvalidTopology, match=refused):
-        three.left_join(one.merge(two), within)
-    with pytest.raises(InvalidTopology, match=refused):
-        one.merge(two).outer_join(three, within)
+def test_without_a_partner_in_any_of_merged_streams_a_record_is_alone_once() -> None:
+    """Partners come from whichever stream has one; who is late is counted as a record."""
+
+    def define(builder: StreamsBuilder) -> None:
+        left, one, two = (builder.stream(topic, "a STRING") for topic in ("l", "r0", "r1"))
+        joined_ids(left.left_join(one.merge(two).map_values(b="a"), within))
+
+    driver = driver_of(define)
+    driver.pipe_input("l", [Record(key, {"a": "l"}, 100) for key in "xyz"])
+    driver.pipe_input("r0", [Record("x", {"a": "r0"}, 105), Record(None, {"a": "no key"}, 105)])
+    driver.pipe_input("r1", [Record("y", {"a": "r1"}, 105), Record("x", {"a": "r1"}, 105)])
+    # One of the two streams may bring a partner yet.
+    driver.pipe_input("r0", Record("w", {"a": "later"}, 10_000))
+    assert "z" not in values(driver)
+    driver.pipe_input("r1", [Record("w", {"a": "later"}, 10_000), Record("z", {"a": "late"}, 105)])
+    alone = {"x": {"all": ["l/r0", "l/r1"]}, "y": {"all": ["l/r1"]}, "z": {"all": ["l/-"]}}
+    assert values(driver) == alone
+    assert driver.counters("s") == Counters(input=10, applied=8, late=1, dropped=1, filtered=0)
+    letters = [(one["topic"], one["offset"], one["reason"]) for one in driver.dead_letters("s")]
+    assert letters == [("r0", 1, "null-key")]
+
+
+def test_bad_pairs_of_merged_streams_name_the_record_that_is_there() -> None:
+    """Its topic, partition and offset, whichever stream it is of, also of pairs that are merged."""
+
+    def define(builder: StreamsBuilder) -> None:
+        l0, l1 = (builder.stream(topic, "a STRING, none STRING") for topic in ("l0", "l1"))
+        r0, r1 = (builder.stream(topic, "a STRING") for topic in ("r0", "r1"))
+        rights = r0.map_values(b="a").merge(r1.join(r0.map_values(c="a"), within).map_values(b="c"))
+        pairs = l0.merge(l1).outer_join(rights, within)
+        pairs.select_key("none").group_by_key().count().materialize("s")
+
+    driver = driver_of(define)
+    driver.pipe_input("l1", [Record("w", {"a": "l1"}, 10_000), Record("x", {"a": "l1"}, 9_995)])
+    driver.pipe_input("r1", [Record("y", {"a": "r1"}, 9_995), Record("w", {"a": "r1"}, 99_999)])
+    driver.pipe_input("r0", [Record("y", {"a": "r0"}, 9_995), Record("w", {"a": "r0"}, 99_999)])
+    driver.pipe_input("l0", [Record("w", {"a": "l0"}, 99_999)])
+    driver.pipe_input("l1", [Record("w", {"a": "l1"}, 99_999)])
+    letters = Counter((one["topic"], one["offset"]) for one in driver.dead_letters("s"))
+    # Both of l1 are alone, and y, of r0 and as a pair; of w each left one has each right one.
+    assert letters == {("l1", 0): 1, ("l1", 1): 1, ("r0", 0): 1, ("r1", 0): 1, ("l0", 0): 2,
+                       ("l1", 2): 2}  # fmt: skip
+    assert {one["reason"] for one in driver.dead_letters("s")} == {"null-key"}
 
 
 def test_a_key_that_was_selected_has_the_stores_type() -> None:

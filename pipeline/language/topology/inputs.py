@@ -12,7 +12,15 @@ from oriel.pipeline.language.topology.steps import (
     flattens,
     grouping_text,
 )
-from oriel.pipeline.windows import RIGHT, JoinWindows, NoWindows, Places, TableJoin, Windows
+from oriel.pipeline.windows import (
+    RIGHT,
+    JoinWindows,
+    NoWindows,
+    Places,
+    TableJoin,
+    Windows,
+    merged_places,
+)
 from oriel.storage import TEXT, KeyType
 
 if TYPE_CHECKING:
@@ -67,6 +75,26 @@ class StreamJoin:
     def __str__(self) -> str:
         """The step as it is written."""
         return f"{verb(self.how)}({self.right.source.topic!r})"
+
+
+@dataclass(frozen=True)
+class MergedStreams:
+    """Records of several streams as those of one, as a side of a join in which some stay alone.
+
+    Those that are later than ``allowed_lateness_ms`` pair with nothing behind it.
+    """
+
+    streams: tuple[Side, ...]
+    allowed_lateness_ms: int
+
+    def __str__(self) -> str:
+        """The step as it is written behind the first stream."""
+        return ".".join(f"merge({stream.source.topic!r})" for stream in self.streams[1:])
+
+    @property
+    def left(self) -> Side:
+        """The first stream."""
+        return self.streams[0]
 
 
 @dataclass(frozen=True)
@@ -209,6 +237,7 @@ class Responses:
 
 Join = (
     StreamJoin
+    | MergedStreams
     | TableLookup
     | TableUpdates
     | TableChanges
@@ -227,6 +256,8 @@ def sides_of(join: Join) -> tuple[Side, ...]:
     """The sides of a join, the left one first; what reads one table has one."""
     if isinstance(join, TableUpdates | TableChanges):
         return join.tables
+    if isinstance(join, MergedStreams):
+        return join.streams
     if isinstance(join, AggregateUpdates):
         return (join.left, *join.others)
     return (join.left,) if join.right is None else (join.left, join.right)
@@ -316,6 +347,8 @@ def places_of(stream: Side | Input) -> Places:
     join = pairing_join(stream)
     if isinstance(join, StreamJoin):
         return places_of(join.left).joined(places_of(join.right))
+    if isinstance(join, MergedStreams):
+        return merged_places([places_of(side) for side in join.streams])
     if join is not None and _are_of_tables(join):
         logs = sum(places_of(side).logs for side in log_sides(join))
         # Of a change the old row, and the new one; so of a row that names another key.
@@ -395,7 +428,8 @@ def tells_rows(stream: Side | Input) -> bool:
 def _joins_text(join: Join) -> str:
     """A join as a store's table remembers it, behind those in front of it."""
     texts = [_joins_text(side.join) for side in sides_of(join) if side.join is not None]
-    if isinstance(pairing_join(sides_of(join)[-1]), StreamJoin) and len(sides_of(join)) > 1:
+    behind = pairing_join(sides_of(join)[-1])
+    if isinstance(behind, StreamJoin | MergedStreams) and len(sides_of(join)) > 1:
         # Else joins one behind the other would have the same text.
         texts[-1] = f"({texts[-1]})"
     within = ""
@@ -404,4 +438,6 @@ def _joins_text(join: Join) -> str:
         within = (
             f" within -{windows.before_ms} and +{windows.after_ms} ms, grace {windows.grace_ms} ms"
         )
+    if isinstance(join, MergedStreams):
+        within = f" up to {join.allowed_lateness_ms} ms late"
     return ".".join([*texts, f"{join}{within}"])

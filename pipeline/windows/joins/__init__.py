@@ -7,9 +7,9 @@ stream with a table (``TableLookupEngine``), the updates of tables (``TableUpdat
 foreign key two of them stand behind each other: ``SubscriptionsEngine`` and ``ResponsesEngine``;
 where updates are told of it three do (``foreign_updates``).
 What is no join, but takes the same way, are the changes of a table (``TableChangesEngine``, also of
-several) and the updates of an aggregation (``windows.aggregate_updates``). These are
-``JoinEngine`` all. A table itself, of one topic or of several
-(``TableRowsEngine``), is a store's ``WindowEngine``.
+several), the updates of an aggregation (``windows.aggregate_updates``) and streams that are merged
+in front of a join (``MergeEngine``). These are ``JoinEngine`` all.
+A table itself, of one topic or of several (``TableRowsEngine``), is a store's ``WindowEngine``.
 """
 
 from oriel.pipeline.windows.joins.changes import TableChangesEngine
@@ -18,9 +18,11 @@ from oriel.pipeline.windows.joins.foreign_updates import (
     SubscriptionUpdatesEngine,
 )
 from oriel.pipeline.windows.joins.lookups import TableLookupEngine
+from oriel.pipeline.windows.joins.merge import MergeEngine
 from oriel.pipeline.windows.joins.places import (
     NO_NUMBERS,
     Places,
+    merged_places,
     numbered_places,
     refuse_large_places,
 )
@@ -71,6 +73,7 @@ __all__ = [
     "ForeignUpdatesEngine",
     "JoinEngine",
     "JoinResult",
+    "MergeEngine",
     "Places",
     "ResponseUpdatesEngine",
     "ResponsesEngine",
@@ -85,6 +88,7 @@ __all__ = [
     "TableRowsEngine",
     "TableUpdatesEngine",
     "effect_order",
+    "merged_places",
     "numbered_places",
     "refuse_large_places",
     "replaced",

@@ -14,6 +14,7 @@ numbers behind it, in the order in which the streams are joined:
     ((a, b), (c, d))                place of b, place of c, place of d
     (element of a, b)               element, place of b
     (a, element of b)               place of b, element
+    a record of merged streams      log; of an element: log, element; and so on
 
 ``element`` is its number in the record's array, ``table`` that of whose record made the update. A
 place is (partition << 48) + offset + 1: 15 and 48 of a positive number's 63 bits; 0 is none. Where
@@ -25,6 +26,7 @@ The first number is the row's ``suborder``. The others, where there are any, are
 bytes each, the greatest first, which are in the order of their bytes as the numbers are.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -158,6 +160,13 @@ class Places:
 
 #: Of records of a source, or what these looked up.
 NO_NUMBERS = Places()
+
+
+def merged_places(streams: Sequence[Places]) -> Places:
+    """How the records of merged streams are told apart: by log, then as in their own stream."""
+    logs = sum(places.logs for places in streams)
+    numbers = 1 + max(places.numbers for places in streams)
+    return Places(numbers, logs, of_tables=logs)
 
 
 def joined_numbers(

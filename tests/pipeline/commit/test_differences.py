@@ -19,6 +19,7 @@ from oriel.pipeline.language import (
     Input,
     LookupKey,
     MapValues,
+    MergedStreams,
     Responses,
     Side,
     Source,
@@ -82,6 +83,7 @@ def joined(join: Any) -> Store:
 
 
 STREAMS = StreamJoin(LEFT, RIGHT, "inner", JoinWindows.of_time_difference_and_grace(5, 0))
+MERGED = MergedStreams((LEFT, RIGHT), 5)
 LOOKUP = TableLookup(LEFT, RIGHT, "inner")
 UPDATES = TableUpdates((LEFT, RIGHT), TableJoin("inner", 0, 1))
 CHANGED = TableChanges((LEFT, RIGHT), TableJoin("inner", 0, 1))
@@ -155,6 +157,8 @@ CHANGES: dict[tuple[type, str], tuple[Store, Store]] = {
     (StreamJoin, "right"): _of_join(STREAMS, right=OTHER_RIGHT),
     (StreamJoin, "how"): _of_join(STREAMS, how="left"),
     (StreamJoin, "windows"): _of_join(STREAMS, windows=OTHER_WINDOWS),
+    (MergedStreams, "streams"): _of_join(MERGED, streams=(LEFT, OTHER_RIGHT)),
+    (MergedStreams, "allowed_lateness_ms"): _of_join(MERGED, allowed_lateness_ms=6),
     (TableLookup, "left"): _of_join(LOOKUP, left=OTHER_LEFT),
     (TableLookup, "right"): _of_join(LOOKUP, right=OTHER_RIGHT),
     (TableLookup, "how"): _of_join(LOOKUP, how="left"),

@@ -76,10 +76,11 @@ def layered() -> Topology:
     _tumbling(lengths, 500, 50).aggregate(longest=max("v"), visits=count()).materialize("spans")
     beside = _tumbling(lengths.merge(clicks), 500, 5_000)
     beside.aggregate(n=count(), total=sum("v")).materialize("beside")
+    within = JoinWindows.of_time_difference_and_grace(300, 100)
     named = (
         sums.to_stream()
         .map_values("n", "total")
-        .join(lengths, JoinWindows.of_time_difference_and_grace(300, 100))
+        .left_join(lengths.merge(clicks.filter("v > 7")), within)
         .left_join(builder.table("names", "name STRING"))
         .select_key("name")
     )

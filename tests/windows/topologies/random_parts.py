@@ -289,9 +289,9 @@ class Trees:
             steps.append({"op": operation, "condition": condition})
         return steps
 
-    def merged(self) -> Built:
-        """Two topics as one stream."""
-        left, right = (self.stream(topic) for topic in self.topics)
+    def merged(self, topics: Sequence[str] = ()) -> Built:
+        """Two topics as one stream, the first ones if none are given."""
+        left, right = (self.stream(topic) for topic in topics or self.topics)
         node = {"op": "merge", "left": left.node, "right": right.node}
         return Built(node, left.columns, left.can_flatten and right.can_flatten)
 

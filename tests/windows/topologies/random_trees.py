@@ -131,22 +131,28 @@ def _written(trees: Trees, plan: Plan) -> dict[str, Any]:
 
 
 def _outer_join(trees: Trees, plan: Plan) -> dict[str, Any]:
-    """One join after the other, at least one of them left or outer.
+    """One join after the other, at least one of them left or outer, here and there of merged ones.
 
     What is alone comes late: Kafka's next join finds its partners if its grace is ample.
     """
     random = trees.random
+
+    def side(topic: str) -> Built:
+        if random.random() < 0.25:
+            return trees.merged((topic, f"{topic}{topic}"))
+        return trees.stream(topic, 1)
+
     topics = "abcd"[: random.choice((2, 2, 3, 4))]
     hows = [random.choice(("inner", "left", "outer")) for _ in topics[1:]]
     hows[random.randrange(len(hows))] = random.choice(("left", "outer"))
-    built = trees.stream(topics[0], 1)
+    built = side(topics[0])
     for number, (topic, how) in enumerate(zip(topics[1:], hows, strict=True)):
         before, after = random.choice(((5, 5), (0, 0), (0, 7), (12, 3)))
         is_behind = any(front != "inner" for front in hows[:number])
         grace = AMPLE_MS if is_behind else min(_join_grace(random, before, after), 100)
         sides = [
             trees.looked_up(side, random.choice((0, 0, 1)))
-            for side in (trees.with_other_values(built), trees.stream(topic, 1))
+            for side in (trees.with_other_values(built), side(topic))
         ]
         built = trees.joined(how, (before, after, grace), *sides)
     found = trees.looked_up(built, random.choice((0, 0, 1)))

@@ -1,0 +1,83 @@
+"""Several streams as one, in front of a join in which a record may stay without a partner.
+
+Pairs of merged streams are those of each with each. But that a record has no partner follows from
+all of them together: so there they are one side, of which the records have the log that they are of
+beside their place (``merged_places``).
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.windows.joins.places import merged_places
+from oriel.pipeline.windows.joins.sides import (
+    RESULT_FIELDS,
+    SIDE,
+    SIDE_FIELDS,
+    STREAM_TIME,
+    Clocks,
+    JoinEngine,
+    JoinResult,
+    SideLogs,
+    SideRows,
+    values_beside,
+)
+from oriel.pipeline.windows.records import PLACE_FIELDS
+
+
+class MergeEngine(JoinEngine):
+    """The records of several streams, each with its own place, time and stream time.
+
+    Nothing of them stays in the state. Those that the join behind would find too late are counted
+    here, where they are records: behind it they are results.
+    """
+
+    def __init__(
+        self,
+        values: pa.Schema,
+        carried: pa.Schema | None = None,
+        *,
+        rows: Sequence[SideRows],
+        allowed_lateness_ms: int,
+    ) -> None:
+        """Merge streams that all have the columns ``values``; ``rows`` are what each one's are.
+
+        Raises:
+            IllegalArgument: a column has a name that the join needs.
+        """
+        beside = values_beside((*RESULT_FIELDS, SIDE), carried, [values])
+        self._logs = SideLogs([stream.places for stream in rows])
+        self._places = merged_places(self._logs.places)
+        self._allowed_lateness_ms = allowed_lateness_ms
+        numbers = max((places.fields for places in self._logs.places), key=len)
+        self.record_schema = pa.schema([*SIDE_FIELDS, *numbers, *(carried or ()), *beside])
+        self.state_schema = pa.schema([*PLACE_FIELDS[:1], *(carried or ())])
+        self.result_schema = pa.schema([*PLACE_FIELDS, *self._places.fields, STREAM_TIME, *beside])
+
+    def changing(self, batch: pa.Table) -> pa.ChunkedArray:
+        """No key's rows."""
+        return batch["key"].slice(0, 0)
+
+    def process(self, state: pa.Table, batch: pa.Table, clocks: Clocks) -> JoinResult:
+        """Pass on the records of ``batch`` that are not late; clocks don't matter."""
+        del clocks
+        batch = self._read(batch)
+        timestamp_ms, stream_time_ms = (
+            np.asarray(batch[name]) for name in ("timestamp_ms", STREAM_TIME.name)
+        )
+        late = timestamp_ms + self._allowed_lateness_ms < stream_time_ms
+        side = np.asarray(batch[SIDE.name])
+        accepted = batch.filter(pa.array(~late))
+        numbers = np.zeros((len(accepted), self._places.numbers), dtype=np.int64)
+        numbers[:, 0] = self._logs.numbers(accepted)
+        for stream, places in enumerate(self._logs.places):
+            own = np.flatnonzero(side[~late] == stream)
+            numbers[own, 1 : 1 + places.numbers] = places.read(accepted.take(pa.array(own)))
+        columns = dict(zip(accepted.column_names, accepted.columns, strict=True))
+        fields = (field.name for field in self._places.fields)
+        columns |= zip(fields, self._places.written(numbers), strict=True)
+        names = self.result_schema.names
+        results = pa.table([columns[name] for name in names], self.result_schema)
+        by_stream = np.bincount(side[late], minlength=len(self._logs.places))
+        return JoinResult(state, [results], late=tuple(by_stream.tolist()))
