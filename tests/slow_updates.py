@@ -99,7 +99,9 @@ def sliding_updates(
         changed = [start for start, members in after.items() if members != before.get(start)]
         for start in _as_forwarded(changed, before, time_ms, difference_ms):
             members = [(each, time) for each, time, _ in after[start]]
-            newest_ms = max(time for _, time in members)
+            # Behind a removal the time begins anew, as the row does (semantics section 9).
+            removals = [n for n in range(1, len(members)) if row_of(members[:n]) is None]
+            newest_ms = max(time for _, time in members[max(removals, default=0) :])
             yield Update(offset, key, start, newest_ms, row_of(members))
 
 

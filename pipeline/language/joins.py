@@ -89,18 +89,10 @@ def aggregate_updates(step: str, store: Store) -> AggregateUpdates:
     """The updates of the aggregation of ``store``, for the ``step`` that is called.
 
     Raises:
-        InvalidTopology: functions aggregate sliding windows; its rows are of pairs, in windows
-            that are not tumbling or beside other streams; or the third of sliding windows or
-            sessions one behind the other.
+        InvalidTopology: its rows are of pairs, in windows that are not tumbling or beside other
+            streams; or the third of sliding windows or sessions one behind the other.
     """
     inputs, windows, aggregation = store.inputs, store.windows, store.aggregation
-    if windows.kind == "sliding" and isinstance(aggregation, Functions):
-        message = (
-            f"{step}: functions see the records of a sliding window as a whole, so each update "
-            "would call them for all; aggregate by named aggregates (count, sum, collect_list, "
-            "...), or let final rows go on, with emit(EmitStrategy.on_window_close())"
-        )
-        raise InvalidTopology(message)
     assert isinstance(aggregation, Columns | Functions), "streams are aggregated"
     keyed = (
         stepped(replace(origin, group_by=()), MapValues(("*",), {}, origin.group_by))

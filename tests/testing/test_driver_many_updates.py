@@ -139,14 +139,6 @@ def test_a_record_tells_the_sliding_windows_that_it_changes() -> None:
         assert (found.applied, found.elements, found.elements_applied) == (5, 11, 4)
 
 
-def test_functions_over_sliding_windows_are_refused() -> None:
-    """With the ways out: named aggregates, final rows."""
-    grouped = StreamsBuilder().stream("t", SCHEMA).group_by_key().windowed_by(sliding(5, 0))
-    reduced = grouped.reduce(lambda kept, new: new if kept is None else kept)
-    with pytest.raises(InvalidTopology, match=r"aggregate by named aggregates .* final rows go on"):
-        reduced.to_stream()
-
-
 def test_three_windows_of_many_updates_are_refused() -> None:
     """A row's number has room for two, one behind the other; hopping windows take little of it."""
     stream = StreamsBuilder().stream("t", SCHEMA)

@@ -10,7 +10,7 @@ from oriel import max as max_of
 from oriel import sum as sum_of
 from oriel.testing import Counters, Record, TopologyTestDriver
 from tests.slow_updates import Entry, Span, every_aggregate, updates
-from tests.testing.driver_runs import hopping, tumbling
+from tests.testing.driver_runs import hopping, sliding, tumbling
 from tests.testing.test_driver_streams import values
 
 SCHEMA = "v BIGINT, s STRING"
@@ -94,6 +94,36 @@ def test_a_function_that_raises_makes_a_dead_letter() -> None:
         assert "ZeroDivisionError" in letter["detail"]
         counters = driver.counters("s")
         assert (counters.applied, counters.dropped, counters.filtered) == (2, 1, 1)
+
+
+def test_functions_over_sliding_windows_tell_each_row() -> None:
+    """Of each window that a record is in, and that it makes; in Kafka's order."""
+
+    def added(_key: str, value: dict[str, Any], text: str) -> str:
+        if value["s"] == "bad":
+            raise ValueError(value)
+        return f"{text}{value['s']}"
+
+    builder = StreamsBuilder()
+    windowed = builder.stream("t", SCHEMA).group_by_key().windowed_by(sliding(10, 100))
+    texts = windowed.aggregate(str, added, schema="text STRING").filter("text <> 'ab'")
+    texts.to_stream().select_key("window_start_ms").map_values("text").to("out")
+    told = written(
+        builder.build(),
+        [record(20, 0, "a"), record(25, 0, "bad"), record(21, 0, "b")],
+        [record(31, 0, "c"), record(12, 0, "d")],
+    )
+    assert told == [
+        ("10", {"text": "a"}, 20),
+        # [11, 21] has "ab" from the beginning, [21, 31] has b.
+        ("21", {"text": "b"}, 21),
+        ("21", {"text": "bc"}, 31), ("22", {"text": "c"}, 31),
+        ("11", {"text": "abd"}, 21), ("10", {"text": "ad"}, 20), ("2", {"text": "d"}, 12),
+    ]  # fmt: skip
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.pipe_input("t", [record(20, 0, "a"), record(25, 0, "bad"), record(-1, 0, "a")])
+        (letter,) = (each for each in driver.dead_letters("to(out)") if each["offset"] == 1)
+        assert letter["reason"] == "function-raised"
 
 
 def test_rows_of_grouped_tables_are_told() -> None:

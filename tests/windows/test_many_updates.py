@@ -13,6 +13,7 @@ import pytest
 from oriel import SessionWindows, SlidingWindows
 from oriel.pipeline.windows import (
     AggregateUpdatesEngine,
+    Fold,
     IllegalArgument,
     Places,
     engine_for,
@@ -47,16 +48,18 @@ def cuts_of(random: Random, log: Sequence[Entry]) -> list[list[int]]:
 
 @pytest.mark.parametrize("seed", range(24))
 @pytest.mark.parametrize(("difference_ms", "grace_ms"), SPANS[1:])
+@pytest.mark.parametrize("how", ["columns", "functions"])
 def test_updates_of_sliding_windows_are_those_of_the_model(
-    difference_ms: int, grace_ms: int, seed: int
+    how: str, difference_ms: int, grace_ms: int, seed: int
 ) -> None:
-    """Also of records that come late in part, in any cut."""
+    """Also of records that come late in part, and functions that remove rows; in any cut."""
     random, log = random_log(seed)
     log = [entry for entry in log if entry.value is not None] or [Entry("a", 1, 5)] * 3
-    expected = sorted_lists(sliding_updates(log, difference_ms, grace_ms, every_aggregate))
+    aggregates, row_of = (AGGREGATES, every_aggregate) if how == "columns" else (FOLD, folded)
+    expected = sorted_lists(sliding_updates(log, difference_ms, grace_ms, row_of))
     windows = SlidingWindows.of_time_difference_and_grace(difference_ms, grace_ms)
     for cuts in cuts_of(random, log):
-        engine = updates_engine_for(windows, AGGREGATES, VALUES, CARRIED)
+        engine = updates_engine_for(windows, aggregates, VALUES, CARRIED)
         assert sorted_lists(engine_updates(engine, log, cuts)) == expected
 
 
@@ -123,12 +126,19 @@ def test_a_session_that_grows_is_told_gone_first() -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 @pytest.mark.parametrize("aggregates", [AGGREGATES, FOLD], ids=["columns", "functions"])
-def test_sessions_of_several_partitions_become_those_of_the_store(
-    aggregates: Any, seed: int
+@pytest.mark.parametrize("kind", ["sessions", "sliding"])
+def test_rows_of_several_partitions_become_those_of_the_store(
+    kind: str, aggregates: Any, seed: int
 ) -> None:
     """Rows that are told, and told gone, leave behind each batch what a store's engine has."""
     random, log = random_log(seed)
-    windows = SessionWindows.of_inactivity_gap_and_grace(4, random.choice((0, 3, 20)))
+    grace_ms = random.choice((0, 3, 20))
+    windows: SessionWindows | SlidingWindows
+    if kind == "sessions":
+        windows = SessionWindows.of_inactivity_gap_and_grace(4, grace_ms)
+    else:
+        windows = SlidingWindows.of_time_difference_and_grace(4, grace_ms)
+        log = [entry for entry in log if entry.value is not None] or [Entry("a", 1, 5)]
     engine = updates_engine_for(windows, aggregates, VALUES, CARRIED)
     store = engine_for(windows, aggregates, VALUES, carried=CARRIED)
     partitions = [random.randrange(3) for _ in log]
@@ -162,6 +172,10 @@ def test_sessions_of_several_partitions_become_those_of_the_store(
         close_ms = max(closed_ms, min(clocks.values()) - delay_ms)
         columns = {name: batch[name] for name in store.record_schema.names}
         records = pa.table(columns, store.record_schema)
+        # Of a store the stamp in front judges; sessions do so once more.
+        times = (np.array(batch[name]) for name in ("timestamp_ms", "close_ms"))
+        is_late = np.asarray(store.is_late(*times))
+        records = records.filter(pa.array(~is_late))
         changed = store.process(of_store, records, closed_ms, close_ms)
         for row in changed.changes.to_pylist():
             place = row["key"], row["window_start_ms"], row["window_end_ms"]
@@ -169,7 +183,7 @@ def test_sessions_of_several_partitions_become_those_of_the_store(
             if not row["deleted"]:
                 kept[place] = {name: row[name] for name in store.aggregate_types}
         assert rows == kept
-        assert sum(result.late) == changed.late
+        assert sum(result.late) == changed.late + int(is_late.sum())
         state, of_store, closed_ms = result.state, changed.state, close_ms
         assert len(state) == len(of_store)
 
@@ -218,8 +232,34 @@ def test_numbers_of_rows_that_have_no_room_are_refused() -> None:
             Places(1).numbers_of_rows(places, np.full(3, number), 2**20)
 
 
-def test_functions_make_no_updates_of_sliding_windows() -> None:
-    """They would be called for all records of a window each time."""
-    windows = SlidingWindows.of_time_difference_and_grace(10, 0)
-    with pytest.raises(IllegalArgument, match="functions make no updates of sliding windows"):
-        updates_engine_for(windows, FOLD, VALUES, CARRIED)
+def test_a_record_on_which_a_function_raises_is_in_no_sliding_window() -> None:
+    """Nor does it make one; also if what it raises on is how many others are in a window."""
+
+    def short(_key: str, value: dict[str, Any] | None, text: str) -> str:
+        assert value is not None
+        if len(text) == 2:
+            message = f"{value['v']} is too much"
+            raise ValueError(message)
+        return f"{text}{value['v']}"
+
+    fold = Fold(lambda: "", (short,), None, {"text": pa.string()}, "aggregate")
+    windows = SlidingWindows.of_time_difference_and_grace(10, 100)
+    log = [Entry("a", value, time) for value, time in enumerate((20, 25, 27, 32, 12), 1)]
+    for cuts in ([5], [1, 2, 3, 4, 5], [3, 5]):
+        engine = updates_engine_for(windows, fold, VALUES, CARRIED)
+        state, low, rows = engine.empty_state(), 0, []
+        for high in cuts:
+            result = engine.process(state, batch_of(engine, log, low, high), (high, -1))
+            rows += result.results.to_pylist()
+            state, low = result.state, high
+        told_rows = [
+            (row["offset"], row["window_start_ms"], row["text"]) for row in rows if row["text"]
+        ]
+        assert sorted(told_rows) == [
+            (0, 10, "1"),
+            (1, 15, "12"), (1, 21, "2"),
+            (3, 22, "24"), (3, 26, "4"),
+            (4, 2, "5"), (4, 10, "15"), (4, 13, "1"),
+        ]  # fmt: skip
+        raised = [(row["offset"], row["reason"]) for row in rows if row["reason"]]
+        assert raised == [(2, "aggregate: ValueError: 3 is too much")]

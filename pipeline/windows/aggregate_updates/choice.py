@@ -12,25 +12,26 @@ from oriel.pipeline.windows.aggregate_updates.sessions import (
     SessionColumnUpdatesEngine,
     SessionFoldUpdatesEngine,
 )
-from oriel.pipeline.windows.aggregate_updates.sliding import SlidingUpdatesEngine
+from oriel.pipeline.windows.aggregate_updates.sliding import SlidingColumnUpdatesEngine
+from oriel.pipeline.windows.aggregate_updates.sliding_functions import SlidingFoldUpdatesEngine
 from oriel.pipeline.windows.aggregates import Aggregate
-from oriel.pipeline.windows.definitions import IllegalArgument, Kind, Windows
+from oriel.pipeline.windows.definitions import Kind, Windows
 from oriel.pipeline.windows.functions import Fold
 from oriel.pipeline.windows.joins import RECORDS, SideRows
 
 
 class _Engines(NamedTuple):
-    """The engine of declarative aggregates, and that of a user's functions, if there is one."""
+    """The engine of declarative aggregates, and that of a user's functions."""
 
     declarative: Callable[..., AggregateUpdatesEngine]
-    functions: Callable[..., AggregateUpdatesEngine] | None
+    functions: Callable[..., AggregateUpdatesEngine]
 
 
 _ENGINES: Mapping[Kind, _Engines] = {
     "tumbling": _Engines(ColumnUpdatesEngine, FoldUpdatesEngine),
     "hopping": _Engines(ColumnUpdatesEngine, FoldUpdatesEngine),
     "none": _Engines(ColumnUpdatesEngine, FoldUpdatesEngine),
-    "sliding": _Engines(SlidingUpdatesEngine, None),
+    "sliding": _Engines(SlidingColumnUpdatesEngine, SlidingFoldUpdatesEngine),
     "session": _Engines(SessionColumnUpdatesEngine, SessionFoldUpdatesEngine),
 }
 
@@ -51,13 +52,9 @@ def updates_engine_for(
     record. ``carried`` are columns that the state keeps for the caller.
 
     Raises:
-        IllegalArgument: an aggregate does not fit ``values``, has a name that is taken, or
-            functions would aggregate sliding windows.
+        IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
     """
     engines = _ENGINES[windows.kind]
     if not isinstance(aggregates, Fold):
         return engines.declarative(windows, aggregates, values, carried, sides=sides)
-    if engines.functions is None:
-        message = f"functions make no updates of {windows.kind} windows"
-        raise IllegalArgument(message)
     return engines.functions(windows, aggregates, values, carried, sides=sides, reason=reason)

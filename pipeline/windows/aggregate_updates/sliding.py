@@ -1,4 +1,4 @@
-"""The updates of sliding windows (KIP-450), by declarative aggregates.
+"""The updates of sliding windows (KIP-450), and by declarative aggregates.
 
 Which windows there are, and of which records, is what ``SlidingWindowEngine`` says of a store. A
 window is there from its first *definer* on: the record whose left window it is, or whose right one,
@@ -38,9 +38,10 @@ from oriel.pipeline.windows.engines import SlidingEntries, WindowMembers
 from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, SideRows
 from oriel.pipeline.windows.records import PLACE_FIELDS, window_order
 
-#: Why a row is told, in the order in which a record's are; and that order for an early record.
-_EXISTING, _FIRST_MEMBER, _LEFT, _RIGHT = range(4)
-_EARLY_ORDER = np.array([0, 2, 3, 1])
+#: Why a row is told, in the order in which a record's are; and that order for an early record,
+#: whose window [0, D] comes last of all.
+EXISTING, FIRST_MEMBER, LEFT, RIGHT = range(4)
+EARLY_ORDER = np.array([0, 2, 3, 1])
 
 
 @dataclass(frozen=True)
@@ -99,20 +100,14 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
     def __init__(
         self,
         windows: SlidingWindows,
-        aggregates: Mapping[str, Aggregate],
         values: pa.Schema,
-        carried: pa.Schema | None = None,
+        types: Mapping[str, pa.DataType],
+        carried: pa.Schema | None,
         *,
-        sides: Sequence[SideRows] = (RECORDS,),
+        sides: Sequence[SideRows],
     ) -> None:
-        """Aggregate columns of ``values``, by ``aggregates`` that fit rows of such ``sides``.
-
-        Raises:
-            IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
-        """
-        self._columns = PartColumns(aggregates, values, carried)
+        """See ``AggregateUpdatesEngine``."""
         self._difference_ms = windows.time_difference_ms
-        types = self._columns.aggregate_types
         super().__init__(windows, values, types, carried, sides=sides)
         numbers = self._rows.places.fields
         self.state_schema = pa.schema(
@@ -132,21 +127,58 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
         """The end of each record's right window, the last one that it defines or is in."""
         return np.asarray(state["timestamp_ms"]) + 1 + self._difference_ms
 
-    def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:
-        rule, grace_ms = self.windows.rule, self.windows.close_delay_ms
+    def _is_late(self, batch: pa.Table) -> Flags:
+        """Which records are refused: no window that could hold them is open (semantics rule 3)."""
         end_ms = np.asarray(batch["timestamp_ms"]) + self._difference_ms
-        # Semantics rule 3: it is refused if no window that could hold it is open.
-        is_late = ~rule.is_open(end_ms, np.asarray(batch[STREAM_TIME.name]) - grace_ms)
-        number = np.flatnonzero(~is_late)
+        close_ms = np.asarray(batch[STREAM_TIME.name]) - self.windows.close_delay_ms
+        return ~self.windows.rule.is_open(end_ms, close_ms)
+
+    def _with_arrived(self, state: pa.Table, batch: pa.Table, number: Ints) -> pa.Table:
+        """The records of the state, and behind them those of the batch with these numbers."""
         arrived = batch.take(pa.array(number)).select(self.state_schema.names)
-        table = pa.concat_tables([state, arrived.cast(self.state_schema)]).combine_chunks()
+        return pa.concat_tables([state, arrived.cast(self.state_schema)]).combine_chunks()
+
+    def _matters(self, time_ms: Ints, close_ms: int) -> Flags:
+        """Which records are in the state as long as windows are closed up to ``close_ms`` only."""
+        return self.windows.rule.is_open(time_ms + 1 + self._difference_ms, close_ms)
+
+    def _has_left(self, time_ms: Ints, close_ms: Ints) -> Flags:
+        """Which records have a left window: one that is closed by then is not made (promise 1)."""
+        left_ms = np.maximum(time_ms - self._difference_ms, 0)
+        return self.windows.rule.is_open(left_ms + self._difference_ms, close_ms)
+
+
+class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
+    """The updates of declarative aggregates, of all windows at once."""
+
+    def __init__(
+        self,
+        windows: SlidingWindows,
+        aggregates: Mapping[str, Aggregate],
+        values: pa.Schema,
+        carried: pa.Schema | None = None,
+        *,
+        sides: Sequence[SideRows] = (RECORDS,),
+    ) -> None:
+        """Aggregate columns of ``values``, by ``aggregates`` that fit rows of such ``sides``.
+
+        Raises:
+            IllegalArgument: an aggregate does not fit ``values``, or has a name that is taken.
+        """
+        self._columns = PartColumns(aggregates, values, carried)
+        super().__init__(windows, values, self._columns.aggregate_types, carried, sides=sides)
+
+    def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:
+        is_late = self._is_late(batch)
+        number = np.flatnonzero(~is_late)
+        table = self._with_arrived(state, batch, number)
         (code,), keys = coded_keys(table["key"])
         numbers = np.concatenate([np.full(len(state), -1), number])
-        records = _Records.of(table, code, numbers, grace_ms)
+        records = _Records.of(table, code, numbers, self.windows.close_delay_ms)
 
         windows = self._defined(records)
         told, parts, base = self._told(records, windows, np.asarray(batch["timestamp_ms"]))
-        matters = rule.is_open(records.time_ms + 1 + self._difference_ms, close_ms)
+        matters = self._matters(records.time_ms, close_ms)
         start_ms = windows.start_ms[told.window]
         return Updates(
             state=records.table.filter(pa.array(matters)),
@@ -165,8 +197,7 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
     def _defined(self, records: _Records) -> _Windows:
         """The windows that records define."""
         left_ms = np.maximum(records.time_ms - self._difference_ms, 0)
-        # A window that is closed when its definer comes is not made (design promise 1).
-        has_left = self.windows.rule.is_open(left_ms + self._difference_ms, records.close_ms)
+        has_left = self._has_left(records.time_ms, records.close_ms)
         by_left = np.repeat([True, False], [int(has_left.sum()), len(records)])
         code = np.concatenate([records.code[has_left], records.code])
         start_ms = np.concatenate([left_ms[has_left], records.time_ms + 1])
@@ -199,8 +230,8 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
         parts = running(self._columns, rows.take(pa.array(order)), head)
 
         row = np.flatnonzero((number >= 0) & (number >= windows.since[group]))
-        kind = np.where(head[row], _FIRST_MEMBER, _EXISTING)
-        kind[number[row] == windows.since[group[row]]] = _LEFT
+        kind = np.where(head[row], FIRST_MEMBER, EXISTING)
+        kind[number[row] == windows.since[group[row]]] = LEFT
         of_members = _Rows(group[row], number[row], kind, row)
         # A right window does not hold its definer: it is told with the members before that.
         right = np.flatnonzero((windows.since >= 0) & ~windows.by_left)
@@ -208,7 +239,7 @@ class SlidingUpdatesEngine(AggregateUpdatesEngine):
         before = right * axis + windows.since[right] + 1
         last = np.searchsorted(group * axis + number + 1, before) - 1
         has_member = np.append(group, -1)[last] == right
-        of_definers = _Rows(right, windows.since[right], np.full(len(right), _RIGHT), last)
+        of_definers = _Rows(right, windows.since[right], np.full(len(right), RIGHT), last)
         told = of_members.followed_by(of_definers.keep(has_member))
         told = told.in_order(windows.start_ms, time_ms < self._difference_ms)
         return told, parts.take(pa.array(told.row)).combine_chunks(), base
@@ -268,8 +299,8 @@ class _Rows(NamedTuple):
         """In the order in which they are told; ``is_early`` says which records are."""
         early = is_early[self.number]
         start_ms = start_ms[self.window]
-        kind = np.where(early, _EARLY_ORDER[self.kind], self.kind)
-        kind[early & (start_ms == 0)] = len(_EARLY_ORDER)
+        kind = np.where(early, EARLY_ORDER[self.kind], self.kind)
+        kind[early & (start_ms == 0)] = len(EARLY_ORDER)
         ascending = np.where(early, start_ms, -start_ms)
         return self.keep(np.lexsort((ascending, kind, self.number)))
 

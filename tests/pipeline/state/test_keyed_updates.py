@@ -45,10 +45,8 @@ def random_batch(
     return pa.table([pa.array(columns[name]) for name in names], names).cast(engine.record_schema)
 
 
-@pytest.mark.parametrize(
-    ("kind", "folds"),
-    [(kind, folds) for kind in WINDOWS for folds in (0, 1) if not (folds and "sliding" in kind)],
-)
+@pytest.mark.parametrize("kind", WINDOWS)
+@pytest.mark.parametrize("folds", [0, 1])
 @pytest.mark.parametrize("seed", [1, pytest.param(7, marks=pytest.mark.long)])
 def test_what_a_batch_does_not_touch_is_not_needed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, folds: int, seed: int

@@ -244,7 +244,9 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
     else:
         built = trees.looked_up(trees.stream("a"), random.choice((0, 0, 0, 1)))
     of_cogroup = plan.ample and not of_table and random.random() < 0.5
-    # Of sliding windows Kafka loses what comes late in part, and functions make no updates.
+    if plan.ample and built.node.get("op") != "merge" and not of_cogroup:
+        updating = replace(updating, hows=_OF_ONE)
+    # Of sliding windows Kafka loses what comes late in part.
     kinds = ["none", "tumbling", "hopping", "session", *(["sliding"] if plan.ample else [])]
     kinds = kinds[:1] if of_table else kinds
     for number in range(random.choice((1, 1, 2))):
@@ -269,7 +271,9 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
         # are only rows.
         makes_elements = kind not in {"none", "tumbling"}
         can_flatten = built.can_flatten and not makes_elements and len(inputs) == 1
-        built = trees.stepped(Built(node, types, can_flatten))
+        # A row of a cogroup may be without records of one of its streams.
+        unset = frozenset(columns) if len(inputs) > 1 else frozenset()
+        built = trees.stepped(Built(node, types, can_flatten, unset))
     built = trees.looked_up(built, random.choice((0, 0, 1)))
     if random.random() < 0.3:
         return {"op": "to", "input": built.node}

@@ -1,0 +1,244 @@
+"""The updates of sliding windows by a user's functions, which are called record by record.
+
+As in a store (``SlidingFoldEngine``) the functions see a window's members as they arrived,
+partition by partition. Here they are called for each record: once for each window that it is in,
+and for all members of a window that it makes. A record on which a function raises then is in no
+window and makes none, as in tumbling and hopping windows.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from oriel.pipeline.windows.aggregate_updates.contract import Updates
+from oriel.pipeline.windows.aggregate_updates.sliding import (
+    EARLY_ORDER,
+    EXISTING,
+    FIRST_MEMBER,
+    LEFT,
+    RIGHT,
+    SlidingUpdatesEngine,
+)
+from oriel.pipeline.windows.definitions import SlidingWindows
+from oriel.pipeline.windows.functions import Fold, Rejected, in_partition_order
+from oriel.pipeline.windows.joins import RECORDS, STREAM_TIME, SideRows, effect_order
+
+
+class _Record(NamedTuple):
+    """A record as the windows of its key see it; see ``SlidingEntries``."""
+
+    time_ms: int
+    entry_ms: int
+    has_left: bool
+    partition: int
+    value: dict[str, Any]
+
+
+class _Row(NamedTuple):
+    """A row that is told: the aggregate, None if none is left, and its time."""
+
+    start_ms: int
+    aggregate: Any
+    time_ms: int
+
+
+#: The aggregates of a window by partition, None where a function removed it, each with its time.
+_Parts = Mapping[int, tuple[Any, int]]
+
+
+class _KeyWindows:
+    """The windows of one key after the records so far."""
+
+    def __init__(self, key: str, fold: Fold, difference_ms: int) -> None:
+        """Begin without a record."""
+        self._key, self._fold, self._difference_ms = key, fold, difference_ms
+        self._records: list[_Record] = []
+        #: Time and number of each record, by time; starts of windows that some record defines.
+        self._times: list[tuple[int, int]] = []
+        self._starts: list[int] = []
+        #: Of the windows that were looked at: the members' parts, none without a member.
+        self._parts: dict[int, _Parts] = {}
+        #: The rows that windows had when they were looked at first.
+        self.before: list[_Row] = []
+
+    def take(self, record: _Record) -> None:
+        """Take a record that told its rows before."""
+        insort(self._times, (record.time_ms, len(self._records)))
+        self._records.append(record)
+        for start_ms in self._own_starts(record).values():
+            place = bisect_left(self._starts, start_ms)
+            if self._starts[place : place + 1] != [start_ms]:
+                self._starts.insert(place, start_ms)
+
+    def updated(self, record: _Record) -> list[_Row]:
+        """Take a new record; the rows that it tells, in order.
+
+        Raises:
+            Rejected: a function raised; all is as it was.
+        """
+        difference_ms = self._difference_ms
+        low = bisect_left(self._starts, record.entry_ms - difference_ms)
+        existing = self._starts[low : bisect_right(self._starts, record.time_ms)]
+        changed: dict[int, _Parts] = {}
+        kinds: dict[int, int] = {}
+        for start_ms in existing:
+            parts = self._parts_of(start_ms)
+            kinds[start_ms] = EXISTING if parts else FIRST_MEMBER
+            changed[start_ms] = self._with(parts, record)
+        for kind, start_ms in self._own_starts(record).items():
+            place = bisect_left(self._starts, start_ms)
+            if self._starts[place : place + 1] == [start_ms]:
+                continue
+            parts = self._folded(start_ms)
+            if kind == LEFT:
+                parts = self._with(parts, record)
+            if parts:
+                kinds[start_ms], changed[start_ms] = kind, parts
+        self.take(record)
+        self._parts |= changed
+        is_early = record.time_ms < difference_ms
+
+        def place_of(start_ms: int) -> tuple[int, int]:
+            if not is_early:
+                return kinds[start_ms], -start_ms
+            return int(EARLY_ORDER[kinds[start_ms]]) if start_ms else len(EARLY_ORDER), start_ms
+
+        in_order = sorted(changed, key=place_of)
+        return [self._row(start_ms, changed[start_ms]) for start_ms in in_order]
+
+    def _own_starts(self, record: _Record) -> dict[int, int]:
+        """The windows that a record defines."""
+        left = {LEFT: max(record.time_ms - self._difference_ms, 0)} if record.has_left else {}
+        return {**left, RIGHT: record.time_ms + 1}
+
+    def _parts_of(self, start_ms: int) -> _Parts:
+        """The parts of a window that is defined."""
+        parts = self._parts.get(start_ms)
+        if parts is None:
+            parts = self._parts[start_ms] = self._folded(start_ms)
+            row = self._row(start_ms, parts) if parts else None
+            if row is not None and row.aggregate is not None:
+                self.before.append(row)
+        return parts
+
+    def _folded(self, start_ms: int) -> _Parts:
+        """The parts of the members so far, as they arrived."""
+        end_ms = start_ms + self._difference_ms
+        low, high = (bisect_left(self._times, (time_ms, -1)) for time_ms in (start_ms, end_ms + 1))
+        parts: _Parts = {}
+        for number in sorted(number for _, number in self._times[low:high]):
+            record = self._records[number]
+            if record.entry_ms <= end_ms:
+                parts = self._with(parts, record)
+        return parts
+
+    def _with(self, parts: _Parts, record: _Record) -> _Parts:
+        """The parts with one more record."""
+        # Of several streams a partition has the number that a store's has.
+        stream = record.partition % len(self._fold.aggregators)
+        partition = self._fold.fold_partition(record.partition)
+        aggregate, newest_ms = parts.get(partition, (None, -1))
+        after = self._fold.applied(stream, self._key, record.value, aggregate)
+        # Behind a removal the time begins anew, as the aggregate does (semantics section 9).
+        newest_ms = record.time_ms if aggregate is None else max(newest_ms, record.time_ms)
+        return {**parts, partition: (after, newest_ms)}
+
+    def _row(self, start_ms: int, parts: _Parts) -> _Row:
+        present = {place: part for place, part in parts.items() if part[0] is not None}
+        by_partition = [(place, aggregate) for place, (aggregate, _) in present.items()]
+        aggregate = in_partition_order(self._fold, self._key, by_partition)
+        # A removed row has the time that it would have had.
+        time_ms = max(newest_ms for _, newest_ms in (present or parts).values())
+        return _Row(start_ms, aggregate, time_ms)
+
+
+class SlidingFoldUpdatesEngine(SlidingUpdatesEngine):
+    """The updates of a user's functions."""
+
+    def __init__(
+        self,
+        windows: SlidingWindows,
+        fold: Fold,
+        values: pa.Schema,
+        carried: pa.Schema | None = None,
+        *,
+        sides: Sequence[SideRows] = (RECORDS,),
+        reason: Callable[[str], str] = str,
+    ) -> None:
+        """Aggregate ``values`` by ``fold``; ``reason`` says in which words a record is rejected.
+
+        Raises:
+            IllegalArgument: an aggregate has a name that is taken.
+        """
+        super().__init__(windows, values, fold.types, carried, sides=sides)
+        self._fold, self._values, self._reason = fold, values, reason
+
+    def _updated(self, state: pa.Table, batch: pa.Table, close_ms: int) -> Updates:
+        is_late = self._is_late(batch)
+        number = np.flatnonzero(~is_late)
+        state = state.take(pa.array(effect_order(state)))
+        table = self._with_arrived(state, batch, number)
+        windows: dict[str, _KeyWindows] = {}
+        told: list[tuple[int, _Row]] = []
+        rejected: dict[int, str] = {}
+        keys, first = table["key"].to_pylist(), len(state)
+        for row, (key, record) in enumerate(zip(keys, self._records(table), strict=True)):
+            of_key = windows.get(key)
+            if of_key is None:
+                of_key = windows[key] = _KeyWindows(key, self._fold, self._difference_ms)
+            if row < first:
+                of_key.take(record)
+                continue
+            arrived = int(number[row - first])
+            try:
+                told += [(arrived, each) for each in of_key.updated(record)]
+            except Rejected as error:
+                rejected[arrived] = self._reason(str(error))
+        stays = self._matters(np.asarray(table["timestamp_ms"]), close_ms)
+        stays[first:] &= ~np.isin(number, list(rejected))
+        rows = [row for _, row in told]
+        return Updates(
+            state=table.filter(pa.array(stays)),
+            added=table.slice(first).filter(pa.array(stays[first:])),
+            record=np.array([arrived for arrived, _ in told], dtype=np.int64),
+            **self._columns_of(rows),
+            gone=np.array([row.aggregate is None for row in rows], dtype=np.bool_),
+            late=np.flatnonzero(is_late),
+            rejected=rejected,
+            before=self._rows_before(windows) if self.tells_before else None,
+        )
+
+    def _records(self, table: pa.Table) -> list[_Record]:
+        time_ms = np.asarray(table["timestamp_ms"])
+        close_ms = np.asarray(table[STREAM_TIME.name]) - self.windows.close_delay_ms
+        entry_ms = np.maximum(time_ms, self.windows.rule.first_open_end_ms(close_ms))
+        has_left = self._has_left(time_ms, close_ms)
+        numbers = (column.tolist() for column in (time_ms, entry_ms, has_left))
+        values = table.select(self._values.names).to_pylist()
+        fields = zip(*numbers, table["partition"].to_pylist(), values, strict=True)
+        return [_Record(*each) for each in fields]
+
+    def _columns_of(self, rows: Sequence[_Row]) -> dict[str, Any]:
+        """Bounds, aggregates and times of rows."""
+        start_ms = np.array([row.start_ms for row in rows], dtype=np.int64)
+        return {
+            "start_ms": start_ms,
+            "end_ms": start_ms + self._difference_ms,
+            "columns": self._fold.columns([row.aggregate for row in rows]),
+            "timestamp_ms": np.array([row.time_ms for row in rows], dtype=np.int64),
+        }
+
+    def _rows_before(self, windows: Mapping[str, _KeyWindows]) -> pa.Table:
+        """The rows ahead of the batch of the windows that it looked at."""
+        keys = [key for key, of_key in windows.items() for _ in of_key.before]
+        of_rows = self._columns_of([row for of_key in windows.values() for row in of_key.before])
+        return self._rows_table({
+            "key": pa.array(keys, pa.string()),
+            "timestamp_ms": of_rows["timestamp_ms"],
+            "window_start_ms": of_rows["start_ms"],
+            "window_end_ms": of_rows["end_ms"],
+            **of_rows["columns"],
+        })  # fmt: skip
