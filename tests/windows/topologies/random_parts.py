@@ -92,7 +92,7 @@ class Built:
     columns: Columns
     #: A stream is flattened once, and not behind a join of streams.
     can_flatten: bool = True
-    #: Columns that a join leaves null where a record has no partner, or a cogroup without records.
+    #: Columns that are null where a record of a join has no partner, and where rows are updates.
     unset: frozenset[str] = frozenset()
     #: Of joined tables the columns of the first one, by which rows name others.
     first: Columns | None = None

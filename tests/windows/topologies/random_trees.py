@@ -271,9 +271,8 @@ def _updates_of_stores(trees: Trees, plan: Plan) -> dict[str, Any]:
         # are only rows.
         makes_elements = kind not in {"none", "tumbling"}
         can_flatten = built.can_flatten and not makes_elements and len(inputs) == 1
-        # A row of a cogroup may be without records of one of its streams.
-        unset = frozenset(columns) if len(inputs) > 1 else frozenset()
-        built = trees.stepped(Built(node, types, can_flatten, unset))
+        # One that is gone has none; a row of a cogroup may be without records of a stream.
+        built = trees.stepped(Built(node, types, can_flatten, frozenset(columns)))
     built = trees.looked_up(built, random.choice((0, 0, 1)))
     if random.random() < 0.3:
         return {"op": "to", "input": built.node}

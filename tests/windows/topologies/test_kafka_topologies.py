@@ -231,6 +231,12 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
             "k@26": (27, "0+4", []),
         },
     ),
+    "functions over updates": (
+        aggregated(updates("outer", table("a")), SLIDING | {"grace": 100}, how="fold"),
+        "b:k:50 a:k:45",
+        {"k@40": (50, "0+null+2", [])},
+        {"k@40": (50, "0+2+null", [])},
+    ),
     "a window with two definers": (
         aggregated(updates_of(SLIDING, {"v": ["column", "n0"]}), columns={"v": "BIGINT"}),
         "a:k:15 a:k:20 a:k:31",
@@ -288,6 +294,23 @@ NAMED: dict[str, tuple[Node, str, dict[str, Any], dict[str, Any]]] = {
         "a:k:50 b:a:5",
         {"k": (5, 1, 2)},
         {"k": (50, 1, 2)},
+    ),
+    "a filter behind a foreign key": (
+        aggregated(
+            {
+                "op": "to_stream",
+                "input": {
+                    "op": "filter",
+                    "condition": ["third", "v"],
+                    "input": joined_tables("left", table("a"))
+                    | {"op": "join_by_foreign_key", "key": ["column", "s"]},
+                },
+            },
+            TUMBLING,
+        ),
+        "a:k:3",
+        {"k@0": (3, [], [])},
+        {},
     ),
     "suppress behind a filter": (
         aggregated(stream("a"), TUMBLING, joins=False)
