@@ -40,8 +40,8 @@ from oriel.pipeline.windows.records import PLACE_FIELDS, window_order
 
 #: Why a row is told, in the order in which a record's are; and that order for an early record,
 #: whose window [0, D] comes last of all.
-EXISTING, FIRST_MEMBER, LEFT, RIGHT = range(4)
-EARLY_ORDER = np.array([0, 2, 3, 1])
+EXISTING, FIRST_MEMBER, LEFT_WINDOW, RIGHT_WINDOW = range(4)
+_EARLY_ORDER = np.array([0, 2, 3, 1])
 
 
 @dataclass(frozen=True)
@@ -231,7 +231,7 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
 
         row = np.flatnonzero((number >= 0) & (number >= windows.since[group]))
         kind = np.where(head[row], FIRST_MEMBER, EXISTING)
-        kind[number[row] == windows.since[group[row]]] = LEFT
+        kind[number[row] == windows.since[group[row]]] = LEFT_WINDOW
         of_members = _Rows(group[row], number[row], kind, row)
         # A right window does not hold its definer: it is told with the members before that.
         right = np.flatnonzero((windows.since >= 0) & ~windows.by_left)
@@ -239,7 +239,7 @@ class SlidingColumnUpdatesEngine(SlidingUpdatesEngine):
         before = right * axis + windows.since[right] + 1
         last = np.searchsorted(group * axis + number + 1, before) - 1
         has_member = np.append(group, -1)[last] == right
-        of_definers = _Rows(right, windows.since[right], np.full(len(right), RIGHT), last)
+        of_definers = _Rows(right, windows.since[right], np.full(len(right), RIGHT_WINDOW), last)
         told = of_members.followed_by(of_definers.keep(has_member))
         told = told.in_order(windows.start_ms, time_ms < self._difference_ms)
         return told, parts.take(pa.array(told.row)).combine_chunks(), base
@@ -297,12 +297,20 @@ class _Rows(NamedTuple):
 
     def in_order(self, start_ms: Ints, is_early: Flags) -> "_Rows":
         """In the order in which they are told; ``is_early`` says which records are."""
-        early = is_early[self.number]
-        start_ms = start_ms[self.window]
-        kind = np.where(early, EARLY_ORDER[self.kind], self.kind)
-        kind[early & (start_ms == 0)] = len(EARLY_ORDER)
-        ascending = np.where(early, start_ms, -start_ms)
-        return self.keep(np.lexsort((ascending, kind, self.number)))
+        return self.keep(
+            told_order(self.number, self.kind, start_ms[self.window], is_early[self.number])
+        )
+
+
+def told_order(number: Ints, kind: Ints, start_ms: Ints, is_early: Flags) -> Ints:
+    """The order in which rows are told: record by record, of each as Kafka Streams forwards them.
+
+    Each row has the number of its record, why it is told, its window's start, and whether its
+    record is early.
+    """
+    place = np.where(is_early, _EARLY_ORDER[kind], kind)
+    place[is_early & (start_ms == 0)] = len(_EARLY_ORDER)
+    return np.lexsort((np.where(is_early, start_ms, -start_ms), place, number))
 
 
 def _window_members(

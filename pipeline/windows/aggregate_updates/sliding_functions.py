@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from oriel.pipeline.windows.aggregate_updates.contract import Updates
 from oriel.pipeline.windows.aggregate_updates.sliding import (
-    EARLY_ORDER,
     EXISTING,
     FIRST_MEMBER,
-    LEFT,
-    RIGHT,
+    LEFT_WINDOW,
+    RIGHT_WINDOW,
     SlidingUpdatesEngine,
+    told_order,
 )
 from oriel.pipeline.windows.definitions import SlidingWindows
 from oriel.pipeline.windows.functions import Fold, Rejected, in_partition_order
@@ -68,13 +68,11 @@ class _KeyWindows:
         """Take a record that told its rows before."""
         insort(self._times, (record.time_ms, len(self._records)))
         self._records.append(record)
-        for start_ms in self._own_starts(record).values():
-            place = bisect_left(self._starts, start_ms)
-            if self._starts[place : place + 1] != [start_ms]:
-                self._starts.insert(place, start_ms)
+        for start_ms in self._new_starts(record).values():
+            insort(self._starts, start_ms)
 
-    def updated(self, record: _Record) -> list[_Row]:
-        """Take a new record; the rows that it tells, in order.
+    def updated(self, record: _Record) -> list[tuple[int, _Row]]:
+        """Take a new record; the rows that it tells, each with why.
 
         Raises:
             Rejected: a function raised; all is as it was.
@@ -88,31 +86,28 @@ class _KeyWindows:
             parts = self._parts_of(start_ms)
             kinds[start_ms] = EXISTING if parts else FIRST_MEMBER
             changed[start_ms] = self._with(parts, record)
-        for kind, start_ms in self._own_starts(record).items():
-            place = bisect_left(self._starts, start_ms)
-            if self._starts[place : place + 1] == [start_ms]:
-                continue
+        for kind, start_ms in self._new_starts(record).items():
             parts = self._folded(start_ms)
-            if kind == LEFT:
+            if kind == LEFT_WINDOW:
                 parts = self._with(parts, record)
             if parts:
                 kinds[start_ms], changed[start_ms] = kind, parts
         self.take(record)
         self._parts |= changed
-        is_early = record.time_ms < difference_ms
+        return [(kinds[start_ms], self._row(start_ms, changed[start_ms])) for start_ms in changed]
 
-        def place_of(start_ms: int) -> tuple[int, int]:
-            if not is_early:
-                return kinds[start_ms], -start_ms
-            return int(EARLY_ORDER[kinds[start_ms]]) if start_ms else len(EARLY_ORDER), start_ms
-
-        in_order = sorted(changed, key=place_of)
-        return [self._row(start_ms, changed[start_ms]) for start_ms in in_order]
-
-    def _own_starts(self, record: _Record) -> dict[int, int]:
-        """The windows that a record defines."""
-        left = {LEFT: max(record.time_ms - self._difference_ms, 0)} if record.has_left else {}
-        return {**left, RIGHT: record.time_ms + 1}
+    def _new_starts(self, record: _Record) -> dict[int, int]:
+        """The windows that a record is the first to define."""
+        left_ms = max(record.time_ms - self._difference_ms, 0)
+        own = {LEFT_WINDOW: left_ms} if record.has_left else {}
+        own[RIGHT_WINDOW] = record.time_ms + 1
+        starts = self._starts
+        places = {kind: bisect_left(starts, start_ms) for kind, start_ms in own.items()}
+        return {
+            kind: own[kind]
+            for kind, place in places.items()
+            if starts[place : place + 1] != [own[kind]]
+        }
 
     def _parts_of(self, start_ms: int) -> _Parts:
         """The parts of a window that is defined."""
@@ -182,7 +177,7 @@ class SlidingFoldUpdatesEngine(SlidingUpdatesEngine):
         state = state.take(pa.array(effect_order(state)))
         table = self._with_arrived(state, batch, number)
         windows: dict[str, _KeyWindows] = {}
-        told: list[tuple[int, _Row]] = []
+        told: list[tuple[int, int, _Row]] = []
         rejected: dict[int, str] = {}
         keys, first = table["key"].to_pylist(), len(state)
         for row, (key, record) in enumerate(zip(keys, self._records(table), strict=True)):
@@ -194,16 +189,20 @@ class SlidingFoldUpdatesEngine(SlidingUpdatesEngine):
                 continue
             arrived = int(number[row - first])
             try:
-                told += [(arrived, each) for each in of_key.updated(record)]
+                told += [(arrived, kind, each) for kind, each in of_key.updated(record)]
             except Rejected as error:
                 rejected[arrived] = self._reason(str(error))
         stays = self._matters(np.asarray(table["timestamp_ms"]), close_ms)
         stays[first:] &= ~np.isin(number, list(rejected))
-        rows = [row for _, row in told]
+        numbers = np.array([(*why, row.start_ms) for *why, row in told], dtype=np.int64)
+        number_of_row, kind, start_ms = numbers.reshape(-1, 3).T
+        is_early = np.asarray(batch["timestamp_ms"]) < self._difference_ms
+        order = told_order(number_of_row, kind, start_ms, is_early[number_of_row])
+        rows = [told[place][-1] for place in order]
         return Updates(
             state=table.filter(pa.array(stays)),
             added=table.slice(first).filter(pa.array(stays[first:])),
-            record=np.array([arrived for arrived, _ in told], dtype=np.int64),
+            record=number_of_row[order],
             **self._columns_of(rows),
             gone=np.array([row.aggregate is None for row in rows], dtype=np.bool_),
             late=np.flatnonzero(is_late),

@@ -21,6 +21,7 @@ from oriel.pipeline.windows.joins.sides import (
     JoinResult,
     SideLogs,
     SideRows,
+    are_behind,
     values_beside,
 )
 from oriel.pipeline.windows.records import PLACE_FIELDS
@@ -63,10 +64,7 @@ class MergeEngine(JoinEngine):
         """Pass on the records of ``batch`` that are not late; clocks don't matter."""
         del clocks
         batch = self._read(batch)
-        timestamp_ms, stream_time_ms = (
-            np.asarray(batch[name]) for name in ("timestamp_ms", STREAM_TIME.name)
-        )
-        late = timestamp_ms + self._allowed_lateness_ms < stream_time_ms
+        late = are_behind(batch, self._allowed_lateness_ms)
         side = np.asarray(batch[SIDE.name])
         accepted = batch.filter(pa.array(~late))
         numbers = np.zeros((len(accepted), self._places.numbers), dtype=np.int64)

@@ -375,6 +375,15 @@ class TableRecords:
         return present & ~self.deletes[counting] if len(self.deletes) else present
 
 
+def are_behind(records: pa.Table, allowed_ms: Ints | int) -> Flags:
+    """Which records are further behind their stream time than allowed: no stream joins them."""
+    timestamp_ms, stream_time_ms = (
+        np.asarray(records[name]) for name in ("timestamp_ms", STREAM_TIME.name)
+    )
+    behind: Flags = timestamp_ms + allowed_ms < stream_time_ms
+    return behind
+
+
 def effect_order(records: pa.Table) -> Ints:
     """The numbers of records of a stream in the order in which they take effect, of all keys.
 

@@ -54,6 +54,7 @@ from oriel.pipeline.windows.joins.sides import (
     JoinEngine,
     JoinResult,
     SideRows,
+    are_behind,
     joined_values,
 )
 from oriel.pipeline.windows.records import PLACE_FIELDS
@@ -164,16 +165,12 @@ class StreamJoinEngine(JoinEngine):
 
     def is_late(self, batch: pa.Table) -> Flags:
         """Which records of ``batch`` pair with nothing because they came too late."""
-        timestamp_ms, stream_time_ms, side = (
-            np.asarray(batch[name]) for name in ("timestamp_ms", "stream_time_ms", "side")
-        )
         allowed_ms = np.where(
-            side == LEFT,
+            np.asarray(batch["side"]) == LEFT,
             self._windows.allowed_lateness_ms(LEFT),
             self._windows.allowed_lateness_ms(RIGHT),
         )
-        late: Flags = timestamp_ms + allowed_ms < stream_time_ms
-        return late
+        return are_behind(batch, allowed_ms)
 
     def stays(self, records: pa.Table, clocks: Clocks) -> Flags:
         """Which records can still pair, or have yet to come out alone, at these clocks."""
